@@ -1,0 +1,1 @@
+//! loom models over corewheel's own source files.

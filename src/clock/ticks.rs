@@ -1,0 +1,236 @@
+//! Ticks: time counted from a timer's birth in steps of its own.
+//!
+//! A deadline is rounded up to a tick, the present is rounded down. So when the present tick has reached the tick of a
+//! deadline, the present has reached the deadline: never early.
+
+use std::time::{Duration, Instant};
+
+use super::{Clock, ManualClock};
+
+/// Nanoseconds that do not fit 64 bits, that is from the year 584 of a timer's life on.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
+/// What a deadline that no `Instant` can hold is said to be: a hundred years from now.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// The tick that something is due at, as told by a thread that knew the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(crate) tick: u64,
+    /// The present tick.
+    pub(crate) now: u64,
+    /// The deadline in nanoseconds since the origin, not rounded; or [`UNKNOWN`].
+    pub(crate) exact: u64,
+}
+
+/// A clock, and how its time is counted.
+#[derive(Clone, Debug)]
+pub(crate) struct Ticks {
+    clock: Clock,
+    origin: Instant,
+    /// Nanoseconds per tick.
+    tick: u64,
+}
+
+impl Ticks {
+    /// Ticks that count from now on. `tick` is longer than zero.
+    pub(crate) fn new(clock: Clock, tick: Duration) -> Self {
+        Self {
+            origin: clock.now(),
+            clock,
+            // Longer ticks than 584 years are cut: finer than asked for does no harm.
+            tick: u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The present.
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// The present tick.
+    #[inline]
+    pub(crate) fn now_tick(&self) -> u64 {
+        self.floor(self.now())
+    }
+
+    /// Whether time is virtual.
+    pub(crate) fn manual(&self) -> Option<&ManualClock> {
+        match &self.clock {
+            Clock::System => None,
+            Clock::Manual(clock) => Some(clock),
+        }
+    }
+
+    /// When something is due that shall come after `delay`.
+    #[inline]
+    pub(crate) fn after(&self, delay: Duration) -> Due {
+        let now = self.now();
+        self.due(now, now.checked_add(delay))
+    }
+
+    /// When something is due that shall come at `deadline`.
+    #[inline]
+    pub(crate) fn at(&self, deadline: Instant) -> Due {
+        self.due(self.now(), Some(deadline))
+    }
+
+    /// What is due by now is due at the present tick, not at the next; `None` is never.
+    #[inline]
+    fn due(&self, now: Instant, deadline: Option<Instant>) -> Due {
+        let present = self.floor(now);
+        let (tick, exact) = match deadline {
+            None => (u64::MAX, UNKNOWN),
+            Some(deadline) if deadline <= now => (present, self.nanos(deadline)),
+            Some(deadline) => (self.ceil(deadline), self.nanos(deadline)),
+        };
+        Due { tick, now: present, exact }
+    }
+
+    /// The last tick that is not after `instant`.
+    #[inline]
+    fn floor(&self, instant: Instant) -> u64 {
+        let nanos = self.nanos(instant);
+        if nanos != UNKNOWN {
+            return nanos / self.tick;
+        }
+        saturate(self.wide_nanos(instant) / u128::from(self.tick))
+    }
+
+    /// The first tick that is not before `instant`.
+    #[inline]
+    fn ceil(&self, instant: Instant) -> u64 {
+        let nanos = self.nanos(instant);
+        if nanos != UNKNOWN {
+            return nanos.div_ceil(self.tick);
+        }
+        saturate(self.wide_nanos(instant).div_ceil(u128::from(self.tick)))
+    }
+
+    /// Nanoseconds since the origin, or [`UNKNOWN`].
+    #[inline]
+    fn nanos(&self, instant: Instant) -> u64 {
+        let since = instant.saturating_duration_since(self.origin);
+        since
+            .as_secs()
+            .checked_mul(1_000_000_000)
+            .and_then(|nanos| nanos.checked_add(since.subsec_nanos().into()))
+            .unwrap_or(UNKNOWN)
+    }
+
+    fn wide_nanos(&self, instant: Instant) -> u128 {
+        instant.saturating_duration_since(self.origin).as_nanos()
+    }
+
+    /// The instant of a tick, unless none can hold it.
+    pub(crate) fn instant(&self, tick: u64) -> Option<Instant> {
+        self.origin.checked_add(self.span(tick))
+    }
+
+    /// What is to be shown as the deadline of a timer that is due at `tick`: `exact` where that is what was rounded
+    /// to the tick, and at least [`NEVER`] from now where no instant can hold it.
+    pub(crate) fn shown(&self, tick: u64, exact: u64) -> Instant {
+        if exact != UNKNOWN && (exact / self.tick).abs_diff(tick) <= 1 {
+            return self.origin + Duration::from_nanos(exact);
+        }
+        self.instant(tick).unwrap_or_else(|| self.never())
+    }
+
+    /// An instant in place of one that cannot be told.
+    pub(crate) fn never(&self) -> Instant {
+        self.now() + NEVER
+    }
+
+    /// How long it is from the present until `tick`.
+    pub(crate) fn until(&self, tick: u64) -> Duration {
+        let elapsed = self.now().saturating_duration_since(self.origin);
+        self.span(tick).saturating_sub(elapsed)
+    }
+
+    /// How much later than `tick` it is.
+    #[inline]
+    pub(crate) fn lateness(&self, tick: u64) -> Duration {
+        let elapsed = self.now().saturating_duration_since(self.origin);
+        elapsed.saturating_sub(self.span(tick))
+    }
+
+    /// The ticks that `duration` lasts, rounded up.
+    pub(crate) fn count(&self, duration: Duration) -> u64 {
+        saturate(duration.as_nanos().div_ceil(u128::from(self.tick)))
+    }
+
+    /// The time from the origin to `tick`.
+    #[inline]
+    fn span(&self, tick: u64) -> Duration {
+        match tick.checked_mul(self.tick) {
+            Some(nanos) => Duration::from_nanos(nanos),
+            None => {
+                let nanos = u128::from(tick) * u128::from(self.tick);
+                let secs = u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX);
+                Duration::new(secs, (nanos % 1_000_000_000) as u32)
+            }
+        }
+    }
+}
+
+fn saturate(ticks: u128) -> u64 {
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(elapsed: Duration) -> (Ticks, ManualClock) {
+        let clock = ManualClock::new();
+        let ticks = Ticks::new(Clock::Manual(clock.clone()), MS);
+        clock.advance(elapsed);
+        (ticks, clock)
+    }
+
+    #[test]
+    fn deadlines_round_up_and_the_present_rounds_down() {
+        let (ticks, _) = at(MS * 3 / 2);
+        assert_eq!(ticks.now_tick(), 1);
+        assert_eq!(ticks.after(MS / 4).tick, 2);
+        assert_eq!(ticks.after(MS / 2).tick, 2);
+        assert_eq!(ticks.after(MS * 3 / 4).tick, 3);
+    }
+
+    #[test]
+    fn what_is_due_by_now_waits_for_no_tick() {
+        let (ticks, clock) = at(MS * 3 / 2);
+        assert_eq!(ticks.after(Duration::ZERO).tick, 1);
+        assert_eq!(ticks.at(clock.now() - MS / 4).tick, 1);
+        assert_eq!(ticks.at(clock.now() - MS * 100).tick, 1);
+    }
+
+    #[test]
+    fn never_is_neither_a_panic_nor_a_wrap() {
+        let (ticks, clock) = at(MS);
+        let never = ticks.after(Duration::MAX);
+        assert_eq!(never.tick, u64::MAX);
+        let thirty_years = Duration::from_secs(30 * 366 * 86_400);
+        assert!(ticks.shown(never.tick, never.exact) >= clock.now() + thirty_years);
+    }
+
+    #[test]
+    fn ticks_are_exact_far_past_what_64_bits_of_nanoseconds_hold() {
+        let (ticks, _) = at(Duration::from_millis(u64::MAX - 10));
+        assert_eq!(ticks.now_tick(), u64::MAX - 10);
+        assert_eq!(ticks.after(MS * 7).tick, u64::MAX - 3);
+        assert_eq!(ticks.until(u64::MAX - 8), MS * 2);
+        assert_eq!(ticks.lateness(u64::MAX - 15), MS * 5);
+    }
+
+    #[test]
+    fn a_deadline_is_shown_as_it_was_given() {
+        let (ticks, clock) = at(MS * 5);
+        let deadline = clock.now() + MS * 5 / 2;
+        let due = ticks.at(deadline);
+        assert_eq!(ticks.shown(due.tick, due.exact), deadline);
+        assert_eq!(Some(ticks.shown(100, due.exact)), ticks.instant(100));
+    }
+}

@@ -1,0 +1,45 @@
+//! Timers for high-throughput servers: millions pending, armed, moved and cancelled from many threads at once, of which
+//! few fire, but those on time.
+//!
+//! - [`Timer`] is the service: callbacks once or again and again, on a pool, on the caller's pool, or inline.
+//! - [`TimerHandle`] is what it gives out: to cancel a timer, or to move it.
+//! - [`ManualClock`] is virtual time, for tests.
+//! - [`Wheel`] is the data structure alone, single-threaded, for event loops that drive time themselves.
+//!
+//! ```
+//! use corewheel::Timer;
+//! use std::time::Duration;
+//!
+//! let timer = Timer::new()?;
+//! let idle = timer.schedule(Duration::from_secs(60), || println!("idle for a minute: closing"))?;
+//! idle.reset(Duration::from_secs(60)); // a byte came: a minute from now
+//! idle.cancel(); // the peer has closed
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A timer is one cache line. Scheduling it, cancelling it and moving it are a few atomic steps, without a lock; each
+//! core has a shard of its own, whose thread sleeps until something is due there.
+
+mod clock;
+mod error;
+mod executor;
+mod handle;
+mod shard;
+mod stats;
+mod sync;
+mod timer;
+mod wheel;
+
+pub use clock::ManualClock;
+pub use error::{BuildError, ScheduleError};
+pub use executor::{Execute, Executor};
+pub use handle::{CancelOnDrop, TimerHandle};
+pub use rayon;
+pub use stats::{Lateness, ShardStats, Stats};
+pub use timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer};
+pub use wheel::{Key, Wheel};
+
+/// How many threads can run at once, as far as the system tells.
+fn parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

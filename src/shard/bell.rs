@@ -1,0 +1,88 @@
+//! Sleeping and waking: how the driver sleeps for as long as it may, and nobody's timer is lost.
+//!
+//! One word says until which tick the driver sleeps, or [`AWAKE`].
+//!
+//! ```text
+//! driver                                   any caller
+//! ──────                                   ──────────
+//! wake := tick of the next deadline        push an entry due at `tick`
+//! fence                                    fence
+//! something to do?  then wake := AWAKE     wake > tick?  then lower it to `tick`;
+//! else sleep; wake := AWAKE                              whoever lowers it wakes the driver
+//! ```
+//!
+//! The two fences are sequentially consistent, so one of them comes first. If the driver's does, the caller reads a
+//! word at or after the driver's store: it lowers it and wakes the driver, or sees that the driver wakes by `tick`
+//! anyway, or that it is awake and will look at everything before it sleeps again. If the caller's comes first, the
+//! driver sees the push before it sleeps. This is the whole argument; loom model `sleep` checks it, and fails without
+//! either fence.
+//!
+//! Only the caller that lowers the word pays for the system call that wakes the driver: a burst of inserts wakes it
+//! once. And only read-modify-writes change the word, as loom cannot order a plain store against them.
+
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering, Sleeper, fence};
+
+/// The driver is awake, and looks at all that was pushed before it sleeps.
+const AWAKE: u64 = 0;
+
+pub(crate) struct Bell {
+    /// The tick until which the driver sleeps, or `AWAKE`.
+    wake: AtomicU64,
+    /// The tick at which the driver last lay down.
+    asleep_since: AtomicU64,
+    sleeper: Sleeper,
+}
+
+impl Bell {
+    pub(crate) fn new() -> Self {
+        Self { wake: AtomicU64::new(AWAKE), asleep_since: AtomicU64::new(0), sleeper: Sleeper::new() }
+    }
+
+    /// Makes the calling thread the driver.
+    pub(crate) fn attach(&self) {
+        self.sleeper.attach();
+    }
+
+    /// Makes sure that the driver looks at what the caller has pushed by `tick`. Wait-free but for the system call.
+    #[inline]
+    pub(crate) fn ring(&self, tick: u64) {
+        // Orders the caller's push before the load: see the file's head.
+        fence(Ordering::SeqCst);
+        // The word itself carries no data: relaxed. The minimum is taken by one read-modify-write, so of all callers
+        // that find it too late, each lowers it or finds it lowered.
+        if self.wake.load(Ordering::Relaxed) > tick && self.wake.fetch_min(tick, Ordering::Relaxed) > tick {
+            self.sleeper.wake();
+        }
+    }
+
+    /// The same in no hurry: by `patience` ticks after the driver lay down, which is at once if it has slept longer.
+    #[inline]
+    pub(crate) fn ring_lazily(&self, patience: u64) {
+        // Relaxed: an old value only rings earlier.
+        let since = self.asleep_since.load(Ordering::Relaxed);
+        self.ring(since.saturating_add(patience));
+    }
+
+    /// The driver sleeps until the tick `until`, unless something is left to do, and for `timeout` at the most, which
+    /// is what that means by the clock. It may wake early, for no reason. Returns false if it did not sleep.
+    pub(crate) fn sleep(
+        &self,
+        now: u64,
+        until: u64,
+        timeout: Option<Duration>,
+        nothing_to_do: impl FnOnce() -> bool,
+    ) -> bool {
+        self.asleep_since.store(now, Ordering::Relaxed);
+        // Relaxed: the fence orders it before the look that follows.
+        self.wake.swap(until.max(AWAKE + 1), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let sleeps = nothing_to_do();
+        if sleeps {
+            self.sleeper.sleep(timeout);
+        }
+        self.wake.swap(AWAKE, Ordering::Relaxed);
+        sleeps
+    }
+}

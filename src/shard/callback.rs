@@ -1,0 +1,219 @@
+//! A closure of any type, in 32 bytes: inline up to 24 bytes, boxed beyond.
+
+use std::mem::{self, ManuallyDrop, MaybeUninit};
+
+/// A callback that runs more than once.
+pub(crate) trait Recur: Send {
+    /// Makes the run for `due`, a tick, and returns the tick of the next, or `None` to end.
+    fn run(&mut self, due: u64) -> Option<u64>;
+}
+
+/// The closure of a timer, owned.
+pub(crate) struct Callback {
+    kind: &'static Kind,
+    data: Data,
+}
+
+type Data = MaybeUninit<[usize; 3]>;
+
+/// What to do with the data of a callback of one type.
+struct Kind {
+    /// Runs a one-shot, which consumes the data; makes one run of a repeating one, which leaves it valid.
+    run: unsafe fn(*mut Data, u64) -> Option<u64>,
+    drop: unsafe fn(*mut Data),
+    repeats: bool,
+}
+
+impl Kind {
+    const fn once<F: FnOnce()>() -> Self {
+        Self {
+            run: |data, _| {
+                // SAFETY: `Callback::run` calls this once, on an `F` that it forgets afterwards.
+                let f = unsafe { data.cast::<F>().read() };
+                f();
+                None
+            },
+            drop: drop_data::<F>,
+            repeats: false,
+        }
+    }
+
+    const fn repeating() -> Self {
+        Self {
+            run: |data, due| {
+                // SAFETY: the data is the box that `Callback::repeating` wrote, and the caller has it to itself.
+                let recur = unsafe { &mut *data.cast::<Box<dyn Recur>>() };
+                recur.run(due)
+            },
+            drop: drop_data::<Box<dyn Recur>>,
+            repeats: true,
+        }
+    }
+}
+
+/// # Safety
+/// The data must be a valid `T` that nobody uses afterwards.
+unsafe fn drop_data<T>(data: *mut Data) {
+    // SAFETY: by this function's contract.
+    unsafe { data.cast::<T>().drop_in_place() }
+}
+
+impl Callback {
+    /// A callback that runs once.
+    #[inline]
+    pub(crate) fn once<F: FnOnce() + Send + 'static>(f: F) -> Self {
+        if fits::<F>() {
+            // SAFETY: it fits, and this is its kind.
+            unsafe { Self::new(f, const { &Kind::once::<F>() }) }
+        } else {
+            // SAFETY: a box fits, and this is its kind.
+            unsafe { Self::new(Box::new(f), const { &Kind::once::<Box<F>>() }) }
+        }
+    }
+
+    /// A callback that runs again and again.
+    pub(crate) fn repeating(recur: Box<dyn Recur>) -> Self {
+        // SAFETY: a box fits, and this is its kind.
+        unsafe { Self::new(recur, const { &Kind::repeating() }) }
+    }
+
+    /// # Safety
+    /// `T` must fit, and `kind` must be for `T`.
+    #[inline]
+    unsafe fn new<T>(value: T, kind: &'static Kind) -> Self {
+        let mut data = Data::uninit();
+        // SAFETY: it fits, by this function's contract.
+        unsafe { data.as_mut_ptr().cast::<T>().write(value) };
+        Self { kind, data }
+    }
+
+    /// Whether the callback runs more than once.
+    pub(crate) fn repeats(&self) -> bool {
+        self.kind.repeats
+    }
+
+    /// Runs a one-shot callback, or makes one last run of a repeating one.
+    pub(crate) fn run(mut self, due: u64) {
+        if self.kind.repeats {
+            self.run_again(due);
+        } else {
+            let mut this = ManuallyDrop::new(self);
+            // SAFETY: the data is of this kind; a one-shot's `run` consumes it, and nobody drops it afterwards.
+            unsafe { (this.kind.run)(&mut this.data, due) };
+        }
+    }
+
+    /// Makes one run of a repeating callback, for `due`, and returns the tick of the next, or `None` to end.
+    ///
+    /// # Panics
+    /// If the callback is a one-shot.
+    pub(crate) fn run_again(&mut self, due: u64) -> Option<u64> {
+        assert!(self.kind.repeats, "a one-shot callback runs once");
+        // SAFETY: the data is of this kind, and a repeating callback's `run` leaves it valid.
+        unsafe { (self.kind.run)(&mut self.data, due) }
+    }
+
+    /// The repeating callback itself.
+    ///
+    /// # Safety
+    /// The callback must have been made by `repeating` of a box of `R`.
+    pub(crate) unsafe fn into_recur<R: Recur>(self) -> R {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `repeating` wrote this box, of an `R`, and nobody drops it afterwards.
+        unsafe {
+            let recur = this.data.as_ptr().cast::<Box<dyn Recur>>().read();
+            *Box::from_raw(Box::into_raw(recur).cast::<R>())
+        }
+    }
+
+    /// The closure itself.
+    ///
+    /// # Safety
+    /// The callback must have been made by `once::<F>`.
+    pub(crate) unsafe fn into_closure<F: FnOnce() + Send + 'static>(self) -> F {
+        let this = ManuallyDrop::new(self);
+        let data = this.data.as_ptr();
+        // SAFETY: `once` wrote an `F`, or where that does not fit a box of one, and nobody drops it afterwards.
+        unsafe { if fits::<F>() { data.cast::<F>().read() } else { *data.cast::<Box<F>>().read() } }
+    }
+}
+
+impl Drop for Callback {
+    fn drop(&mut self) {
+        // SAFETY: the data is of this kind, valid, and dropped once.
+        unsafe { (self.kind.drop)(&mut self.data) }
+    }
+}
+
+// SAFETY: only closures and boxes that are `Send` are ever made into a callback.
+unsafe impl Send for Callback {}
+
+const fn fits<T>() -> bool {
+    mem::size_of::<T>() <= mem::size_of::<Data>() && mem::align_of::<T>() <= mem::align_of::<Data>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn holding(token: &Arc<()>) -> impl FnOnce() + Send + use<> {
+        let token = token.clone();
+        move || drop(token)
+    }
+
+    #[test]
+    fn is_half_a_cache_line() {
+        assert_eq!(mem::size_of::<Callback>(), 32);
+    }
+
+    #[test]
+    fn small_and_large_closures_run_or_drop_once() {
+        let token = Arc::new(());
+        let large = |token: &Arc<()>| {
+            let (f, ballast) = (holding(token), [7_u8; 100]);
+            move || {
+                assert_eq!(ballast[99], 7);
+                f();
+            }
+        };
+        Callback::once(holding(&token)).run(0);
+        Callback::once(large(&token)).run(0);
+        drop(Callback::once(holding(&token)));
+        drop(Callback::once(large(&token)));
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn a_refused_closure_comes_back_whole() {
+        let small = 7_u64;
+        let f = move || assert_eq!(small, 7);
+        fn same<F: FnOnce() + Send + 'static>(callback: Callback, _: &F) -> F {
+            // SAFETY: the callback was made of this very closure type.
+            unsafe { callback.into_closure() }
+        }
+        same(Callback::once(f), &f)();
+        let large = [3_u8; 64];
+        let f = move || assert_eq!(large[63], 3);
+        same(Callback::once(f), &f)();
+    }
+
+    #[test]
+    fn a_repeating_callback_tells_its_next_deadline() {
+        struct Every {
+            ticks: u64,
+            _token: Arc<()>,
+        }
+        impl Recur for Every {
+            fn run(&mut self, due: u64) -> Option<u64> {
+                Some(due + self.ticks)
+            }
+        }
+        let token = Arc::new(());
+        let mut callback = Callback::repeating(Box::new(Every { ticks: 3, _token: token.clone() }));
+        assert!(callback.repeats());
+        assert_eq!(callback.run_again(4), Some(7));
+        callback.run(7);
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+}

@@ -1,0 +1,230 @@
+//! What all threads share of a shard, and the steps of a timer's way through it.
+//!
+//! Everything here is said in ticks and entries: no clock, no executor, no counters. That is what lets loom run it.
+
+use super::bell::Bell;
+use super::cache::Cache;
+use super::callback::Callback;
+use super::entry::{Cancel, Close, Entry, Release, Reset};
+use super::frames;
+use super::intake::Intake;
+use super::pool::Pool;
+use super::slab::Slab;
+use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
+
+/// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
+pub(crate) struct Core {
+    pub(super) slab: Slab,
+    pub(super) pool: Pool,
+    pub(super) intake: Intake,
+    pub(crate) bell: Bell,
+    /// The shard is to be shut down: its driver ends.
+    closing: AtomicBool,
+    /// Handles that keep a closed shard's memory; below zero while the shutdown still counts them.
+    pins: AtomicI64,
+    /// For those who sleep until a callback is over.
+    over: (Mutex<()>, Condvar),
+    /// For how many ticks cancelled entries may lie in the intake.
+    patience: u64,
+}
+
+/// What a shutdown finds.
+pub(crate) enum Found {
+    /// A timer that has not fired: its deadline and its callback.
+    Unfired(u64, Callback),
+    /// A repeating timer whose callback called for the shutdown: its run is its last.
+    Ended,
+}
+
+impl Core {
+    pub(crate) fn new(patience: u64) -> Self {
+        Self {
+            slab: Slab::new(),
+            pool: Pool::new(),
+            intake: Intake::new(),
+            bell: Bell::new(),
+            closing: AtomicBool::new(false),
+            pins: AtomicI64::new(0),
+            over: (Mutex::new(()), Condvar::new()),
+            patience,
+        }
+    }
+
+    /// Makes a pending timer of a free entry. The caller must [`send`](Self::send) it. Gives the callback back if the shard has been shut down. Lock-free; allocates where
+    /// no free entry is to be had.
+    #[inline]
+    pub(crate) fn arm(
+        &self,
+        cache: &mut Cache,
+        callback: Callback,
+        deadline: u64,
+        now: u64,
+    ) -> Result<&Entry, Callback> {
+        let Some(entry) = self.free_entry(cache) else {
+            return Err(callback);
+        };
+        // SAFETY: what was in the cache is free, and the cache's owner owns it.
+        unsafe { entry.arm(callback, deadline, now) }.map(|()| entry)
+    }
+
+    #[inline]
+    fn free_entry(&self, cache: &mut Cache) -> Option<&Entry> {
+        let index = match cache.pop() {
+            Some(index) => index,
+            None => {
+                self.refill(cache)?;
+                cache.pop()?
+            }
+        };
+        Some(self.slab.get(index))
+    }
+
+    #[cold]
+    fn refill(&self, cache: &mut Cache) -> Option<()> {
+        if !self.pool.pop(&self.slab, |index| self.recycle(cache, index)) {
+            let first = self.slab.carve()?;
+            // Backwards, as the cache is a stack: neighbours in memory are used in order.
+            (first..first + BLOCK).rev().for_each(|index| self.recycle(cache, index));
+        }
+        Some(())
+    }
+
+    /// Takes a free entry, which the caller owns, back into a cache. Lock-free.
+    pub(crate) fn recycle(&self, cache: &mut Cache, index: u32) {
+        cache.push(index, |batch| self.give(batch));
+    }
+
+    /// Gives free entries, which the caller owns, to the threads that need them. Lock-free.
+    pub(crate) fn give(&self, batch: &[u32]) {
+        self.pool.push(&self.slab, batch);
+    }
+
+    /// The same with all that is in a cache.
+    pub(crate) fn give_back(&self, cache: &mut Cache) {
+        cache.drain(|batch| self.give(batch));
+    }
+
+    /// Puts an entry with the flag `MAILED` into the intake, to be looked at by `deadline`. Lock-free.
+    #[inline]
+    pub(crate) fn send(&self, entry: &Entry, deadline: u64) {
+        self.intake.push(&self.slab, entry.index());
+        self.bell.ring(deadline);
+    }
+
+    /// Ends the timer, unless it has ended: then `None`. The callback is the caller's, unless it runs. Lock-free.
+    #[inline]
+    pub(crate) fn cancel(&self, entry: &Entry) -> Option<Option<Callback>> {
+        match entry.cancel() {
+            Cancel::Lost => None,
+            Cancel::Ended { callback, mail } => {
+                if mail {
+                    self.intake.push(&self.slab, entry.index());
+                }
+                // Also where the entry was in the intake before: the driver may be asleep for an hour.
+                self.bell.ring_lazily(self.patience);
+                Some(callback)
+            }
+        }
+    }
+
+    /// Moves the deadline, and says whether the timer was still pending. Lock-free.
+    #[inline]
+    pub(crate) fn reset(&self, entry: &Entry, deadline: u64, now: u64) -> bool {
+        match entry.reset(deadline, now) {
+            Reset::Lost => return false,
+            Reset::Done => {}
+            Reset::Ring => self.bell.ring(deadline),
+            Reset::Mail => self.send(entry, deadline),
+        }
+        true
+    }
+
+    /// Lets go of an entry's handle and recycles it, if it falls to the caller. True if the shard has been shut down:
+    /// then the caller must [`unpin`](Self::unpin). Nothing of the shard may be touched after an answer of false.
+    #[inline]
+    pub(crate) fn release(&self, entry: &Entry, recycle: impl FnOnce(u32)) -> bool {
+        let index = entry.index();
+        let release = entry.release();
+        if release == Release::Free {
+            recycle(index);
+        }
+        release == Release::Closed
+    }
+
+    /// Sleeps until nobody is inside the callback. Returns at once if that is the calling thread.
+    pub(crate) fn wait_for_run(&self, entry: &Entry) {
+        if frames::inside_entry(entry) {
+            return;
+        }
+        let mut guard = self.lock_over();
+        // The flag is set under the lock, under which the worker that has cleared it wakes: no wake-up is lost.
+        while entry.wait_for_run() {
+            guard = self.over.1.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// A run is over: wakes those that sleep in [`wait_for_run`](Self::wait_for_run), if any do.
+    pub(super) fn wake_waiting(&self, waited: bool) {
+        if waited {
+            drop(self.lock_over());
+            self.over.1.notify_all();
+        }
+    }
+
+    fn lock_over(&self) -> MutexGuard<'_, ()> {
+        self.over.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Shuts the shard down: every timer that was accepted, and has not started or ended, is given to `found`, and no
+    /// other will be accepted; waits for callbacks that have started, but those that the calling thread is in the
+    /// middle of. The driver is told to end. Returns true if no handle keeps the shard's memory. To be called once.
+    ///
+    /// An entry is closed by one move on its word, so a timer that is armed or moved at the same time is either
+    /// accepted and found here, or refused there. Loom model `shutdown`.
+    pub(crate) fn close(&self, now: u64, mut found: impl FnMut(Found)) -> bool {
+        // Release, for the driver's acquire; the bell makes sure that it looks.
+        self.closing.store(true, Ordering::Release);
+        self.bell.ring(0);
+        let mut handles = 0;
+        let mut running = Vec::new();
+        for entry in self.slab.close() {
+            let (fate, handle) = entry.close(frames::inside_entry(entry), now);
+            handles += i64::from(handle);
+            match fate {
+                Close::Over => {}
+                Close::Claimed { deadline, callback } => found(Found::Unfired(deadline, callback)),
+                Close::Ended => found(Found::Ended),
+                Close::Running => running.push(entry),
+            }
+        }
+        for entry in running {
+            self.wait_for_run(entry);
+            if let Some((deadline, callback)) = entry.claim(now) {
+                found(Found::Unfired(deadline, callback));
+            }
+        }
+        // AcqRel: the last to let go has seen all that the others did.
+        self.pins.fetch_add(handles, Ordering::AcqRel) == -handles
+    }
+
+    /// Takes one handle of a closed shard away. True if it was the last: then nothing keeps the memory.
+    pub(crate) fn unpin(&self) -> bool {
+        // AcqRel: as above. Below one while `close` has not added the handles it counted.
+        self.pins.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Whether the calling thread is inside a callback of this shard.
+    pub(crate) fn is_on_this_thread(&self) -> bool {
+        frames::inside_core(self)
+    }
+
+    /// Whether the driver is to end.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Whether the driver has nothing to collect.
+    pub(crate) fn intake_is_empty(&self) -> bool {
+        self.intake.is_empty()
+    }
+}

@@ -1,0 +1,56 @@
+//! The way into a shard: a lock-free queue of many producers and one consumer.
+//!
+//! A Treiber stack through the entries' own `mail` links, of which the driver takes everything at once and turns it
+//! around. A push is one compare-exchange, retried only when another push came first: lock-free. A take is one swap:
+//! wait-free. No thread waits for a stalled one: an entry is either not pushed at all or pushed whole, which is why
+//! this is not a queue of the Vyukov kind, faster though its swap is: there a producer that stops between its swap and
+//! its link hides all that came after it from the consumer. And as nothing is popped one by one, there is no ABA.
+//!
+//! The flag `MAILED` in an entry's word lets each be in here once at most. Checked by loom models `sleep` and `drain`.
+
+use super::pool::NIL;
+use super::slab::Slab;
+use crate::sync::{AtomicU32, Ordering};
+
+pub(crate) struct Intake {
+    /// The entry pushed last.
+    head: AtomicU32,
+}
+
+impl Intake {
+    pub(crate) fn new() -> Self {
+        Self { head: AtomicU32::new(NIL) }
+    }
+
+    /// Adds an entry, whose `MAILED` flag the caller has set.
+    #[inline]
+    pub(crate) fn push(&self, slab: &Slab, index: u32) {
+        let mail = &slab.get(index).mail;
+        // Release: hands the link to `take_all`. Relaxed for the link itself: published by this.
+        let _ = self.head.fetch_update(Ordering::Release, Ordering::Relaxed, |head| {
+            mail.store(head, Ordering::Relaxed);
+            Some(index)
+        });
+    }
+
+    /// Takes all entries, and returns the first of a chain in the order in which they were pushed.
+    pub(crate) fn take_all(&self, slab: &Slab) -> u32 {
+        // Acquire: pairs with every push; later ones continue the release sequence of earlier ones.
+        let mut next = self.head.swap(NIL, Ordering::Acquire);
+        let mut first = NIL;
+        while next != NIL {
+            let mail = &slab.get(next).mail;
+            let pushed_before = mail.load(Ordering::Relaxed);
+            mail.store(first, Ordering::Relaxed);
+            first = next;
+            next = pushed_before;
+        }
+        first
+    }
+
+    /// Whether there is nothing to take.
+    pub(crate) fn is_empty(&self) -> bool {
+        // Relaxed: the fences of the sleep protocol order it, where that matters.
+        self.head.load(Ordering::Relaxed) == NIL
+    }
+}

@@ -1,0 +1,151 @@
+//! What a thread keeps for each shard it uses: its counters, and a few free entries.
+//!
+//! A thread finds its own by a short walk over a list in its thread-local storage; a thread that uses one timer has one
+//! or two. The list does not keep a shard alive: what it knows of a shard that is gone is forgotten when the thread
+//! next meets a new one, or ends. While a thread is in a call of a [`Timer`](crate::Timer) or of a handle, that keeps
+//! the shard alive.
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::Weak;
+
+use super::Shard;
+use super::cache::Cache;
+use crate::stats::{Count, Record};
+
+/// A thread's own part of a shard.
+pub(crate) struct Local {
+    shard: Weak<Shard>,
+    id: u64,
+    /// The service whose timers this thread schedules here.
+    home_of: Option<u64>,
+    record: NonNull<Record>,
+    /// Whether other threads count on the same record.
+    shared: bool,
+    pub(crate) cache: Cache,
+}
+
+thread_local! {
+    static LOCALS: RefCell<Vec<Box<Local>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Local {
+    /// Counts one of what `which` names.
+    #[inline]
+    pub(crate) fn count(&self, which: impl FnOnce(&Record) -> &Count) {
+        which(self.record()).add(1, self.shared);
+    }
+
+    #[inline]
+    pub(crate) fn late(&self, lateness: std::time::Duration) {
+        self.record().late(lateness, self.shared);
+    }
+
+    /// The shard, which lives as long as the caller's timer or handle does.
+    #[inline]
+    pub(crate) fn shard(&self) -> NonNull<Shard> {
+        NonNull::new(self.shard.as_ptr().cast_mut()).expect("a pointer into an allocation")
+    }
+
+    /// Keeps a free entry for the next timer. Unlike all else here, it may be called when nothing keeps the shard any
+    /// more: then the entry is gone with it.
+    #[inline]
+    pub(crate) fn keep(&mut self, index: u32) {
+        let shard = &self.shard;
+        self.cache.push(index, |batch| {
+            if let Some(shard) = shard.upgrade() {
+                shard.core.give(batch);
+            }
+        });
+    }
+
+    #[inline]
+    fn record(&self) -> &Record {
+        // SAFETY: it is on the roll of the shard, or it is the shard's own, and the caller has the shard.
+        unsafe { self.record.as_ref() }
+    }
+
+    fn new(shard: &Shard) -> Box<Self> {
+        let record = shard.roll.join().cast_mut();
+        Box::new(Self {
+            shard: shard.this.clone(),
+            id: shard.id,
+            home_of: None,
+            record: NonNull::new(record).expect("a record that has just joined"),
+            shared: false,
+            cache: Cache::new(),
+        })
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        if self.shared {
+            return;
+        }
+        if let Some(shard) = self.shard.upgrade() {
+            shard.core.give_back(&mut self.cache);
+            // SAFETY: it joined this shard's roll, and this thread counts no more.
+            unsafe { shard.roll.leave(self.record.as_ptr()) };
+        }
+    }
+}
+
+/// Gives `f` the calling thread's part of `shard`. `f` must not call foreign code.
+#[inline]
+pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
+    find(|local| local.id == shard.id, || (shard, None), f)
+}
+
+/// Gives `f` the calling thread's part of the shard in which it schedules timers of `service`. The first time, `choose`
+/// tells which that is. `f` must not call foreign code.
+#[inline]
+pub(crate) fn with_home<'a, R>(service: u64, choose: impl FnOnce() -> &'a Shard, f: impl FnOnce(&mut Local) -> R) -> R {
+    find(|local| local.home_of == Some(service), || (choose(), Some(service)), f)
+}
+
+fn find<'a, R>(
+    matches: impl Fn(&Local) -> bool,
+    choose: impl FnOnce() -> (&'a Shard, Option<u64>),
+    f: impl FnOnce(&mut Local) -> R,
+) -> R {
+    let mut arguments = Some((choose, f));
+    let found = LOCALS.try_with(|locals| {
+        let mut locals = locals.try_borrow_mut().ok()?;
+        let (choose, f) = arguments.take()?;
+        let place = locals.iter().position(|local| matches(local));
+        let place = place.unwrap_or_else(|| enter(&mut locals, choose()));
+        Some(f(&mut locals[place]))
+    });
+    if let Ok(Some(result)) = found {
+        return result;
+    }
+    // The thread is ending, and its locals are gone: count with everybody, and keep nothing.
+    let (choose, f) = arguments.expect("unused where there was nothing to give");
+    let (shard, _) = choose();
+    // `f` may let go of the handle that keeps the shard.
+    let shard = shard.this.upgrade().expect("a shard that the caller keeps");
+    let mut passing = Local {
+        shard: shard.this.clone(),
+        id: shard.id,
+        home_of: None,
+        record: NonNull::from(&shard.common),
+        shared: true,
+        cache: Cache::new(),
+    };
+    let result = f(&mut passing);
+    shard.core.give_back(&mut passing.cache);
+    result
+}
+
+/// Makes the thread's part of a shard, or makes the one it has its home, and returns its place in the list.
+#[cold]
+fn enter(locals: &mut Vec<Box<Local>>, (shard, home_of): (&Shard, Option<u64>)) -> usize {
+    locals.retain(|local| local.shard.strong_count() > 0);
+    let place = locals.iter().position(|local| local.id == shard.id).unwrap_or_else(|| {
+        locals.push(Local::new(shard));
+        locals.len() - 1
+    });
+    locals[place].home_of = home_of.or(locals[place].home_of);
+    place
+}

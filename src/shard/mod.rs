@@ -1,0 +1,335 @@
+//! A shard: a wheel, the thread that drives it, and the lock-free ways in.
+//!
+//! | file       | concern                                                                          | under loom |
+//! |------------|----------------------------------------------------------------------------------|------------|
+//! | `word`     | the state word of an entry: flags and deadline in 64 bits                        | yes        |
+//! | `callback` | a closure of any type in 32 bytes                                                | yes        |
+//! | `entry`    | one timer: the state machine, and who may touch what                             | yes        |
+//! | `slab`     | where entries live                                                               | yes        |
+//! | `cache`, `pool` | free entries: a thread's own, and everybody's                               | yes        |
+//! | `intake`   | entries on their way to the driver                                               | yes        |
+//! | `bell`     | the driver's sleep, and how it is woken                                          | yes        |
+//! | `frames`   | which callbacks a thread is inside of                                            | yes        |
+//! | `core`     | the shared half of a shard, and each step of a timer's way through it            | yes        |
+//! | `run`      | what a worker does with a due timer                                              | yes        |
+//! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
+//! | `roll`, `local` | the threads that use the shard, their counters and caches                   |            |
+//! | `batch`    | due timers on their way through the executor                                     |            |
+//! | `settling` | how a manual clock waits for the driver                                          |            |
+//! | `driver`   | the thread                                                                       |            |
+//!
+//! This file puts them together, with the clock and the counters, which loom does not know.
+
+mod batch;
+mod bell;
+mod cache;
+mod callback;
+mod core;
+mod driver;
+mod entry;
+mod frames;
+mod intake;
+mod local;
+mod pool;
+mod roll;
+mod rounds;
+mod run;
+mod settling;
+mod slab;
+mod word;
+
+use std::any::Any;
+use std::mem;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use self::core::{Core, Found};
+pub(crate) use callback::{Callback, Recur};
+pub(crate) use driver::drive;
+pub(crate) use entry::Entry;
+use roll::Roll;
+use run::{Host, contain};
+use settling::Settling;
+use word::ARMED;
+
+use crate::clock::{Due, Settle, Settled, Ticks};
+use crate::error::ScheduleError;
+use crate::stats::{Record, ShardStats};
+
+/// For how long a cancelled entry may lie in the intake: half of what is promised.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What is called with the payload of a panic.
+pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
+
+/// The most timers that may be pending in all shards of a service together.
+pub(crate) struct Limit {
+    most: usize,
+    pending: AtomicUsize,
+}
+
+impl Limit {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, pending: AtomicUsize::new(0) }
+    }
+
+    fn take(&self) -> bool {
+        // Relaxed: the count guards nothing but itself.
+        self.pending
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| (pending < self.most).then_some(pending + 1))
+            .is_ok()
+    }
+
+    fn give_back(&self) {
+        self.pending.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One shard of a service.
+pub(crate) struct Shard {
+    core: Core,
+    pub(crate) ticks: Ticks,
+    /// Unlike any other shard's, ever.
+    id: u64,
+    this: Weak<Shard>,
+    roll: Roll,
+    /// The counts of threads that have no record of their own.
+    common: Record,
+    settling: Settling,
+    limit: Option<Arc<Limit>>,
+    on_panic: Option<Arc<PanicHook>>,
+}
+
+impl Shard {
+    pub(crate) fn new(ticks: Ticks, limit: Option<Arc<Limit>>, on_panic: Option<Arc<PanicHook>>) -> Arc<Self> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let shard = Arc::new_cyclic(|this| Self {
+            core: Core::new(ticks.count(PATIENCE)),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            this: this.clone(),
+            roll: Roll::new(),
+            common: Record::default(),
+            settling: Settling::default(),
+            ticks,
+            limit,
+            on_panic,
+        });
+        if let Some(clock) = shard.ticks.manual() {
+            let settle: Weak<dyn Settle> = Arc::downgrade(&shard) as Weak<dyn Settle>;
+            clock.register(settle);
+        }
+        shard
+    }
+
+    /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`local::with_home`]. The
+    /// entry comes back with a handle, which the caller must [`release`](Self::release).
+    pub(crate) fn schedule<'a>(
+        service: u64,
+        choose: impl FnOnce() -> &'a Arc<Shard>,
+        due: Due,
+        callback: Callback,
+    ) -> Result<(NonNull<Shard>, NonNull<Entry>), ScheduleError<Callback>> {
+        local::with_home(
+            service,
+            || &**choose(),
+            |local| {
+                // The caller has the service, so the shard is there.
+                let shard = local.shard();
+                // SAFETY: as above.
+                let this = unsafe { shard.as_ref() };
+                let accepted = this.accept(local, due, callback);
+                accepted.map(|entry| (shard, NonNull::from(entry)))
+            },
+        )
+    }
+
+    fn accept(
+        &self,
+        local: &mut local::Local,
+        due: Due,
+        callback: Callback,
+    ) -> Result<&Entry, ScheduleError<Callback>> {
+        if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
+            local.count(|record| &record.rejected);
+            return Err(ScheduleError::Full(callback));
+        }
+        match self.core.arm(&mut local.cache, callback, due.tick, due.now) {
+            Ok(entry) => {
+                // Before anybody else can see the timer, so that its end is never counted before its beginning.
+                local.count(|record| &record.scheduled);
+                self.core.send(entry, due.tick);
+                Ok(entry)
+            }
+            Err(callback) => {
+                self.free_place();
+                local.count(|record| &record.rejected);
+                Err(ScheduleError::Shutdown(callback))
+            }
+        }
+    }
+
+    /// Counts a timer that was refused before it came to any shard.
+    pub(crate) fn reject(&self) {
+        local::with(self, |local| local.count(|record| &record.rejected));
+    }
+
+    /// Ends the timer. True if it had not ended before.
+    pub(crate) fn cancel(&self, entry: &Entry) -> bool {
+        let Some(callback) = self.core.cancel(entry) else {
+            return false;
+        };
+        self.end(|record| &record.cancelled);
+        contain(&self, || drop(callback));
+        true
+    }
+
+    /// Returns when the callback is not running, unless the calling thread is inside it.
+    pub(crate) fn wait_for_run(&self, entry: &Entry) {
+        self.core.wait_for_run(entry);
+    }
+
+    /// Moves the deadline. True if the timer had not ended before.
+    pub(crate) fn reset(&self, entry: &Entry, due: Due) -> bool {
+        let moved = self.core.reset(entry, due.tick, due.now);
+        if moved {
+            local::with(self, |local| local.count(|record| &record.rearmed));
+        }
+        moved
+    }
+
+    /// Whether the timer has not ended.
+    pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
+        entry.word().has(ARMED)
+    }
+
+    /// The tick at which the timer is due, unless it has ended.
+    pub(crate) fn deadline(&self, entry: &Entry) -> Option<u64> {
+        let word = entry.word();
+        word.has(ARMED).then(|| word.deadline(self.ticks.now_tick()))
+    }
+
+    /// Lets go of an entry's handle.
+    ///
+    /// # Safety
+    /// Both must come from [`schedule`](Self::schedule), and not have been released before.
+    pub(crate) unsafe fn release(this: NonNull<Self>, entry: NonNull<Entry>) {
+        // SAFETY: the handle keeps the shard's memory, and with it the entry.
+        let (shard, entry) = unsafe { (this.as_ref(), entry.as_ref()) };
+        // The thread's own part is found first: once the handle is gone, nothing need keep the shard.
+        let last = local::with(shard, |local| {
+            let closed = shard.core.release(entry, |index| local.keep(index));
+            closed && shard.core.unpin()
+        });
+        if last {
+            // SAFETY: `close` left a count of the shard to its handles, and this was the last of them.
+            drop(unsafe { Arc::from_raw(this.as_ptr()) });
+        }
+    }
+
+    /// Shuts the shard down and returns what has not fired; see [`Core::close`]. To be called once.
+    pub(crate) fn close(self: &Arc<Self>) -> Vec<(Instant, u64, Callback)> {
+        // The count that the handles share.
+        let pinned = Arc::into_raw(self.clone());
+        let now = self.ticks.now_tick();
+        let mut unfired = Vec::new();
+        let unpinned = self.core.close(now, |found| match found {
+            Found::Unfired(tick, callback) => {
+                self.end(|record| &record.unfired);
+                unfired.push((self.ticks.shown(tick, crate::clock::UNKNOWN), tick, callback));
+            }
+            Found::Ended => self.end(|record| &record.cancelled),
+        });
+        if unpinned {
+            // SAFETY: the count made above; no handle has a part in it.
+            drop(unsafe { Arc::from_raw(pinned) });
+        }
+        unfired
+    }
+
+    /// Whether the calling thread is inside a callback of this shard.
+    pub(crate) fn is_on_this_thread(&self) -> bool {
+        self.core.is_on_this_thread()
+    }
+
+    /// What has been done so far.
+    pub(crate) fn stats(&self) -> ShardStats {
+        let mut stats = self.roll.read();
+        stats += &self.common.read();
+        stats.balanced()
+    }
+
+    /// Hands the payload of a panic to the hook. Whatever that does, it does not unwind.
+    fn caught(&self, payload: Box<dyn Any + Send>) {
+        local::with(self, |local| local.count(|record| &record.panicked));
+        let deliver = || match &self.on_panic {
+            Some(hook) => hook(payload),
+            None => drop(payload),
+        };
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(deliver)) {
+            // Its drop may panic as well, and so on: better leaked.
+            mem::forget(payload);
+        }
+    }
+
+    /// Counts an end, and frees the place that the timer had under `max_pending`.
+    fn end(&self, which: impl FnOnce(&Record) -> &crate::stats::Count) {
+        self.free_place();
+        local::with(self, |local| local.count(which));
+    }
+
+    fn free_place(&self) {
+        if let Some(limit) = &self.limit {
+            limit.give_back();
+        }
+    }
+}
+
+impl Host for &Shard {
+    fn now(&self) -> u64 {
+        self.ticks.now_tick()
+    }
+
+    fn started(&self, deadline: u64, last: bool) {
+        if last {
+            self.free_place();
+        }
+        let lateness = self.ticks.lateness(deadline);
+        local::with(self, |local| {
+            local.count(|record| &record.fired);
+            if last {
+                local.count(|record| &record.completed);
+            }
+            local.late(lateness);
+        });
+    }
+
+    fn completed(&self) {
+        self.end(|record| &record.completed);
+    }
+
+    fn cancelled(&self) {
+        self.end(|record| &record.cancelled);
+    }
+
+    fn panicked(&self, payload: Box<dyn Any + Send>) {
+        self.caught(payload);
+    }
+
+    fn recycle(&self, index: u32) {
+        local::with(self, |local| self.core.recycle(&mut local.cache, index));
+    }
+}
+
+impl Settle for Shard {
+    fn settle(&self) -> Settled {
+        let (next, worked) = self.settling.ask(|| self.core.bell.ring(0));
+        Settled { next: self.ticks.instant(next), worked }
+    }
+
+    fn is_on_this_thread(&self) -> bool {
+        self.is_on_this_thread()
+    }
+}

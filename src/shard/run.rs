@@ -1,0 +1,92 @@
+//! What a worker does with a timer that is due: start, run, and what comes after.
+
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
+
+use super::callback::Callback;
+use super::core::Core;
+use super::entry::{Entry, Finish, Rearm, Start};
+use super::frames;
+
+/// What a worker tells its surroundings. None of it may unwind.
+pub(crate) trait Host {
+    /// The present tick.
+    fn now(&self) -> u64;
+    /// A callback for this deadline starts. `last` if the timer ends by it.
+    fn started(&self, deadline: u64, last: bool);
+    /// A repeating timer has ended by itself.
+    fn completed(&self);
+    /// A timer has ended because its batch was dropped unrun.
+    fn cancelled(&self);
+    /// A callback has panicked, or the drop of one.
+    fn panicked(&self, payload: Box<dyn Any + Send>);
+    /// An entry is free.
+    fn recycle(&self, index: u32);
+}
+
+impl Core {
+    /// Runs the callback of an entry in a batch of what was due at `due`, unless it was cancelled or moved meanwhile.
+    pub(crate) fn run(&self, index: u32, due: u64, host: &impl Host) {
+        let entry = self.slab.get(index);
+        match entry.start(due) {
+            Start::Over { free: true } => host.recycle(index),
+            Start::Over { free: false } => {}
+            Start::Mail { deadline } => self.send(entry, deadline),
+            Start::Run { callback, deadline } => frames::enter(self, entry, || {
+                if callback.repeats() {
+                    self.run_repeating(entry, callback, deadline, host);
+                } else {
+                    host.started(deadline, true);
+                    contain(host, || callback.run(deadline));
+                    self.finish(entry, host);
+                }
+            }),
+        }
+    }
+
+    fn run_repeating(&self, entry: &Entry, mut callback: Callback, deadline: u64, host: &impl Host) {
+        host.started(deadline, false);
+        let next = contain(host, || callback.run_again(deadline)).flatten();
+        let over = match next {
+            Some(next) => match entry.rearm(callback, next, host.now()) {
+                Rearm::Mail { deadline } => return self.send(entry, deadline),
+                Rearm::Held { waited } => return self.wake_waiting(waited),
+                Rearm::Cancelled(callback) => callback,
+            },
+            None => {
+                if entry.end() {
+                    host.completed();
+                }
+                callback
+            }
+        };
+        contain(host, || drop(over));
+        self.finish(entry, host);
+    }
+
+    fn finish(&self, entry: &Entry, host: &impl Host) {
+        let index = entry.index();
+        let Finish { waited, free } = entry.finish();
+        if free {
+            host.recycle(index);
+        }
+        self.wake_waiting(waited);
+    }
+
+    /// Ends a timer in a batch that is dropped unrun.
+    pub(crate) fn discard(&self, index: u32, host: &impl Host) {
+        let entry = self.slab.get(index);
+        if let Some(callback) = entry.discard() {
+            host.cancelled();
+            contain(host, || drop(callback));
+        }
+        if entry.leave_batch() {
+            host.recycle(index);
+        }
+    }
+}
+
+/// Runs `f`; its panic goes to the host and no further.
+pub(crate) fn contain<R>(host: &impl Host, f: impl FnOnce() -> R) -> Option<R> {
+    panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload| host.panicked(payload)).ok()
+}

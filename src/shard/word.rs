@@ -1,0 +1,135 @@
+//! The state word of an entry: who may touch it, and when it is due, in one atomic 64-bit word.
+//!
+//! ```text
+//!  63                                  12 11            0
+//! ┌──────────────────────────────────────┬──────────────┐
+//! │ deadline                             │ flags        │
+//! └──────────────────────────────────────┴──────────────┘
+//! ```
+//!
+//! A deadline is a tick, and ticks have 64 bits. Within [`REACH`] of the present it is kept exactly, by its low
+//! 52 bits: whoever reads it knows the present well enough to tell the rest. Farther away, and only there, it is kept
+//! as a multiple of 4096 ticks, rounded up ([`FAR`]).
+//!
+//! | kept        | how far ahead   | at a tick of 1 µs | at a tick of 1 ms | late by at most |
+//! |-------------|-----------------|-------------------|-------------------|-----------------|
+//! | exactly     | < 2^50 ticks    | 35 years          | 35,000 years      | 0               |
+//! | rounded up  | all of 64 bits  | 584,000 years     | 584 million years | 4095 ticks      |
+
+/// The callback in the entry is to run. Whoever clears this flag owns the callback, and nobody else does.
+pub(crate) const ARMED: u64 = 1 << 0;
+/// A worker is inside the callback, or has it in hand.
+pub(crate) const RUNNING: u64 = 1 << 1;
+/// A handle refers to the entry: it must not be used for another timer.
+pub(crate) const HANDLE: u64 = 1 << 2;
+/// The entry is in the intake, or on its way there: the driver will look at it.
+pub(crate) const MAILED: u64 = 1 << 3;
+/// The entry is in the wheel, at its deadline or an earlier one. Changed by the driver alone.
+pub(crate) const LINKED: u64 = 1 << 4;
+/// The entry is in a batch: a worker will look at it.
+pub(crate) const QUEUED: u64 = 1 << 5;
+/// The callback runs again and again: it stays armed while it runs.
+pub(crate) const REPEAT: u64 = 1 << 6;
+/// A reset came while the callback ran: its deadline takes the place of the callback's own next one.
+pub(crate) const MOVED: u64 = 1 << 7;
+/// Somebody sleeps until `RUNNING` is cleared.
+pub(crate) const WAITED: u64 = 1 << 8;
+/// The shard has been shut down: nothing is armed any more.
+pub(crate) const CLOSED: u64 = 1 << 9;
+/// The deadline is a multiple of 4096 ticks.
+const FAR: u64 = 1 << 10;
+
+const DEADLINE_SHIFT: u32 = 12;
+const FLAGS: u64 = (1 << DEADLINE_SHIFT) - 1;
+/// How far from the present a deadline is kept exactly, in ticks: 35 years of microseconds. Half of what 52 bits can
+/// tell apart, so that a reader's idea of the present may be as far again from the writer's.
+const REACH: u64 = 1 << 50;
+
+/// A copy of an entry's state word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word(pub(crate) u64);
+
+impl Word {
+    pub(crate) const FREE: Word = Word(0);
+
+    #[inline]
+    pub(crate) fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    #[inline]
+    pub(crate) fn with(self, flags: u64) -> Word {
+        Word(self.0 | flags)
+    }
+
+    #[inline]
+    pub(crate) fn without(self, flags: u64) -> Word {
+        Word(self.0 & !flags)
+    }
+
+    /// The same flags with another deadline. `now` is the present tick.
+    #[inline]
+    pub(crate) fn with_deadline(self, deadline: u64, now: u64) -> Word {
+        let flags = self.0 & FLAGS & !FAR;
+        if deadline.abs_diff(now) < REACH {
+            Word(deadline << DEADLINE_SHIFT | flags)
+        } else {
+            let rounded = deadline.checked_add(FLAGS).unwrap_or(u64::MAX) & !FLAGS;
+            Word(rounded | FAR | flags)
+        }
+    }
+
+    /// The deadline, as a tick. `now` is the present tick, give or take less than [`REACH`].
+    #[inline]
+    pub(crate) fn deadline(self, now: u64) -> u64 {
+        if self.has(FAR) {
+            return self.0 & !FLAGS;
+        }
+        let distance =
+            (self.0 as i64 >> DEADLINE_SHIFT).wrapping_sub(now as i64).wrapping_shl(DEADLINE_SHIFT) >> DEADLINE_SHIFT;
+        now.wrapping_add_signed(distance)
+    }
+
+    /// Whether nobody but a handle may be touching the entry.
+    #[inline]
+    pub(crate) fn is_idle(self) -> bool {
+        !self.has(ARMED | RUNNING | MAILED | LINKED | QUEUED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOMENTS: [u64; 8] = [0, 1, (1 << 30) - 1, 1 << 36, 1 << 52, 1 << 53, u64::MAX - 5000, u64::MAX];
+
+    #[test]
+    fn near_deadlines_are_exact_at_any_uptime() {
+        for now in MOMENTS {
+            for deadline in [now, now.saturating_add(1), now.saturating_add(1 << 49), now.saturating_sub(9)] {
+                for late in [0, 1, 1 << 40] {
+                    let word = Word(ARMED | HANDLE).with_deadline(deadline, now);
+                    assert_eq!(word.deadline(now.saturating_add(late)), deadline);
+                    assert!(word.has(ARMED) && word.has(HANDLE) && !word.has(LINKED));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn far_deadlines_are_never_early_and_hardly_late() {
+        for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 9000] {
+            let kept = Word::FREE.with_deadline(deadline, 0).deadline(12345);
+            assert!(kept >= deadline && kept - deadline < 4096, "{kept} for {deadline}");
+        }
+        let never = Word::FREE.with_deadline(u64::MAX, 0).deadline(0);
+        assert!(u64::MAX - never < 4096);
+    }
+
+    #[test]
+    fn a_new_deadline_replaces_the_old_one_and_keeps_the_flags() {
+        let word = Word(ARMED | REPEAT).with_deadline(1 << 60, 0).with_deadline(77, 0);
+        assert_eq!(word.deadline(0), 77);
+        assert_eq!(word, Word(ARMED | REPEAT).with_deadline(77, 0));
+    }
+}

@@ -1,0 +1,134 @@
+//! How late runs start: a histogram with buckets that grow with what they hold.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use super::Count;
+
+/// Buckets to an octave, as a power of two: a bucket is at most an eighth of what it holds wide.
+const FINENESS: u32 = 3;
+const PER_OCTAVE: u64 = 1 << FINENESS;
+const BUCKETS: usize = ((64 - FINENESS + 1) as usize) << FINENESS;
+
+/// How much later than its due tick each run started, in buckets an eighth of their value wide.
+#[derive(Clone, Debug, Default)]
+pub struct Lateness {
+    /// Runs by bucket; empty as long as there was none.
+    buckets: Vec<u64>,
+    max: u64,
+}
+
+impl Lateness {
+    /// The number of runs.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// The lateness that this share of the runs, from 0.0 to 1.0, did not exceed: exact to an eighth, rounded up. Zero
+    /// if there was no run.
+    pub fn quantile(&self, share: f64) -> Duration {
+        let wanted = (share.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let bucket = self.buckets.iter().position(|runs| {
+            seen += runs;
+            seen >= wanted
+        });
+        Duration::from_nanos(bucket.map_or(0, last_of).min(self.max))
+    }
+
+    /// The greatest lateness.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.max)
+    }
+}
+
+impl AddAssign<&Lateness> for Lateness {
+    fn add_assign(&mut self, other: &Lateness) {
+        if !other.buckets.is_empty() {
+            self.buckets.resize(BUCKETS, 0);
+        }
+        for (sum, part) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum += part;
+        }
+        self.max = self.max.max(other.max);
+    }
+}
+
+/// A histogram that one thread fills and others read.
+pub(crate) struct Recorder {
+    buckets: [Count; BUCKETS],
+    max: Count,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(Self { buckets: std::array::from_fn(|_| Count::default()), max: Count::default() })
+    }
+
+    #[inline]
+    pub(crate) fn record(&self, lateness: Duration, shared: bool) {
+        let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
+        self.buckets[bucket_of(nanos)].add(1, shared);
+        self.max.raise(nanos);
+    }
+
+    pub(crate) fn read(&self) -> Lateness {
+        Lateness { buckets: self.buckets.iter().map(Count::get).collect(), max: self.max.get() }
+    }
+}
+
+/// Below `PER_OCTAVE` a bucket for each value, above it `PER_OCTAVE` buckets for each power of two.
+#[inline]
+fn bucket_of(value: u64) -> usize {
+    if value < PER_OCTAVE {
+        return value as usize;
+    }
+    let octave = value.ilog2() - FINENESS;
+    (u64::from(octave) * PER_OCTAVE + (value >> octave)) as usize
+}
+
+/// The greatest value of a bucket.
+fn last_of(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    let Some(octave) = (bucket / PER_OCTAVE).checked_sub(1) else {
+        return bucket;
+    };
+    let first = (bucket - octave * PER_OCTAVE) << octave;
+    first + ((1 << octave) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_what_belongs_to_it() {
+        let mut values: Vec<u64> = (0..2000).collect();
+        values.extend((0..64).flat_map(|bit| [1 << bit, (1 << bit) - 1, (1 << bit) + (1 << bit) / 3]));
+        values.push(u64::MAX);
+        for value in values {
+            let bucket = bucket_of(value);
+            assert!(bucket < BUCKETS);
+            let last = last_of(bucket);
+            assert!(last >= value && last - value <= value / 8, "{value} in a bucket to {last}");
+            assert_eq!(bucket_of(last), bucket);
+        }
+    }
+
+    #[test]
+    fn quantiles_tell_what_was_recorded() {
+        let recorder = Recorder::new();
+        assert_eq!(recorder.read().quantile(0.5), Duration::ZERO);
+        for micros in 1..=1000 {
+            recorder.record(Duration::from_micros(micros), micros % 2 == 0);
+        }
+        let lateness = recorder.read();
+        assert_eq!(lateness.count(), 1000);
+        assert_eq!(lateness.max(), Duration::from_micros(1000));
+        assert_eq!(lateness.quantile(1.0), lateness.max());
+        for (share, micros) in [(0.01, 10), (0.5, 500), (0.99, 990)] {
+            let (found, exact) = (lateness.quantile(share), Duration::from_micros(micros));
+            assert!(found >= exact && found <= exact * 9 / 8, "{share}: {found:?}");
+        }
+    }
+}

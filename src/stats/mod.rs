@@ -1,0 +1,121 @@
+//! What a timer has done, counted without a shared counter.
+
+mod lateness;
+mod record;
+
+use std::iter::Sum;
+use std::ops::AddAssign;
+
+pub use lateness::Lateness;
+pub(crate) use record::{Count, Record};
+
+/// What a [`Timer`](crate::Timer) has done since it was built: see [`Timer::stats`](crate::Timer::stats).
+///
+/// Exact once the threads that use the timer are quiet. Always:
+/// `scheduled = completed + cancelled + unfired + pending`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Timers accepted.
+    pub scheduled: u64,
+    /// Runs started: one for a one-shot timer, every run of a repeating one.
+    pub fired: u64,
+    /// Timers that ended by running: one-shots that started, and repeating ones ended by `None` or by a panic.
+    pub completed: u64,
+    /// Timers ended by a cancel, by an executor that dropped them unrun, or, where they repeat, by a shutdown from
+    /// inside their own callback.
+    pub cancelled: u64,
+    /// Timers handed back by a shutdown.
+    pub unfired: u64,
+    /// Timers that have not ended; a repeating one also while it runs.
+    pub pending: u64,
+    /// Resets that found their timer pending.
+    pub rearmed: u64,
+    /// Panics caught: of callbacks, of their drops, and of a custom executor.
+    pub panicked: u64,
+    /// Timers refused.
+    pub rejected: u64,
+    /// How often the shards' threads have woken up.
+    pub wakeups: u64,
+    /// How much later than its due tick each run started.
+    pub lateness: Lateness,
+    shards: Vec<ShardStats>,
+}
+
+/// What one shard of a [`Timer`](crate::Timer) has done: its part of the [`Stats`], with the same meanings.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the fields are documented at `Stats`")]
+pub struct ShardStats {
+    pub scheduled: u64,
+    pub fired: u64,
+    pub completed: u64,
+    pub cancelled: u64,
+    pub unfired: u64,
+    pub pending: u64,
+    pub rearmed: u64,
+    pub panicked: u64,
+    pub rejected: u64,
+    pub wakeups: u64,
+    pub lateness: Lateness,
+}
+
+impl Stats {
+    /// The same for each shard.
+    pub fn shards(&self) -> &[ShardStats] {
+        &self.shards
+    }
+
+    pub(crate) fn of(shards: Vec<ShardStats>) -> Self {
+        let all: ShardStats = shards.iter().sum();
+        Self {
+            scheduled: all.scheduled,
+            fired: all.fired,
+            completed: all.completed,
+            cancelled: all.cancelled,
+            unfired: all.unfired,
+            pending: all.pending,
+            rearmed: all.rearmed,
+            panicked: all.panicked,
+            rejected: all.rejected,
+            wakeups: all.wakeups,
+            lateness: all.lateness,
+            shards,
+        }
+    }
+}
+
+impl ShardStats {
+    /// The same with `pending` worked out from the rest.
+    pub(crate) fn balanced(mut self) -> Self {
+        let ended = self.completed + self.cancelled + self.unfired;
+        // While others count, an end may be seen before its beginning.
+        self.pending = self.scheduled.saturating_sub(ended);
+        self
+    }
+}
+
+impl AddAssign<&ShardStats> for ShardStats {
+    fn add_assign(&mut self, other: &ShardStats) {
+        self.scheduled += other.scheduled;
+        self.fired += other.fired;
+        self.completed += other.completed;
+        self.cancelled += other.cancelled;
+        self.unfired += other.unfired;
+        self.pending += other.pending;
+        self.rearmed += other.rearmed;
+        self.panicked += other.panicked;
+        self.rejected += other.rejected;
+        self.wakeups += other.wakeups;
+        self.lateness += &other.lateness;
+    }
+}
+
+impl<'a> Sum<&'a ShardStats> for ShardStats {
+    fn sum<I: Iterator<Item = &'a ShardStats>>(parts: I) -> Self {
+        parts.fold(Self::default(), |mut sum, part| {
+            sum += part;
+            sum
+        })
+    }
+}

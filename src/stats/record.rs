@@ -1,0 +1,79 @@
+//! What one thread has done in one shard.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::ShardStats;
+use super::lateness::Recorder;
+
+/// A number that one thread counts up, by a plain store, and any may read.
+#[derive(Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    /// Counts. `shared` if other threads may do so at the same time.
+    #[inline]
+    pub(crate) fn add(&self, more: u64, shared: bool) {
+        // Relaxed throughout: a number for itself orders nothing. Whoever wants it exact has waited for the counting
+        // threads by other means.
+        if shared {
+            self.0.fetch_add(more, Ordering::Relaxed);
+        } else {
+            self.0.store(self.get() + more, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(super) fn raise(&self, to: u64) {
+        if self.get() < to {
+            self.0.fetch_max(to, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of one thread in one shard, on cache lines that no other thread writes.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Record {
+    pub(crate) scheduled: Count,
+    pub(crate) fired: Count,
+    pub(crate) completed: Count,
+    pub(crate) cancelled: Count,
+    pub(crate) unfired: Count,
+    pub(crate) rearmed: Count,
+    pub(crate) panicked: Count,
+    pub(crate) rejected: Count,
+    pub(crate) wakeups: Count,
+    /// Allocated by the first run: most threads make none.
+    lateness: OnceLock<Box<Recorder>>,
+}
+
+impl Record {
+    #[inline]
+    pub(crate) fn late(&self, lateness: Duration, shared: bool) {
+        self.lateness.get_or_init(Recorder::new).record(lateness, shared);
+    }
+
+    /// All of it but `pending`, which no single thread knows.
+    pub(crate) fn read(&self) -> ShardStats {
+        ShardStats {
+            scheduled: self.scheduled.get(),
+            fired: self.fired.get(),
+            completed: self.completed.get(),
+            cancelled: self.cancelled.get(),
+            unfired: self.unfired.get(),
+            pending: 0,
+            rearmed: self.rearmed.get(),
+            panicked: self.panicked.get(),
+            rejected: self.rejected.get(),
+            wakeups: self.wakeups.get(),
+            lateness: self.lateness.get().map(|recorder| recorder.read()).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! How a `Timer` is to be.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Timer;
+use super::service::Service;
+use crate::clock::ManualClock;
+use crate::error::BuildError;
+use crate::executor::Executor;
+use crate::shard::PanicHook;
+
+/// Settings for a [`Timer`]: see [`Timer::builder`].
+///
+/// ```
+/// use corewheel::{Executor, Timer};
+/// use std::time::Duration;
+///
+/// let timer = Timer::builder()
+///     .tick(Duration::from_micros(100))
+///     .shards(2)
+///     .executor(Executor::Inline)
+///     .max_pending(1_000_000)
+///     .thread_name("timeouts")
+///     .on_panic(|_| eprintln!("a timeout handler panicked"))
+///     .build()?;
+/// # drop(timer);
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    pub(super) tick: Duration,
+    pub(super) shards: usize,
+    pub(super) pin_cores: bool,
+    pub(super) slots_per_level: Vec<usize>,
+    pub(super) executor: Executor,
+    pub(super) max_pending: Option<usize>,
+    pub(super) clock: Option<ManualClock>,
+    pub(super) thread_name: String,
+    pub(super) on_panic: Option<Arc<PanicHook>>,
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self {
+            tick: Duration::from_millis(1),
+            shards: crate::parallelism(),
+            pin_cores: true,
+            slots_per_level: vec![64],
+            executor: Executor::default(),
+            max_pending: None,
+            clock: None,
+            thread_name: "corewheel".to_owned(),
+            on_panic: None,
+        }
+    }
+
+    /// How finely time is told: deadlines are rounded up to a tick. 1 ms by default, 1 µs at the least.
+    ///
+    /// A finer tick costs nothing while nothing is due; timers that would have been due together then wake their
+    /// shard one by one.
+    pub fn tick(self, tick: Duration) -> Self {
+        Self { tick, ..self }
+    }
+
+    /// How many shards, each with a thread of its own: as many as
+    /// [`available_parallelism`](std::thread::available_parallelism) says by default, 1 at the least.
+    pub fn shards(self, shards: usize) -> Self {
+        Self { shards, ..self }
+    }
+
+    /// Whether each shard's thread stays on one core: true by default. Best effort, never an error.
+    pub fn pin_cores(self, pin: bool) -> Self {
+        Self { pin_cores: pin, ..self }
+    }
+
+    /// The slots of each level of the wheels, the finest first, for instance `[60, 60, 12]`: 64 per level by default, 2
+    /// at the least, and 2^24 at the most. Past the last level given, as many more of its size are added as a deadline
+    /// needs.
+    pub fn wheel(self, slots_per_level: &[usize]) -> Self {
+        Self { slots_per_level: slots_per_level.to_vec(), ..self }
+    }
+
+    /// Who runs the callbacks: a pool of the timer's own by default.
+    pub fn executor(self, executor: Executor) -> Self {
+        Self { executor, ..self }
+    }
+
+    /// How many timers may be pending at once: any number by default. Exact, at the price of two atomic steps on a
+    /// number that all threads share for each timer. A repeating timer counts as one all its life.
+    pub fn max_pending(self, limit: usize) -> Self {
+        Self { max_pending: Some(limit), ..self }
+    }
+
+    /// Virtual time, for tests. The timer never reads the real clock then.
+    pub fn clock(self, clock: ManualClock) -> Self {
+        Self { clock: Some(clock), ..self }
+    }
+
+    /// What the names of the timer's threads begin with: `corewheel` by default. (Linux shows 15 bytes of a name.)
+    pub fn thread_name(self, prefix: impl Into<String>) -> Self {
+        Self { thread_name: prefix.into(), ..self }
+    }
+
+    /// Called with the payload of every panic that is caught: of a callback, of the drop of one, or of a
+    /// [custom executor](Executor::Custom). It is called on the thread where the panic was, from any number of threads
+    /// at once. If it panics itself, that is caught.
+    pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
+        Self { on_panic: Some(Arc::new(hook)), ..self }
+    }
+
+    /// Starts the timer's threads.
+    ///
+    /// # Errors
+    /// If a setting makes no sense, or a thread cannot be started; those that were are ended again.
+    pub fn build(self) -> Result<Timer, BuildError> {
+        Ok(Timer(Arc::new(Service::start(self)?)))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("tick", &self.tick)
+            .field("shards", &self.shards)
+            .field("pin_cores", &self.pin_cores)
+            .field("wheel", &self.slots_per_level)
+            .field("executor", &self.executor)
+            .field("max_pending", &self.max_pending)
+            .field("clock", &self.clock)
+            .field("thread_name", &self.thread_name)
+            .finish_non_exhaustive()
+    }
+}

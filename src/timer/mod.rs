@@ -1,0 +1,280 @@
+//! The facade.
+
+mod builder;
+mod repeat;
+mod service;
+mod unfired;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+pub use builder::Builder;
+pub use unfired::{Unfired, UnfiredTimer};
+
+use crate::clock::Due;
+use crate::error::{BuildError, ScheduleError};
+use crate::handle::TimerHandle;
+use crate::shard::Callback;
+use crate::stats::Stats;
+use repeat::{FixedDelay, FixedRate, Recurring, Repeating, Rule};
+use service::Service;
+
+/// A timer service: runs callbacks when they are due, none early, each once.
+///
+/// Clones share one service. Any method may be called from any number of threads at once, also from inside callbacks;
+/// scheduling takes no lock and never waits for another thread.
+///
+/// Dropping the last clone is a [`shutdown`](Self::shutdown) whose result is dropped: pending callbacks are dropped
+/// unrun. Handles are not clones. A callback that captures a `Timer` holds a clone, and so keeps the service alive: let
+/// it capture a [`WeakTimer`] instead.
+///
+/// # Promises
+///
+/// - **Never early.** No callback starts before its deadline by [`Timer::now`].
+/// - **Exactly once.** A one-shot timer fires, or is cancelled, or is handed back by `shutdown`. Its closure is run or
+///   dropped once.
+/// - **Due now.** A zero delay, or a deadline that has passed, waits for no tick.
+/// - **Far future.** A delay too long to represent means never.
+/// - **In order.** Timers of one shard that are due at different ticks are handed to the executor in that order.
+/// - **Panics stay inside.** A callback that panics affects no other timer.
+/// - **Tickless.** While nothing is due, the threads sleep.
+///
+/// ```
+/// use corewheel::Timer;
+/// use std::sync::mpsc;
+/// use std::time::{Duration, Instant};
+///
+/// let timer = Timer::new()?;
+/// let (sender, receiver) = mpsc::channel();
+/// let start = Instant::now();
+/// timer.schedule(Duration::from_millis(20), move || sender.send(Instant::now()).unwrap())?;
+/// assert!(receiver.recv()? - start >= Duration::from_millis(20));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Timer(Arc<Service>);
+
+impl Timer {
+    /// A timer with the default settings: see [`Builder`].
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn new() -> Result<Timer, BuildError> {
+        Timer::builder().build()
+    }
+
+    /// The settings of a timer to be.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The timer of the whole process, started on first use with the default settings, and never shut down by a drop.
+    ///
+    /// # Panics
+    /// If it cannot start its threads.
+    pub fn global() -> &'static Timer {
+        static GLOBAL: OnceLock<Timer> = OnceLock::new();
+        GLOBAL.get_or_init(|| Timer::new().expect("the process's timer starts"))
+    }
+
+    /// The present, by the clock that this timer lives by.
+    pub fn now(&self) -> Instant {
+        self.0.ticks.now()
+    }
+
+    /// Runs `f` once, when `delay` has passed.
+    ///
+    /// Lock-free, in constant time. A closure of up to 24 bytes is stored without an allocation.
+    ///
+    /// # Errors
+    /// After [`shutdown`](Self::shutdown), or with [`max_pending`](Builder::max_pending) timers pending already. The
+    /// error gives `f` back.
+    pub fn schedule<F>(&self, delay: Duration, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.once(self.0.ticks.after(delay), f)
+    }
+
+    /// Runs `f` once, at `deadline`, or at once if that has passed. Otherwise as [`schedule`](Self::schedule).
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_at<F>(&self, deadline: Instant, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.once(self.0.ticks.at(deadline), f)
+    }
+
+    /// Runs `f` when `initial_delay` has passed, and then every `period`, counted from when each run was due.
+    ///
+    /// Runs never overlap: one that takes longer than `period` delays the next, and after a stall the runs that were
+    /// missed are made up one by one. The timer ends when it is cancelled, or `f` panics.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule); and if `period` is zero.
+    pub fn schedule_at_fixed_rate<F>(
+        &self,
+        initial_delay: Duration,
+        period: Duration,
+        f: F,
+    ) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        if period.is_zero() {
+            self.0.reject();
+            return Err(ScheduleError::ZeroPeriod(f));
+        }
+        let first = self.0.ticks.after(initial_delay);
+        self.repeating(first, FixedRate { period, f }, |rule| rule.f)
+    }
+
+    /// Runs `f` when `initial_delay` has passed, and then again and again, each time `delay` after the run before has
+    /// ended. A `delay` of zero means as soon as the executor is free.
+    ///
+    /// The timer ends when it is cancelled, or `f` panics.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_with_fixed_delay<F>(
+        &self,
+        initial_delay: Duration,
+        delay: Duration,
+        f: F,
+    ) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        let first = self.0.ticks.after(initial_delay);
+        self.repeating(first, FixedDelay { delay, f }, |rule| rule.f)
+    }
+
+    /// Runs `f` at `first`, and then whenever it says itself: it is given the deadline that it was run for, and returns
+    /// the next, or `None` to end. A deadline in the past means as soon as the executor is free.
+    ///
+    /// The timer also ends when it is cancelled, or `f` panics.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let mut pause = Duration::from_secs(1);
+    /// timer.schedule_recurring(timer.now() + pause, move |deadline| {
+    ///     pause *= 2;
+    ///     (pause < Duration::from_secs(10)).then(|| deadline + pause)
+    /// })?;
+    /// clock.advance(Duration::from_secs(1 + 2 + 4 + 8));
+    /// assert_eq!((timer.stats().fired, timer.len()), (4, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_recurring<F>(&self, first: Instant, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnMut(Instant) -> Option<Instant> + Send + 'static,
+    {
+        self.repeating(self.0.ticks.at(first), Recurring { f }, |rule| rule.f)
+    }
+
+    fn once<F>(&self, due: Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        // SAFETY: the callback that comes back is the one made here, of an `F`.
+        let back = |callback: Callback| unsafe { callback.into_closure::<F>() };
+        self.0.schedule(due, Callback::once(f)).map_err(|error| error.map(back))
+    }
+
+    fn repeating<R, F>(
+        &self,
+        first: Due,
+        rule: R,
+        into_closure: impl FnOnce(R) -> F,
+    ) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        R: Rule + 'static,
+    {
+        let repeating = Repeating { rule, ticks: self.0.ticks.clone(), next: first };
+        // SAFETY: the callback that comes back is the one made here, of a `Repeating<R>`.
+        let back = |callback: Callback| unsafe { callback.into_recur::<Repeating<R>>() };
+        self.0
+            .schedule(first, Callback::repeating(Box::new(repeating)))
+            .map_err(|error| error.map(|callback| into_closure(back(callback).rule)))
+    }
+
+    /// The number of timers pending now. Walks over the counters of all threads.
+    pub fn len(&self) -> usize {
+        usize::try_from(self.stats().pending).unwrap_or(usize::MAX)
+    }
+
+    /// Whether no timer is pending now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What has been done so far. Walks over the counters of all threads.
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// Ends the service: refuses new timers, waits for callbacks that have started, ends the threads, and hands back
+    /// every timer that has not started, also if the executor had it already.
+    ///
+    /// Only the first call does anything; another returns an empty [`Unfired`] at once. Called from inside a callback
+    /// it does not wait for that, nor for the threads, which end when the callback has returned.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// timer.schedule(Duration::from_secs(3600), || println!("saved"))?;
+    /// for unfired in timer.shutdown() {
+    ///     unfired.run();
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown(&self) -> Unfired {
+        self.0.shutdown()
+    }
+
+    /// Whether [`shutdown`](Self::shutdown) has been called.
+    pub fn is_shutdown(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// A reference that does not keep the service alive.
+    pub fn downgrade(&self) -> WeakTimer {
+        WeakTimer(Arc::downgrade(&self.0))
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("pending", &self.len())
+            .field("shutdown", &self.is_shutdown())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A reference to a [`Timer`] that does not keep it alive: what a callback should capture.
+#[derive(Clone)]
+pub struct WeakTimer(Weak<Service>);
+
+impl WeakTimer {
+    /// The timer, unless its last clone has been dropped.
+    pub fn upgrade(&self) -> Option<Timer> {
+        self.0.upgrade().map(Timer)
+    }
+}
+
+impl fmt::Debug for WeakTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakTimer")
+    }
+}

@@ -1,0 +1,146 @@
+//! The service behind a `Timer` and its clones: its shards, its threads, and their end.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::builder::Builder;
+use super::unfired::Unfired;
+use crate::clock::{Clock, Due, Ticks};
+use crate::error::{BuildError, ScheduleError};
+use crate::executor::{self, Executor, Hands, Pool};
+use crate::handle::TimerHandle;
+use crate::shard::{self, Callback, Limit, Shard};
+use crate::stats::Stats;
+use crate::wheel::Levels;
+
+const LEAST_TICK: Duration = Duration::from_micros(1);
+
+pub(super) struct Service {
+    /// Unlike any other service's, ever.
+    id: u64,
+    pub(super) ticks: Ticks,
+    shards: Vec<Arc<Shard>>,
+    /// The shard that the next new thread will schedule in.
+    next_home: AtomicUsize,
+    closed: AtomicBool,
+    threads: Mutex<Option<Threads>>,
+}
+
+struct Threads {
+    drivers: Vec<JoinHandle<()>>,
+    pool: Option<Pool>,
+}
+
+impl Service {
+    pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
+        let tick = builder.tick;
+        if tick < LEAST_TICK {
+            return Err(BuildError::TickTooShort(tick));
+        }
+        if builder.shards == 0 {
+            return Err(BuildError::NoShards);
+        }
+        Levels::new(0, &builder.slots_per_level)?;
+        // Both before any thread is pinned: from then on it, and its children, see its own core only.
+        let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
+        let (hands, pool) = match builder.executor {
+            Executor::Pool { threads } => {
+                let pool = Pool::start(threads, &builder.thread_name)?;
+                (Hands::Rayon(pool.pool().clone()), Some(pool))
+            }
+            Executor::Rayon(pool) => (Hands::Rayon(pool), None),
+            Executor::Inline => (Hands::Inline, None),
+            Executor::Custom(custom) => (Hands::Custom(custom), None),
+        };
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let mut service = Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            ticks: Ticks::new(builder.clock.map_or(Clock::System, Clock::Manual), tick),
+            shards: Vec::new(),
+            next_home: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
+        };
+        let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
+        for index in 0..builder.shards {
+            let shard = Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone());
+            let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
+            let (levels, hands) = (Levels::new(0, &builder.slots_per_level)?, hands.clone());
+            let name = format!("{}-{index}", builder.thread_name);
+            let driven = shard.clone();
+            let driver = executor::spawn(name, move || shard::drive(driven, levels, hands, core));
+            // Dropping the service ends what has been started so far.
+            let driver = driver.map_err(BuildError::ThreadStart)?;
+            service.shards.push(shard);
+            if let Some(threads) = service.threads.get_mut().ok().and_then(Option::as_mut) {
+                threads.drivers.push(driver);
+            }
+        }
+        Ok(service)
+    }
+
+    pub(super) fn schedule(&self, due: Due, callback: Callback) -> Result<TimerHandle, ScheduleError<Callback>> {
+        if self.is_closed() {
+            self.home_by_turns().reject();
+            return Err(ScheduleError::Shutdown(callback));
+        }
+        let (shard, entry) = Shard::schedule(self.id, || self.home_by_turns(), due, callback)?;
+        // SAFETY: they come from `schedule`, for this handle.
+        Ok(unsafe { TimerHandle::new(shard, entry, due) })
+    }
+
+    /// Counts a timer that is refused for what it is.
+    pub(super) fn reject(&self) {
+        self.home_by_turns().reject();
+    }
+
+    fn home_by_turns(&self) -> &Arc<Shard> {
+        // Relaxed: any spread will do.
+        let turn = self.next_home.fetch_add(1, Ordering::Relaxed);
+        &self.shards[turn % self.shards.len()]
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        Stats::of(self.shards.iter().map(|shard| shard.stats()).collect())
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        // Relaxed: a hint that saves work. What decides is the word of each entry.
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Refuses new timers, waits for the callbacks that have started, takes back the others, and ends the threads. Only
+    /// the first call does anything.
+    pub(super) fn shutdown(&self) -> Unfired {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Unfired::new(Vec::new());
+        }
+        let unfired = self.shards.iter().flat_map(Shard::close).collect();
+        // A callback cannot wait for threads: one of them may be waiting for it. They end by themselves.
+        let inside = self.shards.iter().any(|shard| shard.is_on_this_thread());
+        let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        if let Some(Threads { drivers, pool }) = threads {
+            if !inside {
+                drivers.into_iter().for_each(executor::join);
+            }
+            if let Some(pool) = pool {
+                pool.stop(!inside);
+            }
+        }
+        Unfired::new(unfired)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        for unfired in self.shutdown() {
+            // The drop of a closure may panic, and this may be in the middle of another panic.
+            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(unfired))) {
+                std::mem::forget(payload);
+            }
+        }
+    }
+}

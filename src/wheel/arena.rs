@@ -1,0 +1,120 @@
+//! The nodes of a [`Wheel`](super::Wheel), in one vector.
+
+use super::{Links, Nodes};
+
+/// Names one entry of a [`Wheel`](crate::Wheel), from its insertion until it expires or is removed.
+///
+/// A key is never given out twice by the same wheel: one whose entry is gone finds nothing, also when the
+/// entry's place in memory has been reused. Keys mean nothing to another wheel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub(super) index: u32,
+    seq: u64,
+}
+
+pub(super) struct Arena<T> {
+    nodes: Vec<Node<T>>,
+    /// The vacant nodes, the last vacated one at the end.
+    vacant: Vec<u32>,
+    /// How many nodes were ever inserted.
+    inserted: u64,
+}
+
+struct Node<T> {
+    seq: u64,
+    deadline: u64,
+    links: Links,
+    /// `None` in a vacant node.
+    value: Option<T>,
+}
+
+impl<T> Arena<T> {
+    pub(super) const fn new() -> Arena<T> {
+        Arena { nodes: Vec::new(), vacant: Vec::new(), inserted: 0 }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len() - self.vacant.len()
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, deadline: u64, value: T) -> Key {
+        let node = Node { seq: self.inserted, deadline, links: Links::UNLINKED, value: Some(value) };
+        self.inserted += 1;
+        let seq = node.seq;
+        let index = match self.vacant.pop() {
+            Some(index) => {
+                self.nodes[index as usize] = node;
+                index
+            }
+            None => {
+                let index = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+                assert!(index < u32::MAX, "a wheel holds at most 2^32 - 1 entries");
+                self.nodes.push(node);
+                index
+            }
+        };
+        Key { index, seq }
+    }
+
+    /// Vacates a node; its deadline and its value.
+    #[inline]
+    pub(super) fn take(&mut self, id: u32) -> (u64, T) {
+        let node = &mut self.nodes[id as usize];
+        let value = node.value.take().expect("the node is not vacant");
+        self.vacant.push(id);
+        (node.deadline, value)
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, key: Key) -> bool {
+        self.get(key).is_some()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<&T> {
+        let node = self.nodes.get(key.index as usize)?;
+        node.value.as_ref().filter(|_| node.seq == key.seq)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let node = self.nodes.get_mut(key.index as usize)?;
+        node.value.as_mut().filter(|_| node.seq == key.seq)
+    }
+
+    #[inline]
+    pub(super) fn set_deadline(&mut self, id: u32, deadline: u64) {
+        self.nodes[id as usize].deadline = deadline;
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
+        (0..).zip(&self.nodes).filter_map(|(index, node)| {
+            let key = Key { index, seq: node.seq };
+            Some((key, node.deadline, node.value.as_ref()?))
+        })
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.vacant.clear();
+        self.nodes.clear();
+    }
+}
+
+impl<T> Nodes for Arena<T> {
+    #[inline]
+    fn deadline(&self, id: u32) -> u64 {
+        self.nodes[id as usize].deadline
+    }
+
+    #[inline]
+    fn links(&self, id: u32) -> Links {
+        self.nodes[id as usize].links
+    }
+
+    #[inline]
+    fn set_links(&mut self, id: u32, links: Links) {
+        self.nodes[id as usize].links = links;
+    }
+}

@@ -1,0 +1,434 @@
+//! The arithmetic of the wheel, over nodes that belong to somebody else.
+//!
+//! # The algorithm
+//!
+//! A hashed and hierarchical timing wheel (Varghese and Lauck, 1987) keeps pending deadlines in rings
+//! of slots. A slot of level 0 spans one tick; a slot of the next level spans the whole ring below it:
+//! `span(0) = 1`, `span(i + 1) = span(i) * slots(i)`. A deadline waits at the lowest level that still
+//! reaches it. When time comes to the first tick of a slot, its nodes are *handed down*: each is placed
+//! anew, closer to its deadline and so at a finer level, until it expires. A node is therefore moved
+//! at most once a level, inserted and removed in constant time, and never compared with another.
+//!
+//! The levels overlap as Kafka's do: each is a *sliding* window of `slots(i)` slots that begins with the
+//! slot the present tick lies in. Slots are aligned to tick 0, not to the wheel's start. At tick `now`
+//! a deadline goes to the lowest level where
+//!
+//! ```text
+//! deadline / span(i) - now / span(i) < slots(i)        slot = deadline / span(i) % slots(i)
+//! ```
+//!
+//! With three slots a level, at tick 9 (left), and one tick later (right; only level 0 has moved on):
+//!
+//! | level | span | slots at tick 9         | slots at tick 10        |
+//! |-------|------|-------------------------|-------------------------|
+//! | 0     | 1    | 9, 10, 11               | 10, 11, 12              |
+//! | 1     | 3    | 9..=11, 12..=14, 15..=17  | the same                |
+//! | 2     | 9    | 9..=17, 18..=26, 27..=35  | the same                |
+//!
+//! The window's first slot is covered by the level below, so above level 0 it never receives a node.
+//! It can hold one only while it is being handed down.
+//!
+//! With the default of 64 slots every quotient is a shift and every remainder a mask. Level `i` reaches
+//! to about 64^(i + 1) ticks from now:
+//!
+//! | level          | 0     | 1     | 2       | 3     | 4    | 5       | … | 10         |
+//! |----------------|-------|-------|---------|-------|------|---------|---|------------|
+//! | span, ticks    | 1     | 64    | 2^12    | 2^18  | 2^24 | 2^30    | … | 2^60       |
+//! | reach at 1 ms  | 64 ms | 4.1 s | 4.4 min | 4.7 h | 12 d | 2.2 years | … | all of u64 |
+//!
+//! # Time
+//!
+//! Time goes from event to event, not from tick to tick: an event is an occupied slot, its moment the
+//! slot's first tick. A bitmap per level finds the level's next one, so a jump costs by what it meets.
+//! Time never passes an occupied slot, hence two slots a whole turn apart are never confused.
+//! Nodes leave a slot one at a time ([`Levels::step`]), so that whoever runs callbacks between two steps
+//! may stop after any of them and find everything else still in place.
+//!
+//! # Rejected
+//!
+//! - *Unaligned, per-node rounds* (the hashed wheel without a hierarchy): every turn of the ring looks
+//!   again at each node that still has rounds to go.
+//! - *Aligned windows* (Linux before 4.8, tokio): a level is used only up to its next boundary, so a near
+//!   deadline just past one starts out at a coarse level and is handed down for nothing.
+//! - *No cascades, coarser the farther* (Linux since 4.8): cheap, but a far deadline is late by up to
+//!   an eighth of its delay.
+//! - *A heap*: O(log n) to cancel, and cancelling is what timers are mostly for.
+//! - *Keeping each slot's true minimum* for an exact next deadline: removal would have to search the slot
+//!   for the next best, to save at most one early look a level.
+
+use super::divisor::Divisor;
+use super::occupancy::Occupancy;
+use crate::BuildError;
+
+/// No node: the end of a list.
+const NIL: u32 = u32::MAX;
+
+/// The most slots a level may have.
+const MAX_SLOTS: usize = 1 << 24;
+
+/// Where a node is linked: its neighbours, and the list they are in.
+#[derive(Clone, Copy)]
+pub(crate) struct Links {
+    next: u32,
+    prev: u32,
+    place: Place,
+}
+
+impl Links {
+    /// The links of a node that is in no list.
+    pub(crate) const UNLINKED: Links = Links { next: NIL, prev: NIL, place: Place::NONE };
+
+    #[inline]
+    pub(crate) fn is_linked(self) -> bool {
+        self.place != Place::NONE
+    }
+}
+
+impl Default for Links {
+    fn default() -> Links {
+        Links::UNLINKED
+    }
+}
+
+/// A list that a node can be in: `level << 26 | slot`, or one of the constants.
+///
+/// A slot is less than 2^24, so that the constants are no slot of any level.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place(u32);
+
+impl Place {
+    const SLOT_BITS: u32 = 26;
+    const NONE: Place = Place(u32::MAX);
+    const DUE: Place = Place(u32::MAX - 1);
+
+    #[inline]
+    fn of(level: usize, slot: usize) -> Place {
+        Place(((level as u32) << Self::SLOT_BITS) | slot as u32)
+    }
+
+    /// Level and slot, unless it is one of the constants.
+    #[inline]
+    fn slot(self) -> Option<(usize, usize)> {
+        let slot = self.0 & ((1 << Self::SLOT_BITS) - 1);
+        (self.0 < Self::DUE.0).then_some(((self.0 >> Self::SLOT_BITS) as usize, slot as usize))
+    }
+}
+
+/// The store of the nodes. Their ids are below `u32::MAX`.
+pub(crate) trait Nodes {
+    /// The tick a node is due. It is read when the node is inserted, when its slot is handed down and
+    /// when it expires, and may have changed since it was last read: a later one moves the node then.
+    fn deadline(&self, id: u32) -> u64;
+
+    /// What [`set_links`](Nodes::set_links) last wrote, at first [`Links::UNLINKED`].
+    fn links(&self, id: u32) -> Links;
+
+    fn set_links(&mut self, id: u32, links: Links);
+}
+
+/// What one step of time did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// This node is due and no longer linked.
+    Expired(u32),
+    /// A node was placed anew, closer to its deadline.
+    Moved,
+    /// Nothing is left to do up to the target, and it is that time now.
+    Done,
+}
+
+/// The levels and the present tick.
+pub(crate) struct Levels {
+    now: u64,
+    /// One bit a level: whether any of its slots is occupied.
+    occupied: u64,
+    due: Due,
+    levels: Vec<Level>,
+}
+
+impl Levels {
+    /// Levels with these numbers of slots, finest first, and as many more of the last number as it
+    /// takes to reach every `u64`. A level's slots are allocated when it is first used.
+    pub(crate) fn new(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
+        for (level, &slots) in slots_per_level.iter().enumerate() {
+            if slots < 2 {
+                return Err(BuildError::TooFewSlots { level, slots });
+            }
+            if slots > MAX_SLOTS {
+                return Err(BuildError::TooManySlots { level, slots });
+            }
+        }
+        let last = *slots_per_level.last().ok_or(BuildError::NoLevels)?;
+
+        let mut levels = Vec::new();
+        let mut span = Some(1_u64);
+        let mut given = slots_per_level.iter().copied();
+        while let Some(this) = span {
+            let slots = given.next().unwrap_or(last) as u64;
+            span = this.checked_mul(slots);
+            levels.push(Level::new(this, slots, span));
+        }
+        Ok(Levels { now: start, occupied: 0, due: Due::EMPTY, levels })
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Links a node by its deadline; one that has been reached joins the end of the due list.
+    #[inline]
+    pub(crate) fn insert(&mut self, nodes: &mut impl Nodes, id: u32) {
+        let deadline = nodes.deadline(id);
+        if deadline > self.now {
+            self.place(nodes, id, deadline);
+        } else {
+            self.due.push(nodes, id);
+        }
+    }
+
+    /// Unlinks a node, which must be linked.
+    #[inline]
+    pub(crate) fn remove(&mut self, nodes: &mut impl Nodes, id: u32) {
+        let links = nodes.links(id);
+        debug_assert!(links.is_linked());
+        if links.prev != NIL {
+            relink(nodes, links.prev, |prev| prev.next = links.next);
+        }
+        if links.next != NIL {
+            relink(nodes, links.next, |next| next.prev = links.prev);
+        }
+        nodes.set_links(id, Links::UNLINKED);
+
+        match links.place.slot() {
+            None => self.due.forget(links),
+            Some((level, slot)) if links.prev == NIL => {
+                let ring = &mut self.levels[level];
+                ring.pop(slot, links.next);
+                if ring.occupancy.is_empty() {
+                    self.occupied &= !(1 << level);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Forgets every node, without touching them.
+    pub(crate) fn clear(&mut self) {
+        self.occupied = 0;
+        self.due = Due::EMPTY;
+        for level in &mut self.levels {
+            level.occupancy.clear();
+        }
+    }
+
+    /// A tick no later than any deadline as it was when its node was placed: not after `now` if a node
+    /// is due, later than it otherwise. O(levels).
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        if self.due.head != NIL {
+            return Some(self.now);
+        }
+        self.next_event().map(|event| event.first)
+    }
+
+    /// One step towards `target`, of bounded cost: O(levels). Deadlines come in order, but for the due
+    /// list, which comes first. A target in the past stands for the present tick.
+    #[inline]
+    pub(crate) fn step(&mut self, nodes: &mut impl Nodes, target: u64) -> Step {
+        let target = target.max(self.now);
+        let id = if self.due.head != NIL {
+            self.due.head
+        } else {
+            match self.next_event() {
+                Some(event) if event.first <= target => {
+                    self.now = event.first;
+                    self.levels[event.level].heads[event.slot]
+                }
+                _ => {
+                    self.now = target;
+                    return Step::Done;
+                }
+            }
+        };
+        self.remove(nodes, id);
+        let deadline = nodes.deadline(id);
+        if deadline > self.now {
+            self.place(nodes, id, deadline);
+            Step::Moved
+        } else {
+            Step::Expired(id)
+        }
+    }
+
+    /// Level, first and last tick of the slot a node waits in; `None` if it waits in no slot.
+    pub(crate) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
+        let (level, slot) = links.place.slot()?;
+        let ring = &self.levels[level];
+        let first = ring.first_tick(slot, self.now);
+        Some((level, first, first.saturating_add(ring.span.value() - 1)))
+    }
+
+    /// Links a node into a slot. Its deadline is later than now.
+    #[inline]
+    fn place(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
+        let delta = deadline - self.now;
+        let mut level = 0;
+        while delta > self.levels[level].reach {
+            level += 1;
+        }
+        // The span reaches the deadline, but the window may end one slot before it. Then it lies in
+        // the second slot of the level above, if not in the first.
+        if !self.levels[level].contains(deadline, self.now) {
+            level += 1;
+        }
+
+        let ring = &mut self.levels[level];
+        let slot = ring.slot(deadline);
+        let next = ring.push(slot, id);
+        self.occupied |= 1 << level;
+        if next != NIL {
+            relink(nodes, next, |next| next.prev = id);
+        }
+        let links = Links { next, prev: NIL, place: Place::of(level, slot) };
+        nodes.set_links(id, links);
+    }
+
+    /// The occupied slot with the earliest first tick, of several the one of the highest level: what is
+    /// handed down to this very tick comes before what expires at it.
+    #[inline]
+    fn next_event(&self) -> Option<Event> {
+        let mut earliest: Option<Event> = None;
+        let mut rest = self.occupied;
+        while rest != 0 {
+            let level = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let ring = &self.levels[level];
+            let Some(slot) = ring.occupancy.next_from(ring.slot(self.now)) else {
+                continue;
+            };
+            let first = ring.first_tick(slot, self.now);
+            if earliest.is_none_or(|event| first <= event.first) {
+                earliest = Some(Event { first, level, slot });
+            }
+        }
+        earliest
+    }
+}
+
+/// A slot whose nodes are to be taken out when time comes to its first tick.
+#[derive(Clone, Copy)]
+struct Event {
+    first: u64,
+    level: usize,
+    slot: usize,
+}
+
+/// The nodes whose deadline had been reached when they were inserted, first in first out.
+struct Due {
+    head: u32,
+    tail: u32,
+}
+
+impl Due {
+    const EMPTY: Due = Due { head: NIL, tail: NIL };
+
+    fn push(&mut self, nodes: &mut impl Nodes, id: u32) {
+        let links = Links { next: NIL, prev: self.tail, place: Place::DUE };
+        nodes.set_links(id, links);
+        if self.tail == NIL {
+            self.head = id;
+        } else {
+            relink(nodes, self.tail, |tail| tail.next = id);
+        }
+        self.tail = id;
+    }
+
+    /// Moves the ends off a node that had these links.
+    fn forget(&mut self, links: Links) {
+        if links.prev == NIL {
+            self.head = links.next;
+        }
+        if links.next == NIL {
+            self.tail = links.prev;
+        }
+    }
+}
+
+/// A ring of slots, each the head of a list of nodes.
+struct Level {
+    span: Divisor,
+    slots: Divisor,
+    /// A deadline farther away than this many ticks is beyond the window wherever it begins.
+    reach: u64,
+    occupancy: Occupancy,
+    /// Empty until the level is used. The head of a slot that is not occupied means nothing.
+    heads: Vec<u32>,
+}
+
+impl Level {
+    fn new(span: u64, slots: u64, span_above: Option<u64>) -> Level {
+        Level {
+            span: Divisor::new(span),
+            slots: Divisor::new(slots),
+            reach: span_above.map_or(u64::MAX, |above| above - 1),
+            occupancy: Occupancy::default(),
+            heads: Vec::new(),
+        }
+    }
+
+    #[cold]
+    fn allocate(&mut self) {
+        let slots = self.slots.value() as usize;
+        self.occupancy = Occupancy::new(slots);
+        self.heads = vec![0; slots];
+    }
+
+    /// Whether the window that begins at `now` contains `deadline`.
+    #[inline]
+    fn contains(&self, deadline: u64, now: u64) -> bool {
+        self.span.quotient(deadline) - self.span.quotient(now) < self.slots.value()
+    }
+
+    #[inline]
+    fn slot(&self, tick: u64) -> usize {
+        self.slots.remainder(self.span.quotient(tick)) as usize
+    }
+
+    /// The first tick of an occupied slot in the window that begins at `now`.
+    #[inline]
+    fn first_tick(&self, slot: usize, now: u64) -> u64 {
+        let block = self.span.quotient(now);
+        let from = self.slots.remainder(block);
+        let slot = slot as u64;
+        let distance = if slot >= from { slot - from } else { slot + self.slots.value() - from };
+        (block + distance) * self.span.value()
+    }
+
+    /// Makes `id` the head of a slot; returns the head before it.
+    #[inline]
+    fn push(&mut self, slot: usize, id: u32) -> u32 {
+        if self.heads.is_empty() {
+            self.allocate();
+        }
+        let head = std::mem::replace(&mut self.heads[slot], id);
+        if self.occupancy.insert(slot) { NIL } else { head }
+    }
+
+    /// Makes `next` the head of a slot.
+    #[inline]
+    fn pop(&mut self, slot: usize, next: u32) {
+        if next == NIL {
+            self.occupancy.remove(slot);
+        } else {
+            self.heads[slot] = next;
+        }
+    }
+}
+
+#[inline]
+fn relink(nodes: &mut impl Nodes, id: u32, change: impl FnOnce(&mut Links)) {
+    let mut links = nodes.links(id);
+    change(&mut links);
+    nodes.set_links(id, links);
+}
