@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-pub(crate) use std::thread_local;
+pub(crate) use std::thread_local as thread_static;
 
 /// Entries that are taken from a slab at once: a page of 4 KiB.
 pub(crate) const BLOCK: u32 = 64;
@@ -24,6 +24,10 @@ pub(crate) const BLOCK: u32 = 64;
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
     #[inline]
     pub(crate) fn with<R>(&self, access: impl FnOnce(*const T) -> R) -> R {
         access(self.0.get())
@@ -73,9 +77,12 @@ pub(crate) struct Zeroed<T> {
 }
 
 impl<T> Zeroed<T> {
+    /// A slice of `len` values as `zero` makes them: here it is not called, as the system has them ready.
+    ///
     /// # Safety
-    /// All zero bytes must be a valid `T`, `T` must not need dropping, and `len * size_of::<T>()` must not be zero.
-    pub(crate) unsafe fn new(len: usize) -> Self {
+    /// What `zero` makes must be as good with all its bytes zero; `T` must not need dropping; and the slice must have a
+    /// size.
+    pub(crate) unsafe fn new(len: usize, _zero: fn() -> T) -> Self {
         // The standard library zeroes by hand, touching every page, where more than 16 bytes of alignment are asked
         // of it. So ask for no more, and align by hand.
         let slice = Layout::array::<T>(len).expect("a slab fits the address space");

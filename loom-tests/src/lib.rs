@@ -1,1 +1,21 @@
 //! loom models over corewheel's own source files.
+//!
+//! The modules below are the files of the crate itself, compiled against loom: `sync` here has the names of the crate's
+//! own `sync`. The models are tests, so `cargo test` explores them, with two preemptions at the most;
+//! `LOOM_MAX_PREEMPTIONS=3` explores further.
+#![cfg_attr(not(test), allow(dead_code))]
+
+#[allow(dead_code)]
+#[path = "../../src/error.rs"]
+mod error;
+#[allow(dead_code)]
+mod shard;
+mod sync;
+#[allow(dead_code, unused_imports)]
+#[path = "../../src/wheel/mod.rs"]
+mod wheel;
+
+pub use error::BuildError;
+
+#[cfg(test)]
+mod models;

@@ -14,8 +14,8 @@ use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Orde
 
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
 pub(crate) struct Core {
-    pub(super) slab: Slab,
-    pub(super) pool: Pool,
+    pub(crate) slab: Slab,
+    pub(crate) pool: Pool,
     pub(super) intake: Intake,
     pub(crate) bell: Bell,
     /// The shard is to be shut down: its driver ends.

@@ -74,7 +74,8 @@ pub(crate) struct Entry {
     pub(super) batch: AtomicU32,
     /// The entry's own place in the slab.
     index: AtomicU32,
-    links: UnsafeCell<Links>,
+    /// Written before it is read: at first the bytes are zero, which is some place in the wheel.
+    links: UnsafeCell<MaybeUninit<Links>>,
     callback: UnsafeCell<MaybeUninit<Callback>>,
 }
 
@@ -178,6 +179,18 @@ pub(crate) enum Close {
 }
 
 impl Entry {
+    /// A free entry.
+    pub(super) fn new() -> Self {
+        Self {
+            word: AtomicU64::new(Word::FREE.0),
+            mail: AtomicU32::new(0),
+            batch: AtomicU32::new(0),
+            index: AtomicU32::new(0),
+            links: UnsafeCell::new(MaybeUninit::zeroed()),
+            callback: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
     /// The entry's place in the slab.
     pub(crate) fn index(&self) -> u32 {
         // Relaxed: written before the entry is first handed out.
@@ -459,13 +472,13 @@ impl Entry {
     }
 
     pub(super) fn links(&self) -> Links {
-        // SAFETY: only the driver reads or writes the links.
-        self.links.with(|links| unsafe { *links })
+        // SAFETY: only the driver reads or writes the links, and their bytes are never uninitialised.
+        self.links.with(|links| unsafe { (*links).assume_init() })
     }
 
     pub(super) fn set_links(&self, new: Links) {
         // SAFETY: only the driver reads or writes the links.
-        self.links.with_mut(|links| unsafe { *links = new });
+        self.links.with_mut(|links| unsafe { (*links).write(new) });
     }
 }
 

@@ -8,7 +8,7 @@ use std::ptr;
 
 use super::core::Core;
 use super::entry::Entry;
-use crate::sync::thread_local;
+use crate::sync::thread_static;
 
 struct Frame {
     entry: *const Entry,
@@ -16,8 +16,8 @@ struct Frame {
     below: *const Frame,
 }
 
-thread_local! {
-    static TOP: Cell<*const Frame> = Cell::new(ptr::null());
+thread_static! {
+    static TOP: Cell<*const Frame> = const { Cell::new(ptr::null()) };
 }
 
 /// Runs `f` as the callback of `entry`. `f` must not unwind.

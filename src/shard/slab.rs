@@ -75,7 +75,7 @@ impl Slab {
         if entries.is_null() {
             // SAFETY: all zero bytes are a free entry, and an entry needs no dropping: its callback is taken out
             // before it ends.
-            let fresh = Box::new(unsafe { Zeroed::new((BLOCK as usize) << segment) });
+            let fresh = Box::new(unsafe { Zeroed::new((BLOCK as usize) << segment, Entry::new) });
             let fresh = Box::into_raw(fresh);
             // Release: publishes the entries to `get`. Acquire: ours to read if another thread was first.
             match slot.compare_exchange(entries, fresh, Ordering::AcqRel, Ordering::Acquire) {
@@ -113,7 +113,7 @@ fn place(index: u32) -> (usize, usize) {
     (segment as usize, (index - first) as usize)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -277,8 +277,8 @@ impl Levels {
         while delta > self.levels[level].reach {
             level += 1;
         }
-        // The span reaches the deadline, but the window may end one slot before it. Then it lies in
-        // the second slot of the level above, if not in the first.
+        // The window may end one slot before the deadline, as it begins before now. Then the deadline
+        // lies in the second slot of the level above.
         if !self.levels[level].contains(deadline, self.now) {
             level += 1;
         }
@@ -431,4 +431,108 @@ fn relink(nodes: &mut impl Nodes, id: u32, change: impl FnOnce(&mut Links)) {
     let mut links = nodes.links(id);
     change(&mut links);
     nodes.set_links(id, links);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Levels, Links, Nodes, Step};
+
+    /// Deadlines that may change behind the levels' back.
+    struct Store(Vec<(u64, Links)>);
+
+    impl Store {
+        fn new(deadlines: &[u64]) -> Store {
+            Store(deadlines.iter().map(|deadline| (*deadline, Links::default())).collect())
+        }
+    }
+
+    impl Nodes for Store {
+        fn deadline(&self, id: u32) -> u64 {
+            self.0[id as usize].0
+        }
+
+        fn links(&self, id: u32) -> Links {
+            self.0[id as usize].1
+        }
+
+        fn set_links(&mut self, id: u32, links: Links) {
+            self.0[id as usize].1 = links;
+        }
+    }
+
+    /// Levels of four slots at tick 0, with nodes of these deadlines inserted in order.
+    fn inserted(deadlines: &[u64]) -> (Levels, Store) {
+        let mut levels = Levels::new(0, &[4]).expect("a valid level");
+        let mut store = Store::new(deadlines);
+        for id in 0..deadlines.len() as u32 {
+            levels.insert(&mut store, id);
+        }
+        (levels, store)
+    }
+
+    #[test]
+    fn a_later_deadline_moves_the_node_when_its_slot_is_reached() {
+        for placed in [0, 3, 8, 100] {
+            let (mut levels, mut store) = inserted(&[placed]);
+            store.0[0].0 = 200;
+            while levels.step(&mut store, 199) == Step::Moved {}
+            assert_eq!((levels.now(), store.links(0).is_linked()), (199, true));
+            assert!(levels.next_deadline() <= Some(200));
+
+            while levels.step(&mut store, 200) == Step::Moved {}
+            assert_eq!((levels.now(), store.links(0).is_linked()), (200, false));
+            assert_eq!(levels.next_deadline(), None);
+        }
+    }
+
+    #[test]
+    fn an_earlier_deadline_expires_with_the_slot_the_node_waits_in() {
+        let (mut levels, mut store) = inserted(&[9]);
+        store.0[0].0 = 1;
+        assert_eq!(levels.step(&mut store, 7), Step::Done);
+        assert_eq!(levels.step(&mut store, 8), Step::Expired(0));
+    }
+
+    #[test]
+    fn what_is_handed_down_comes_before_what_expires_at_the_same_tick() {
+        let (mut levels, mut store) = inserted(&[6]);
+        assert_eq!(levels.step(&mut store, 3), Step::Done);
+        store.0.push((4, Links::UNLINKED));
+        levels.insert(&mut store, 1);
+        assert_eq!(levels.step(&mut store, 4), Step::Moved);
+        assert_eq!(levels.step(&mut store, 4), Step::Expired(1));
+        assert_eq!(levels.step(&mut store, 4), Step::Done);
+    }
+
+    #[test]
+    fn between_two_steps_the_rest_of_a_slot_may_be_changed() {
+        let (mut levels, mut store) = inserted(&[18, 18, 17, 16]);
+        assert_eq!(levels.step(&mut store, 100), Step::Expired(3));
+        assert_eq!(levels.position(store.links(0)), Some((2, 16, 31)));
+        assert_eq!(levels.next_deadline(), Some(16));
+        levels.remove(&mut store, 1);
+        levels.remove(&mut store, 2);
+        store.0[2].0 = 0;
+        levels.insert(&mut store, 2);
+
+        assert_eq!(levels.step(&mut store, 0), Step::Expired(2));
+        assert_eq!(levels.step(&mut store, 0), Step::Moved);
+        assert_eq!((levels.step(&mut store, 0), levels.now()), (Step::Done, 16));
+        assert_eq!(levels.next_deadline(), Some(18));
+        assert_eq!(levels.step(&mut store, 100), Step::Expired(0));
+    }
+
+    #[test]
+    fn the_most_levels_and_the_most_slots_fit_into_a_place() {
+        for slots in [2, 1 << 24] {
+            let mut levels = Levels::new(0, &[slots]).expect("a valid level");
+            let mut store = Store::new(&[u64::MAX, slots as u64 - 1]);
+            levels.insert(&mut store, 0);
+            levels.insert(&mut store, 1);
+            let (level, first, last) = levels.position(store.links(0)).expect("it waits");
+            assert_eq!((level, last), (levels.levels.len() - 1, u64::MAX));
+            assert!(first > 0 && level < 64);
+            assert_eq!(levels.position(store.links(1)).map(|(_, first, _)| first), Some(slots as u64 - 1));
+        }
+    }
 }

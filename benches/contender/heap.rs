@@ -1,0 +1,247 @@
+//! The textbook timer: a binary heap under a mutex, and one thread that waits at a condition variable for the earliest
+//! deadline.
+//!
+//! - The thread is woken only by a timer that is earlier than all others. It calls back outside of the lock, and takes
+//!   a batch of due timers each time it has the lock.
+//! - A timer is one allocation, shared by its handle and the heap, and one item of the heap.
+//! - Cancelling is lazy: it marks the timer, without the lock, and leaves the item and the closure where they are until
+//!   they are due, or until more than half of the heap is such items and they are swept out.
+//! - Re-arming leaves the old item behind in the same way, and pushes a new one for the same closure.
+
+use std::cmp::Ordering as Order;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::Contender;
+
+/// The most timers that are taken out of the heap at once.
+const BATCH: usize = 256;
+/// A heap smaller than this is not worth a sweep.
+const SMALL: i64 = 64;
+/// The live item of a timer that has ended.
+const ENDED: u64 = 0;
+
+pub struct HeapTimer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    earlier: Condvar,
+    /// How many items the heap has, for those who do not hold the lock.
+    items: AtomicI64,
+    /// How many of them are dead. A moment too low where one leaves the heap before its death is counted.
+    dead: AtomicI64,
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    heap: BinaryHeap<Item>,
+    /// The number of the last item.
+    last: u64,
+}
+
+/// A deadline of a timer, dead if the timer has ended or moved.
+struct Item {
+    deadline: Instant,
+    number: u64,
+    task: Arc<dyn Task>,
+}
+
+/// One timer: the number of its live item, and its closure.
+struct Entry<F> {
+    live: AtomicU64,
+    callback: Mutex<Option<F>>,
+}
+
+pub trait Task: Send + Sync {
+    fn live(&self) -> &AtomicU64;
+    fn call(&self);
+}
+
+impl<F: FnOnce() + Send> Task for Entry<F> {
+    fn live(&self) -> &AtomicU64 {
+        &self.live
+    }
+
+    fn call(&self) {
+        let callback = self.callback.lock().unwrap().take();
+        callback.expect("a timer is called once")();
+    }
+}
+
+impl Contender for HeapTimer {
+    const NAME: &'static str = "heap";
+    type Handle = Arc<dyn Task>;
+
+    fn start() -> Self {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            earlier: Condvar::new(),
+            items: AtomicI64::new(0),
+            dead: AtomicI64::new(0),
+            closed: AtomicBool::new(false),
+        });
+        let driven = shared.clone();
+        let thread = thread::spawn(move || driven.drive());
+        Self { shared, thread: Some(thread) }
+    }
+
+    fn schedule(&self, delay: Duration, callback: impl FnOnce() + Send + 'static) -> Arc<dyn Task> {
+        let deadline = Instant::now() + delay;
+        let entry = Entry { live: AtomicU64::new(ENDED), callback: Mutex::new(Some(callback)) };
+        let task: Arc<dyn Task> = Arc::new(entry);
+        let pushed = self.shared.push(deadline, &task, |number| {
+            task.live().store(number, Ordering::Release);
+            true
+        });
+        assert!(pushed);
+        task
+    }
+
+    fn cancel(&self, task: Arc<dyn Task>) -> bool {
+        let was_live = task.live().swap(ENDED, Ordering::AcqRel) != ENDED;
+        if was_live {
+            self.shared.bury();
+        }
+        was_live
+    }
+
+    fn rearm(&self, task: &mut Arc<dyn Task>, delay: Duration) -> bool {
+        let deadline = Instant::now() + delay;
+        let moved = self.shared.push(deadline, task, |number| {
+            let replace = |live| (live != ENDED).then_some(number);
+            task.live().fetch_update(Ordering::AcqRel, Ordering::Acquire, replace).is_ok()
+        });
+        if moved {
+            self.shared.bury();
+        }
+        moved
+    }
+}
+
+impl Drop for HeapTimer {
+    fn drop(&mut self) {
+        let queue = self.shared.lock();
+        self.shared.closed.store(true, Ordering::Relaxed);
+        drop(queue);
+        self.shared.earlier.notify_one();
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(ended.is_some_and(|result| result.is_ok()), "the timer's thread did not panic");
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap()
+    }
+
+    /// Adds an item, if `claim` agrees to its number.
+    fn push(&self, deadline: Instant, task: &Arc<dyn Task>, claim: impl FnOnce(u64) -> bool) -> bool {
+        let mut queue = self.lock();
+        let number = queue.last + 1;
+        if !claim(number) {
+            return false;
+        }
+        queue.last = number;
+        let is_earliest = queue.heap.peek().is_none_or(|first| deadline < first.deadline);
+        queue.heap.push(Item { deadline, number, task: task.clone() });
+        self.tell(&queue);
+        drop(queue);
+        if is_earliest {
+            self.earlier.notify_one();
+        }
+        true
+    }
+
+    /// Counts a dead item, and sweeps if they are too many.
+    fn bury(&self) {
+        self.dead.fetch_add(1, Ordering::Relaxed);
+        if !self.is_mostly_dead() {
+            return;
+        }
+        let mut queue = self.lock();
+        // Another thread may have been first.
+        if self.is_mostly_dead() {
+            let before = queue.heap.len();
+            queue.heap.retain(Item::is_live);
+            self.dead.fetch_sub((before - queue.heap.len()) as i64, Ordering::Relaxed);
+            self.tell(&queue);
+        }
+    }
+
+    fn is_mostly_dead(&self) -> bool {
+        let items = self.items.load(Ordering::Relaxed);
+        items > SMALL && self.dead.load(Ordering::Relaxed) > items / 2
+    }
+
+    /// Tells those who do not hold the lock how many items there are.
+    fn tell(&self, queue: &Queue) {
+        self.items.store(queue.heap.len() as i64, Ordering::Relaxed);
+    }
+
+    fn drive(&self) {
+        let mut due = Vec::with_capacity(BATCH);
+        let mut queue = self.lock();
+        while !self.closed.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            while due.len() < BATCH && queue.heap.peek().is_some_and(|first| first.deadline <= now) {
+                due.extend(queue.heap.pop());
+            }
+            if !due.is_empty() {
+                self.tell(&queue);
+                drop(queue);
+                due.drain(..).for_each(|item| self.fire(item));
+                queue = self.lock();
+                continue;
+            }
+            let rest = queue.heap.peek().map(|first| first.deadline - now);
+            queue = match rest {
+                Some(rest) => self.earlier.wait_timeout(queue, rest).unwrap().0,
+                None => self.earlier.wait(queue).unwrap(),
+            };
+        }
+    }
+
+    fn fire(&self, item: Item) {
+        let claimed = item.task.live().compare_exchange(item.number, ENDED, Ordering::AcqRel, Ordering::Acquire);
+        match claimed {
+            Ok(_) => item.task.call(),
+            Err(_) => {
+                self.dead.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Item {
+    fn is_live(&self) -> bool {
+        self.task.live().load(Ordering::Acquire) == self.number
+    }
+}
+
+impl Ord for Item {
+    /// The earliest is the greatest, and of those the one that was pushed first: [`BinaryHeap`] gives out the greatest.
+    fn cmp(&self, other: &Self) -> Order {
+        (other.deadline, other.number).cmp(&(self.deadline, self.number))
+    }
+}
+
+impl PartialOrd for Item {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Item {}

@@ -1,0 +1,24 @@
+//! What a single-threaded queue of deadlines must be able to do to be measured.
+
+pub mod heap;
+pub mod wheel;
+
+/// Values by their deadlines, which are ticks.
+pub trait Queue {
+    /// What it is called in the results.
+    const NAME: &'static str;
+
+    /// Names a value while it waits.
+    type Key: Copy;
+
+    /// An empty one, for which it is now tick 0.
+    fn new() -> Self;
+
+    fn insert(&mut self, deadline: u64, value: u64) -> Self::Key;
+
+    /// Takes a value out; `None` once it is gone.
+    fn remove(&mut self, key: Self::Key) -> Option<u64>;
+
+    /// Takes out every value whose deadline is not after `now`, in the order of the deadlines.
+    fn advance(&mut self, now: u64, expired: impl FnMut(u64, u64));
+}

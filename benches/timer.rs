@@ -1,0 +1,84 @@
+//! Schedule, cancel, re-arm and fire: every contender at the same, side by side.
+//!
+//! ```text
+//! cargo bench --bench timer                      all of it, some minutes
+//! cargo bench --bench timer -- --quick           within a minute
+//! cargo bench --bench timer -- 'rearm.*heap'     what matches
+//! ```
+//!
+//! A figure is wall time x min(threads, cores) / operations: what one operation costs a core, the same at two threads
+//! as at one where they do not get in each other's way. Firing is the time from the moment at which all the timers are
+//! due until the last has run.
+
+mod contender;
+mod workload;
+
+use std::time::Duration;
+use std::{panic, process};
+
+use criterion::{Criterion, SamplingMode, Throughput};
+
+use workload::Operation;
+
+const PENDING: [usize; 2] = [1_000, 1_000_000];
+const THREADS: [usize; 2] = [1, 2];
+const OPERATIONS: [(&str, Operation); 4] = [
+    ("schedule", Operation::Schedule),
+    ("cancel", Operation::Cancel),
+    ("schedule + cancel", Operation::Pair),
+    ("re-arm", Operation::Rearm),
+];
+
+fn main() {
+    fail_fast();
+    for contender in &contender::ALL {
+        (contender.check)();
+    }
+    let mut criterion = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(1))
+        .configure_from_args();
+    PENDING.into_iter().for_each(|pending| operations(&mut criterion, pending));
+    PENDING.into_iter().for_each(|due| firing(&mut criterion, due));
+    criterion.final_summary();
+}
+
+/// Lets a panic in any thread end the process: an operation that did not happen is no result, and the other threads
+/// would wait for it.
+fn fail_fast() {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        hook(panic);
+        process::exit(101);
+    }));
+}
+
+fn operations(criterion: &mut Criterion, pending: usize) {
+    // A million timers take a while: they stand for all operations, and are scheduled when the first one is measured.
+    let mut rigs = contender::ALL.map(|contender| (contender, None));
+    for (name, operation) in OPERATIONS {
+        for threads in THREADS {
+            let mut group = criterion.benchmark_group(format!("{name}, {pending} pending, {threads} threads"));
+            for (contender, rig) in &mut rigs {
+                group.bench_function(contender.name, |bencher| {
+                    let rig = rig.get_or_insert_with(|| (contender.rig)(pending));
+                    bencher.iter_custom(|times| rig.time(operation, threads, times));
+                });
+            }
+        }
+    }
+}
+
+fn firing(criterion: &mut Criterion, due: usize) {
+    for threads in THREADS {
+        let mut group = criterion.benchmark_group(format!("fire, {due} due, from {threads} threads"));
+        group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(due as u64));
+        for contender in contender::ALL {
+            group.bench_function(contender.name, |bencher| {
+                let mut rig = (contender.rig)(0);
+                bencher.iter_custom(|times| (0..times).map(|_| rig.fire(due, threads)).sum());
+            });
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! One connection of the load.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+
+use crate::timeouts::{Timeout, Timeouts};
+
+const REQUEST: &[u8] = b"Time and tide wait for no man.\n";
+const HALF: usize = REQUEST.len() / 2;
+/// One request in so many comes in two halves.
+const IN_HALVES: u32 = 8;
+
+/// What a connection does when its time to stall has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Habit {
+    /// It goes on: it never stalls.
+    Steady,
+    /// It says nothing more.
+    FallSilent,
+    /// It says half a request, and nothing more.
+    StopHalfway,
+    /// It says half a request, and then a byte now and again.
+    Trickle,
+}
+
+impl Habit {
+    pub const STALLING: [Self; 3] = [Self::FallSilent, Self::StopHalfway, Self::Trickle];
+
+    /// The timer that must close such a connection.
+    pub fn closed_by(self) -> Option<Timeout> {
+        match self {
+            Self::Steady => None,
+            Self::FallSilent => Some(Timeout::Idle),
+            Self::StopHalfway | Self::Trickle => Some(Timeout::Request),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Steady => "steady",
+            Self::FallSilent => "silent",
+            Self::StopHalfway => "stopped halfway",
+            Self::Trickle => "trickling",
+        }
+    }
+}
+
+/// What became of a connection, as seen from this end.
+pub struct Outcome {
+    pub address: SocketAddr,
+    pub habit: Habit,
+    /// Since when it has stalled, for the timer that must close it: taken before the byte in question was sent.
+    pub since: Instant,
+    /// When it was seen to be closed.
+    pub closed: Option<Instant>,
+}
+
+/// What a client has heard from the server.
+#[derive(PartialEq, Eq)]
+pub enum Heard {
+    Nothing,
+    Connected,
+    Answer,
+}
+
+enum State {
+    Connecting,
+    Thinking,
+    Halfway,
+    /// For so many bytes.
+    Waiting(usize),
+    Stalled,
+    Closed(Instant),
+}
+
+pub struct Client {
+    address: SocketAddr,
+    stream: TcpStream,
+    habit: Habit,
+    stall_at: Instant,
+    trickle: Duration,
+    state: State,
+    last_byte: Instant,
+    first_byte: Instant,
+}
+
+impl Client {
+    pub fn connect(
+        server: SocketAddr,
+        habit: Habit,
+        stall_at: Instant,
+        timeouts: Timeouts,
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<Self> {
+        let now = Instant::now();
+        let mut stream = TcpStream::connect(server)?;
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Self {
+            address: stream.local_addr()?,
+            stream,
+            habit,
+            stall_at,
+            trickle: timeouts.request / 5,
+            state: State::Connecting,
+            last_byte: now,
+            first_byte: now,
+        })
+    }
+
+    /// Whether it has yet to be closed by the server.
+    pub fn is_owed_a_close(&self) -> bool {
+        self.habit != Habit::Steady && !matches!(self.state, State::Closed(_))
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        let since = match self.habit {
+            Habit::Steady | Habit::FallSilent => self.last_byte,
+            Habit::StopHalfway | Habit::Trickle => self.first_byte,
+        };
+        let closed = if let State::Closed(at) = self.state { Some(at) } else { None };
+        Outcome { address: self.address, habit: self.habit, since, closed }
+    }
+
+    /// Does what its time has come for. Returns in how long it wants to act again.
+    pub fn act(&mut self, rng: &mut Rng) -> Option<Duration> {
+        match self.state {
+            State::Thinking if self.habit != Habit::Steady && self.stall_at <= Instant::now() => self.stall(),
+            State::Thinking if rng.u32(..IN_HALVES) == 0 => {
+                self.begin(&REQUEST[..HALF], State::Halfway);
+                Some(thought(rng))
+            }
+            State::Thinking => {
+                self.begin(REQUEST, State::Waiting(REQUEST.len()));
+                None
+            }
+            State::Halfway => {
+                self.send(&REQUEST[HALF..], State::Waiting(REQUEST.len()));
+                None
+            }
+            State::Stalled => {
+                self.send(b".", State::Stalled);
+                Some(self.trickle)
+            }
+            State::Connecting | State::Waiting(_) | State::Closed(_) => None,
+        }
+    }
+
+    /// Takes what has come.
+    pub fn hear(&mut self) -> Heard {
+        if matches!(self.state, State::Connecting) {
+            self.state = State::Thinking;
+            return Heard::Connected;
+        }
+        let mut buffer = [0; REQUEST.len()];
+        let mut heard = Heard::Nothing;
+        while !matches!(self.state, State::Closed(_)) {
+            match (self.stream.read(&mut buffer), &self.state) {
+                (Ok(count), &State::Waiting(missing)) if 0 < count && count < missing => {
+                    self.state = State::Waiting(missing - count);
+                }
+                (Ok(count), &State::Waiting(missing)) if count == missing => {
+                    self.state = State::Thinking;
+                    heard = Heard::Answer;
+                }
+                (Err(error), _) if error.kind() == ErrorKind::WouldBlock => break,
+                (Err(error), _) if error.kind() == ErrorKind::Interrupted => {}
+                // The end, or what nobody has asked for.
+                _ => self.state = State::Closed(Instant::now()),
+            }
+        }
+        heard
+    }
+
+    fn stall(&mut self) -> Option<Duration> {
+        if self.habit == Habit::FallSilent {
+            self.state = State::Stalled;
+            return None;
+        }
+        self.begin(&REQUEST[..HALF], State::Stalled);
+        (self.habit == Habit::Trickle).then_some(self.trickle)
+    }
+
+    fn begin(&mut self, bytes: &[u8], next: State) {
+        self.first_byte = Instant::now();
+        self.send(bytes, next);
+    }
+
+    fn send(&mut self, bytes: &[u8], next: State) {
+        let now = Instant::now();
+        match self.stream.write_all(bytes) {
+            Ok(()) => (self.last_byte, self.state) = (now, next),
+            Err(_) => self.state = State::Closed(Instant::now()),
+        }
+    }
+}
+
+/// How long a client waits before it goes on.
+pub fn thought(rng: &mut Rng) -> Duration {
+    Duration::from_millis(rng.u64(10..90))
+}

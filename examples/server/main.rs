@@ -1,0 +1,150 @@
+//! A TCP server on loopback whose timeouts are held by corewheel, under a load of which a part stalls.
+//!
+//! ```text
+//! cargo run --release --example server
+//! ```
+//!
+//! | file         | concern                                                             |
+//! |--------------|---------------------------------------------------------------------|
+//! | `args`       | the command line                                                    |
+//! | `timeouts`   | the two timers of a connection, and how long they are               |
+//! | `alarms`     | from a timer that fires to the thread that owns the connection      |
+//! | `connection` | a connection of the server: arms, moves and cancels its timers      |
+//! | `server`     | the server's threads                                                |
+//! | `client`     | a connection of the load: asks, waits, and may stall                |
+//! | `load`       | the load's threads, each driven by a `Wheel` of its own             |
+//! | `verdict`    | whether exactly those that stalled were closed, and at their time   |
+//! | `report`     | throughput, timers and lateness                                     |
+
+mod alarms;
+mod args;
+mod client;
+mod connection;
+mod load;
+mod report;
+mod server;
+mod timeouts;
+mod verdict;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use args::Args;
+use clap::Parser;
+use corewheel::{Executor, Stats, Timer};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use load::{Load, Plan, Tally};
+use server::Server;
+use verdict::Verdict;
+
+/// How many faults are shown.
+const SHOWN: usize = 10;
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the server has done right.
+fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
+    let timeouts = args.timeouts()?;
+    raise_file_limit(args)?;
+
+    // All that a callback does here is to wake a thread: that needs no pool.
+    let timer = Timer::builder().executor(Executor::Inline).build()?;
+    let server = Server::start(&timer, timeouts, args.threads)?;
+    let plan = Plan {
+        server: server.address(),
+        connections: args.connections,
+        stall: args.stall,
+        time: args.seconds,
+        late: args.late,
+        timeouts,
+    };
+    let start = Instant::now();
+    let load = Load::start(plan, args.threads)?;
+    watch(&load, &timer, args.seconds + args.idle_timeout);
+    let (time, answers) = (start.elapsed(), load.tally().answers.load(Ordering::Relaxed));
+    let held_up = Duration::from_millis(load.tally().held_up.load(Ordering::Relaxed));
+    let outcomes = load.finish()?;
+    let closed = server.stop()?;
+    let stats = timer.stats();
+
+    let mut verdict = Verdict::of(&outcomes, closed, timeouts, args.late);
+    verdict.faults.extend(unaccounted(&stats));
+    if outcomes.len() < args.connections {
+        verdict.faults.push(format!("only {} connections were opened in time", outcomes.len()));
+    }
+    report::print(&verdict, &stats, answers, time);
+    Ok(conclude(args, &verdict, held_up))
+}
+
+/// Each connection has two ends here.
+fn raise_file_limit(args: &Args) -> Result<(), Box<dyn Error>> {
+    let needed = (2 * args.connections + 16 * args.threads + 64) as u64;
+    let limit = rlimit::increase_nofile_limit(needed)?;
+    if limit < needed {
+        let connections = args.connections;
+        return Err(format!(
+            "{connections} connections need {needed} open files, but the system allows {limit}: \
+             raise the hard limit (ulimit -Hn), or pass fewer --connections"
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// Shows how far the load is, until it ends.
+fn watch(load: &Load, timer: &Timer, expected: Duration) {
+    let style = ProgressStyle::with_template("{wide_bar} {elapsed}/{prefix} {msg}").expect("the template is right");
+    let bar = ProgressBar::new(expected.as_millis() as u64).with_style(style).with_prefix(format!("{expected:.0?}"));
+    let start = Instant::now();
+    while !load.is_finished() {
+        let Tally { answers, .. } = load.tally();
+        let rate = answers.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64();
+        bar.set_position(start.elapsed().as_millis() as u64);
+        bar.set_message(format!("{} requests/s, {} timeouts", HumanCount(rate as u64), timer.stats().fired));
+        thread::sleep(Duration::from_millis(100));
+    }
+    bar.finish_and_clear();
+}
+
+/// A timer that has got lost: with the last connection, every one has fired or been cancelled.
+fn unaccounted(stats: &Stats) -> Option<String> {
+    let Stats { scheduled, fired, cancelled, .. } = *stats;
+    (scheduled != fired + cancelled)
+        .then(|| format!("{scheduled} timers were armed, but {fired} fired and {cancelled} were cancelled"))
+}
+
+fn conclude(args: &Args, verdict: &Verdict, held_up: Duration) -> bool {
+    let faults = &verdict.faults;
+    println!();
+    if faults.is_empty() {
+        println!(
+            "ok: closed all {} that stalled and no other, none early, none over {:?} late",
+            verdict.as_closed.len(),
+            args.late
+        );
+        return true;
+    }
+    for fault in faults.iter().take(SHOWN) {
+        eprintln!("wrong: {fault}");
+    }
+    if faults.len() > SHOWN {
+        eprintln!("wrong: .. and {} more", faults.len() - SHOWN);
+    }
+    if held_up > args.request_timeout / 2 {
+        eprintln!("note: the load itself was held up for {held_up:?}: too busy a machine for such short timeouts");
+    }
+    eprintln!("error: {} faults", faults.len());
+    false
+}

@@ -1,0 +1,256 @@
+//! The models, and what they are made of.
+//!
+//! A model sets a scene, lets a few threads act in it, and asks at the end whether everything was accounted for: each
+//! callback run or dropped once, each entry free again, once. What goes wrong in between (a data race on a callback or
+//! a link, a lost wake-up) loom reports by itself. Beside each model stand the mutations that it was seen to fail under;
+//! `loom-tests/mutations/run` makes them again.
+
+mod cancel;
+mod drain;
+mod recycle;
+mod repeat;
+mod reset;
+mod shutdown;
+mod sleep;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize as PlainCount, Ordering::Relaxed as Plain};
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use crate::shard::cache::Cache;
+use crate::shard::callback::{Callback, Recur};
+use crate::shard::core::{Core, Found};
+use crate::shard::entry::Entry;
+use crate::shard::rounds::Rounds;
+use crate::shard::run::Host;
+use crate::sync::BLOCK;
+use crate::wheel::Levels;
+
+/// Explores a model, and sees to it that there was something to explore.
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let executions = std::sync::Arc::new(PlainCount::new(0));
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    let count = executions.clone();
+    builder.check(move || {
+        count.fetch_add(1, Plain);
+        model();
+    });
+    let executions = executions.load(Plain);
+    println!("{executions} executions at {:?} preemptions", builder.preemption_bound.unwrap_or(0));
+    assert!(executions >= 10, "{executions} executions: a model that explores nothing");
+}
+
+/// What became of timers: a callback notes its run, and the drop of what it holds.
+#[derive(Clone)]
+struct Tally(Arc<Counts>);
+
+struct Counts {
+    run: AtomicUsize,
+    dropped: AtomicUsize,
+    cancelled: AtomicUsize,
+    unfired: AtomicUsize,
+    completed: AtomicUsize,
+}
+
+impl Tally {
+    fn new() -> Self {
+        let zero = || AtomicUsize::new(0);
+        Self(Arc::new(Counts { run: zero(), dropped: zero(), cancelled: zero(), unfired: zero(), completed: zero() }))
+    }
+
+    /// A callback that runs once.
+    fn once(&self) -> Callback {
+        let held = Held(self.clone());
+        Callback::once(move || {
+            held.0.0.run.fetch_add(1, SeqCst);
+        })
+    }
+
+    /// A callback that runs every `period`, up to `runs` times.
+    fn repeating(&self, period: u64, runs: usize) -> Callback {
+        Callback::repeating(Box::new(Every { held: Held(self.clone()), period, runs }))
+    }
+
+    fn run(&self) -> usize {
+        self.0.run.load(SeqCst)
+    }
+
+    fn dropped(&self) -> usize {
+        self.0.dropped.load(SeqCst)
+    }
+
+    fn cancelled(&self) -> usize {
+        self.0.cancelled.load(SeqCst)
+    }
+
+    fn unfired(&self) -> usize {
+        self.0.unfired.load(SeqCst)
+    }
+
+    fn completed(&self) -> usize {
+        self.0.completed.load(SeqCst)
+    }
+}
+
+/// Counts its drop.
+struct Held(Tally);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.dropped.fetch_add(1, SeqCst);
+    }
+}
+
+struct Every {
+    held: Held,
+    period: u64,
+    runs: usize,
+}
+
+impl Recur for Every {
+    fn run(&mut self, due: u64) -> Option<u64> {
+        self.held.0.0.run.fetch_add(1, SeqCst);
+        self.runs -= 1;
+        (self.runs > 0).then_some(due + self.period)
+    }
+}
+
+/// A core whose threads may keep handles to its entries, as the crate's do through pinned memory.
+#[derive(Clone)]
+struct Scene {
+    core: Arc<Core>,
+    tally: Tally,
+}
+
+/// The one handle of an entry.
+struct Handle(u32);
+
+/// A thread with its own cache, as a host for callbacks.
+struct Worker<'a> {
+    scene: &'a Scene,
+    now: u64,
+    cache: RefCell<Cache>,
+    /// The deadlines of the runs it made.
+    ran: RefCell<Vec<u64>>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { core: Arc::new(Core::new(0)), tally: Tally::new() }
+    }
+
+    /// The driver's half.
+    fn rounds(&self) -> Rounds {
+        Rounds::new(Levels::new(0, &[2]).expect("a valid level"))
+    }
+
+    fn worker(&self, now: u64) -> Worker<'_> {
+        Worker { scene: self, now, cache: RefCell::new(Cache::new()), ran: RefCell::default() }
+    }
+
+    /// Makes a timer and sends it to the driver.
+    fn schedule(&self, cache: &mut Cache, callback: Callback, deadline: u64) -> Option<Handle> {
+        let entry = self.core.arm(cache, callback, deadline, 0).ok()?;
+        let handle = Handle(entry.index());
+        self.core.send(entry, deadline);
+        Some(handle)
+    }
+
+    fn entry(&self, handle: &Handle) -> &Entry {
+        self.core.slab.get(handle.0)
+    }
+
+    fn cancel(&self, handle: &Handle) -> bool {
+        let won = self.core.cancel(self.entry(handle));
+        if won.is_some() {
+            self.tally.0.cancelled.fetch_add(1, SeqCst);
+        }
+        won.is_some()
+    }
+
+    fn reset(&self, handle: &Handle, deadline: u64, now: u64) -> bool {
+        self.core.reset(self.entry(handle), deadline, now)
+    }
+
+    /// Drops a handle.
+    fn release(&self, handle: Handle, cache: &mut Cache) {
+        let entry = self.core.slab.get(handle.0);
+        if self.core.release(entry, |index| self.core.recycle(cache, index)) {
+            self.core.unpin();
+        }
+    }
+
+    fn close(&self, now: u64) {
+        self.core.close(now, |found| match found {
+            Found::Unfired(..) => {
+                self.tally.0.unfired.fetch_add(1, SeqCst);
+            }
+            Found::Ended => {
+                self.tally.0.cancelled.fetch_add(1, SeqCst);
+            }
+        });
+    }
+
+    /// Turns until there is nothing more to do at this tick, running what is due.
+    fn drive(&self, rounds: &mut Rounds, worker: &Worker<'_>) {
+        let mut due = Vec::new();
+        while rounds.turn(&self.core, worker.now, &mut due) {
+            for index in due.drain(..) {
+                self.core.run(index, worker.now, worker);
+            }
+        }
+        rounds.rest(&self.core);
+    }
+
+    /// Says that every entry is free, once, when nobody has one any more.
+    fn assert_all_free<'a>(&self, caches: impl IntoIterator<Item = &'a mut Cache>) {
+        let mut found = Vec::new();
+        for cache in caches {
+            found.extend(std::iter::from_fn(|| cache.pop()));
+        }
+        while self.core.pool.pop(&self.core.slab, |index| found.push(index)) {}
+        found.sort_unstable();
+        let all: Vec<u32> = (0..found.len().next_multiple_of(BLOCK as usize) as u32).collect();
+        assert_eq!(found, all, "each entry is free once");
+    }
+}
+
+impl Worker<'_> {
+    fn into_cache(self) -> Cache {
+        self.cache.into_inner()
+    }
+}
+
+impl Host for Worker<'_> {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn started(&self, deadline: u64, last: bool) {
+        assert!(deadline <= self.now, "never early");
+        self.ran.borrow_mut().push(deadline);
+        if last {
+            self.completed();
+        }
+    }
+
+    fn completed(&self) {
+        self.scene.tally.0.completed.fetch_add(1, SeqCst);
+    }
+
+    fn cancelled(&self) {
+        self.scene.tally.0.cancelled.fetch_add(1, SeqCst);
+    }
+
+    fn panicked(&self, payload: Box<dyn Any + Send>) {
+        std::panic::resume_unwind(payload);
+    }
+
+    fn recycle(&self, index: u32) {
+        self.scene.core.recycle(&mut self.cache.borrow_mut(), index);
+    }
+}

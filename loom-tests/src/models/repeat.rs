@@ -1,0 +1,137 @@
+//! Model 9: a repeating timer: cancel from outside against the next run, and who waits for a run.
+//!
+//! Fails if `rearm` overlooks a cancel during the run (mutation `entry-rearm-cancelled`), if a reset during the run is
+//! overwritten (`entry-rearm-moved`), and if a run that is waited for tells nobody (`run-wake`).
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use loom::thread;
+
+use super::{Handle, Scene, explore};
+use crate::shard::cache::Cache;
+use crate::shard::callback::{Callback, Recur};
+
+/// No run begins after a cancel that won, and the closure is dropped once.
+#[test]
+fn cancel_against_the_next_run() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, worker) = (scene.rounds(), scene.worker(7));
+        let mut cache = Cache::new();
+        let handle = scene.schedule(&mut cache, scene.tally.repeating(2, 2), 5).unwrap();
+        let canceller = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let won = scene.cancel(&handle);
+                scene.release(handle, &mut cache);
+                (won, cache)
+            })
+        };
+        scene.drive(&mut rounds, &worker);
+        let (won, mut cache) = canceller.join().unwrap();
+        scene.drive(&mut rounds, &worker);
+        assert_eq!(won, scene.tally.completed() == 0);
+        assert!(won || *worker.ran.borrow() == [5, 7]);
+        assert_eq!((scene.tally.dropped(), scene.tally.cancelled() + scene.tally.completed()), (1, 1));
+        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// When `cancel_and_wait` returns, the callback is not running, and its closure has been dropped.
+#[test]
+fn cancel_and_wait_against_a_run() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, worker) = (scene.rounds(), scene.worker(7));
+        let mut cache = Cache::new();
+        let handle = scene.schedule(&mut cache, scene.tally.repeating(2, 9), 7).unwrap();
+        let canceller = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                assert!(scene.cancel(&handle));
+                scene.core.wait_for_run(scene.entry(&handle));
+                let (runs, dropped) = (scene.tally.run(), scene.tally.dropped());
+                assert_eq!(dropped, 1);
+                scene.release(handle, &mut cache);
+                (runs, cache)
+            })
+        };
+        scene.drive(&mut rounds, &worker);
+        let (runs, mut cache) = canceller.join().unwrap();
+        scene.drive(&mut rounds, &worker);
+        assert_eq!(scene.tally.run(), runs, "no run after the wait");
+        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// The callback cancels itself, and waits, which it does not; while another thread cancels, too.
+#[test]
+fn cancel_from_inside_and_outside() {
+    struct CancelsItself {
+        scene: Scene,
+        won: Arc<AtomicBool>,
+    }
+    impl Recur for CancelsItself {
+        fn run(&mut self, due: u64) -> Option<u64> {
+            let me = Handle(0);
+            self.won.store(self.scene.cancel(&me), SeqCst);
+            self.scene.core.wait_for_run(self.scene.entry(&me));
+            Some(due + 1)
+        }
+    }
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, worker) = (scene.rounds(), scene.worker(7));
+        let mut cache = Cache::new();
+        let inside = Arc::new(AtomicBool::new(false));
+        let recur = CancelsItself { scene: scene.clone(), won: inside.clone() };
+        let handle = scene.schedule(&mut cache, Callback::repeating(Box::new(recur)), 7).unwrap();
+        assert_eq!(handle.0, 0);
+        let canceller = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let won = scene.cancel(&handle);
+                scene.core.wait_for_run(scene.entry(&handle));
+                scene.release(handle, &mut cache);
+                (won, cache)
+            })
+        };
+        scene.drive(&mut rounds, &worker);
+        let (outside, mut cache) = canceller.join().unwrap();
+        scene.drive(&mut rounds, &worker);
+        assert!(outside != inside.load(SeqCst), "one of them ended it");
+        assert!(worker.ran.borrow().len() <= 1);
+        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// A reset during a run counts for the next, whenever it comes.
+#[test]
+fn reset_against_the_next_run() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
+        let mut cache = Cache::new();
+        let handle = scene.schedule(&mut cache, scene.tally.repeating(2, 3), 5).unwrap();
+        let mover = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                assert!(scene.reset(&handle, 20, 5));
+                handle
+            })
+        };
+        scene.drive(&mut rounds, &worker);
+        let handle = mover.join().unwrap();
+        let before = scene.worker(19);
+        scene.drive(&mut rounds, &before);
+        assert!(before.ran.borrow().is_empty(), "moved away");
+        let after = scene.worker(20);
+        scene.drive(&mut rounds, &after);
+        assert_eq!(*after.ran.borrow(), [20]);
+        assert!(scene.cancel(&handle));
+        scene.release(handle, &mut cache);
+        scene.drive(&mut rounds, &after);
+        let caches = [worker, before, after].map(super::Worker::into_cache);
+        scene.assert_all_free(caches.into_iter().collect::<Vec<_>>().iter_mut().chain([&mut cache]));
+    });
+}

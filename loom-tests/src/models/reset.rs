@@ -1,0 +1,99 @@
+//! Model 4: reset, earlier and later, against fire.
+//!
+//! Fails if `start` runs a timer that was moved away from under it (mutation `entry-start-moved`), if a reset to an
+//! earlier deadline is not sent (`core-reset-unsent`), or does not ring (`core-reset-silent`).
+
+use loom::thread;
+
+use super::{Scene, explore};
+use crate::shard::cache::Cache;
+
+/// Moved later while it fires: it runs once, at the deadline that was in force.
+#[test]
+fn reset_later_against_fire() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        let mut cache = Cache::new();
+        let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
+        let mover = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let moved = scene.reset(&handle, 9, 5);
+                scene.release(handle, &mut cache);
+                (moved, cache)
+            })
+        };
+        let worker = scene.worker(5);
+        scene.drive(&mut rounds, &worker);
+        let (moved, mut cache) = mover.join().unwrap();
+        let later = scene.worker(9);
+        scene.drive(&mut rounds, &later);
+        let ran: Vec<u64> = worker.ran.take().into_iter().chain(later.ran.take()).collect();
+        assert_eq!(ran, [if moved { 9 } else { 5 }]);
+        assert_eq!(scene.tally.dropped(), 1);
+        scene.assert_all_free([&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+    });
+}
+
+/// Moved earlier while the driver goes to sleep until the old deadline: it wakes for the new one.
+#[test]
+fn reset_earlier_against_sleep() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        let mut cache = Cache::new();
+        let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
+        let mover = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                assert!(scene.reset(&handle, 5, 5));
+                scene.release(handle, &mut cache);
+                cache
+            })
+        };
+        let worker = scene.worker(5);
+        loop {
+            scene.drive(&mut rounds, &worker);
+            if scene.tally.run() == 1 {
+                break;
+            }
+            let until = rounds.next_deadline();
+            scene.core.bell.sleep(5, until, None, || scene.core.intake_is_empty());
+        }
+        let mut cache = mover.join().unwrap();
+        scene.drive(&mut rounds, &worker);
+        assert_eq!(*worker.ran.borrow(), [5]);
+        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// Two resets at once, and the firing: whichever deadline is kept, it was asked for, and the timer runs once.
+#[test]
+fn two_resets_against_fire() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        let mut cache = Cache::new();
+        let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
+        let index = handle.0;
+        let movers = [7, 9].map(|deadline| {
+            let scene = scene.clone();
+            thread::spawn(move || scene.reset(&super::Handle(index), deadline, 5))
+        });
+        let worker = scene.worker(5);
+        scene.drive(&mut rounds, &worker);
+        let moved = movers.map(|mover| mover.join().unwrap());
+        let last = scene.worker(9);
+        scene.drive(&mut rounds, &last);
+        let ran: Vec<u64> = worker.ran.take().into_iter().chain(last.ran.take()).collect();
+        match moved {
+            [false, false] => assert_eq!(ran, [5]),
+            [true, false] => assert_eq!(ran, [7]),
+            [false, true] => assert_eq!(ran, [9]),
+            [true, true] => assert!(ran == [7] || ran == [9]),
+        }
+        scene.release(handle, &mut cache);
+        scene.assert_all_free([&mut cache, &mut worker.into_cache(), &mut last.into_cache()]);
+    });
+}

@@ -1,0 +1,117 @@
+//! Model 6: shutdown against schedule, cancel, reset and fire. What was accepted is fired, cancelled or handed back.
+//!
+//! Fails if `close` marks only the entries that are armed (mutation `entry-close-unmarked`), if the slab can be carved
+//! after it was closed (`slab-carve-closed`), and if a repeating timer sends itself after the shutdown
+//! (`entry-rearm-closed`).
+
+use loom::thread;
+
+use super::{Scene, explore};
+use crate::shard::cache::Cache;
+
+#[test]
+fn shutdown_against_schedule() {
+    explore(|| {
+        let scene = Scene::new();
+        let scheduler = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let mut cache = Cache::new();
+                let handles = [1, 9].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline));
+                handles.iter().flatten().count()
+            })
+        };
+        let driver = {
+            let scene = scene.clone();
+            thread::spawn(move || scene.drive(&mut scene.rounds(), &scene.worker(5)))
+        };
+        scene.close(5);
+        let accepted = scheduler.join().unwrap();
+        driver.join().unwrap();
+        assert_eq!(scene.tally.run() + scene.tally.unfired(), accepted);
+        assert_eq!(scene.tally.dropped(), 2);
+    });
+}
+
+#[test]
+fn shutdown_against_cancel_and_reset() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let cancelled = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
+        let moved = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
+        scene.drive(&mut rounds, &scene.worker(0));
+        let caller = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let won = scene.cancel(&cancelled);
+                scene.reset(&moved, 5, 0);
+                scene.release(moved, &mut cache);
+                scene.release(cancelled, &mut cache);
+                won
+            })
+        };
+        scene.close(5);
+        let won = caller.join().unwrap();
+        assert_eq!(scene.tally.unfired(), if won { 1 } else { 2 });
+        assert_eq!(scene.tally.dropped(), 2);
+    });
+}
+
+/// The shutdown waits for a run that has started, and takes what is not.
+#[test]
+fn shutdown_against_fire() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
+        let driver = {
+            let scene = scene.clone();
+            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(5)))
+        };
+        scene.close(5);
+        assert_eq!(scene.tally.dropped(), 1, "the run is over, or will never be");
+        driver.join().unwrap();
+        assert_eq!(scene.tally.run() + scene.tally.unfired(), 1);
+        scene.release(handle, &mut cache);
+    });
+}
+
+/// A repeating timer comes back with its next deadline, and makes no run after the shutdown.
+#[test]
+fn shutdown_against_repeat() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        scene.schedule(&mut cache, scene.tally.repeating(2, 9), 5).unwrap();
+        let driver = {
+            let scene = scene.clone();
+            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(7)))
+        };
+        scene.close(7);
+        let runs = scene.tally.run();
+        driver.join().unwrap();
+        assert_eq!(scene.tally.run(), runs);
+        assert_eq!((scene.tally.unfired(), scene.tally.dropped()), (1, 1));
+    });
+}
+
+/// Of the handles and the shutdown, the last to let go knows it.
+#[test]
+fn the_last_pin_is_found_once() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut cache = Cache::new();
+        let handles = [1, 2].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline).unwrap());
+        let droppers = handles.map(|handle| {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let entry = scene.core.slab.get(handle.0);
+                scene.core.release(entry, |_| ()) && scene.core.unpin()
+            })
+        });
+        let unpinned = scene.core.close(0, drop);
+        let last = droppers.map(|dropper| usize::from(dropper.join().unwrap()));
+        assert_eq!(usize::from(unpinned) + last[0] + last[1], 1);
+    });
+}

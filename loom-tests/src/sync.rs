@@ -1,0 +1,59 @@
+//! The primitives of the crate's `sync`, made of loom's.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use loom::sync::Notify;
+
+pub(crate) use loom::cell::UnsafeCell;
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+
+/// loom's own does not know the form with a constant.
+macro_rules! thread_static {
+    (static $name:ident: $type:ty = const { $init:expr };) => {
+        loom::thread_local! { static $name: $type = $init; }
+    };
+}
+pub(crate) use thread_static;
+
+/// Few, as every entry that exists is explored.
+pub(crate) const BLOCK: u32 = 2;
+
+/// A sleep here has no end but a wake: a wake-up that is lost is a deadlock, which loom reports.
+pub(crate) struct Sleeper(Notify);
+
+impl Sleeper {
+    pub(crate) fn new() -> Self {
+        Self(Notify::new())
+    }
+
+    pub(crate) fn attach(&self) {}
+
+    pub(crate) fn sleep(&self, _timeout: Option<Duration>) {
+        self.0.wait();
+    }
+
+    pub(crate) fn wake(&self) {
+        self.0.notify();
+    }
+}
+
+/// A slice of values that loom has to construct one by one.
+pub(crate) struct Zeroed<T>(Box<[T]>);
+
+impl<T> Zeroed<T> {
+    /// # Safety
+    /// That of the crate's own: here it is safe.
+    pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Self {
+        Self((0..len).map(|_| zero()).collect())
+    }
+}
+
+impl<T> Deref for Zeroed<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
