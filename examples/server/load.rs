@@ -155,7 +155,8 @@ impl Worker {
             self.tally.answers.fetch_add(1, Ordering::Relaxed);
         }
         if heard != Heard::Nothing {
-            self.act_after(client::thought(&mut self.rng), number);
+            let delay = client::thought(&mut self.rng);
+            self.act_after(delay, number);
         }
     }
 

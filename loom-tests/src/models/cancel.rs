@@ -1,7 +1,7 @@
 //! Model 2: cancel against fire against the drop of the handle.
 //!
-//! Fails if `start` leaves a one-shot armed while it runs (mutation `entry-start-armed`), if `release` frees an entry
-//! that is running (`entry-release-running`), and if the move is made by a plain store (`entry-store`).
+//! Fails if `start` leaves a one-shot armed while it runs (mutation `entry-start-armed`), and if `release` frees an entry
+//! that is running (`entry-release-running`) or in a batch (`entry-release-queued`).
 
 use loom::thread;
 

@@ -206,6 +206,18 @@ impl Scene {
         rounds.rest(&self.core);
     }
 
+    /// Drives until `runs` callbacks have run, sleeping in between: for good, as time stands still.
+    fn drive_until(&self, rounds: &mut Rounds, worker: &Worker<'_>, runs: usize) {
+        loop {
+            self.drive(rounds, worker);
+            if self.tally.run() == runs {
+                return;
+            }
+            let until = rounds.next_deadline();
+            self.core.bell.sleep(worker.now, until, None, || self.core.intake_is_empty());
+        }
+    }
+
     /// Says that every entry is free, once, when nobody has one any more.
     fn assert_all_free<'a>(&self, caches: impl IntoIterator<Item = &'a mut Cache>) {
         let mut found = Vec::new();

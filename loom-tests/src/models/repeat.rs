@@ -1,7 +1,8 @@
 //! Model 9: a repeating timer: cancel from outside against the next run, and who waits for a run.
 //!
 //! Fails if `rearm` overlooks a cancel during the run (mutation `entry-rearm-cancelled`), if a reset during the run is
-//! overwritten (`entry-rearm-moved`), and if a run that is waited for tells nobody (`run-wake`).
+//! overwritten (`entry-rearm-moved`), if a run that is waited for tells nobody (`run-wake`), and if the moves on the word
+//! order nothing else (`entry-relaxed`).
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -53,18 +53,35 @@ fn reset_earlier_against_sleep() {
             })
         };
         let worker = scene.worker(5);
-        loop {
-            scene.drive(&mut rounds, &worker);
-            if scene.tally.run() == 1 {
-                break;
-            }
-            let until = rounds.next_deadline();
-            scene.core.bell.sleep(5, until, None, || scene.core.intake_is_empty());
-        }
+        scene.drive_until(&mut rounds, &worker, 1);
         let mut cache = mover.join().unwrap();
         scene.drive(&mut rounds, &worker);
         assert_eq!(*worker.ran.borrow(), [5]);
         scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// The same for an entry in the intake, where nobody is due to look before an hour.
+#[test]
+fn reset_earlier_in_the_intake_against_sleep() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        let mut cache = Cache::new();
+        let worker = scene.worker(5);
+        scene.schedule(&mut cache, scene.tally.once(), 50).unwrap();
+        scene.drive(&mut rounds, &worker);
+        let mover = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
+                assert!(scene.reset(&handle, 5, 5));
+            })
+        };
+        scene.drive_until(&mut rounds, &worker, 1);
+        mover.join().unwrap();
+        assert_eq!(*worker.ran.borrow(), [5]);
+        scene.close(5);
     });
 }
 

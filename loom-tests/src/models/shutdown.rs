@@ -1,7 +1,7 @@
 //! Model 6: shutdown against schedule, cancel, reset and fire. What was accepted is fired, cancelled or handed back.
 //!
 //! Fails if `close` marks only the entries that are armed (mutation `entry-close-unmarked`), if the slab can be carved
-//! after it was closed (`slab-carve-closed`), and if a repeating timer sends itself after the shutdown
+//! after it was closed (`slab-carve-closed`), and if a repeating timer sends itself to a driver that has ended
 //! (`entry-rearm-closed`).
 
 use loom::thread;

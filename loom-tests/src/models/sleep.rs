@@ -5,36 +5,23 @@
 
 use loom::thread;
 
-use super::{Scene, Worker, explore};
+use super::{Handle, Scene, explore};
 use crate::shard::cache::Cache;
-use crate::shard::rounds::Rounds;
-
-/// Drives until `runs` callbacks have run, sleeping in between: for good, as time stands still.
-fn drive_until(scene: &Scene, rounds: &mut Rounds, worker: &Worker<'_>, runs: usize) {
-    loop {
-        scene.drive(rounds, worker);
-        if scene.tally.run() == runs {
-            return;
-        }
-        let until = rounds.next_deadline();
-        scene.core.bell.sleep(worker.now, until, None, || scene.core.intake_is_empty());
-    }
-}
 
 /// Two threads schedule what is due; the driver misses neither.
 #[test]
 fn pushes_wake_a_driver_about_to_sleep() {
     explore(|| {
         let scene = Scene::new();
+        let mut cache = Cache::new();
         let producers = [4, 5].map(|deadline| {
+            let armed = scene.core.arm(&mut cache, scene.tally.once(), deadline, 0);
+            let handle = Handle(armed.ok().unwrap().index());
             let scene = scene.clone();
-            thread::spawn(move || {
-                let mut cache = Cache::new();
-                scene.schedule(&mut cache, scene.tally.once(), deadline);
-            })
+            thread::spawn(move || scene.core.send(scene.entry(&handle), deadline))
         });
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
-        drive_until(&scene, &mut rounds, &worker, 2);
+        scene.drive_until(&mut rounds, &worker, 2);
         for producer in producers {
             producer.join().unwrap();
         }
@@ -57,7 +44,7 @@ fn an_earlier_deadline_wakes_the_driver() {
                 scene.schedule(&mut cache, scene.tally.once(), 5);
             })
         };
-        drive_until(&scene, &mut rounds, &worker, 1);
+        scene.drive_until(&mut rounds, &worker, 1);
         producer.join().unwrap();
         assert_eq!(*worker.ran.borrow(), [5]);
         scene.close(5);

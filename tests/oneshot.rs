@@ -1,0 +1,433 @@
+//! One-shot timers: when their callbacks run, how often, and in what order.
+
+mod common;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Executor, ManualClock, Timer};
+
+#[test]
+fn nothing_is_early_by_the_system_clock() {
+    for tick in [Duration::from_micros(1), Duration::from_micros(130), MS, 7 * MS] {
+        for executor in [Executor::default(), Executor::Inline] {
+            let timer = Timer::builder().tick(tick).executor(executor).build().unwrap();
+            let (sender, receiver) = channel();
+            let mut random = Random(1);
+            for by_instant in [false, true].repeat(50) {
+                let (delay, sender) = (Duration::from_nanos(random.below(20_000_000)), sender.clone());
+                let deadline = Instant::now() + delay;
+                let f = move || sender.send((deadline, Instant::now())).unwrap();
+                let scheduled = if by_instant { timer.schedule_at(deadline, f) } else { timer.schedule(delay, f) };
+                scheduled.unwrap();
+            }
+            for _ in 0..100 {
+                let (deadline, at) = wait_for(&receiver);
+                assert!(at >= deadline, "early by {:?}", deadline - at);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deadline_between_two_ticks_waits_for_the_later() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.tick(10 * MS).build().unwrap();
+    let handle = timer.schedule(15 * MS, || ()).unwrap();
+    clock.advance(20 * MS - Duration::from_nanos(1));
+    assert!(handle.is_pending());
+    clock.advance(Duration::from_nanos(1));
+    assert!(!handle.is_pending());
+}
+
+#[test]
+fn a_deadline_on_a_tick_is_met_on_that_tick() {
+    let (timer, clock) = in_virtual_time();
+    let handle = timer.schedule(15 * MS, || ()).unwrap();
+    clock.advance(15 * MS - Duration::from_nanos(1));
+    assert!(handle.is_pending());
+    clock.advance(Duration::from_nanos(1));
+    assert!(!handle.is_pending());
+}
+
+#[test]
+fn ticks_count_from_the_build() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_micros(300));
+    let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+    let handle = timer.schedule(MS, || ()).unwrap();
+    clock.advance(MS);
+    assert!(!handle.is_pending());
+}
+
+#[test]
+fn closures_of_every_size_run_once_or_are_dropped_once() {
+    #[repr(align(128))]
+    struct Aligned(u8);
+
+    let (timer, clock) = in_virtual_time();
+    let tokens = Tokens::default();
+    let (sender, receiver) = channel();
+    for delay in [MS, HOUR] {
+        let (token, out) = (tokens.give(), sender.clone());
+        timer.schedule(delay, move || out.send((token, 8).1).unwrap()).unwrap();
+        let (token, out, three) = (tokens.give(), sender.clone(), [3_usize; 1]);
+        timer.schedule(delay, move || out.send((token, 8 * three.len()).1).unwrap()).unwrap();
+        let (token, out, large) = (tokens.give(), sender.clone(), [1_u8; 4096]);
+        timer
+            .schedule(delay, move || out.send((token, large.iter().map(|&one| usize::from(one)).sum()).1).unwrap())
+            .unwrap();
+        let (token, out, aligned) = (tokens.give(), sender.clone(), Aligned(9));
+        let place = move || {
+            let aligned = &aligned;
+            assert_eq!(std::ptr::from_ref(aligned).addr() % 128, 0);
+            out.send((token, usize::from(aligned.0)).1).unwrap();
+        };
+        timer.schedule(delay, place).unwrap();
+    }
+    timer.schedule(MS, || ()).unwrap();
+    timer.schedule(MS, thread::yield_now as fn()).unwrap();
+    timer.schedule(MS, Box::new(|| ()) as Box<dyn FnOnce() + Send>).unwrap();
+    assert_eq!(tokens.alive(), 8);
+    clock.advance(SEC);
+    let mut seen = received(&receiver);
+    seen.sort_unstable();
+    assert_eq!(seen, [8, 8, 9, 4096]);
+    assert_eq!(tokens.alive(), 4);
+    drop(timer);
+    assert_eq!(tokens.alive(), 0);
+    assert_eq!(received(&receiver), []);
+}
+
+#[test]
+fn what_is_due_now_waits_for_no_tick() {
+    for executor in every_executor() {
+        let timer = Timer::builder().tick(HOUR).executor(executor).build().unwrap();
+        let (sender, receiver) = channel();
+        let now = Instant::now();
+        for past in [now, now - MS, now.checked_sub(HOUR).unwrap_or(now)] {
+            let sender = sender.clone();
+            timer.schedule_at(past, move || sender.send(()).unwrap()).unwrap();
+        }
+        timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
+        for _ in 0..4 {
+            wait_for(&receiver);
+        }
+    }
+}
+
+#[test]
+fn what_is_due_now_needs_no_advance_of_a_manual_clock() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.tick(SEC).build().unwrap();
+    clock.advance(300 * MS);
+    let (sender, receiver) = channel();
+    timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
+    wait_for(&receiver);
+}
+
+#[test]
+fn a_reset_to_now_waits_for_no_tick() {
+    let timer = Timer::builder().tick(HOUR).build().unwrap();
+    for past in [false, true] {
+        let (sender, receiver) = channel();
+        let handle = timer.schedule(Duration::MAX, move || sender.send(()).unwrap()).unwrap();
+        // So that the driver has seen it, once.
+        thread::sleep(20 * MS);
+        assert!(if past { handle.reset_at(Instant::now() - MS) } else { handle.reset(Duration::ZERO) });
+        wait_for(&receiver);
+    }
+}
+
+#[test]
+fn a_delay_too_long_to_represent_is_never() {
+    let delays =
+        [Duration::MAX, Duration::from_secs(u64::MAX), Duration::from_millis(u64::MAX), Duration::from_secs(1 << 62)];
+    for tick in [Duration::from_micros(1), MS, SEC, YEAR, Duration::MAX] {
+        let timer = Timer::builder().tick(tick).build().unwrap();
+        let (sender, receiver) = channel();
+        for delay in delays {
+            let now = timer.now();
+            let out = sender.clone();
+            let handle = timer.schedule(delay, move || out.send(()).unwrap()).unwrap();
+            assert!(handle.is_pending());
+            assert!(handle.deadline().unwrap() >= now + 30 * YEAR);
+            assert!(handle.reset(MS.max(tick)) && handle.reset(delay));
+            assert!(handle.deadline().unwrap() >= now + 30 * YEAR);
+            assert!(handle.cancel());
+            let out = sender.clone();
+            timer.schedule(delay, move || out.send(()).unwrap()).unwrap();
+            let out = sender.clone();
+            timer.schedule_at_fixed_rate(delay, delay, move || out.send(()).unwrap()).unwrap();
+        }
+        let ping = sender.clone();
+        timer.schedule(Duration::ZERO, move || ping.send(()).unwrap()).unwrap();
+        wait_for(&receiver);
+        assert!(receiver.recv_timeout(20 * MS).is_err());
+        assert_eq!(timer.len(), 2 * delays.len());
+    }
+}
+
+#[test]
+fn never_does_not_come_with_time() {
+    let (timer, clock) = in_virtual_time();
+    let never = timer.schedule(Duration::MAX, || ()).unwrap();
+    let periodic = timer.schedule_at_fixed_rate(SEC, Duration::MAX, || ()).unwrap();
+    for _ in 0..10 {
+        clock.advance(40 * YEAR);
+        assert!(never.is_pending() && periodic.is_pending());
+        assert!(never.deadline().unwrap() >= clock.now() + 30 * YEAR);
+        assert!(periodic.deadline().unwrap() >= clock.now() + 30 * YEAR);
+    }
+    assert_eq!(timer.stats().fired, 1);
+}
+
+#[test]
+fn a_deadline_decades_ahead_is_met_to_the_tick() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.tick(Duration::from_micros(1)).build().unwrap();
+    let start = clock.now();
+    let (sender, receiver) = channel();
+    let delays = [34, 36, 60, 200].map(|years| years * YEAR + Duration::from_micros(77));
+    for delay in delays {
+        let (clock, sender) = (clock.clone(), sender.clone());
+        timer.schedule(delay, move || sender.send(clock.now() - start).unwrap()).unwrap();
+    }
+    clock.advance(delays[3]);
+    assert_eq!(received(&receiver), delays);
+    assert!(timer.is_empty());
+}
+
+#[test]
+fn timers_of_one_shard_are_handed_over_in_the_order_of_their_ticks() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(1).executor(Executor::Custom(Arc::new(AtOnce))).build().unwrap();
+    let (sender, receiver) = channel();
+    let mut random = Random(2);
+    for _ in 0..3000 {
+        let (tick, sender) = (random.below(300_000) as u32, sender.clone());
+        timer.schedule(tick * MS, move || sender.send(tick).unwrap()).unwrap();
+    }
+    clock.advance(301 * SEC);
+    let order = received(&receiver);
+    assert_eq!(order.len(), 3000);
+    assert!(order.is_sorted());
+}
+
+#[test]
+fn a_stall_is_caught_up_in_the_order_of_the_ticks() {
+    let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
+    let (stalled, gate) = (Gate::default(), Gate::default());
+    let (begin, stall) = (stalled.clone(), gate.clone());
+    timer
+        .schedule(Duration::ZERO, move || {
+            begin.open();
+            stall.pass();
+        })
+        .unwrap();
+    stalled.pass();
+    let (sender, receiver) = channel();
+    let start = timer.now();
+    // What is due first is scheduled last, so that the driver meets it last.
+    for tick in (1..=2000).rev() {
+        let sender = sender.clone();
+        timer.schedule_at(start + tick * MS / 20, move || sender.send(tick / 20).unwrap()).unwrap();
+    }
+    thread::sleep(150 * MS);
+    gate.open();
+    let order: Vec<u32> = (0..2000).map(|_| wait_for(&receiver)).collect();
+    let wrong = order.windows(2).find(|pair| pair[0] > pair[1] + 1);
+    assert_eq!(wrong, None, "two timers more than a tick apart, the later one first");
+}
+
+#[test]
+fn a_slow_callback_delays_no_other_while_a_worker_is_idle() {
+    let pool = corewheel::rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let executors =
+        [Executor::Pool { threads: 2 }, Executor::Rayon(Arc::new(pool)), Executor::Custom(Arc::new(Threads))];
+    for executor in executors {
+        for slow in [0, 1, 31, 50, 63] {
+            let (builder, clock) = on_manual_clock();
+            let timer = builder.shards(1).executor(executor.clone()).build().unwrap();
+            let (gate, (sender, receiver)) = (Gate::default(), channel());
+            for place in 0..64 {
+                let (gate, sender) = (gate.clone(), sender.clone());
+                let f = move || {
+                    if place == slow {
+                        gate.pass();
+                    }
+                    sender.send(place).unwrap();
+                };
+                timer.schedule(MS, f).unwrap();
+            }
+            let advance = thread::spawn(move || clock.advance(10 * MS));
+            for _ in 1..64 {
+                assert_ne!(wait_for(&receiver), slow);
+            }
+            gate.open();
+            assert_eq!(wait_for(&receiver), slow);
+            advance.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_slow_callback_does_not_delay_later_batches() {
+    let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let (gate, begun) = (Gate::default(), Gate::default());
+    let (stall, begin) = (gate.clone(), begun.clone());
+    let slow = timer
+        .schedule(Duration::ZERO, move || {
+            begin.open();
+            stall.pass();
+        })
+        .unwrap();
+    begun.pass();
+    for delay in [Duration::ZERO, MS, 5 * MS] {
+        let (sender, receiver) = channel();
+        timer.schedule(delay, move || sender.send(()).unwrap()).unwrap();
+        wait_for(&receiver);
+    }
+    gate.open();
+    slow.cancel_and_wait();
+}
+
+#[test]
+fn a_panic_is_counted_and_reported_and_affects_no_other_timer() {
+    for executor in every_executor() {
+        let (sender, receiver) = channel();
+        let (builder, clock) = on_manual_clock();
+        let reported = sender.clone();
+        let timer = builder
+            .executor(executor)
+            .on_panic(move |payload| reported.send(*payload.downcast_ref::<&str>().unwrap()).unwrap())
+            .build()
+            .unwrap();
+        for _ in 0..50 {
+            let sender = sender.clone();
+            timer.schedule(MS, || quiet_panic("panicked")).unwrap();
+            timer.schedule(MS, move || sender.send("ran").unwrap()).unwrap();
+        }
+        clock.advance(MS);
+        let mut seen = received(&receiver);
+        seen.sort_unstable();
+        assert_eq!(seen, [["panicked"; 50], ["ran"; 50]].concat());
+        let stats = timer.stats();
+        assert_eq!((stats.panicked, stats.fired, stats.completed), (50, 100, 100));
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn the_threads_sleep_while_nothing_is_due() {
+    let timer = Timer::builder().tick(Duration::from_micros(1)).shards(2).build().unwrap();
+    let idle = |what: &str| {
+        thread::sleep(150 * MS);
+        let before = timer.stats().wakeups;
+        thread::sleep(300 * MS);
+        assert_eq!(timer.stats().wakeups, before, "{what}");
+    };
+    idle("no timer yet");
+    let handle = timer.schedule(24 * HOUR, || ()).unwrap();
+    let never = timer.schedule(Duration::MAX, || ()).unwrap();
+    idle("a far deadline");
+    handle.reset(48 * HOUR);
+    idle("a farther deadline");
+    handle.cancel();
+    never.cancel();
+    idle("all cancelled");
+    timer.schedule(MS, || ()).unwrap();
+    eventually("fired", || timer.stats().fired == 1);
+    idle("all fired");
+}
+
+#[test]
+fn a_callback_may_use_its_timer() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.executor(executor).build().unwrap();
+        let (sender, receiver) = channel();
+        let weak = timer.downgrade();
+        let first = move || {
+            let timer = weak.upgrade().unwrap();
+            let cancelled = timer.schedule(MS, || panic!("it was cancelled")).unwrap();
+            let moved = timer.schedule(HOUR, move || sender.send(timer_len(&weak)).unwrap()).unwrap();
+            assert!(moved.reset(MS));
+            assert!(cancelled.cancel_and_wait());
+            assert_eq!(timer.len(), 1);
+            assert!(!timer.is_shutdown());
+        };
+        timer.schedule(MS, first).unwrap();
+        clock.advance(2 * MS);
+        assert_eq!(received(&receiver), [0]);
+        assert_eq!(timer.stats().panicked, 0);
+    }
+
+    fn timer_len(weak: &corewheel::WeakTimer) -> usize {
+        weak.upgrade().unwrap().len()
+    }
+}
+
+#[test]
+fn a_thread_that_is_ending_may_use_a_timer() {
+    struct AtTheEnd(Timer, std::sync::mpsc::Sender<Duration>);
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            let sender = self.1.clone();
+            let kept = self.0.schedule(HOUR, move || sender.send(HOUR).unwrap()).unwrap();
+            let sender = self.1.clone();
+            let dropped = self.0.schedule(SEC, move || sender.send(SEC).unwrap()).unwrap();
+            assert!(kept.reset(MS) && dropped.cancel() && !dropped.cancel_and_wait());
+        }
+    }
+    thread_local! {
+        static EARLY: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
+        static LATE: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
+    }
+    let (timer, clock) = in_virtual_time();
+    let (sender, receiver) = channel();
+    let on_thread = timer.clone();
+    thread::spawn(move || {
+        EARLY.set(Some(AtTheEnd(on_thread.clone(), sender.clone())));
+        on_thread.schedule(2 * HOUR, || ()).unwrap();
+        LATE.set(Some(AtTheEnd(on_thread, sender)));
+    })
+    .join()
+    .unwrap();
+    clock.advance(MS);
+    assert_eq!(received(&receiver), [HOUR, HOUR]);
+    let stats = timer.stats();
+    assert_eq!((stats.scheduled, stats.fired, stats.cancelled, stats.rearmed, stats.pending), (5, 2, 2, 2, 1));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn handles_and_timers_go_between_threads() {
+    let timer = Timer::new().unwrap();
+    let (sender, receiver) = channel();
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let (timer, sender) = (timer.clone(), sender.clone());
+            thread::spawn(move || {
+                let schedule = |delay| {
+                    let sender = sender.clone();
+                    timer.schedule(delay, move || sender.send(()).unwrap()).unwrap()
+                };
+                (0..100).map(|round| (schedule(round * MS / 10), schedule(HOUR))).collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    for thread in threads {
+        for (_, far) in thread.join().unwrap() {
+            assert!(far.cancel());
+        }
+    }
+    for _ in 0..800 {
+        wait_for(&receiver);
+    }
+    assert_balanced(&timer);
+    assert!(timer.is_empty());
+}
