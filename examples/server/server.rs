@@ -22,7 +22,8 @@ const FIRST_CONNECTION: Token = Token(2);
 /// A running server.
 pub struct Server {
     address: SocketAddr,
-    threads: Vec<(Arc<Mailbox>, JoinHandle<io::Result<Vec<Closed>>>)>,
+    mailboxes: Vec<Arc<Mailbox>>,
+    threads: Vec<JoinHandle<io::Result<Vec<Closed>>>>,
 }
 
 impl Server {
@@ -30,13 +31,14 @@ impl Server {
         let listener = net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let start = |number| {
+        let mut server = Self { address, mailboxes: Vec::new(), threads: Vec::new() };
+        for number in 0..threads {
             let worker = Worker::new(listener.try_clone()?, timer.clone(), timeouts)?;
-            let mailbox = worker.alarms.mailbox.clone();
+            server.mailboxes.push(worker.alarms.mailbox.clone());
             let thread = thread::Builder::new().name(format!("server-{number}"));
-            Ok((mailbox, thread.spawn(|| worker.run())?))
-        };
-        Ok(Self { address, threads: (0..threads).map(start).collect::<io::Result<_>>()? })
+            server.threads.push(thread.spawn(|| worker.run())?);
+        }
+        Ok(server)
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -45,9 +47,11 @@ impl Server {
 
     /// Waits until the peers have closed all connections that are left. Returns those that timers had closed.
     pub fn stop(self) -> io::Result<Vec<Closed>> {
-        let mut closed = Vec::new();
-        for (mailbox, thread) in self.threads {
+        for mailbox in self.mailboxes {
             mailbox.post(Letter::Stop);
+        }
+        let mut closed = Vec::new();
+        for thread in self.threads {
             closed.extend(thread.join().expect("a server thread does not panic")?);
         }
         Ok(closed)

@@ -26,7 +26,7 @@ pub(crate) struct Local {
 }
 
 thread_local! {
-    static LOCALS: RefCell<Vec<Box<Local>>> = const { RefCell::new(Vec::new()) };
+    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Local {
@@ -65,16 +65,16 @@ impl Local {
         unsafe { self.record.as_ref() }
     }
 
-    fn new(shard: &Shard) -> Box<Self> {
+    fn new(shard: &Shard) -> Self {
         let record = shard.roll.join().cast_mut();
-        Box::new(Self {
+        Self {
             shard: shard.this.clone(),
             id: shard.id,
             home_of: None,
             record: NonNull::new(record).expect("a record that has just joined"),
             shared: false,
             cache: Cache::new(),
-        })
+        }
     }
 }
 
@@ -140,7 +140,7 @@ fn find<'a, R>(
 
 /// Makes the thread's part of a shard, or makes the one it has its home, and returns its place in the list.
 #[cold]
-fn enter(locals: &mut Vec<Box<Local>>, (shard, home_of): (&Shard, Option<u64>)) -> usize {
+fn enter(locals: &mut Vec<Local>, (shard, home_of): (&Shard, Option<u64>)) -> usize {
     locals.retain(|local| local.shard.strong_count() > 0);
     let place = locals.iter().position(|local| local.id == shard.id).unwrap_or_else(|| {
         locals.push(Local::new(shard));

@@ -74,7 +74,7 @@ impl Word {
         if deadline.abs_diff(now) < REACH {
             Word(deadline << DEADLINE_SHIFT | flags)
         } else {
-            let rounded = deadline.checked_add(FLAGS).unwrap_or(u64::MAX) & !FLAGS;
+            let rounded = deadline.saturating_add(FLAGS) & !FLAGS;
             Word(rounded | FAR | flags)
         }
     }
