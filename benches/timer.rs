@@ -21,7 +21,7 @@ use criterion::{Criterion, SamplingMode, Throughput};
 use workload::Operation;
 
 const PENDING: [usize; 2] = [1_000, 1_000_000];
-const THREADS: [usize; 2] = [1, 2];
+const THREADS: [(usize, &str); 2] = [(1, "1 thread"), (2, "2 threads")];
 const OPERATIONS: [(&str, Operation); 4] = [
     ("schedule", Operation::Schedule),
     ("cancel", Operation::Cancel),
@@ -58,8 +58,8 @@ fn operations(criterion: &mut Criterion, pending: usize) {
     // A million timers take a while: they stand for all operations, and are scheduled when the first one is measured.
     let mut rigs = contender::ALL.map(|contender| (contender, None));
     for (name, operation) in OPERATIONS {
-        for threads in THREADS {
-            let mut group = criterion.benchmark_group(format!("{name}, {pending} pending, {threads} threads"));
+        for (threads, on) in THREADS {
+            let mut group = criterion.benchmark_group(format!("{name}, {pending} pending, {on}"));
             for (contender, rig) in &mut rigs {
                 group.bench_function(contender.name, |bencher| {
                     let rig = rig.get_or_insert_with(|| (contender.rig)(pending));
@@ -71,8 +71,8 @@ fn operations(criterion: &mut Criterion, pending: usize) {
 }
 
 fn firing(criterion: &mut Criterion, due: usize) {
-    for threads in THREADS {
-        let mut group = criterion.benchmark_group(format!("fire, {due} due, from {threads} threads"));
+    for (threads, on) in THREADS {
+        let mut group = criterion.benchmark_group(format!("fire, {due} due, from {on}"));
         group.sampling_mode(SamplingMode::Flat).sample_size(10).throughput(Throughput::Elements(due as u64));
         for contender in contender::ALL {
             group.bench_function(contender.name, |bencher| {

@@ -33,9 +33,9 @@ fn main() {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(1))
         .configure_from_args();
-    for timed in [Timed::Insert, Timed::Remove] {
-        in_chunks::<Wheel<u64>>(&mut criterion, timed);
-        in_chunks::<Heap>(&mut criterion, timed);
+    for (name, timed) in [("insert", Timed::Insert), ("remove", Timed::Remove)] {
+        in_chunks::<Wheel<u64>>(&mut criterion, name, timed);
+        in_chunks::<Heap>(&mut criterion, name, timed);
     }
     advance::<Wheel<u64>>(&mut criterion);
     advance::<Heap>(&mut criterion);
@@ -48,15 +48,6 @@ enum Timed {
     Remove,
 }
 
-impl Timed {
-    fn name(self) -> &'static str {
-        match self {
-            Timed::Insert => "insert",
-            Timed::Remove => "remove",
-        }
-    }
-}
-
 /// A queue with the values that wait.
 fn filled<Q: Queue>(random: &mut Random) -> Q {
     let mut queue = Q::new();
@@ -67,8 +58,8 @@ fn filled<Q: Queue>(random: &mut Random) -> Q {
 }
 
 /// Inserts values and removes them, beside those that wait; one of the two is timed.
-fn in_chunks<Q: Queue>(criterion: &mut Criterion, timed: Timed) {
-    criterion.benchmark_group(timed.name()).bench_function(Q::NAME, |bencher| {
+fn in_chunks<Q: Queue>(criterion: &mut Criterion, name: &str, timed: Timed) {
+    criterion.benchmark_group(name).bench_function(Q::NAME, |bencher| {
         let mut random = Random::new(0);
         let mut queue = filled::<Q>(&mut random);
         let mut keys = Vec::with_capacity(CHUNK as usize);

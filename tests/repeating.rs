@@ -162,17 +162,22 @@ fn a_recurring_callback_gets_its_deadline_and_gives_the_next() {
 fn a_recurring_deadline_in_the_past_means_again_at_once() {
     let (timer, clock) = in_virtual_time();
     clock.advance(HOUR);
+    let first = clock.now() + SEC;
     let (report, reported) = reports(&clock);
+    let (sender, receiver) = channel();
     let mut runs = 0;
     timer
-        .schedule_recurring(clock.now() + SEC, move |deadline| {
+        .schedule_recurring(first, move |deadline| {
             report();
+            sender.send(deadline).unwrap();
             runs += 1;
-            (runs < 5).then(|| deadline - runs * 100 * SEC)
+            (runs < 5).then(|| first - runs * SEC / 2)
         })
         .unwrap();
     clock.advance(SEC);
     assert_eq!(received(&reported), secs([1; 5]));
+    let asked = (0..5).map(|run| first - run * SEC / 2);
+    assert_eq!(received(&receiver), asked.collect::<Vec<_>>(), "each run is told the deadline that it was asked for");
     assert!(timer.is_empty());
 }
 

@@ -32,8 +32,8 @@ pub enum Operation {
 
 /// A contender with its standing timers.
 pub trait Rig {
-    /// The time for which `times` operations on each of the threads occupy the timer: from the start of the first to
-    /// the end of the last, times the cores they had, by their number.
+    /// What so many operations cost a core: each of the threads does them, and the wall time, from the start of the
+    /// first thread to the end of the last, is taken x min(threads, cores) / threads.
     fn time(&mut self, operation: Operation, threads: usize, times: u64) -> Duration;
 
     /// Lets so many timers, scheduled from so many threads, fall due at one moment: from then until all have run.

@@ -8,7 +8,8 @@ use fastrand::Rng;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
-use crate::timeouts::{Timeout, Timeouts};
+use crate::load::Plan;
+use crate::timeouts::Timeout;
 
 const REQUEST: &[u8] = b"Time and tide wait for no man.\n";
 const HALF: usize = REQUEST.len() / 2;
@@ -82,8 +83,9 @@ pub struct Client {
     address: SocketAddr,
     stream: TcpStream,
     habit: Habit,
-    stall_at: Instant,
-    trickle: Duration,
+    stall_after: Duration,
+    /// How long it waits within a request.
+    dawdle: Duration,
     state: State,
     last_byte: Instant,
     first_byte: Instant,
@@ -91,22 +93,21 @@ pub struct Client {
 
 impl Client {
     pub fn connect(
-        server: SocketAddr,
+        plan: &Plan,
         habit: Habit,
-        stall_at: Instant,
-        timeouts: Timeouts,
+        stall_after: Duration,
         registry: &Registry,
         token: Token,
     ) -> io::Result<Self> {
         let now = Instant::now();
-        let mut stream = TcpStream::connect(server)?;
+        let mut stream = TcpStream::connect(plan.server)?;
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self {
             address: stream.local_addr()?,
             stream,
             habit,
-            stall_at,
-            trickle: timeouts.request / 5,
+            stall_after,
+            dawdle: plan.timeouts.request / 10,
             state: State::Connecting,
             last_byte: now,
             first_byte: now,
@@ -127,13 +128,13 @@ impl Client {
         Outcome { address: self.address, habit: self.habit, since, closed }
     }
 
-    /// Does what its time has come for. Returns in how long it wants to act again.
-    pub fn act(&mut self, rng: &mut Rng) -> Option<Duration> {
+    /// Does what its time has come for, so long after the start. Returns in how long it wants to act again.
+    pub fn act(&mut self, elapsed: Duration, rng: &mut Rng) -> Option<Duration> {
         match self.state {
-            State::Thinking if self.habit != Habit::Steady && self.stall_at <= Instant::now() => self.stall(),
+            State::Thinking if self.habit != Habit::Steady && self.stall_after <= elapsed => self.stall(),
             State::Thinking if rng.u32(..IN_HALVES) == 0 => {
                 self.begin(&REQUEST[..HALF], State::Halfway);
-                Some(thought(rng))
+                Some(self.dawdle)
             }
             State::Thinking => {
                 self.begin(REQUEST, State::Waiting(REQUEST.len()));
@@ -145,7 +146,7 @@ impl Client {
             }
             State::Stalled => {
                 self.send(b".", State::Stalled);
-                Some(self.trickle)
+                Some(self.dawdle)
             }
             State::Connecting | State::Waiting(_) | State::Closed(_) => None,
         }
@@ -183,7 +184,7 @@ impl Client {
             return None;
         }
         self.begin(&REQUEST[..HALF], State::Stalled);
-        (self.habit == Habit::Trickle).then_some(self.trickle)
+        (self.habit == Habit::Trickle).then_some(self.dawdle)
     }
 
     fn begin(&mut self, bytes: &[u8], next: State) {
@@ -198,9 +199,4 @@ impl Client {
             Err(_) => self.state = State::Closed(Instant::now()),
         }
     }
-}
-
-/// How long a client waits before it goes on.
-pub fn thought(rng: &mut Rng) -> Duration {
-    Duration::from_millis(rng.u64(10..90))
 }

@@ -1,5 +1,6 @@
 //! The load: threads with many connections each, of which some stall.
 
+use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use corewheel::Wheel;
 use fastrand::Rng;
 use mio::{Events, Poll, Token};
 
-use crate::client::{self, Client, Habit, Heard, Outcome};
+use crate::client::{Client, Habit, Heard, Outcome};
 use crate::timeouts::Timeouts;
 
-/// How many connections a thread opens in a tick.
-const OPENED_AT_ONCE: usize = 4;
+/// How many connections are opened at once, for the server to accept before the next.
+const BURST: usize = 32;
 
 /// What the load is to be.
 #[derive(Clone, Copy)]
@@ -26,6 +27,8 @@ pub struct Plan {
     pub stall: u8,
     /// Within which the connections stall.
     pub time: Duration,
+    /// Between an answer and the next request, on average.
+    pub pause: Duration,
     /// How late a close may be.
     pub late: Duration,
     pub timeouts: Timeouts,
@@ -58,14 +61,18 @@ pub struct Load {
 }
 
 impl Load {
-    pub fn start(plan: Plan, threads: usize) -> io::Result<Self> {
+    /// Opens all connections before the first can stall: while none is closed, no two have the same address.
+    pub fn start(plan: Plan, threads: usize) -> Result<Self, Box<dyn Error>> {
         let tally = Arc::new(Tally::default());
-        let start = |number| {
-            let numbers = (number..plan.connections).step_by(threads);
-            let worker = Worker::new(plan, numbers.map(|number| plan.habit(number)).collect(), number, tally.clone())?;
-            thread::Builder::new().name(format!("load-{number}")).spawn(|| worker.run())
-        };
-        let threads = (0..threads).map(start).collect::<io::Result<_>>()?;
+        let opening = Instant::now();
+        let open = |first| Worker::open(plan, first, threads, tally.clone());
+        let workers: Vec<_> = (0..threads).map(open).collect::<io::Result<_>>()?;
+        let taken = opening.elapsed();
+        if taken > plan.timeouts.idle / 2 {
+            return Err(format!("it took {taken:.1?} to connect: --idle-timeout must be at least twice that").into());
+        }
+        let spawn = |worker: Worker| thread::Builder::new().name("load".to_owned()).spawn(|| worker.run());
+        let threads = workers.into_iter().map(spawn).collect::<io::Result<_>>()?;
         Ok(Self { tally, threads })
     }
 
@@ -86,41 +93,37 @@ impl Load {
     }
 }
 
-enum Due {
-    Open,
-    Act(usize),
-}
-
 struct Worker {
     plan: Plan,
-    habits: Vec<Habit>,
     tally: Arc<Tally>,
     poll: Poll,
-    /// When which client acts, in milliseconds since the start.
-    wheel: Wheel<Due>,
+    clients: Vec<Client>,
+    /// Which client acts when, in milliseconds since the start.
+    wheel: Wheel<usize>,
     start: Instant,
     rng: Rng,
-    clients: Vec<Client>,
 }
 
 impl Worker {
-    fn new(plan: Plan, habits: Vec<Habit>, seed: usize, tally: Arc<Tally>) -> io::Result<Self> {
-        let mut wheel = Wheel::new(0);
-        wheel.insert(0, Due::Open);
-        Ok(Self {
-            plan,
-            habits,
-            tally,
-            poll: Poll::new()?,
-            wheel,
-            start: Instant::now(),
-            rng: Rng::with_seed(seed as u64),
-            clients: Vec::new(),
-        })
+    /// Opens every `step`th connection, beginning with the `first`.
+    fn open(plan: Plan, first: usize, step: usize, tally: Arc<Tally>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let mut rng = Rng::with_seed(first as u64);
+        let mut clients = Vec::new();
+        for number in (first..plan.connections).step_by(step) {
+            let stall_after = plan.time.mul_f64(rng.f64());
+            let token = Token(clients.len());
+            clients.push(Client::connect(&plan, plan.habit(number), stall_after, poll.registry(), token)?);
+            if clients.len() % BURST == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(Self { plan, tally, poll, clients, wheel: Wheel::new(0), start: Instant::now(), rng })
     }
 
     /// Serves the clients to the end, and closes those that are left.
     fn run(mut self) -> io::Result<Vec<Outcome>> {
+        self.start = Instant::now();
         let mut events = Events::with_capacity(1024);
         while !self.is_done() {
             match self.poll.poll(&mut events, Some(self.pause())) {
@@ -130,7 +133,7 @@ impl Worker {
             for event in &events {
                 self.hear(event.token());
             }
-            self.advance()?;
+            self.advance();
         }
         Ok(self.clients.iter().map(Client::outcome).collect())
     }
@@ -139,7 +142,7 @@ impl Worker {
     fn is_done(&self) -> bool {
         let elapsed = self.start.elapsed();
         let Plan { time, timeouts, late, .. } = self.plan;
-        elapsed >= time && self.clients.len() == self.habits.len() && !self.clients.iter().any(Client::is_owed_a_close)
+        elapsed >= time && !self.clients.iter().any(Client::is_owed_a_close)
             || elapsed >= time + timeouts.idle + 2 * late
     }
 
@@ -155,48 +158,29 @@ impl Worker {
             self.tally.answers.fetch_add(1, Ordering::Relaxed);
         }
         if heard != Heard::Nothing {
-            let delay = client::thought(&mut self.rng);
-            self.act_after(delay, number);
+            let pause = self.plan.pause.mul_f64(0.5 + self.rng.f64());
+            self.act_after(pause, number);
         }
     }
 
     fn act_after(&mut self, delay: Duration, number: usize) {
         let at = self.start.elapsed() + delay;
-        self.wheel.insert(at.as_millis() as u64, Due::Act(number));
+        self.wheel.insert(at.as_millis() as u64, number);
     }
 
-    /// Does what is due by now.
-    fn advance(&mut self) -> io::Result<()> {
-        let now = self.start.elapsed().as_millis() as u64;
+    /// Has those act whose time has come.
+    fn advance(&mut self) {
+        let elapsed = self.start.elapsed();
+        let now = elapsed.as_millis() as u64;
         let mut due = Vec::new();
-        self.wheel.advance(now, |at, what| {
+        self.wheel.advance(now, |at, number| {
             self.tally.held_up.fetch_max(now - at, Ordering::Relaxed);
-            due.push(what);
+            due.push(number);
         });
-        for what in due {
-            match what {
-                Due::Open => self.open(now)?,
-                Due::Act(number) => {
-                    if let Some(delay) = self.clients[number].act(&mut self.rng) {
-                        self.act_after(delay, number);
-                    }
-                }
+        for number in due {
+            if let Some(delay) = self.clients[number].act(elapsed, &mut self.rng) {
+                self.act_after(delay, number);
             }
         }
-        Ok(())
-    }
-
-    /// Opens the next connections.
-    fn open(&mut self, now: u64) -> io::Result<()> {
-        for number in (self.clients.len()..self.habits.len()).take(OPENED_AT_ONCE) {
-            let stall_at = self.start + self.plan.time.mul_f64(self.rng.f64());
-            let Plan { server, timeouts, .. } = self.plan;
-            let (habit, registry) = (self.habits[number], self.poll.registry());
-            self.clients.push(Client::connect(server, habit, stall_at, timeouts, registry, Token(number))?);
-        }
-        if self.clients.len() < self.habits.len() {
-            self.wheel.insert(now + 1, Due::Open);
-        }
-        Ok(())
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Due {
     pub(crate) tick: u64,
     /// The present tick.
     pub(crate) now: u64,
+    /// The deadline, not rounded; `None` if no instant can hold it.
+    pub(crate) deadline: Option<Instant>,
     /// The deadline in nanoseconds since the origin, not rounded; or [`UNKNOWN`].
     pub(crate) exact: u64,
 }
@@ -75,6 +77,11 @@ impl Ticks {
         self.due(self.now(), Some(deadline))
     }
 
+    /// When something is due that shall come `delay` after `instant`.
+    pub(crate) fn after_instant(&self, instant: Instant, delay: Duration) -> Due {
+        self.due(self.now(), instant.checked_add(delay))
+    }
+
     /// What is due by now is due at the present tick, not at the next; `None` is never.
     #[inline]
     fn due(&self, now: Instant, deadline: Option<Instant>) -> Due {
@@ -84,7 +91,7 @@ impl Ticks {
             Some(deadline) if deadline <= now => (present, self.nanos(deadline)),
             Some(deadline) => (self.ceil(deadline), self.nanos(deadline)),
         };
-        Due { tick, now: present, exact }
+        Due { tick, now: present, deadline, exact }
     }
 
     /// The last tick that is not after `instant`.
@@ -133,12 +140,7 @@ impl Ticks {
         if exact != UNKNOWN && (exact / self.tick).abs_diff(tick) <= 1 {
             return self.origin + Duration::from_nanos(exact);
         }
-        self.instant(tick).unwrap_or_else(|| self.never())
-    }
-
-    /// An instant in place of one that cannot be told.
-    pub(crate) fn never(&self) -> Instant {
-        self.now() + NEVER
+        self.instant(tick).unwrap_or_else(|| self.now() + NEVER)
     }
 
     /// How long it is from the present until `tick`.

@@ -7,8 +7,9 @@
 //! ──────                                   ──────────
 //! wake := tick of the next deadline        push an entry due at `tick`
 //! fence                                    fence
-//! something to do?  then wake := AWAKE     wake > tick?  then lower it to `tick`;
-//! else sleep; wake := AWAKE                              whoever lowers it wakes the driver
+//! something to do?                         wake > tick?  then lower it to `tick`;
+//! else sleep until wake has come                         whoever lowers it wakes the driver
+//! wake := AWAKE
 //! ```
 //!
 //! The two fences are sequentially consistent, so one of them comes first. If the driver's does, the caller reads a
@@ -57,7 +58,8 @@ impl Bell {
         }
     }
 
-    /// The same in no hurry: by `patience` ticks after the driver lay down, which is at once if it has slept longer.
+    /// The same in no hurry: by `patience` ticks after the driver lay down, which is at once if it has slept longer. So
+    /// however often this is called, the driver is disturbed twice in `patience` at the most.
     #[inline]
     pub(crate) fn ring_lazily(&self, patience: u64) {
         // Relaxed: an old value only rings earlier.
@@ -65,24 +67,34 @@ impl Bell {
         self.ring(since.saturating_add(patience));
     }
 
-    /// The driver sleeps until the tick `until`, unless something is left to do, and for `timeout` at the most, which
-    /// is what that means by the clock. It may wake early, for no reason. Returns false if it did not sleep.
+    /// The driver sleeps until the tick `until`, or the earlier one that somebody has rung for meanwhile, unless
+    /// something is left to do. `timeout` tells how long it is until a tick by the clock: zero if it has come, `None` if it
+    /// will not come by itself. Returns how often the thread woke up: once more for each time that it only had to set
+    /// itself an earlier alarm.
     pub(crate) fn sleep(
         &self,
         now: u64,
         until: u64,
-        timeout: Option<Duration>,
+        timeout: impl Fn(u64) -> Option<Duration>,
         nothing_to_do: impl FnOnce() -> bool,
-    ) -> bool {
+    ) -> u64 {
         self.asleep_since.store(now, Ordering::Relaxed);
         // Relaxed: the fence orders it before the look that follows.
         self.wake.swap(until.max(AWAKE + 1), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let sleeps = nothing_to_do();
-        if sleeps {
-            self.sleeper.sleep(timeout);
+        let mut wakeups = 0;
+        if nothing_to_do() {
+            loop {
+                // Relaxed: who lowers it wakes the sleeper afterwards, which orders it before the next look.
+                let timeout = timeout(self.wake.load(Ordering::Relaxed));
+                if timeout == Some(Duration::ZERO) {
+                    break;
+                }
+                self.sleeper.sleep(timeout);
+                wakeups += 1;
+            }
         }
         self.wake.swap(AWAKE, Ordering::Relaxed);
-        sleeps
+        wakeups
     }
 }

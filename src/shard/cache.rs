@@ -7,11 +7,17 @@ use super::pool::BATCH;
 pub(crate) struct Cache {
     entries: [u32; 2 * BATCH],
     len: usize,
+    filled: bool,
 }
 
 impl Cache {
     pub(crate) const fn new() -> Self {
-        Self { entries: [0; 2 * BATCH], len: 0 }
+        Self { entries: [0; 2 * BATCH], len: 0, filled: false }
+    }
+
+    /// Notes that the cache was filled, and tells whether it was not for the first time.
+    pub(crate) fn was_filled_before(&mut self) -> bool {
+        std::mem::replace(&mut self.filled, true)
     }
 
     #[inline]

@@ -86,6 +86,10 @@ impl Core {
             // Backwards, as the cache is a stack: neighbours in memory are used in order.
             (first..first + BLOCK).rev().for_each(|index| self.recycle(cache, index));
         }
+        if cache.was_filled_before() {
+            // A thread that schedules many: the driver shall not find them all when the first of them is due.
+            self.bell.ring_lazily(self.patience);
+        }
         Some(())
     }
 

@@ -22,34 +22,37 @@ pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Optio
     let mut rounds = Rounds::new(levels);
     let mut due = Vec::new();
     while !shard.core.is_closing() {
-        // Asked before the look, so that the answer covers all that came before the question.
+        // Asked before the round begins, so that the answer covers all that came before the question.
         let question = shard.settling.question();
         let now = shard.ticks.now_tick();
-        let more = rounds.turn(&shard.core, now, &mut due);
-        if !due.is_empty() {
-            let batch = Batch::new(shard.clone(), now, std::mem::take(&mut due));
-            hands.dispatch(batch, |payload| shard.caught(payload));
+        rounds.begin(&shard.core, now);
+        let mut over = false;
+        while !over && !shard.core.is_closing() {
+            over = rounds.turn(&shard.core, &mut due);
+            if !due.is_empty() {
+                let batch = Batch::new(shard.clone(), now, std::mem::take(&mut due));
+                hands.dispatch(batch, |payload| shard.caught(payload));
+            }
         }
-        if !more {
-            rounds.rest(&shard.core);
-            sleep(&shard, now, rounds.next_deadline(), question);
-        }
+        rounds.rest(&shard.core);
+        sleep(&shard, now, rounds.next_deadline(), question);
     }
     shard.settling.driver_ended();
 }
 
 fn sleep(shard: &Shard, now: u64, until: u64, question: u64) {
-    // In virtual time there is nothing to wait for but a call.
-    let timeout = if shard.ticks.manual().is_some() {
+    let manual = shard.ticks.manual().is_some();
+    if manual {
         shard.settling.answer(question, until);
-        None
-    } else {
-        (until < u64::MAX).then(|| shard.ticks.until(until))
+    }
+    let timeout = |tick| {
+        let timeout = shard.ticks.until(tick);
+        // No time passes by itself where it is virtual, and where there is no deadline it does not matter.
+        let forever = tick == u64::MAX || manual && !timeout.is_zero();
+        (!forever).then_some(timeout)
     };
-    let slept = shard.core.bell.sleep(now, until, timeout, || {
+    let wakeups = shard.core.bell.sleep(now, until, timeout, || {
         shard.core.intake_is_empty() && !shard.core.is_closing() && shard.settling.question() == question
     });
-    if slept {
-        local::with(shard, |local| local.count(|record| &record.wakeups));
-    }
+    local::with(shard, |local| local.count_more(|record| &record.wakeups, wakeups));
 }

@@ -70,7 +70,8 @@ pub(crate) struct Entry {
     word: AtomicU64,
     /// The next entry in the intake, or in a batch of free entries.
     pub(super) mail: AtomicU32,
-    /// The next batch of free entries in the pool.
+    /// The next batch of free entries in the pool; while the entry is armed, what its word has no room for of a far
+    /// deadline.
     pub(super) batch: AtomicU32,
     /// The entry's own place in the slab.
     index: AtomicU32,
@@ -207,6 +208,30 @@ impl Entry {
         Word(self.word.load(Ordering::Acquire))
     }
 
+    /// The deadline, as a tick, of the timer that is in the entry now, or was last. `now` is the present tick.
+    #[inline]
+    pub(crate) fn deadline(&self, now: u64) -> u64 {
+        self.deadline_in(self.word(), now)
+    }
+
+    /// The deadline that a word of this entry tells.
+    #[inline]
+    fn deadline_in(&self, word: Word, now: u64) -> u64 {
+        // Relaxed: written before the move that made the word, and not again before the next such move. Who has no hold
+        // on the entry, and only wants to show the deadline, may see a newer one.
+        word.deadline(now, || self.batch.load(Ordering::Relaxed))
+    }
+
+    /// The word with another deadline, by one who has the entry to himself, or holds `RUNNING`.
+    #[inline]
+    fn with_fine_deadline(&self, word: Word, deadline: u64, now: u64) -> Word {
+        let (word, remainder) = word.with_fine_deadline(deadline, now);
+        if remainder != 0 {
+            self.batch.store(remainder, Ordering::Relaxed);
+        }
+        word
+    }
+
     /// Makes the move that `next` chooses, and returns the word before it; or the word that `next` refused.
     #[inline]
     fn advance(&self, mut next: impl FnMut(Word) -> Option<Word>) -> Result<Word, Word> {
@@ -253,7 +278,7 @@ impl Entry {
         let repeat = if callback.repeats() { REPEAT } else { 0 };
         // SAFETY: a free entry has no callback, and its owner owns that place, too.
         unsafe { self.put(callback) };
-        let armed = Word(ARMED | MAILED | HANDLE | repeat).with_deadline(deadline, now);
+        let armed = self.with_fine_deadline(Word(ARMED | MAILED | HANDLE | repeat), deadline, now);
         self.advance(|word| (!word.has(CLOSED)).then_some(armed))
             .map(drop)
             // SAFETY: the move was refused, so the entry is still the caller's, with the callback in it.
@@ -287,7 +312,7 @@ impl Entry {
         let effect = |word: Word| {
             if !word.has(ARMED) || word.has(CLOSED) {
                 Reset::Lost
-            } else if word.has(RUNNING | QUEUED) || deadline >= word.deadline(now) {
+            } else if word.has(RUNNING | QUEUED) || deadline >= self.deadline_in(word, now) {
                 Reset::Done
             } else if word.has(MAILED) {
                 Reset::Ring
@@ -342,7 +367,7 @@ impl Entry {
 
     /// The driver has unlinked the entry from a slot whose time has come: it is `now`.
     pub(crate) fn expire(&self, now: u64) -> Expire {
-        let later = |word: Word| word.has(ARMED) && !word.has(MAILED | CLOSED) && word.deadline(now) > now;
+        let later = |word: Word| word.has(ARMED) && !word.has(MAILED | CLOSED) && self.deadline_in(word, now) > now;
         let moved = self.advance(|word| {
             if later(word) {
                 None
@@ -362,7 +387,7 @@ impl Entry {
 
     /// A worker has come to the entry, in a batch of what was due at `due`.
     pub(crate) fn start(&self, due: u64) -> Start {
-        let moved_away = |word: Word| word.deadline(due) > due;
+        let moved_away = |word: Word| self.deadline_in(word, due) > due;
         let word = self.change(|word| {
             if !word.has(ARMED) {
                 free_if_idle(word.without(QUEUED))
@@ -374,7 +399,7 @@ impl Entry {
                 word.without(QUEUED | ARMED).with(RUNNING)
             }
         });
-        let deadline = word.deadline(due);
+        let deadline = self.deadline_in(word, due);
         if !word.has(ARMED) {
             Start::Over { free: is_free(word.without(QUEUED)) }
         } else if moved_away(word) {
@@ -403,7 +428,7 @@ impl Entry {
         // SAFETY: the worker holds `RUNNING`, and has taken the callback out.
         unsafe { self.put(callback) };
         let resumed = |word: Word| {
-            let word = if word.has(MOVED) { word } else { word.with_deadline(next, now) };
+            let word = if word.has(MOVED) { word } else { self.with_fine_deadline(word, next, now) };
             word.without(RUNNING | MOVED | WAITED)
         };
         let moved = self.advance(|word| {
@@ -414,7 +439,7 @@ impl Entry {
             // SAFETY: the move was refused, so this worker still holds `RUNNING`, and the callback is where it put it.
             Err(_) => Rearm::Cancelled(unsafe { self.take() }),
             Ok(word) if word.has(CLOSED) => Rearm::Held { waited: word.has(WAITED) },
-            Ok(word) => Rearm::Mail { deadline: resumed(word).deadline(now) },
+            Ok(word) => Rearm::Mail { deadline: self.deadline_in(resumed(word), now) },
         }
     }
 
@@ -450,7 +475,7 @@ impl Entry {
             (true, true) if mine => Close::Ended,
             (_, true) if !mine => Close::Running,
             (true, false) => Close::Claimed {
-                deadline: word.deadline(now),
+                deadline: self.deadline_in(word, now),
                 // SAFETY: this thread cleared `ARMED` of an entry that does not run; `CLOSED` keeps it from reuse.
                 callback: unsafe { self.take() },
             },
@@ -463,7 +488,7 @@ impl Entry {
     pub(crate) fn claim(&self, now: u64) -> Option<(u64, Callback)> {
         let moved = self.advance(|word| word.has(ARMED).then(|| word.without(ARMED)));
         // SAFETY: this thread cleared `ARMED` of an entry that does not run any more; `CLOSED` keeps it from reuse.
-        moved.ok().map(|word| (word.deadline(now), unsafe { self.take() }))
+        moved.ok().map(|word| (self.deadline_in(word, now), unsafe { self.take() }))
     }
 
     /// Asks the worker that runs the callback to say when it is done. False if nobody runs it.

@@ -33,7 +33,12 @@ impl Local {
     /// Counts one of what `which` names.
     #[inline]
     pub(crate) fn count(&self, which: impl FnOnce(&Record) -> &Count) {
-        which(self.record()).add(1, self.shared);
+        self.count_more(which, 1);
+    }
+
+    #[inline]
+    pub(crate) fn count_more(&self, which: impl FnOnce(&Record) -> &Count, more: u64) {
+        which(self.record()).add(more, self.shared);
     }
 
     #[inline]
@@ -113,7 +118,7 @@ fn find<'a, R>(
     let found = LOCALS.try_with(|locals| {
         let mut locals = locals.try_borrow_mut().ok()?;
         let (choose, f) = arguments.take()?;
-        let place = locals.iter().position(|local| matches(local));
+        let place = locals.iter().position(&matches);
         let place = place.unwrap_or_else(|| enter(&mut locals, choose()));
         Some(f(&mut locals[place]))
     });

@@ -55,11 +55,11 @@ use run::{Host, contain};
 use settling::Settling;
 use word::ARMED;
 
-use crate::clock::{Due, Settle, Settled, Ticks};
+use crate::clock::{Due, Settle, Settled, Ticks, UNKNOWN};
 use crate::error::ScheduleError;
 use crate::stats::{Record, ShardStats};
 
-/// For how long a cancelled entry may lie in the intake: half of what is promised.
+/// For how long a cancelled entry may lie in the intake: half of what is promised. In virtual time, not at all.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What is called with the payload of a panic.
@@ -106,8 +106,9 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) fn new(ticks: Ticks, limit: Option<Arc<Limit>>, on_panic: Option<Arc<PanicHook>>) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let patience = if ticks.manual().is_some() { Duration::ZERO } else { PATIENCE };
         let shard = Arc::new_cyclic(|this| Self {
-            core: Core::new(ticks.count(PATIENCE)),
+            core: Core::new(ticks.count(patience)),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             this: this.clone(),
             roll: Roll::new(),
@@ -207,8 +208,7 @@ impl Shard {
 
     /// The tick at which the timer is due, unless it has ended.
     pub(crate) fn deadline(&self, entry: &Entry) -> Option<u64> {
-        let word = entry.word();
-        word.has(ARMED).then(|| word.deadline(self.ticks.now_tick()))
+        self.is_pending(entry).then(|| entry.deadline(self.ticks.now_tick()))
     }
 
     /// Lets go of an entry's handle.
@@ -238,7 +238,7 @@ impl Shard {
         let unpinned = self.core.close(now, |found| match found {
             Found::Unfired(tick, callback) => {
                 self.end(|record| &record.unfired);
-                unfired.push((self.ticks.shown(tick, crate::clock::UNKNOWN), tick, callback));
+                unfired.push((self.ticks.shown(tick, UNKNOWN), tick, callback));
             }
             Found::Ended => self.end(|record| &record.cancelled),
         });

@@ -1,8 +1,11 @@
-//! The driver's own half of a shard: the wheel, and what it does with it in a turn.
+//! The driver's own half of a shard: the wheel, and what it does with it in a round.
 //!
-//! A turn is bounded, whatever has piled up: some entries are collected from the intake, some steps of time are made,
-//! a batch of what is due is filled. Then the driver hands the batch over and looks at the clock again. What is left of
-//! the intake stays in order, and due timers come out tick by tick.
+//! A round begins with a look at the clock, and then takes all that has come in. When that is in the wheel, time is
+//! stepped to what the clock said, tick by tick. So timers leave in the order of their ticks, also after a stall: nothing
+//! that was accepted before the round began is left behind in the intake while a later one goes out.
+//!
+//! A round is made in turns, each bounded, whatever has piled up: some entries are collected, or some steps are made and
+//! a batch is filled, which the driver hands over before the next turn.
 
 use super::cache::Cache;
 use super::core::Core;
@@ -20,6 +23,8 @@ const DUE: usize = 256;
 
 pub(crate) struct Rounds {
     levels: Levels,
+    /// The tick to which this round goes.
+    now: u64,
     /// The first of a chain of entries taken from the intake and not looked at yet.
     backlog: u32,
     spare: Cache,
@@ -27,14 +32,19 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { levels, backlog: NIL, spare: Cache::new() }
+        Self { now: levels.now(), levels, backlog: NIL, spare: Cache::new() }
     }
 
-    /// One bounded turn, at tick `now`. Fills `due`, which comes empty, and returns whether there is more to do now.
-    pub(crate) fn turn(&mut self, core: &Core, now: u64, due: &mut Vec<u32>) -> bool {
-        self.collect(core);
-        let up_to_date = self.step(core, now, due);
-        !(up_to_date && self.backlog == NIL && due.is_empty())
+    /// Begins a round, when the one before is over: it is `now`. A deadline by then is met in this round if its timer
+    /// was sent before this call.
+    pub(crate) fn begin(&mut self, core: &Core, now: u64) {
+        self.now = now;
+        self.backlog = core.intake.take_all(&core.slab);
+    }
+
+    /// Makes a bounded turn, and returns whether the round is over. Fills `due`, which comes empty.
+    pub(crate) fn turn(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
+        self.collect(core) && self.step(core, due)
     }
 
     /// The tick at which to look again: that of the first deadline, or an earlier one. `u64::MAX` without any.
@@ -47,12 +57,10 @@ impl Rounds {
         core.give_back(&mut self.spare);
     }
 
-    fn collect(&mut self, core: &Core) {
-        if self.backlog == NIL {
-            self.backlog = core.intake.take_all(&core.slab);
-        }
+    /// Collects from the backlog, and returns whether nothing is left of it.
+    fn collect(&mut self, core: &Core) -> bool {
         let mut entries = chain(&core.slab, self.backlog);
-        let mut nodes = Entries::at(self.levels.now(), &core.slab);
+        let mut nodes = Entries::at(self.now, &core.slab);
         for _ in 0..COLLECT {
             let Some(index) = entries.next() else { break };
             match core.slab.get(index).collect() {
@@ -73,16 +81,17 @@ impl Rounds {
             }
         }
         self.backlog = entries.next().unwrap_or(NIL);
+        self.backlog == NIL
     }
 
-    /// Steps towards `now`, and returns whether it got there.
-    fn step(&mut self, core: &Core, now: u64, due: &mut Vec<u32>) -> bool {
-        let mut nodes = Entries::at(now, &core.slab);
+    /// Steps towards the tick of this round, and returns whether it got there.
+    fn step(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
+        let mut nodes = Entries::at(self.now, &core.slab);
         for _ in 0..STEPS {
             if due.len() == DUE {
                 return false;
             }
-            match self.levels.step(&mut nodes, now) {
+            match self.levels.step(&mut nodes, self.now) {
                 Step::Done => return true,
                 Step::Moved => {}
                 Step::Expired(index) => match core.slab.get(index).expire(self.levels.now()) {
@@ -112,7 +121,7 @@ impl<'a> Entries<'a> {
 impl Nodes for Entries<'_> {
     #[inline]
     fn deadline(&self, id: u32) -> u64 {
-        self.slab.get(id).word().deadline(self.now)
+        self.slab.get(id).deadline(self.now)
     }
 
     #[inline]

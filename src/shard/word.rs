@@ -7,14 +7,16 @@
 //! └──────────────────────────────────────┴──────────────┘
 //! ```
 //!
-//! A deadline is a tick, and ticks have 64 bits. Within [`REACH`] of the present it is kept exactly, by its low
-//! 52 bits: whoever reads it knows the present well enough to tell the rest. Farther away, and only there, it is kept
-//! as a multiple of 4096 ticks, rounded up ([`FAR`]).
+//! A deadline is a tick, and ticks have 64 bits. Within [`REACH`] of the present it is kept by its low 52 bits: whoever
+//! reads it knows the present well enough to tell the rest. Farther away, and only there, it is kept as a multiple of 4096
+//! ticks ([`FAR`]). Who arms the entry has it to himself and keeps the remainder beside the word ([`FINE`]); but who
+//! resets it has nothing but the word, and rounds up.
 //!
-//! | kept        | how far ahead   | at a tick of 1 µs | at a tick of 1 ms | late by at most |
-//! |-------------|-----------------|-------------------|-------------------|-----------------|
-//! | exactly     | < 2^50 ticks    | 35 years          | 35,000 years      | 0               |
-//! | rounded up  | all of 64 bits  | 584,000 years     | 584 million years | 4095 ticks      |
+//! | the deadline is kept    | how far ahead  | at a tick of 1 µs | at a tick of 1 ms | late by at most |
+//! |-------------------------|----------------|-------------------|-------------------|-----------------|
+//! | by its low bits         | < 2^50 ticks   | 35 years          | 35,000 years      | 0               |
+//! | as a multiple, armed    | all of 64 bits | 584,000 years     | 584 million years | 0               |
+//! | as a multiple, reset    | all of 64 bits | 584,000 years     | 584 million years | 4095 ticks      |
 
 /// The callback in the entry is to run. Whoever clears this flag owns the callback, and nobody else does.
 pub(crate) const ARMED: u64 = 1 << 0;
@@ -38,6 +40,8 @@ pub(crate) const WAITED: u64 = 1 << 8;
 pub(crate) const CLOSED: u64 = 1 << 9;
 /// The deadline is a multiple of 4096 ticks.
 const FAR: u64 = 1 << 10;
+/// And a remainder, which is kept beside the word.
+const FINE: u64 = 1 << 11;
 
 const DEADLINE_SHIFT: u32 = 12;
 const FLAGS: u64 = (1 << DEADLINE_SHIFT) - 1;
@@ -67,23 +71,44 @@ impl Word {
         Word(self.0 & !flags)
     }
 
-    /// The same flags with another deadline. `now` is the present tick.
+    /// The same flags with another deadline, rounded up if it is far. `now` is the present tick.
     #[inline]
     pub(crate) fn with_deadline(self, deadline: u64, now: u64) -> Word {
-        let flags = self.0 & FLAGS & !FAR;
-        if deadline.abs_diff(now) < REACH {
-            Word(deadline << DEADLINE_SHIFT | flags)
+        if is_near(deadline, now) { self.with_near(deadline) } else { self.with_far(deadline.saturating_add(FLAGS)) }
+    }
+
+    /// The same flags with another deadline, and the remainder to keep beside the word. `now` is the present tick.
+    #[inline]
+    pub(crate) fn with_fine_deadline(self, deadline: u64, now: u64) -> (Word, u32) {
+        let remainder = if is_near(deadline, now) { 0 } else { deadline & FLAGS };
+        if remainder == 0 {
+            (self.with_deadline(deadline, now), 0)
         } else {
-            let rounded = deadline.saturating_add(FLAGS) & !FLAGS;
-            Word(rounded | FAR | flags)
+            (self.with_far(deadline).with(FINE), remainder as u32)
         }
     }
 
-    /// The deadline, as a tick. `now` is the present tick, give or take less than [`REACH`].
     #[inline]
-    pub(crate) fn deadline(self, now: u64) -> u64 {
+    fn with_near(self, deadline: u64) -> Word {
+        Word(deadline << DEADLINE_SHIFT | self.flags())
+    }
+
+    fn with_far(self, deadline: u64) -> Word {
+        Word(deadline & !FLAGS | self.flags()).with(FAR)
+    }
+
+    #[inline]
+    fn flags(self) -> u64 {
+        self.0 & FLAGS & !(FAR | FINE)
+    }
+
+    /// The deadline, as a tick; `remainder` tells what is kept beside the word. `now` is the present tick, give or take
+    /// less than [`REACH`].
+    #[inline]
+    pub(crate) fn deadline(self, now: u64, remainder: impl FnOnce() -> u32) -> u64 {
         if self.has(FAR) {
-            return self.0 & !FLAGS;
+            let rest = if self.has(FINE) { remainder().into() } else { 0 };
+            return (self.0 & !FLAGS) + rest;
         }
         let distance =
             (self.0 as i64 >> DEADLINE_SHIFT).wrapping_sub(now as i64).wrapping_shl(DEADLINE_SHIFT) >> DEADLINE_SHIFT;
@@ -97,11 +122,20 @@ impl Word {
     }
 }
 
+#[inline]
+fn is_near(deadline: u64, now: u64) -> bool {
+    deadline.abs_diff(now) < REACH
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
     const MOMENTS: [u64; 8] = [0, 1, (1 << 30) - 1, 1 << 36, 1 << 52, 1 << 53, u64::MAX - 5000, u64::MAX];
+
+    fn none() -> u32 {
+        panic!("nothing is kept beside the word")
+    }
 
     #[test]
     fn near_deadlines_are_exact_at_any_uptime() {
@@ -109,7 +143,7 @@ mod tests {
             for deadline in [now, now.saturating_add(1), now.saturating_add(1 << 49), now.saturating_sub(9)] {
                 for late in [0, 1, 1 << 40] {
                     let word = Word(ARMED | HANDLE).with_deadline(deadline, now);
-                    assert_eq!(word.deadline(now.saturating_add(late)), deadline);
+                    assert_eq!(word.deadline(now.saturating_add(late), none), deadline);
                     assert!(word.has(ARMED) && word.has(HANDLE) && !word.has(LINKED));
                 }
             }
@@ -117,19 +151,31 @@ mod tests {
     }
 
     #[test]
-    fn far_deadlines_are_never_early_and_hardly_late() {
+    fn far_deadlines_are_exact_with_their_remainder() {
+        for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX] {
+            let (word, remainder) = Word(REPEAT).with_fine_deadline(deadline, 0);
+            assert_eq!(word.deadline(12345, || remainder), deadline);
+            assert!(word.has(REPEAT));
+        }
+        let (word, remainder) = Word::FREE.with_fine_deadline(77, 0);
+        assert_eq!((word.deadline(0, none), remainder), (77, 0));
+    }
+
+    #[test]
+    fn far_deadlines_alone_are_never_early_and_hardly_late() {
         for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 9000] {
-            let kept = Word::FREE.with_deadline(deadline, 0).deadline(12345);
+            let kept = Word::FREE.with_deadline(deadline, 0).deadline(12345, none);
             assert!(kept >= deadline && kept - deadline < 4096, "{kept} for {deadline}");
         }
-        let never = Word::FREE.with_deadline(u64::MAX, 0).deadline(0);
+        let never = Word::FREE.with_deadline(u64::MAX, 0).deadline(0, none);
         assert!(u64::MAX - never < 4096);
     }
 
     #[test]
     fn a_new_deadline_replaces_the_old_one_and_keeps_the_flags() {
-        let word = Word(ARMED | REPEAT).with_deadline(1 << 60, 0).with_deadline(77, 0);
-        assert_eq!(word.deadline(0), 77);
+        let (far, _) = Word(ARMED | REPEAT).with_fine_deadline((1 << 60) + 5, 0);
+        let word = far.with_deadline(77, 0);
+        assert_eq!(word.deadline(0, none), 77);
         assert_eq!(word, Word(ARMED | REPEAT).with_deadline(77, 0));
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::clock::{Due, Ticks};
+use crate::clock::{Due, Ticks, UNKNOWN};
 use crate::shard::Recur;
 
 /// When a repeating callback runs next.
 pub(super) trait Rule: Send {
-    /// Makes the run that was due at `deadline`, and returns the deadline of the next; `None` to end.
-    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Instant>;
+    /// Makes the run that was due at `deadline`, and returns when the next is; `None` to end.
+    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Due>;
 }
 
 /// A period after the run before was due, however long that took.
@@ -18,9 +18,9 @@ pub(super) struct FixedRate<F> {
 }
 
 impl<F: FnMut() + Send> Rule for FixedRate<F> {
-    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Instant> {
+    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Due> {
         (self.f)();
-        Some(later(deadline, self.period, ticks))
+        Some(ticks.after_instant(deadline, self.period))
     }
 }
 
@@ -31,9 +31,9 @@ pub(super) struct FixedDelay<F> {
 }
 
 impl<F: FnMut() + Send> Rule for FixedDelay<F> {
-    fn run(&mut self, _: Instant, ticks: &Ticks) -> Option<Instant> {
+    fn run(&mut self, _: Instant, ticks: &Ticks) -> Option<Due> {
         (self.f)();
-        Some(later(ticks.now(), self.delay, ticks))
+        Some(ticks.after(self.delay))
     }
 }
 
@@ -43,13 +43,9 @@ pub(super) struct Recurring<F> {
 }
 
 impl<F: FnMut(Instant) -> Option<Instant> + Send> Rule for Recurring<F> {
-    fn run(&mut self, deadline: Instant, _: &Ticks) -> Option<Instant> {
-        (self.f)(deadline)
+    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Due> {
+        (self.f)(deadline).map(|next| ticks.at(next))
     }
-}
-
-fn later(instant: Instant, by: Duration, ticks: &Ticks) -> Instant {
-    instant.checked_add(by).unwrap_or_else(|| ticks.never())
 }
 
 /// A rule, with the exact deadline of its next run: the entry has only the tick, and a grid of ticks would drift.
@@ -62,10 +58,9 @@ pub(super) struct Repeating<R> {
 impl<R: Rule> Recur for Repeating<R> {
     fn run(&mut self, due: u64) -> Option<u64> {
         // A reset has moved the run if the tick is another: then it counts on from there.
-        let exact = if due == self.next.tick { self.next.exact } else { crate::clock::UNKNOWN };
-        let deadline = self.ticks.shown(due, exact);
-        let next = self.rule.run(deadline, &self.ticks)?;
-        self.next = self.ticks.at(next);
+        let deadline = self.next.deadline.filter(|_| due == self.next.tick);
+        let deadline = deadline.unwrap_or_else(|| self.ticks.shown(due, UNKNOWN));
+        self.next = self.rule.run(deadline, &self.ticks)?;
         Some(self.next.tick)
     }
 }

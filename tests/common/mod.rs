@@ -155,7 +155,7 @@ pub fn quiet_panic(payload: &'static str) -> ! {
     panic::resume_unwind(Box::new(payload))
 }
 
-/// A callback that sends `value`, and where to receive it.
+/// Where callbacks send to, and where to receive it.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     mpsc::channel()
 }
@@ -237,6 +237,14 @@ pub fn assert_balanced(timer: &Timer) {
         };
     }
     assert_sums!(scheduled fired completed cancelled unfired pending rearmed panicked rejected wakeups);
+}
+
+/// A callback that counts its runs.
+pub fn counting(runs: &Arc<AtomicUsize>) -> impl Fn() + Send + 'static {
+    let runs = runs.clone();
+    move || {
+        runs.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// Numbers that look random, the same every time.

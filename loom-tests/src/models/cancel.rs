@@ -88,7 +88,8 @@ fn cancel_and_a_dropped_batch_have_one_winner() {
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
         let mut due = Vec::new();
-        rounds.turn(&scene.core, 5, &mut due);
+        rounds.begin(&scene.core, 5);
+        assert!(rounds.turn(&scene.core, &mut due));
         let canceller = {
             let scene = scene.clone();
             thread::spawn(move || {

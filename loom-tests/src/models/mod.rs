@@ -16,6 +16,7 @@ mod sleep;
 use std::any::Any;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize as PlainCount, Ordering::Relaxed as Plain};
+use std::time::Duration;
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -195,12 +196,17 @@ impl Scene {
         });
     }
 
-    /// Turns until there is nothing more to do at this tick, running what is due.
+    /// Makes rounds until there is nothing more to do at this tick, running what is due.
     fn drive(&self, rounds: &mut Rounds, worker: &Worker<'_>) {
         let mut due = Vec::new();
-        while rounds.turn(&self.core, worker.now, &mut due) {
+        loop {
+            rounds.begin(&self.core, worker.now);
+            while !rounds.turn(&self.core, &mut due) {}
             for index in due.drain(..) {
                 self.core.run(index, worker.now, worker);
+            }
+            if self.core.intake_is_empty() {
+                break;
             }
         }
         rounds.rest(&self.core);
@@ -213,9 +219,14 @@ impl Scene {
             if self.tally.run() == runs {
                 return;
             }
-            let until = rounds.next_deadline();
-            self.core.bell.sleep(worker.now, until, None, || self.core.intake_is_empty());
+            self.sleep(rounds, worker);
         }
+    }
+
+    /// Sleeps as the driver does, at an hour at which nothing comes by itself.
+    fn sleep(&self, rounds: &Rounds, worker: &Worker<'_>) {
+        let timeout = |tick| (tick <= worker.now).then_some(Duration::ZERO);
+        self.core.bell.sleep(worker.now, rounds.next_deadline(), timeout, || self.core.intake_is_empty());
     }
 
     /// Says that every entry is free, once, when nobody has one any more.

@@ -69,7 +69,7 @@ fn a_cancelled_entry_is_collected() {
             })
         };
         while rounds.next_deadline() != u64::MAX {
-            scene.core.bell.sleep(5, rounds.next_deadline(), None, || scene.core.intake_is_empty());
+            scene.sleep(&rounds, &worker);
             scene.drive(&mut rounds, &worker);
         }
         let mut cache = canceller.join().unwrap();

@@ -1,0 +1,276 @@
+//! Executors: a pool of the timer's own, the caller's, inline, and custom ones, well-behaved or not.
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use corewheel::{Execute, Executor, Timer, rayon};
+
+/// The names of the threads that run callbacks.
+fn callback_threads(timer: &Timer) -> Vec<String> {
+    let (sender, receiver) = channel();
+    for _ in 0..20 {
+        let sender = sender.clone();
+        let name = move || sender.send(thread::current().name().unwrap_or_default().to_owned()).unwrap();
+        timer.schedule(Duration::ZERO, name).unwrap();
+    }
+    (0..20).map(|_| wait_for(&receiver)).collect()
+}
+
+#[test]
+fn a_pool_of_its_own_runs_callbacks_on_its_named_threads() {
+    let timer =
+        Timer::builder().shards(2).thread_name("exec-own").executor(Executor::Pool { threads: 2 }).build().unwrap();
+    for name in callback_threads(&timer) {
+        assert!(name.starts_with("exec-own"), "{name}");
+    }
+    eventually("2 drivers and 2 workers have the name", || threads_named("exec-own") == 4);
+    drop(timer);
+    eventually("they are gone", || threads_named("exec-own") == 0);
+}
+
+#[test]
+fn a_pool_runs_as_many_callbacks_at_once_as_it_has_threads() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(1).executor(Executor::Pool { threads: 5 }).build().unwrap();
+    let barrier = Arc::new(Barrier::new(5));
+    for _ in 0..5 {
+        let barrier = barrier.clone();
+        timer.schedule(MS, move || drop(barrier.wait())).unwrap();
+    }
+    in_time("five callbacks that wait for each other", move || clock.advance(MS));
+    assert_eq!(timer.stats().completed, 5);
+}
+
+#[test]
+fn the_callers_pool_runs_callbacks_and_outlives_the_timer() {
+    let named = |index| format!("exec-theirs-{index}");
+    let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).thread_name(named).build().unwrap());
+    let timer = Timer::builder().executor(Executor::Rayon(pool.clone())).build().unwrap();
+    for name in callback_threads(&timer) {
+        assert!(name.starts_with("exec-theirs"), "{name}");
+    }
+    drop(timer);
+    assert_eq!(pool.install(|| 7), 7);
+    assert_eq!(Arc::strong_count(&pool), 1);
+}
+
+#[test]
+fn inline_runs_callbacks_on_the_shards_own_threads() {
+    let timer = Timer::builder().shards(2).thread_name("exec-inline").executor(Executor::Inline).build().unwrap();
+    for name in callback_threads(&timer) {
+        assert!(name.starts_with("exec-inline"), "{name}");
+    }
+    eventually("no thread but the drivers has the name", || threads_named("exec-inline") == 2);
+}
+
+#[test]
+fn one_executor_may_serve_many_timers() {
+    let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+    let custom: Arc<dyn Execute> = Arc::new(Threads);
+    for executor in [Executor::Rayon(pool), Executor::Custom(custom)] {
+        let timers: Vec<_> =
+            (0..4).map(|_| Timer::builder().shards(1).executor(executor.clone()).build().unwrap()).collect();
+        let (sender, receiver) = channel();
+        for timer in timers.iter().cycle().take(100) {
+            let sender = sender.clone();
+            timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+        }
+        for _ in 0..100 {
+            wait_for(&receiver);
+        }
+    }
+}
+
+#[test]
+fn a_custom_executor_is_called_on_a_shards_thread_and_may_block_that_shard_only() {
+    let (gate, (names, name)) = (Gate::default(), channel());
+    let (pass, names) = (gate.clone(), Mutex::new(names));
+    let first = AtomicUsize::new(0);
+    let blocks_once = move |job: Box<dyn FnOnce() + Send>| {
+        names.lock().unwrap().send(thread::current().name().unwrap().to_owned()).unwrap();
+        if first.fetch_add(1, Ordering::SeqCst) == 0 {
+            pass.pass();
+        }
+        job();
+    };
+    let executor = Executor::Custom(Arc::new(Calls(blocks_once)));
+    let timer = Timer::builder().shards(2).thread_name("exec-custom").executor(executor).build().unwrap();
+    timer.schedule(Duration::ZERO, || ()).unwrap();
+    assert!(wait_for(&name).starts_with("exec-custom"));
+    // Another thread has its home in the other shard, or else the one after it.
+    let (sender, receiver) = channel();
+    for _ in 0..2 {
+        let (timer, sender) = (timer.clone(), sender.clone());
+        let schedule = move || drop(timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap());
+        thread::spawn(schedule).join().unwrap();
+    }
+    wait_for(&receiver);
+    gate.open();
+    wait_for(&receiver);
+}
+
+#[test]
+fn a_job_dropped_unrun_drops_its_closures_and_counts_them_as_cancelled() {
+    let (builder, clock) = on_manual_clock();
+    let (panics, panicked) = channel();
+    let panics = Mutex::new(panics);
+    let timer = builder
+        .executor(Executor::Custom(Arc::new(Calls(drop))))
+        .on_panic(move |_| panics.lock().unwrap().send(()).unwrap())
+        .max_pending(12)
+        .build()
+        .unwrap();
+    let tokens = Tokens::default();
+    let mut handles = Vec::new();
+    for _ in 0..10 {
+        let token = tokens.give();
+        handles.push(timer.schedule(MS, move || panic!("{}", (token, "dropped").1)).unwrap());
+    }
+    let token = tokens.give();
+    let repeating = move || panic!("{}", (&token, "dropped").1);
+    handles.push(timer.schedule_at_fixed_rate(MS, MS, repeating).unwrap());
+    let bomb = Bomb;
+    handles.push(timer.schedule(MS, move || drop(bomb)).unwrap());
+    clock.advance(SEC);
+    assert_eq!(tokens.alive(), 0);
+    for handle in &handles {
+        assert!(!handle.is_pending() && !handle.cancel() && !handle.cancel_and_wait() && !handle.reset(SEC));
+    }
+    let stats = timer.stats();
+    assert_eq!((stats.fired, stats.completed, stats.cancelled, stats.panicked, stats.pending), (0, 0, 12, 1, 0));
+    assert_eq!(received(&panicked), [()]);
+    assert_balanced(&timer);
+    let places = (0..13).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count();
+    assert_eq!(places, 12, "their places are free again");
+}
+
+#[test]
+fn a_panic_out_of_execute_is_caught_and_ends_nothing_else() {
+    let calls = AtomicUsize::new(0);
+    let executor = Calls(move |job: Box<dyn FnOnce() + Send>| {
+        if calls.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+            quiet_panic("out of execute");
+        }
+        job();
+    });
+    let (builder, clock) = on_manual_clock();
+    let (payloads, payload): (Sender<&str>, Receiver<_>) = channel();
+    let timer = builder
+        .shards(1)
+        .executor(Executor::Custom(Arc::new(executor)))
+        .on_panic(move |payload| payloads.send(payload.downcast_ref::<&str>().unwrap()).unwrap())
+        .build()
+        .unwrap();
+    let tokens = Tokens::default();
+    for _ in 0..10 {
+        let token = tokens.give();
+        timer.schedule(MS, move || drop(token)).unwrap();
+    }
+    clock.advance(SEC);
+    assert_eq!(tokens.alive(), 0);
+    assert_eq!(received(&payload), ["out of execute"; 5]);
+    let stats = timer.stats();
+    assert_eq!((stats.panicked, stats.completed, stats.cancelled, stats.pending), (5, 5, 5, 0));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_job_may_be_run_late_on_any_thread_and_is_pending_until_then() {
+    let shelf = Shelf::default();
+    let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+    let (sender, receiver) = channel();
+    let handles: Vec<_> = (0..5)
+        .map(|number| {
+            let sender = sender.clone();
+            timer.schedule(number * MS, move || sender.send(number).unwrap()).unwrap()
+        })
+        .collect();
+    eventually("all are handed over", || shelf.len() == 5);
+    assert_eq!(timer.len(), 5);
+    assert!(handles[3].cancel());
+    let jobs = shelf.take();
+    thread::spawn(move || jobs.into_iter().for_each(|job| job())).join().unwrap();
+    assert_eq!(received(&receiver), [0, 1, 2, 4]);
+    assert!(handles.iter().all(|handle| !handle.is_pending()));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_job_that_outlives_the_timer_does_nothing() {
+    let shelf = Shelf::default();
+    let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+    let tokens = Tokens::default();
+    for _ in 0..2 {
+        let token = tokens.give();
+        timer.schedule(Duration::ZERO, move || panic!("{}", (token, "it was dropped").1)).unwrap();
+    }
+    eventually("handed over", || shelf.len() == 2);
+    drop(timer);
+    assert_eq!(tokens.alive(), 0);
+    let mut jobs = shelf.take();
+    jobs.pop().unwrap()();
+    drop(jobs);
+}
+
+#[test]
+fn execute_may_use_the_timer() {
+    struct Uses(Arc<Mutex<Option<corewheel::WeakTimer>>>);
+    impl Execute for Uses {
+        fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+            let timer = self.0.lock().unwrap().as_ref().and_then(corewheel::WeakTimer::upgrade).unwrap();
+            let handle = timer.schedule(HOUR, || ()).unwrap();
+            assert!(handle.reset(2 * HOUR) && handle.cancel_and_wait());
+            job();
+        }
+    }
+    let weak = Arc::default();
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.executor(Executor::Custom(Arc::new(Uses(Arc::clone(&weak))))).build().unwrap();
+    *weak.lock().unwrap() = Some(timer.downgrade());
+    timer.schedule(MS, || ()).unwrap();
+    clock.advance(SEC);
+    let stats = timer.stats();
+    assert_eq!((stats.completed, stats.cancelled, stats.panicked), (1, 1, 0));
+}
+
+#[test]
+fn a_callback_may_use_the_pool_that_it_runs_on() {
+    for threads in [1, 2] {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.executor(Executor::Pool { threads }).build().unwrap();
+        let (sender, receiver) = channel();
+        for number in 0..100_u64 {
+            let sender = sender.clone();
+            let callback = move || {
+                let (left, right) = rayon::join(|| number, || number);
+                sender.send(left + right).unwrap();
+            };
+            timer.schedule(MS, callback).unwrap();
+        }
+        clock.advance(MS);
+        let mut sums = received(&receiver);
+        sums.sort_unstable();
+        assert_eq!(sums, (0..100).map(|number| 2 * number).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_executor_is_dropped_with_the_timer() {
+    let tokens = Tokens::default();
+    let token = tokens.give();
+    let executor = Calls(move |job: Box<dyn FnOnce() + Send>| {
+        let _captured = &token;
+        job();
+    });
+    let timer = Timer::builder().executor(Executor::Custom(Arc::new(executor))).build().unwrap();
+    let handle = timer.schedule(HOUR, || ()).unwrap();
+    drop(timer);
+    assert_eq!(tokens.alive(), 0);
+    drop(handle);
+}

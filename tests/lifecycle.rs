@@ -1,0 +1,565 @@
+//! Beginning and end: build, clones, drop, shutdown, and what is handed back.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{BuildError, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer};
+
+#[test]
+fn the_global_timer_is_one_and_outlives_its_clones() {
+    let timers: Vec<_> = (0..4).map(|_| thread::spawn(Timer::global)).collect();
+    let timers: Vec<_> = timers.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(timers.iter().all(|timer| std::ptr::eq(*timer, timers[0])));
+    drop(Timer::global().clone());
+    let (sender, receiver) = channel();
+    Timer::global().schedule(MS, move || sender.send(()).unwrap()).unwrap();
+    wait_for(&receiver);
+    assert!(!Timer::global().is_shutdown());
+}
+
+#[test]
+fn clones_share_one_service_which_ends_with_the_last() {
+    let (timer, clock) = in_virtual_time();
+    let clone = timer.clone();
+    let handle = timer.schedule(SEC, || ()).unwrap();
+    assert_eq!(clone.len(), 1);
+    drop(timer);
+    assert!(handle.is_pending() && !clone.is_shutdown());
+    clock.advance(SEC);
+    assert_eq!(clone.stats().fired, 1);
+    let handle = clone.schedule(SEC, || ()).unwrap();
+    drop(clone);
+    assert!(!handle.is_pending());
+}
+
+#[test]
+fn handles_and_weak_timers_keep_nothing_alive() {
+    let timer = Timer::builder().thread_name("life-weak").build().unwrap();
+    let weak = timer.downgrade();
+    let tokens = Tokens::default();
+    let token = tokens.give();
+    let handle = timer.schedule(HOUR, move || drop(token)).unwrap();
+    assert!(weak.upgrade().is_some());
+    drop(timer);
+    assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
+    assert_eq!(tokens.alive(), 0);
+    eventually("threads gone", || threads_named("life-weak") == 0);
+    drop(handle);
+}
+
+#[test]
+fn a_callback_that_captures_its_timer_keeps_it_alive_until_it_has_run() {
+    let (timer, clock) = in_virtual_time();
+    let weak = timer.downgrade();
+    let captured = timer.clone();
+    timer.schedule(SEC, move || drop(captured)).unwrap();
+    drop(timer);
+    assert!(weak.upgrade().is_some());
+    in_time("the last clone is dropped inside a callback", move || clock.advance(SEC));
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
+fn the_threads_are_gone_after_a_drop() {
+    for executor in every_executor() {
+        let timer = Timer::builder().shards(3).thread_name("life-drop").executor(executor).build().unwrap();
+        for delay in [Duration::ZERO, MS, HOUR] {
+            timer.schedule(delay, || ()).unwrap();
+        }
+        eventually("threads there", || threads_named("life-drop") >= 3);
+        drop(timer);
+        eventually("threads gone", || threads_named("life-drop") == 0);
+    }
+}
+
+#[test]
+fn the_threads_are_gone_after_a_shutdown_though_clones_and_handles_live() {
+    let timer =
+        Timer::builder().shards(2).thread_name("life-shut").executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let clone = timer.clone();
+    let handle = timer.schedule(HOUR, || ()).unwrap();
+    eventually("threads there", || threads_named("life-shut") == 4);
+    assert_eq!(timer.shutdown().len(), 1);
+    eventually("threads gone", || threads_named("life-shut") == 0);
+    assert!(clone.is_shutdown() && !handle.is_pending());
+    assert!(clone.schedule(MS, || ()).unwrap_err().is_shutdown());
+    assert_eq!((clone.len(), clone.stats().unfired, clone.stats().rejected), (0, 1, 1));
+}
+
+#[test]
+fn a_shutdown_is_prompt_with_the_next_deadline_an_hour_away() {
+    for executor in every_executor() {
+        let timer = Timer::builder().executor(executor).build().unwrap();
+        timer.schedule(HOUR, || ()).unwrap();
+        timer.schedule(Duration::MAX, || ()).unwrap();
+        thread::sleep(10 * MS);
+        let unfired = in_time("shutdown", move || timer.shutdown().len());
+        assert_eq!(unfired, 2);
+    }
+}
+
+#[test]
+fn a_shutdown_hands_back_every_timer_in_order_with_its_deadline_and_closure() {
+    let (timer, _clock) = in_virtual_time();
+    let start = timer.now();
+    let (sender, receiver) = channel();
+    for secs in [5, 3, 9, 1] {
+        let sender = sender.clone();
+        timer.schedule(secs * SEC, move || sender.send(secs).unwrap()).unwrap();
+    }
+    let cancelled = timer.schedule(2 * SEC, || panic!("it was cancelled")).unwrap();
+    let moved = timer.schedule(2 * SEC, || ()).unwrap();
+    assert!(cancelled.cancel() && moved.reset(20 * SEC));
+    let mut unfired: Unfired = timer.shutdown();
+    assert!(timer.is_shutdown() && timer.is_empty());
+    assert!(!moved.is_pending() && !moved.cancel() && !moved.reset(SEC));
+    assert_eq!((unfired.len(), unfired.size_hint()), (5, (5, Some(5))));
+    let first: UnfiredTimer = unfired.next().unwrap();
+    assert_eq!(unfired.len(), 4);
+    assert_eq!(first.deadline, start + SEC);
+    first.run();
+    let deadlines: Vec<_> = unfired
+        .map(|timer| {
+            let deadline = timer.deadline - start;
+            timer.run();
+            deadline
+        })
+        .collect();
+    assert_eq!(deadlines, [3, 5, 9, 20].map(|secs| secs * SEC));
+    assert_eq!(received(&receiver), [1, 3, 5, 9]);
+    let stats = timer.stats();
+    assert_eq!((stats.unfired, stats.cancelled, stats.fired, stats.pending), (5, 1, 0, 0));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_deadline_is_handed_back_as_it_was_given_but_for_the_tick() {
+    let timer = Timer::new().unwrap();
+    let deadline = timer.now() + HOUR;
+    timer.schedule_at(deadline, || ()).unwrap();
+    let never = timer.now() + 30 * YEAR;
+    timer.schedule(Duration::MAX, || ()).unwrap();
+    let mut unfired = timer.shutdown();
+    let back = unfired.next().unwrap().deadline;
+    assert!(back >= deadline && back < deadline + MS);
+    assert!(unfired.next().unwrap().deadline >= never);
+}
+
+#[test]
+fn a_dropped_unfired_drops_its_closure() {
+    let timer = Timer::new().unwrap();
+    let tokens = Tokens::default();
+    for _ in 0..10 {
+        let token = tokens.give();
+        timer.schedule(HOUR, move || drop(token)).unwrap();
+    }
+    let mut unfired = timer.shutdown();
+    assert_eq!(tokens.alive(), 10);
+    drop(unfired.next());
+    assert_eq!(tokens.alive(), 9);
+    unfired.next().unwrap().run();
+    assert_eq!(tokens.alive(), 8);
+    drop(unfired);
+    assert_eq!(tokens.alive(), 0);
+}
+
+#[test]
+fn unfired_timers_run_on_any_thread_after_their_timer_is_gone() {
+    let timer = Timer::new().unwrap();
+    let (sender, receiver) = channel();
+    let large = [7_u8; 1000];
+    timer.schedule(HOUR, move || sender.send(large[999]).unwrap()).unwrap();
+    let unfired = timer.shutdown();
+    drop(timer);
+    thread::spawn(move || unfired.for_each(UnfiredTimer::run)).join().unwrap();
+    assert_eq!(received(&receiver), [7]);
+}
+
+#[test]
+fn a_second_shutdown_returns_empty() {
+    let timer = Timer::new().unwrap();
+    timer.schedule(HOUR, || ()).unwrap();
+    assert_eq!(timer.shutdown().len(), 1);
+    assert_eq!(timer.shutdown().len(), 0);
+    assert!(timer.clone().shutdown().next().is_none());
+    assert!(timer.is_shutdown());
+}
+
+#[test]
+fn of_concurrent_shutdowns_one_gets_all() {
+    for round in 0..50 {
+        let timer = Timer::builder().shards(1 + round % 3).build().unwrap();
+        for _ in 0..50 {
+            timer.schedule(HOUR, || ()).unwrap();
+        }
+        let barrier = Barrier::new(3);
+        let mut found: Vec<_> = thread::scope(|scope| {
+            let shutdown = || {
+                barrier.wait();
+                timer.shutdown().len()
+            };
+            let threads = [(); 3].map(|()| scope.spawn(shutdown));
+            threads.map(|thread| thread.join().unwrap()).into()
+        });
+        found.sort_unstable();
+        assert_eq!(found, [0, 0, 50]);
+    }
+}
+
+#[test]
+fn a_second_shutdown_returns_at_once_while_the_first_waits() {
+    let timer = Timer::new().unwrap();
+    let (begun, gate) = (Gate::default(), Gate::default());
+    let (begin, pass) = (begun.clone(), gate.clone());
+    timer
+        .schedule(Duration::ZERO, move || {
+            begin.open();
+            pass.pass();
+        })
+        .unwrap();
+    begun.pass();
+    let first = timer.clone();
+    let first = thread::spawn(move || first.shutdown().len());
+    eventually("the first has begun", || timer.is_shutdown());
+    let second = timer.clone();
+    assert_eq!(in_time("the second shutdown", move || second.shutdown().len()), 0);
+    thread::sleep(10 * MS);
+    assert!(!first.is_finished(), "it waits for callbacks that have started");
+    gate.open();
+    assert_eq!(first.join().unwrap(), 0);
+    assert_eq!(timer.stats().completed, 1);
+}
+
+#[test]
+fn a_shutdown_waits_for_callbacks_that_have_started() {
+    for executor in every_executor() {
+        let timer = Timer::builder().executor(executor).build().unwrap();
+        let (begun, over) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+        let (begin, end) = (begun.clone(), over.clone());
+        timer
+            .schedule(Duration::ZERO, move || {
+                begin.open();
+                thread::sleep(30 * MS);
+                end.store(true, Ordering::SeqCst);
+            })
+            .unwrap();
+        begun.pass();
+        assert_eq!(timer.shutdown().len(), 0);
+        assert!(over.load(Ordering::SeqCst));
+    }
+}
+
+#[test]
+fn what_was_handed_over_but_has_not_started_is_handed_back() {
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let (begun, gate) = (Gate::default(), Gate::default());
+    let (begin, pass) = (begun.clone(), gate.clone());
+    timer
+        .schedule(Duration::ZERO, move || {
+            begin.open();
+            pass.pass();
+        })
+        .unwrap();
+    begun.pass();
+    let (sender, receiver) = channel();
+    for number in 0..100 {
+        let sender = sender.clone();
+        timer.schedule(Duration::ZERO, move || sender.send(number).unwrap()).unwrap();
+    }
+    timer.schedule_at_fixed_rate(Duration::ZERO, SEC, move || sender.send(100).unwrap()).unwrap();
+    thread::sleep(20 * MS);
+    let shutting = timer.clone();
+    let unfired = thread::spawn(move || shutting.shutdown());
+    eventually("the shutdown has begun", || timer.stats().unfired == 101);
+    gate.open();
+    let unfired = unfired.join().unwrap();
+    assert_eq!(received(&receiver), []);
+    assert_eq!(unfired.len(), 101);
+    unfired.for_each(UnfiredTimer::run);
+    let mut ran = received(&receiver);
+    ran.sort_unstable();
+    assert_eq!(ran, (0..=100).collect::<Vec<_>>());
+    let stats = timer.stats();
+    assert_eq!((stats.completed, stats.unfired, stats.pending), (1, 101, 0));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_repeating_timer_comes_back_with_its_next_deadline_and_makes_one_run() {
+    let (timer, clock) = in_virtual_time();
+    let start = clock.now();
+    let (sender, receiver) = channel();
+    let send = |name| {
+        let sender = sender.clone();
+        move || sender.send(name).unwrap()
+    };
+    timer.schedule_at_fixed_rate(SEC, 10 * SEC, send("rate")).unwrap();
+    timer.schedule_with_fixed_delay(SEC, 11 * SEC, send("delay")).unwrap();
+    let recur = send("recurring");
+    timer
+        .schedule_recurring(start + 2 * SEC, move |deadline| {
+            recur();
+            Some(deadline + 12 * SEC)
+        })
+        .unwrap();
+    clock.advance(5 * SEC);
+    assert_eq!(received(&receiver).len(), 3);
+    let unfired: Vec<_> = timer.shutdown().collect();
+    let deadlines: Vec<_> = unfired.iter().map(|timer| timer.deadline - start).collect();
+    assert_eq!(deadlines, [11 * SEC, 12 * SEC, 14 * SEC]);
+    unfired.into_iter().for_each(UnfiredTimer::run);
+    assert_eq!(received(&receiver), ["rate", "delay", "recurring"]);
+    assert_eq!(timer.stats().fired, 3);
+}
+
+#[test]
+fn a_repeating_timer_that_runs_at_the_shutdown_completes_its_run_and_comes_back() {
+    let timer = Timer::builder().build().unwrap();
+    let (begun, gate, runs) = (Gate::default(), Gate::default(), Arc::new(AtomicUsize::new(0)));
+    let (begin, pass, count) = (begun.clone(), gate.clone(), runs.clone());
+    let first = timer.now();
+    timer
+        .schedule_recurring(first, move |deadline| {
+            begin.open();
+            pass.pass();
+            count.fetch_add(1, Ordering::SeqCst);
+            Some(deadline + HOUR)
+        })
+        .unwrap();
+    begun.pass();
+    let shutting = timer.clone();
+    let unfired = thread::spawn(move || shutting.shutdown());
+    eventually("the shutdown has begun", || timer.is_shutdown());
+    gate.open();
+    let unfired: Vec<_> = unfired.join().unwrap().collect();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert_eq!(unfired.len(), 1);
+    assert!(unfired[0].deadline >= first + HOUR && unfired[0].deadline < first + HOUR + 2 * MS);
+    unfired.into_iter().for_each(UnfiredTimer::run);
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    let stats = timer.stats();
+    assert_eq!((stats.fired, stats.unfired, stats.completed), (1, 1, 0));
+}
+
+#[test]
+fn a_repeating_timer_whose_callback_shuts_down_has_ended() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.executor(executor).build().unwrap();
+        let tokens = Tokens::default();
+        let (weak, token, (sender, receiver)) = (timer.downgrade(), tokens.give(), channel());
+        let handle = timer
+            .schedule_at_fixed_rate(SEC, SEC, move || {
+                let _captured = &token;
+                sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap();
+            })
+            .unwrap();
+        timer.schedule(HOUR, || ()).unwrap();
+        in_time("advance", move || clock.advance(10 * SEC));
+        assert_eq!(received(&receiver), [1]);
+        assert!(!handle.is_pending() && !handle.cancel_and_wait());
+        eventually("its closure is dropped", || tokens.alive() == 0);
+        let stats = timer.stats();
+        assert_eq!((stats.fired, stats.unfired, stats.pending), (1, 1, 0));
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn a_shutdown_inside_a_callback_does_not_deadlock() {
+    for executor in every_executor() {
+        let timer = Timer::builder().shards(2).thread_name("life-inside").executor(executor).build().unwrap();
+        let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+        for _ in 0..10 {
+            timer.schedule(HOUR, || ()).unwrap();
+        }
+        timer.schedule(MS, move || sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap()).unwrap();
+        assert_eq!(wait_for(&receiver), 10);
+        assert!(timer.is_shutdown());
+        eventually("threads gone", || threads_named("life-inside") == 0);
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn a_drop_inside_a_callback_does_not_deadlock() {
+    for executor in every_executor() {
+        for repeating in [false, true] {
+            let timer = Timer::builder().shards(2).thread_name("life-own").executor(executor.clone()).build().unwrap();
+            let tokens = Tokens::default();
+            let token = tokens.give();
+            timer.schedule(HOUR, move || drop(token)).unwrap();
+            let (mut own, (sender, receiver)) = (Some(timer.clone()), channel());
+            let gate = Gate::default();
+            let pass = gate.clone();
+            let mut last = move || {
+                pass.pass();
+                let timer: Timer = own.take().unwrap();
+                drop(timer);
+                sender.send(()).unwrap();
+            };
+            let handle = if repeating {
+                timer.schedule_at_fixed_rate(MS, MS, last).unwrap()
+            } else {
+                timer.schedule(MS, move || last()).unwrap()
+            };
+            drop(timer);
+            gate.open();
+            wait_for(&receiver);
+            assert_eq!(tokens.alive(), 0);
+            eventually("threads gone", || threads_named("life-own") == 0);
+            assert!(!handle.cancel_and_wait());
+        }
+    }
+}
+
+#[test]
+fn callbacks_that_shut_down_at_the_same_time_do_not_deadlock() {
+    for threads in [1, 2, 4] {
+        let timer = Timer::builder().shards(2).executor(Executor::Pool { threads }).build().unwrap();
+        let (sender, receiver) = channel();
+        for _ in 0..4 {
+            let (weak, sender) = (timer.downgrade(), sender.clone());
+            timer
+                .schedule(MS, move || {
+                    let unfired = weak.upgrade().map_or(0, |timer| timer.shutdown().len());
+                    sender.send(1 + unfired).unwrap();
+                })
+                .unwrap();
+        }
+        // Those that ran and those that were handed back to one of them are all.
+        let accounted: usize = (0..4).map_while(|_| receiver.recv_timeout(200 * MS).ok()).sum();
+        assert_eq!(accounted, 4);
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() {
+    // On the shard's thread, from inside `execute`.
+    let weak = Arc::new(OnceLock::<WeakTimer>::new());
+    let (sender, receiver) = channel();
+    let (own, sender) = (weak.clone(), std::sync::Mutex::new(sender));
+    let shuts_down = move |job: Box<dyn FnOnce() + Send>| {
+        let unfired = own.wait().upgrade().unwrap().shutdown().len();
+        sender.lock().unwrap().send(unfired).unwrap();
+        drop(job);
+    };
+    let timer = Timer::builder()
+        .shards(2)
+        .thread_name("life-execute")
+        .executor(Executor::Custom(Arc::new(Calls(shuts_down))))
+        .build()
+        .unwrap();
+    weak.set(timer.downgrade()).unwrap();
+    timer.schedule(HOUR, || ()).unwrap();
+    timer.schedule(Duration::ZERO, || ()).unwrap();
+    assert_eq!(wait_for(&receiver), 2);
+    eventually("threads gone", || threads_named("life-execute") == 0);
+    assert_eq!(timer.stats().panicked, 0);
+}
+
+#[test]
+fn a_closure_dropped_by_the_executor_may_drop_the_last_clone() {
+    let panics = Arc::new(AtomicUsize::new(0));
+    let (count, gate) = (panics.clone(), Gate::default());
+    let pass = gate.clone();
+    let drops = move |job: Box<dyn FnOnce() + Send>| {
+        pass.pass();
+        drop(job);
+    };
+    let timer = Timer::builder()
+        .shards(2)
+        .thread_name("life-discard")
+        .executor(Executor::Custom(Arc::new(Calls(drops))))
+        .on_panic(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+        })
+        .build()
+        .unwrap();
+    let captured = timer.clone();
+    timer.schedule(Duration::ZERO, move || drop(captured)).unwrap();
+    drop(timer);
+    gate.open();
+    eventually("threads gone", || threads_named("life-discard") == 0);
+    assert_eq!(panics.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_pool_thread_outside_a_callback_may_drop_the_last_clone() {
+    let timer = Timer::builder().thread_name("life-spawned").executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let (sender, receiver) = channel();
+    let captured = timer.clone();
+    timer
+        .schedule(Duration::ZERO, move || {
+            corewheel::rayon::spawn(move || {
+                thread::sleep(20 * MS);
+                let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(captured)));
+                sender.send(dropped.is_ok()).unwrap();
+            });
+        })
+        .unwrap();
+    drop(timer);
+    assert!(wait_for(&receiver), "it panicked");
+    eventually("threads gone", || threads_named("life-spawned") == 0);
+}
+
+#[test]
+fn a_shutdown_races_with_the_firing_and_loses_no_timer() {
+    for round in 0..300 {
+        let timer = Timer::builder().tick(Duration::from_micros(10)).build().unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let handles: Vec<TimerHandle> =
+            (0..40).map(|number| timer.schedule(Duration::from_micros(number * 10), counting(&ran)).unwrap()).collect();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(round) {
+            std::hint::spin_loop();
+        }
+        let unfired = timer.shutdown().len();
+        assert_eq!(ran.load(Ordering::SeqCst) + unfired, 40);
+        assert!(handles.iter().all(|handle| !handle.is_pending() && !handle.cancel()));
+        assert_balanced(&timer);
+    }
+}
+
+const NO_THREAD: &str = "a_thread_that_cannot_be_started_is_an_error_with_its_cause";
+
+#[test]
+fn a_thread_that_cannot_be_started_is_an_error_with_its_cause() {
+    use std::error::Error;
+    if is_child(NO_THREAD) {
+        // The standard library takes the size of stacks from the environment: no stack can be had, or not many.
+        let before = threads_named("life-none");
+        for executor in [Executor::Pool { threads: 30 }, Executor::Inline] {
+            let builder = Timer::builder().shards(30).thread_name("life-none").executor(executor);
+            let error = builder.build().unwrap_err();
+            assert!(matches!(error, BuildError::ThreadStart(_)), "{error:?}");
+            let cause = error.source().expect("a cause").downcast_ref::<std::io::Error>().expect("of the system");
+            assert!(cause.raw_os_error().is_some(), "{cause:?}");
+            eventually("those that did start have ended", || threads_named("life-none") == before);
+        }
+        println!("the child has passed");
+        return;
+    }
+    let none = child(NO_THREAD, "", &[("RUST_MIN_STACK", "1000000000000000")]);
+    let some = child(NO_THREAD, "ulimit -v 16000000;", &[("RUST_MIN_STACK", "1000000000")]);
+    for output in [none, some] {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("the child has passed"), "{text}");
+    }
+}
+
+#[test]
+fn a_nul_in_the_thread_name_is_an_error() {
+    use std::error::Error;
+    for executor in [Executor::default(), Executor::Inline] {
+        let error = Timer::builder().thread_name("a\0b").executor(executor).build().unwrap_err();
+        assert!(matches!(error, BuildError::ThreadStart(_)));
+        assert!(error.source().unwrap().is::<std::io::Error>());
+    }
+}

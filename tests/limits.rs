@@ -1,0 +1,248 @@
+//! `max_pending`, and the errors that hand the closure back.
+
+mod common;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use corewheel::{Executor, ScheduleError, Timer, TimerHandle};
+
+/// How many places there are for timers; they are free again afterwards.
+fn places(timer: &Timer) -> usize {
+    let handles: Vec<_> = std::iter::from_fn(|| timer.schedule(HOUR, || ()).ok()).take(1000).collect();
+    assert!(handles.iter().all(TimerHandle::cancel));
+    handles.len()
+}
+
+#[test]
+fn as_many_timers_are_accepted_as_may_be_pending() {
+    for limit in [0, 1, 2, 100] {
+        let timer = Timer::builder().shards(3).max_pending(limit).build().unwrap();
+        assert_eq!(places(&timer), limit);
+        assert_eq!(places(&timer), limit);
+        let stats = timer.stats();
+        assert_eq!((stats.scheduled, stats.rejected), (2 * limit as u64, 2));
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn a_place_is_free_when_its_timer_has_ended_in_whichever_way() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.max_pending(10).on_panic(drop).build().unwrap();
+    let fired = timer.schedule(SEC, || ()).unwrap();
+    timer.schedule(SEC, || quiet_panic("ended so")).unwrap();
+    let cancelled = timer.schedule(HOUR, || ()).unwrap();
+    let guard = timer.schedule(HOUR, || ()).unwrap().cancel_on_drop();
+    timer.schedule_recurring(clock.now() + SEC, |_| None).unwrap();
+    timer.schedule_at_fixed_rate(SEC, SEC, || quiet_panic("ended so")).unwrap();
+    assert_eq!(places(&timer), 4);
+    assert!(cancelled.cancel());
+    drop(guard);
+    assert_eq!(places(&timer), 6);
+    clock.advance(SEC);
+    assert_eq!(places(&timer), 10);
+    assert!(!fired.cancel() && !cancelled.cancel());
+    assert_eq!(places(&timer), 10);
+}
+
+#[test]
+fn a_callback_finds_the_place_of_its_own_timer_free() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.max_pending(1).executor(executor).build().unwrap();
+        let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+        let f = move || sender.send(weak.upgrade().unwrap().schedule(HOUR, || ()).is_ok()).unwrap();
+        timer.schedule(SEC, f).unwrap();
+        clock.advance(SEC);
+        assert_eq!(received(&receiver), [true]);
+    }
+}
+
+#[test]
+fn a_repeating_timer_holds_one_place_all_its_life() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.max_pending(3).build().unwrap();
+    let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+    let handle = timer
+        .schedule_with_fixed_delay(SEC, SEC, move || {
+            sender.send(places(&weak.upgrade().unwrap())).unwrap();
+        })
+        .unwrap();
+    for _ in 0..50 {
+        assert_eq!(places(&timer), 2);
+        clock.advance(SEC);
+        handle.reset(SEC);
+    }
+    assert_eq!(received(&receiver), [2; 50]);
+    assert!(handle.cancel());
+    assert_eq!(places(&timer), 3);
+}
+
+#[test]
+fn the_limit_is_exact_under_threads() {
+    const LIMIT: usize = 50;
+    for executor in [Executor::Pool { threads: 2 }, Executor::Inline] {
+        let tick = Duration::from_micros(50);
+        let timer = Timer::builder().tick(tick).shards(2).max_pending(LIMIT).executor(executor).build().unwrap();
+        // Counted after the timer is accepted and until before it is cancelled: never more than are pending.
+        let held = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for seed in 0..4 {
+                let (timer, held) = (&timer, &held);
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    let mut handles: Vec<TimerHandle> = Vec::new();
+                    let give_up = |handle: TimerHandle| {
+                        held.fetch_sub(1, Ordering::SeqCst);
+                        assert!(handle.cancel());
+                    };
+                    for _ in 0..5000 {
+                        match random.below(4) {
+                            0 => handles.pop().into_iter().for_each(give_up),
+                            1 => drop(timer.schedule(Duration::from_micros(random.below(300)), || ())),
+                            _ => {
+                                if let Ok(handle) = timer.schedule(HOUR, || ()) {
+                                    assert!(held.fetch_add(1, Ordering::SeqCst) < LIMIT);
+                                    handles.push(handle);
+                                }
+                            }
+                        }
+                    }
+                    handles.into_iter().for_each(give_up);
+                });
+            }
+        });
+        eventually("all have ended", || timer.is_empty());
+        assert!(timer.stats().rejected > 0, "the limit was met");
+        assert_eq!(places(&timer), LIMIT);
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn of_many_threads_that_fill_a_timer_exactly_as_many_as_fit_succeed() {
+    for round in 0..50 {
+        let timer = Timer::builder().shards(1 + round % 3).max_pending(100).build().unwrap();
+        let accepted: usize = thread::scope(|scope| {
+            let fill = || (0..60).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count();
+            let threads = [(); 4].map(|()| scope.spawn(fill));
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!((accepted, timer.len(), timer.stats().rejected), (100, 100, 140));
+    }
+}
+
+/// One error of each method: full, and shut down.
+fn refusing() -> [Timer; 2] {
+    let (full, shut_down) = (Timer::builder().max_pending(0).build().unwrap(), Timer::new().unwrap());
+    drop(shut_down.shutdown());
+    [full, shut_down]
+}
+
+#[test]
+fn a_refused_closure_comes_back_whole() {
+    for timer in refusing() {
+        let tokens = Tokens::default();
+        let (token, text, large) = (tokens.give(), "small".to_owned(), [3_u8; 2000]);
+
+        let small = timer
+            .schedule(SEC, {
+                let text = text.clone();
+                move || drop(text)
+            })
+            .unwrap_err();
+        small.into_inner()();
+
+        let (sender, receiver) = channel();
+        let error = timer
+            .schedule_at(timer.now(), move || {
+                let _captured = &token;
+                sender.send(large.iter().map(|&byte| usize::from(byte)).sum::<usize>()).unwrap();
+            })
+            .unwrap_err();
+        assert_eq!(tokens.alive(), 1);
+        error.into_inner()();
+        assert_eq!((received(&receiver), tokens.alive()), (vec![6000], 0));
+
+        let (token, mut runs) = (tokens.give(), 0);
+        let error = timer
+            .schedule_at_fixed_rate(SEC, SEC, move || {
+                let _captured = (&token, &large);
+                runs += 1;
+                assert!(runs < 3);
+            })
+            .unwrap_err();
+        let mut rate = error.into_inner();
+        rate();
+        rate();
+        assert_eq!(tokens.alive(), 1);
+        drop(rate);
+
+        let error = timer.schedule_with_fixed_delay(SEC, SEC, counting(&ran)).unwrap_err();
+        let delay = error.into_inner();
+        delay();
+        delay();
+        assert_eq!(ran.load(Ordering::SeqCst), 2);
+
+        let token = tokens.give();
+        let error = timer.schedule_recurring(timer.now(), move |due| Some((&token, due + SEC).1)).unwrap_err();
+        let mut recurring = error.into_inner();
+        let due = timer.now();
+        assert_eq!(recurring(due), Some(due + SEC));
+        drop(recurring);
+        assert_eq!(tokens.alive(), 0);
+
+        let stats = timer.stats();
+        assert_eq!((stats.rejected, stats.scheduled, stats.pending), (5, 0, 0));
+    }
+}
+
+#[test]
+fn a_dropped_error_drops_the_closure() {
+    for timer in refusing() {
+        let tokens = Tokens::default();
+        let refuse = || {
+            let token = tokens.give();
+            timer.schedule(SEC, move || drop(token)).unwrap_err()
+        };
+        let error = refuse();
+        assert_eq!(tokens.alive(), 1);
+        drop(error);
+        assert_eq!(tokens.alive(), 0);
+        let error: ScheduleError<()> = refuse().without_closure();
+        assert_eq!(tokens.alive(), 0);
+        error.into_inner();
+    }
+}
+
+#[test]
+fn an_error_tells_its_reason_and_what_to_change() {
+    fn is_error<F>(error: ScheduleError<F>, word: &str) -> ScheduleError<()> {
+        fn as_error(error: &impl Error) -> &impl Error {
+            error
+        }
+        assert!(as_error(&error).source().is_none());
+        assert!(error.to_string().contains(word), "{error}");
+        assert!(!format!("{error:?}").is_empty());
+        let kind = (error.is_full(), error.is_shutdown());
+        let bare = error.without_closure();
+        assert_eq!(kind, (bare.is_full(), bare.is_shutdown()));
+        let text = bare.to_string();
+        let boxed: Box<dyn Error + Send + Sync> = Box::new(bare);
+        assert_eq!(boxed.to_string(), text);
+        *boxed.downcast().unwrap()
+    }
+    let [full, shut_down] = refusing();
+    let error = is_error(full.schedule(SEC, || ()).unwrap_err(), "max_pending");
+    assert!(matches!(error, ScheduleError::Full(())) && error.is_full() && !error.is_shutdown());
+    let error = is_error(shut_down.schedule(SEC, || ()).unwrap_err(), "shut down");
+    assert!(matches!(error, ScheduleError::Shutdown(())) && error.is_shutdown() && !error.is_full());
+    let error = is_error(full.schedule_at_fixed_rate(SEC, Duration::ZERO, || ()).unwrap_err(), "zero");
+    assert!(matches!(error, ScheduleError::ZeroPeriod(())) && !error.is_shutdown() && !error.is_full());
+    assert!(error.to_string().contains("schedule_with_fixed_delay"));
+}

@@ -1,0 +1,204 @@
+//! Memory: what is cancelled is used again, and what is dropped is gone. A test binary of its own, as it counts every
+//! allocation, and so its tests run one at a time.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use corewheel::{Executor, Timer, TimerHandle};
+
+struct Counting;
+
+static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
+
+// SAFETY: all is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: by this function's contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: by this function's contract.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: by this function's contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Held by the test that counts.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone<R>(f: impl FnOnce() -> R) -> R {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    f()
+}
+
+fn allocated() -> isize {
+    ALLOCATED.load(Ordering::Relaxed)
+}
+
+const MB: isize = 1 << 20;
+/// How many timers a burst has: at 64 bytes each, 6 MB.
+const BURST: usize = 100_000;
+/// For how long cancelled memory may be out of use, and then some.
+const REUSE: Duration = Duration::from_millis(300);
+
+/// Schedules a burst of timers and cancels them all.
+fn burst(timer: &Timer, delay: Duration) {
+    let handles: Vec<_> = (0..BURST).map(|_| timer.schedule(delay, || ()).unwrap()).collect();
+    assert!(handles.iter().all(TimerHandle::cancel));
+}
+
+/// The memory that bursts take one after another is that of one.
+fn assert_reuse(timer: &Timer, delay: Duration) {
+    burst(timer, delay);
+    thread::sleep(REUSE);
+    let after_one = allocated();
+    for _ in 0..6 {
+        burst(timer, delay);
+        thread::sleep(REUSE);
+    }
+    let grown = allocated() - after_one;
+    assert!(grown < 4 * MB, "grown by {grown} bytes in six bursts of {BURST}");
+}
+
+#[test]
+fn the_memory_of_cancelled_timers_is_used_again_whatever_their_deadline() {
+    alone(|| {
+        for delay in [10 * SEC, 24 * HOUR, Duration::MAX] {
+            let timer = Timer::builder().shards(1).build().unwrap();
+            assert_reuse(&timer, delay);
+        }
+    });
+}
+
+#[test]
+fn the_memory_of_cancelled_timers_is_used_again_with_a_coarse_tick() {
+    alone(|| {
+        let timer = Timer::builder().shards(1).tick(60 * SEC).build().unwrap();
+        // The driver sleeps until the next tick: nothing else wakes it.
+        timer.schedule(SEC, || ()).unwrap();
+        assert_reuse(&timer, HOUR);
+    });
+}
+
+#[test]
+fn the_memory_of_cancelled_timers_is_used_again_by_other_threads() {
+    alone(|| {
+        let timer = Timer::builder().shards(1).build().unwrap();
+        let bursts = |times: usize| {
+            for _ in 0..times {
+                let handles: Vec<_> = (0..BURST).map(|_| timer.schedule(HOUR, || ()).unwrap()).collect();
+                thread::scope(|scope| scope.spawn(move || handles.iter().all(TimerHandle::cancel)).join().unwrap());
+                thread::sleep(REUSE);
+            }
+        };
+        bursts(1);
+        let after_one = allocated();
+        bursts(5);
+        assert!(allocated() - after_one < 4 * MB);
+    });
+}
+
+#[test]
+fn the_memory_of_fired_timers_is_used_again() {
+    alone(|| {
+        let timer = Timer::builder().shards(1).build().unwrap();
+        let fire = || {
+            (0..BURST).for_each(|_| drop(timer.schedule(MS, || ()).unwrap()));
+            eventually("all have fired", || timer.is_empty());
+            thread::sleep(20 * MS);
+        };
+        fire();
+        let after_one = allocated();
+        (0..6).for_each(|_| fire());
+        assert!(allocated() - after_one < 4 * MB);
+    });
+}
+
+#[test]
+fn a_timer_that_is_moved_again_and_again_takes_no_more_memory() {
+    alone(|| {
+        let (timer, clock) = in_virtual_time();
+        let handle = timer.schedule(HOUR, || ()).unwrap();
+        let before = allocated();
+        for round in 0..100_000_u32 {
+            handle.reset((round % 7 + 1) * SEC);
+            if round % 1000 == 0 {
+                clock.advance(SEC / 2);
+            }
+        }
+        assert!(handle.is_pending());
+        assert!(allocated() - before < MB / 10);
+    });
+}
+
+#[test]
+fn a_repeating_timer_takes_no_more_memory_with_every_run() {
+    alone(|| {
+        let (timer, clock) = in_virtual_time();
+        timer.schedule_at_fixed_rate(3 * SEC, 3 * SEC, || ()).unwrap();
+        clock.advance(HOUR);
+        let before = allocated();
+        clock.advance(11 * HOUR);
+        assert!(allocated() - before < MB / 10);
+        assert_eq!(timer.stats().fired, 14_400);
+    });
+}
+
+#[test]
+fn no_memory_of_a_dropped_timer_is_left() {
+    alone(|| {
+        let life = |executor: Executor| {
+            let timer = Timer::builder().shards(2).max_pending(2 * BURST).executor(executor).build().unwrap();
+            let ballast = [7_u8; 200];
+            let handles: Vec<_> =
+                (0..BURST / 4).map(|_| timer.schedule(HOUR, move || assert_eq!(ballast[0], 7)).unwrap()).collect();
+            timer.schedule_at_fixed_rate(HOUR, HOUR, move || assert_eq!(ballast[0], 7)).unwrap();
+            (0..100).for_each(|_| drop(timer.schedule(Duration::ZERO, || ()).unwrap()));
+            eventually("fired", || timer.stats().fired == 100);
+            drop(timer);
+            drop(handles);
+        };
+        let lives = || every_executor().into_iter().for_each(life);
+        lives();
+        let before = allocated();
+        lives();
+        // The entries alone took over ten times as much.
+        eventually("all memory is gone", || allocated() - before < MB / 2);
+    });
+}
+
+#[test]
+fn a_handle_that_outlives_its_timer_frees_the_rest_when_it_is_dropped() {
+    alone(|| {
+        let life = || {
+            let timer = Timer::builder().shards(1).build().unwrap();
+            let handles: Vec<_> = (0..BURST).map(|_| timer.schedule(HOUR, || ()).unwrap()).collect();
+            drop(timer);
+            handles.into_iter().nth(BURST / 2).unwrap()
+        };
+        drop(life());
+        let before = allocated();
+        drop(life());
+        eventually("all memory is gone", || allocated() - before < MB / 2);
+        let handle = life();
+        thread::spawn(move || drop(handle)).join().unwrap();
+        eventually("all memory is gone", || allocated() - before < MB / 2);
+    });
+}

@@ -1,0 +1,226 @@
+//! Statistics: what is counted where, and that the books balance.
+
+mod common;
+
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use corewheel::{
+    BuildError, Builder, CancelOnDrop, Execute, Executor, ManualClock, ScheduleError, ShardStats, Stats, Timer,
+    TimerHandle, Unfired, UnfiredTimer, WeakTimer,
+};
+
+#[test]
+fn every_way_of_a_timer_is_counted() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(2).max_pending(7).on_panic(drop).build().unwrap();
+    let zero = timer.stats();
+    assert_eq!((zero.scheduled, zero.fired, zero.pending, zero.rearmed, zero.rejected), (0, 0, 0, 0, 0));
+    assert_eq!((zero.lateness.count(), zero.lateness.quantile(0.5), zero.lateness.max()), Default::default());
+
+    let one_shot = timer.schedule(SEC, || ()).unwrap();
+    let panics = timer.schedule(SEC, || quiet_panic("counted")).unwrap();
+    let cancelled = timer.schedule(SEC, || ()).unwrap();
+    timer.schedule_at_fixed_rate(SEC, SEC, || ()).unwrap();
+    let mut left = 3;
+    let recurring = timer.schedule_recurring(clock.now() + SEC, move |deadline| {
+        left -= 1;
+        (left > 0).then(|| deadline + SEC)
+    });
+    recurring.unwrap();
+    timer.schedule_with_fixed_delay(SEC, SEC, || quiet_panic("counted")).unwrap();
+    timer.schedule(HOUR, || ()).unwrap();
+    assert!(timer.schedule(SEC, || ()).is_err() && timer.schedule_at_fixed_rate(SEC, Duration::ZERO, || ()).is_err());
+    assert!(one_shot.reset(2 * SEC) && panics.reset_at(clock.now() + SEC) && cancelled.cancel());
+    assert!(!cancelled.reset(SEC) && !cancelled.cancel());
+    assert_eq!((timer.stats().pending, timer.len(), timer.is_empty()), (6, 6, false));
+    clock.advance(10 * SEC);
+    assert_eq!(timer.shutdown().len(), 2);
+    assert!(timer.schedule(SEC, || ()).is_err());
+
+    let stats = timer.stats();
+    assert_eq!(stats.scheduled, 7);
+    assert_eq!(stats.fired, 1 + 1 + 10 + 3 + 1);
+    assert_eq!(stats.completed, 4);
+    assert_eq!(stats.cancelled, 1);
+    assert_eq!(stats.unfired, 2);
+    assert_eq!(stats.pending, 0);
+    assert_eq!(stats.rearmed, 2);
+    assert_eq!(stats.panicked, 2);
+    assert_eq!(stats.rejected, 3);
+    assert!(stats.wakeups > 0);
+    assert_eq!(stats.lateness.count(), stats.fired);
+    assert_balanced(&timer);
+}
+
+#[test]
+fn there_is_a_part_for_each_shard_and_threads_spread_over_them() {
+    let timer = Timer::builder().shards(3).build().unwrap();
+    for _ in 0..6 {
+        let timer = timer.clone();
+        let schedule = move || (0..10).for_each(|_| drop(timer.schedule(HOUR, || ()).unwrap()));
+        thread::spawn(schedule).join().unwrap();
+    }
+    let stats = timer.stats();
+    let parts: Vec<_> = stats.shards().iter().map(|shard| shard.scheduled).collect();
+    assert_eq!(parts.len(), 3);
+    assert_eq!(parts.iter().sum::<u64>(), 60);
+    assert!(parts.iter().all(|&part| part > 0), "{parts:?}");
+    assert_balanced(&timer);
+}
+
+#[test]
+fn counts_outlive_the_threads_that_made_them() {
+    let timer = Timer::builder().shards(2).build().unwrap();
+    for round in 1..=50 {
+        let own = timer.clone();
+        let cancels = move || {
+            let handle = own.schedule(HOUR, || ()).unwrap();
+            handle.reset(2 * HOUR) && handle.cancel()
+        };
+        assert!(thread::spawn(cancels).join().unwrap());
+        let stats = timer.stats();
+        assert_eq!((stats.scheduled, stats.rearmed, stats.cancelled), (round, round, round));
+    }
+    assert_balanced(&timer);
+}
+
+#[test]
+fn lateness_is_the_start_of_a_run_minus_its_due_tick() {
+    let shelf = Shelf::default();
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(clock.clone()).tick(MS).executor(shelf.executor()).build().unwrap();
+    timer.schedule(Duration::ZERO, || ()).unwrap();
+    eventually("handed over", || shelf.len() == 1);
+    let moves = clock.clone();
+    let advance = thread::spawn(move || moves.advance(5 * SEC));
+    thread::sleep(20 * MS);
+    shelf.take().pop().unwrap()();
+    advance.join().unwrap();
+    assert_eq!(timer.stats().lateness.count(), 1);
+    assert_eq!(timer.stats().lateness.max(), Duration::ZERO);
+
+    let timer = Timer::builder().executor(shelf.executor()).build().unwrap();
+    for late in [0, 40] {
+        timer.schedule(Duration::ZERO, || ()).unwrap();
+        eventually("handed over", || shelf.len() == 1);
+        thread::sleep(late * MS);
+        shelf.take().pop().unwrap()();
+    }
+    let lateness = timer.stats().lateness;
+    assert_eq!(lateness.count(), 2);
+    assert!(lateness.max() >= 40 * MS && lateness.max() < PATIENCE);
+    assert!(lateness.quantile(1.0) >= 40 * MS && lateness.quantile(1.0) <= lateness.max() * 9 / 8);
+    assert!(lateness.quantile(0.0) <= lateness.quantile(0.5) && lateness.quantile(0.5) <= lateness.quantile(1.0));
+}
+
+#[test]
+fn every_run_of_a_repeating_timer_is_one_sample() {
+    let (timer, clock) = in_virtual_time();
+    timer.schedule_at_fixed_rate(SEC, SEC, || ()).unwrap();
+    clock.advance(100 * SEC);
+    let stats = timer.stats();
+    assert_eq!((stats.fired, stats.lateness.count()), (100, 100));
+}
+
+#[test]
+fn the_books_balance_while_others_write() {
+    let timer = Timer::builder().tick(Duration::from_micros(50)).shards(2).build().unwrap();
+    thread::scope(|scope| {
+        let writers = [1, 2].map(|seed| {
+            let timer = &timer;
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                for _ in 0..5000 {
+                    let handle = timer.schedule(Duration::from_micros(random.below(500)), || ()).unwrap();
+                    match random.below(3) {
+                        0 => drop(handle.cancel()),
+                        1 => drop(handle.reset(Duration::from_micros(random.below(500)))),
+                        _ => {}
+                    }
+                }
+            })
+        });
+        let mut last = 0;
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            let stats = timer.stats();
+            assert!(stats.scheduled >= last && stats.scheduled <= 10_000);
+            last = stats.scheduled;
+        }
+    });
+    eventually("all have ended", || timer.is_empty());
+    assert_eq!(timer.stats().scheduled, 10_000);
+    assert_balanced(&timer);
+}
+
+#[test]
+fn everything_public_has_the_traits_that_it_should() {
+    fn sendable<T: Send + 'static>() {}
+    fn shared<T: Send + Sync + 'static>() {}
+    fn cloned<T: Clone>() {}
+    fn shown<T: std::fmt::Debug>() {}
+    fn error<T: std::error::Error>() {}
+    fn exact<T: ExactSizeIterator<Item = UnfiredTimer>>() {}
+    /// What is neither shown, nor shared, nor sent.
+    struct Plain(#[allow(dead_code, reason = "makes it what it is")] std::rc::Rc<()>);
+
+    shared::<Timer>();
+    shared::<WeakTimer>();
+    shared::<TimerHandle>();
+    shared::<CancelOnDrop>();
+    shared::<ManualClock>();
+    shared::<Executor>();
+    shared::<Box<dyn Execute>>();
+    shared::<BuildError>();
+    shared::<ScheduleError<()>>();
+    shared::<Stats>();
+    shared::<ShardStats>();
+    sendable::<Builder>();
+    sendable::<Unfired>();
+    sendable::<UnfiredTimer>();
+    cloned::<Timer>();
+    cloned::<WeakTimer>();
+    cloned::<ManualClock>();
+    cloned::<Executor>();
+    cloned::<Stats>();
+    shown::<Timer>();
+    shown::<WeakTimer>();
+    shown::<TimerHandle>();
+    shown::<CancelOnDrop>();
+    shown::<ManualClock>();
+    shown::<Executor>();
+    shown::<Builder>();
+    shown::<Unfired>();
+    shown::<UnfiredTimer>();
+    shown::<Stats>();
+    shown::<ShardStats>();
+    shown::<ScheduleError<Plain>>();
+    error::<ScheduleError<Plain>>();
+    error::<BuildError>();
+    exact::<Unfired>();
+}
+
+#[test]
+fn debug_output_tells_what_matters() {
+    let (timer, clock) = in_virtual_time();
+    let handle = timer.schedule(SEC, || ()).unwrap();
+    assert!(format!("{timer:?}").starts_with("Timer"));
+    assert!(format!("{:?}", timer.downgrade()).starts_with("WeakTimer"));
+    assert!(format!("{clock:?}").starts_with("ManualClock"));
+    assert!(format!("{:?}", timer.stats()).contains("scheduled: 1"));
+    assert!(format!("{:?}", Timer::builder().tick(7 * MS)).contains("7ms"));
+    let pending = format!("{handle:?}");
+    assert!(pending.starts_with("TimerHandle"));
+    let guard = handle.cancel_on_drop();
+    assert!(format!("{guard:?}").starts_with("CancelOnDrop"));
+    guard.cancel();
+    assert_ne!(format!("{:?}", guard.detach()), pending);
+    timer.schedule(SEC, || ()).unwrap();
+    let mut unfired = timer.shutdown();
+    assert!(format!("{unfired:?}").starts_with("Unfired"));
+    assert!(format!("{:?}", unfired.next().unwrap()).contains("deadline"));
+    for executor in every_executor() {
+        assert!(!format!("{executor:?}").is_empty());
+    }
+}

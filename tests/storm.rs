@@ -1,0 +1,281 @@
+//! Storms: many threads do everything at once, and every timer is accounted for.
+
+mod common;
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Executor, Timer, TimerHandle, UnfiredTimer};
+
+/// The life of one timer's closure.
+#[derive(Default)]
+struct Life {
+    runs: AtomicU32,
+    drops: AtomicU32,
+    /// Set where `cancel` was told that it won.
+    cancels: AtomicU32,
+}
+
+/// What a closure captures.
+struct Soul(Arc<Life>);
+
+impl Drop for Soul {
+    fn drop(&mut self) {
+        self.0.drops.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Soul {
+    fn run(&self) {
+        self.0.runs.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// One timer of the storm, as its thread knows it.
+struct Account {
+    life: Arc<Life>,
+    repeats: bool,
+}
+
+/// What one thread does in a round, until the timer is shut down; some shut it down themselves.
+fn rage(timer: &Timer, mut random: Random, shared: &Mutex<Vec<(TimerHandle, Arc<Life>)>>, end: Instant) -> Report {
+    let mut report = Report::default();
+    let mut own: Vec<(TimerHandle, Arc<Life>)> = Vec::new();
+    loop {
+        let delay = Duration::from_micros(match random.below(8) {
+            0 => 0,
+            1 => 10_000_000,
+            _ => random.below(3000),
+        });
+        match random.below(10) {
+            0..=3 => {
+                let life = Arc::new(Life::default());
+                let (soul, ballast) = (Soul(life.clone()), [0_u8; 64]);
+                let repeats = random.below(16) == 0;
+                let scheduled = if repeats {
+                    let pause = Duration::from_micros(random.below(500));
+                    timer.schedule_with_fixed_delay(delay, pause, move || soul.run()).map_err(drop)
+                } else if random.below(2) == 0 {
+                    timer.schedule(delay, move || soul.run()).map_err(drop)
+                } else {
+                    let large = move || drop((soul.run(), ballast[0]));
+                    timer.schedule(delay, large).map_err(drop)
+                };
+                match scheduled {
+                    Ok(handle) => {
+                        report.accounts.push(Account { life: life.clone(), repeats });
+                        match random.below(4) {
+                            0 => drop(handle),
+                            1 => shared.lock().unwrap().push((handle, life)),
+                            _ => own.push((handle, life)),
+                        }
+                    }
+                    Err(()) => {
+                        // Refused: it was dropped, and is nobody's any more.
+                        assert_eq!(life.drops.load(Ordering::SeqCst), 1);
+                        assert_eq!(life.runs.load(Ordering::SeqCst), 0);
+                        report.refused += 1;
+                        break;
+                    }
+                }
+            }
+            4..=6 => {
+                let taken = if random.below(2) == 0 { own.pop() } else { shared.lock().unwrap().pop() };
+                if let Some((handle, life)) = taken {
+                    let won = if random.below(4) == 0 { handle.cancel_and_wait() } else { handle.cancel() };
+                    life.cancels.fetch_add(u32::from(won), Ordering::SeqCst);
+                    assert!(!handle.cancel() && !handle.reset(delay) && !handle.is_pending());
+                }
+            }
+            7..=8 => {
+                if !own.is_empty() {
+                    let (handle, _) = &own[random.below(own.len() as u64) as usize];
+                    report.moved += u64::from(handle.reset(delay));
+                }
+                if let Some((handle, _)) = shared.lock().unwrap().last() {
+                    report.moved += u64::from(handle.reset(delay));
+                }
+            }
+            _ => {
+                // So that those that are kept do not pile up.
+                own.truncate(50);
+                shared.lock().unwrap().truncate(50);
+            }
+        }
+        if Instant::now() >= end && random.below(50) == 0 {
+            report.unfired.extend(timer.shutdown());
+        }
+    }
+    report
+}
+
+#[derive(Default)]
+struct Report {
+    accounts: Vec<Account>,
+    unfired: Vec<UnfiredTimer>,
+    refused: u64,
+    moved: u64,
+}
+
+/// Has 8 threads schedule, cancel, move and shut down until each was refused, and settles the accounts.
+fn storm(round: u64, length: Duration, executor: Executor) -> usize {
+    let tick = Duration::from_micros([20, 100, 1000][round as usize % 3]);
+    let shards = 1 + round as usize % 3;
+    let timer = Timer::builder().tick(tick).shards(shards).executor(executor).build().unwrap();
+    let (shared, barrier, end) = (Mutex::default(), Barrier::new(8), Instant::now() + length);
+    let reports: Vec<Report> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|number| {
+                let (timer, shared, barrier) = (&timer, &shared, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    rage(timer, Random(8 * round + number), shared, end)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    drop(shared);
+
+    let stats = timer.stats();
+    let sum = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
+    let accounts = || reports.iter().flat_map(|report| &report.accounts);
+    let number = accounts().count();
+    let unfired = sum(|report| report.unfired.len() as u64);
+    assert_eq!((stats.scheduled, stats.pending), (number as u64, 0));
+    assert_eq!((stats.unfired, stats.rejected, stats.rearmed), (unfired, 8, sum(|report| report.moved)));
+    assert_eq!(stats.cancelled, accounts().map(|account| u64::from(account.life.cancels.load(Ordering::SeqCst))).sum());
+    assert_eq!(stats.fired, accounts().map(|account| u64::from(account.life.runs.load(Ordering::SeqCst))).sum());
+    assert_eq!(stats.panicked, 0);
+    assert_balanced(&timer);
+    drop(timer);
+
+    let alive = accounts().filter(|account| account.life.drops.load(Ordering::SeqCst) == 0).count();
+    assert_eq!(alive as u64, unfired, "all that live were handed back");
+    for Account { life, repeats } in accounts() {
+        let count = |of: &AtomicU32| of.load(Ordering::SeqCst);
+        let (runs, drops, cancels) = (count(&life.runs), count(&life.drops), count(&life.cancels));
+        assert!(cancels <= 1 && drops <= 1);
+        if !repeats {
+            assert_eq!(runs + cancels + (1 - drops), 1, "it ended in exactly one way: {runs} {cancels} {drops}");
+        }
+    }
+    let reports = reports.into_iter().map(|mut report| {
+        report.unfired.drain(..).enumerate().for_each(|(place, timer)| {
+            if place % 2 == 0 {
+                timer.run();
+            }
+        });
+        report
+    });
+    for account in reports.flat_map(|report| report.accounts) {
+        assert_eq!(account.life.drops.load(Ordering::SeqCst), 1);
+        assert!(account.repeats || account.life.runs.load(Ordering::SeqCst) <= 1);
+    }
+    number
+}
+
+#[test]
+fn a_storm_of_eight_threads_accounts_for_every_timer() {
+    let end = Instant::now() + 10 * SEC;
+    let mut number = 0;
+    for round in 0.. {
+        // Mostly short rounds, as the shutdown is the interesting part.
+        let length = if round % 10 == 9 { SEC } else { Duration::from_millis(5 + 10 * (round % 7)) };
+        for executor in every_executor() {
+            // A thread a job, as one kind has, is a storm of its own.
+            let length = if matches!(executor, Executor::Custom(_)) { length.min(30 * MS) } else { length };
+            number += storm(round, length, executor);
+        }
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    assert!(number > 10_000, "{number} timers make no storm");
+}
+
+#[test]
+fn a_million_short_timers_from_four_threads_lose_none() {
+    const THREADS: usize = 4;
+    const ROUND: usize = 1250;
+    const ROUNDS: usize = 200;
+    let timer = Timer::builder().shards(2).tick(Duration::from_micros(100)).build().unwrap();
+    let fired = Arc::new(AtomicUsize::new(0));
+    let slowest = AtomicU64::new(0);
+    let barrier = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for seed in 0..THREADS {
+            let (timer, fired, slowest, barrier) = (&timer, &fired, &slowest, &barrier);
+            scope.spawn(move || {
+                let mut random = Random(seed as u64);
+                for round in 1..=ROUNDS {
+                    for _ in 0..ROUND {
+                        let delay = Duration::from_micros(random.below(2001));
+                        timer.schedule(delay, counting(fired)).unwrap();
+                    }
+                    // From here on nobody schedules, and so nobody wakes a shard that has missed a wake-up.
+                    barrier.wait();
+                    let start = Instant::now();
+                    while fired.load(Ordering::SeqCst) < round * THREADS * ROUND && start.elapsed() < PATIENCE {
+                        thread::sleep(Duration::from_micros(200));
+                    }
+                    slowest.fetch_max(start.elapsed().as_millis() as u64, Ordering::SeqCst);
+                    barrier.wait();
+                }
+            });
+        }
+    });
+    assert_eq!(fired.load(Ordering::SeqCst), THREADS * ROUND * ROUNDS);
+    assert!(slowest.load(Ordering::SeqCst) < 2000, "a wake-up was lost for a while: {slowest:?} ms");
+    let stats = timer.stats();
+    assert_eq!((stats.scheduled, stats.completed, stats.pending), (1_000_000, 1_000_000, 0));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_storm_in_virtual_time_runs_everything_when_it_is_due() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(3).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|seed| {
+                let (timer, clock) = (&timer, &clock);
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    let mut handles: Vec<TimerHandle> = Vec::new();
+                    for _ in 0..4000 {
+                        let deadline = clock.now() + Duration::from_micros(random.below(5_000_000));
+                        let at = clock.clone();
+                        let on_time = move || assert!(at.now() >= deadline);
+                        let handle = timer.schedule_at(deadline, on_time).unwrap();
+                        handles.push(handle);
+                        let other = random.below(handles.len() as u64) as usize;
+                        match random.below(3) {
+                            0 => drop(handles.swap_remove(other).cancel()),
+                            // Later only, so that the check in the callback holds.
+                            1 => drop(handles[other].reset(6 * SEC)),
+                            _ => {}
+                        }
+                    }
+                })
+            })
+            .collect();
+        let (clock, over) = (&clock, &over);
+        scope.spawn(move || {
+            while !over.load(Ordering::SeqCst) {
+                clock.advance(7 * MS);
+            }
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        over.store(true, Ordering::SeqCst);
+    });
+    clock.advance(20 * SEC);
+    let stats = timer.stats();
+    assert_eq!((stats.scheduled, stats.pending, stats.panicked), (16_000, 0, 0));
+    assert_eq!(stats.completed, stats.fired);
+    assert_balanced(&timer);
+}

@@ -1,0 +1,483 @@
+//! Virtual time: a clock that moves when it is told to, for any number of timers and shards.
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Executor, ManualClock, Timer};
+
+#[test]
+fn a_manual_clock_stands_still_until_it_is_moved() {
+    let clock = ManualClock::new();
+    let (start, same) = (clock.now(), clock.clone());
+    thread::sleep(2 * MS);
+    assert_eq!(clock.now(), start);
+    clock.advance(SEC);
+    same.advance_to(start + 3 * SEC);
+    assert_eq!((clock.now(), same.now()), (start + 3 * SEC, start + 3 * SEC));
+    let timer = Timer::builder().clock(same).build().unwrap();
+    assert_eq!(timer.now(), start + 3 * SEC);
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(timer.now(), start + 3 * SEC + Duration::from_nanos(1));
+}
+
+#[test]
+fn to_an_earlier_instant_it_does_nothing() {
+    let (timer, clock) = in_virtual_time();
+    let start = clock.now();
+    clock.advance(10 * SEC);
+    let handle = timer.schedule(SEC, || ()).unwrap();
+    clock.advance_to(start);
+    clock.advance_to(start + 9 * SEC);
+    assert_eq!(clock.now(), start + 10 * SEC);
+    assert!(handle.is_pending());
+    clock.advance_to(start + 11 * SEC);
+    assert!(!handle.is_pending());
+}
+
+#[test]
+fn time_that_does_not_pass_runs_nothing() {
+    let (timer, clock) = in_virtual_time();
+    let handle = timer.schedule(MS, || ()).unwrap();
+    thread::sleep(20 * MS);
+    clock.advance(Duration::ZERO);
+    assert!(handle.is_pending());
+    assert_eq!(timer.stats().fired, 0);
+}
+
+#[test]
+fn advance_returns_when_all_that_was_due_has_finished_in_every_timer() {
+    for executor in every_executor() {
+        let clock = ManualClock::new();
+        let ticks = [Duration::from_micros(1), MS, 7 * MS, 30 * MS, SEC];
+        let timers = ticks.map(|tick| {
+            Timer::builder().clock(clock.clone()).tick(tick).shards(3).executor(executor.clone()).build().unwrap()
+        });
+        let finished = Arc::new(AtomicUsize::new(0));
+        let mut random = Random(5);
+        for round in 0..10 {
+            for timer in timers.iter().cycle().take(50) {
+                let finished = finished.clone();
+                let delay = Duration::from_micros(random.below(3_000_000));
+                timer
+                    .schedule(delay, move || {
+                        thread::yield_now();
+                        finished.fetch_add(1, Ordering::SeqCst);
+                    })
+                    .unwrap();
+            }
+            clock.advance(5 * SEC);
+            assert_eq!(finished.load(Ordering::SeqCst), (round + 1) * 50);
+        }
+        for timer in &timers {
+            assert!(timer.is_empty());
+            assert_balanced(timer);
+        }
+    }
+}
+
+#[test]
+fn advance_waits_for_slow_callbacks() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.executor(Executor::Custom(Arc::new(Threads))).build().unwrap();
+    let finished = Arc::new(AtomicUsize::new(0));
+    let count = finished.clone();
+    timer
+        .schedule(SEC, move || {
+            thread::sleep(50 * MS);
+            count.fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    clock.advance(SEC);
+    assert_eq!(finished.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn callbacks_run_in_deadline_order_across_timers_and_shards_and_see_now_at_their_own_tick() {
+    for executor in every_executor() {
+        let clock = ManualClock::new();
+        let start = clock.now();
+        let (sender, receiver) = channel();
+        let mut random = Random(6);
+        let ticks = [MS, 5 * MS, 7 * MS];
+        let timers = ticks.map(|tick| {
+            Timer::builder().clock(clock.clone()).tick(tick).shards(2).executor(executor.clone()).build().unwrap()
+        });
+        thread::scope(|scope| {
+            // A thread each, so that every shard has some.
+            for (timer, tick) in timers.iter().zip(ticks).cycle().take(6) {
+                let delays: Vec<_> = (0..40).map(|_| Duration::from_micros(random.below(400_000) + 1)).collect();
+                let (sender, clock) = (sender.clone(), clock.clone());
+                scope.spawn(move || {
+                    for delay in delays {
+                        let (sender, clock) = (sender.clone(), clock.clone());
+                        let ticks = delay.as_nanos().div_ceil(tick.as_nanos()) as u32;
+                        timer.schedule(delay, move || sender.send((ticks * tick, clock.now())).unwrap()).unwrap();
+                    }
+                });
+            }
+        });
+        clock.advance(SEC);
+        let runs = received(&receiver);
+        assert_eq!(runs.len(), 240);
+        for (due, now) in &runs {
+            assert_eq!(*now, start + *due);
+        }
+        assert!(runs.is_sorted());
+        assert_eq!(clock.now(), start + SEC);
+    }
+}
+
+#[test]
+fn what_callbacks_schedule_up_to_the_target_runs_too() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.shards(3).executor(executor).build().unwrap();
+        let (start, (sender, receiver)) = (clock.now(), channel());
+        chain(&timer, 0, sender);
+        clock.advance(9 * SEC + 999 * MS);
+        let seen: Vec<_> = received(&receiver).into_iter().map(|at: Instant| at - start).collect();
+        assert_eq!(seen, (1..=9).map(|secs| secs * SEC).collect::<Vec<_>>());
+        assert_eq!(timer.len(), 1);
+    }
+
+    /// A callback that schedules the next, each on a thread of its own, and so in any shard.
+    fn chain(timer: &Timer, link: u32, sender: std::sync::mpsc::Sender<Instant>) {
+        let weak = timer.downgrade();
+        let next = move || {
+            let timer = weak.upgrade().unwrap();
+            sender.send(timer.now()).unwrap();
+            thread::spawn(move || chain(&timer, link + 1, sender)).join().unwrap();
+        };
+        timer.schedule(SEC, next).unwrap();
+    }
+}
+
+#[test]
+fn what_a_callback_schedules_in_another_timer_runs_too() {
+    let clock = ManualClock::new();
+    let build = |tick| Timer::builder().clock(clock.clone()).tick(tick).build().unwrap();
+    let (first, second) = (build(MS), build(3 * MS));
+    let (other, at, (sender, receiver)) = (second.clone(), clock.clone(), channel());
+    let start = clock.now();
+    first
+        .schedule(SEC, move || {
+            let (now, later) = (sender.clone(), sender);
+            let (at_now, at_later) = (at.clone(), at);
+            other.schedule(Duration::ZERO, move || now.send(at_now.now()).unwrap()).unwrap();
+            other.schedule(500 * MS, move || later.send(at_later.now()).unwrap()).unwrap();
+        })
+        .unwrap();
+    clock.advance(2 * SEC);
+    assert_eq!(received(&receiver), [start + SEC, start + 1500 * MS]);
+}
+
+#[test]
+fn a_callback_may_cancel_and_move_what_is_due_later() {
+    let (timer, clock) = in_virtual_time();
+    let cancelled = timer.schedule(2 * SEC, || panic!("it was cancelled")).unwrap();
+    let moved = timer.schedule(2 * SEC, || ()).unwrap();
+    let earlier = timer.schedule(HOUR, || ()).unwrap();
+    timer
+        .schedule(SEC, move || {
+            assert!(cancelled.cancel() && moved.reset(HOUR) && earlier.reset(SEC));
+        })
+        .unwrap();
+    clock.advance(3 * SEC);
+    let stats = timer.stats();
+    assert_eq!((stats.fired, stats.cancelled, stats.pending, stats.panicked), (2, 1, 1, 0));
+}
+
+#[test]
+fn concurrent_advances_add_up() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(2).build().unwrap();
+    let start = clock.now();
+    timer.schedule_at_fixed_rate(10 * MS, 10 * MS, || ()).unwrap();
+    let barrier = Barrier::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                barrier.wait();
+                (0..50).for_each(|_| clock.advance(7 * MS));
+            });
+        }
+    });
+    assert_eq!(clock.now() - start, 4 * 50 * 7 * MS);
+    assert_eq!(timer.stats().fired, 140);
+}
+
+#[test]
+fn an_advance_inside_a_callback_panics_and_is_contained() {
+    for executor in every_executor() {
+        let clock = ManualClock::new();
+        let (sender, receiver) = channel();
+        let build = || {
+            let reported = sender.clone();
+            Timer::builder()
+                .clock(clock.clone())
+                .executor(executor.clone())
+                .on_panic(move |_| reported.send(()).unwrap())
+                .build()
+                .unwrap()
+        };
+        let (timer, other) = (build(), build());
+        let inside: [fn(&ManualClock); 3] = [
+            |clock| clock.advance(SEC),
+            |clock| clock.advance(Duration::ZERO),
+            |clock| clock.advance_to(clock.now() + SEC),
+        ];
+        for advance in inside {
+            let moves = clock.clone();
+            timer.schedule(SEC, move || advance(&moves)).unwrap();
+            let moves = clock.clone();
+            other.schedule_at_fixed_rate(SEC, SEC, move || advance(&moves)).unwrap();
+        }
+        timer.schedule(SEC, || ()).unwrap();
+        let start = clock.now();
+        clock.advance(2 * SEC);
+        assert_eq!(clock.now(), start + 2 * SEC);
+        assert_eq!(received(&receiver), [(); 6]);
+        assert_eq!((timer.stats().panicked, other.stats().panicked), (3, 3));
+        assert_eq!((timer.stats().completed, other.stats().completed), (4, 3));
+    }
+}
+
+#[test]
+fn a_callback_may_advance_another_clock() {
+    let (outer, outer_clock) = in_virtual_time();
+    let (inner, inner_clock) = in_virtual_time();
+    let handle = inner.schedule(SEC, || ()).unwrap();
+    outer.schedule(SEC, move || inner_clock.advance(SEC)).unwrap();
+    outer_clock.advance(SEC);
+    assert!(!handle.is_pending());
+    assert_eq!(outer.stats().panicked, 0);
+}
+
+#[test]
+fn advance_does_not_wait_for_timers_that_were_shut_down_or_dropped() {
+    let clock = ManualClock::new();
+    let build = || Timer::builder().clock(clock.clone()).build().unwrap();
+    let (dropped, shut_down, alive) = (build(), build(), build());
+    for timer in [&dropped, &shut_down, &alive] {
+        timer.schedule(SEC, || ()).unwrap();
+    }
+    let kept = dropped.schedule(SEC, || ()).unwrap();
+    drop(dropped);
+    assert_eq!(shut_down.shutdown().len(), 1);
+    let moves = clock.clone();
+    in_time("advance", move || moves.advance(2 * SEC));
+    assert_eq!((shut_down.stats().fired, alive.stats().fired), (0, 1));
+    assert!(!kept.is_pending());
+}
+
+#[test]
+fn advance_does_not_wait_for_jobs_whose_timers_have_ended() {
+    let shelf = Shelf::default();
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(1).executor(shelf.executor()).build().unwrap();
+    let cancelled = timer.schedule(Duration::ZERO, || ()).unwrap();
+    eventually("handed over", || shelf.len() == 1);
+    assert!(cancelled.cancel());
+    let moves = clock.clone();
+    in_time("an advance with nothing to wait for", move || moves.advance(SEC));
+    timer.schedule(Duration::ZERO, || ()).unwrap();
+    eventually("handed over", || shelf.len() == 2);
+    assert_eq!(timer.shutdown().len(), 1);
+    in_time("an advance with nothing to wait for", move || clock.advance(SEC));
+}
+
+#[test]
+fn a_shutdown_inside_a_callback_ends_the_advance_well() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.executor(executor).build().unwrap();
+        let (sender, receiver) = channel();
+        let weak = timer.downgrade();
+        timer.schedule(SEC, move || sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap()).unwrap();
+        timer.schedule(2 * SEC, || panic!("handed back")).unwrap();
+        let (moves, target) = (clock.clone(), clock.now() + 3 * SEC);
+        in_time("advance", move || moves.advance(3 * SEC));
+        assert_eq!(received(&receiver), [1]);
+        assert_eq!(clock.now(), target);
+    }
+}
+
+#[test]
+fn the_real_clock_is_never_read() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.tick(Duration::from_micros(1)).build().unwrap();
+    let (sender, receiver) = channel();
+    let (at, start) = (clock.clone(), clock.now());
+    timer.schedule_with_fixed_delay(MS, MS, move || sender.send(at.now() - start).unwrap()).unwrap();
+    thread::sleep(10 * MS);
+    for round in 1..=20 {
+        clock.advance(MS);
+        assert_eq!(received(&receiver), [round * MS]);
+    }
+    assert_eq!(timer.stats().lateness.max(), Duration::ZERO, "virtual time makes nothing late");
+}
+
+#[test]
+fn the_same_program_gives_the_same_run() {
+    let run = || {
+        let clock = ManualClock::new();
+        let start = clock.now();
+        let build = |tick| {
+            let builder = Timer::builder().clock(clock.clone()).tick(tick);
+            builder.shards(1).executor(Executor::Inline).build().unwrap()
+        };
+        let timers = [build(MS), build(3 * MS)];
+        let (sender, receiver) = channel();
+        let mut random = Random(7);
+        let mut handles = Vec::new();
+        for number in 0..500 {
+            let (sender, at) = (sender.clone(), clock.clone());
+            let timer = &timers[random.below(2) as usize];
+            let delay = Duration::from_micros(random.below(5_000_000));
+            let report = move || sender.send((number, at.now() - start)).unwrap();
+            handles.push(if random.below(10) == 0 {
+                timer.schedule_at_fixed_rate(delay, delay + SEC, report).unwrap()
+            } else {
+                timer.schedule(delay, report).unwrap()
+            });
+            let other = &handles[random.below(handles.len() as u64) as usize];
+            match random.below(3) {
+                0 => drop(other.cancel()),
+                1 => drop(other.reset(Duration::from_micros(random.below(5_000_000)))),
+                _ => clock.advance(Duration::from_micros(random.below(20_000))),
+            }
+        }
+        clock.advance(10 * SEC);
+        received(&receiver)
+    };
+    let first = run();
+    assert!(first.len() > 200);
+    for _ in 0..3 {
+        let second = run();
+        assert_eq!(first.iter().zip(&second).position(|(one, other)| one != other), None);
+        assert_eq!(first.len(), second.len());
+    }
+}
+
+/// The time that a number of ticks of 1 ms take.
+fn ticks(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+#[test]
+fn any_uptime_will_do() {
+    let uptimes = [
+        (1 << 30) - 1,
+        1 << 30,
+        1 << 32,
+        1 << 36,
+        (1 << 50) - 1,
+        1 << 51,
+        1 << 52,
+        1 << 53,
+        1 << 63,
+        u64::MAX - 20_000,
+    ];
+    for shards in [1, 2] {
+        for uptime in uptimes {
+            let (builder, clock) = on_manual_clock();
+            let timer = builder.shards(shards).executor(Executor::Pool { threads: 1 }).build().unwrap();
+            let start = clock.now();
+            let (sender, receiver) = channel();
+            let schedule = |tick: u64| {
+                let (sender, clock) = (sender.clone(), clock.clone());
+                let report = move || sender.send((ticks(tick), clock.now() - start)).unwrap();
+                timer.schedule_at(start + ticks(tick), report).unwrap()
+            };
+            // Far ones from the start, and near ones when it is time.
+            let far = [uptime - 1, uptime, uptime + 1, uptime + 5000].map(&schedule);
+            let never = timer.schedule(Duration::MAX, || panic!("never")).unwrap();
+            let near = schedule(5);
+            clock.advance_to(start + ticks(uptime) - ticks(2));
+            assert!(far.iter().all(|handle| handle.is_pending()), "early at {uptime}");
+            assert!(!near.is_pending() && never.is_pending());
+            let moved = schedule(uptime + 9000);
+            assert!(moved.reset(ticks(10)));
+            schedule(uptime + 3);
+            clock.advance_to(start + ticks(uptime + 3));
+            schedule(uptime + 4);
+            schedule(uptime + 4000);
+            clock.advance_to(start + ticks(uptime + 6000));
+            let runs = received(&receiver);
+            for (due, now) in &runs {
+                let moved_to = ticks(uptime + 8);
+                assert_eq!(if *due == ticks(uptime + 9000) { moved_to } else { *due }, *now, "at {uptime}");
+            }
+            assert_eq!(runs.len(), 9, "at {uptime}: {runs:?}");
+            assert!(never.is_pending());
+            assert_eq!(timer.stats().panicked, 0);
+        }
+    }
+}
+
+#[test]
+fn time_jumps_any_distance_at_the_price_of_what_is_due() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.tick(Duration::from_micros(1)).build().unwrap();
+    for years in 0..50 {
+        timer.schedule(YEAR * years + MS, || ()).unwrap();
+    }
+    in_time("a jump of a century in microseconds", move || clock.advance(100 * YEAR));
+    assert_eq!(timer.stats().completed, 50);
+}
+
+#[test]
+fn deadlines_near_the_last_tick_are_not_early() {
+    let (timer, clock) = in_virtual_time();
+    let start = clock.now();
+    let last = timer.schedule_at(start + ticks(u64::MAX - 10), || ()).unwrap();
+    clock.advance_to(start + ticks(u64::MAX - 11));
+    assert!(last.is_pending(), "early");
+    clock.advance(ticks(1));
+    assert!(!last.is_pending());
+}
+
+#[test]
+fn never_outlasts_the_last_tick() {
+    let (timer, clock) = in_virtual_time();
+    let never = timer.schedule(Duration::MAX, || ()).unwrap();
+    let start = clock.now();
+    for uptime in [u64::MAX - 5000, u64::MAX - 1, u64::MAX] {
+        clock.advance_to(start + ticks(uptime));
+        assert!(never.is_pending());
+        assert!(never.deadline().unwrap() >= clock.now() + 30 * YEAR);
+    }
+}
+
+#[test]
+fn a_callback_at_a_great_uptime_may_schedule_in_a_shard_that_slept_all_along() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(4).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let start = clock.now();
+    let (sender, receiver) = channel();
+    let (weak, at) = (timer.downgrade(), clock.clone());
+    let far = ticks(1 << 53);
+    timer
+        .schedule(far, move || {
+            let timer = weak.upgrade().unwrap();
+            for delay in [1, 1000, 1 << 40] {
+                let (sender, at, timer) = (sender.clone(), at.clone(), timer.clone());
+                let due = at.now() + ticks(delay);
+                thread::spawn(move || {
+                    timer.schedule(ticks(delay), move || sender.send((due, at.now())).unwrap()).unwrap();
+                })
+                .join()
+                .unwrap();
+            }
+        })
+        .unwrap();
+    clock.advance_to(start + far + ticks(1 << 41));
+    let runs = received(&receiver);
+    assert_eq!(runs.len(), 3);
+    assert!(runs.iter().all(|(due, now)| due == now));
+}
