@@ -53,6 +53,11 @@ impl Sleeper {
         self.0.get_or_init(thread::current);
     }
 
+    /// Whether the calling thread is the one that sleeps here.
+    pub(crate) fn is_attached_here(&self) -> bool {
+        self.0.get().is_some_and(|thread| thread.id() == thread::current().id())
+    }
+
     /// Sleeps until woken, for `timeout` at the most, or shorter for no reason at all.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
         match timeout {

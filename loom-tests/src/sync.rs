@@ -30,6 +30,10 @@ impl Sleeper {
 
     pub(crate) fn attach(&self) {}
 
+    pub(crate) fn is_attached_here(&self) -> bool {
+        false
+    }
+
     pub(crate) fn sleep(&self, _timeout: Option<Duration>) {
         self.0.wait();
     }

@@ -39,7 +39,7 @@ struct State {
 pub(crate) trait Settle: Send + Sync {
     /// Returns when all that is due by now has been run, but for what other shards have sent meanwhile.
     fn settle(&self) -> Settled;
-    /// Whether the calling thread is inside one of the shard's callbacks.
+    /// Whether the shard may be waiting for the calling thread.
     fn is_on_this_thread(&self) -> bool;
 }
 

@@ -46,6 +46,11 @@ impl Bell {
         self.sleeper.attach();
     }
 
+    /// Whether the calling thread is the driver.
+    pub(crate) fn is_attached_here(&self) -> bool {
+        self.sleeper.is_attached_here()
+    }
+
     /// Makes sure that the driver looks at what the caller has pushed by `tick`. Wait-free but for the system call.
     #[inline]
     pub(crate) fn ring(&self, tick: u64) {

@@ -217,9 +217,10 @@ impl Core {
         self.pins.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Whether the calling thread is inside a callback of this shard.
+    /// Whether the calling thread is the driver, or inside a callback of this shard: so that the shard may be waiting for
+    /// it.
     pub(crate) fn is_on_this_thread(&self) -> bool {
-        frames::inside_core(self)
+        frames::inside_core(self) || self.bell.is_attached_here()
     }
 
     /// Whether the driver is to end.

@@ -249,7 +249,7 @@ impl Shard {
         unfired
     }
 
-    /// Whether the calling thread is inside a callback of this shard.
+    /// Whether the shard may be waiting for the calling thread, its driver or inside one of its callbacks.
     pub(crate) fn is_on_this_thread(&self) -> bool {
         self.core.is_on_this_thread()
     }

@@ -78,7 +78,9 @@ impl Core {
         let entry = self.slab.get(index);
         if let Some(callback) = entry.discard() {
             host.cancelled();
-            contain(host, || drop(callback));
+            frames::enter(self, entry, || {
+                contain(host, || drop(callback));
+            });
         }
         if entry.leave_batch() {
             host.recycle(index);
