@@ -147,16 +147,12 @@ fn refusing() -> [Timer; 2] {
 #[test]
 fn a_refused_closure_comes_back_whole() {
     for timer in refusing() {
-        let tokens = Tokens::default();
-        let (token, text, large) = (tokens.give(), "small".to_owned(), [3_u8; 2000]);
+        let (tokens, ran) = (Tokens::default(), Arc::default());
+        let (token, large) = (tokens.give(), [3_u8; 2000]);
 
-        let small = timer
-            .schedule(SEC, {
-                let text = text.clone();
-                move || drop(text)
-            })
-            .unwrap_err();
-        small.into_inner()();
+        let error = timer.schedule(SEC, counting(&ran)).unwrap_err();
+        error.into_inner()();
+        assert_eq!(ran.swap(0, Ordering::SeqCst), 1);
 
         let (sender, receiver) = channel();
         let error = timer
