@@ -443,18 +443,19 @@ fn a_recurring_callback_gets_the_deadline_of_a_reset_rounded_up_to_a_tick() {
 fn a_period_of_zero_is_refused() {
     let timer = Timer::new().unwrap();
     let tokens = Tokens::default();
-    let token = tokens.give();
-    let mut runs = 0;
+    let (token, runs) = (tokens.give(), Arc::default());
+    let count = counting(&runs);
     let f = move || {
         let _captured = &token;
-        runs += 1;
+        count();
     };
     let error = timer.schedule_at_fixed_rate(SEC, Duration::ZERO, f).unwrap_err();
     assert!(matches!(error, ScheduleError::ZeroPeriod(_)));
     assert!(!error.is_full() && !error.is_shutdown());
-    let mut f = error.into_inner();
+    let f = error.into_inner();
     f();
-    assert_eq!(tokens.alive(), 1);
+    f();
+    assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (2, 1));
     drop(f);
     assert_eq!(tokens.alive(), 0);
     let stats = timer.stats();

@@ -156,9 +156,9 @@ impl Ticks {
         elapsed.saturating_sub(self.span(tick))
     }
 
-    /// The ticks that `duration` lasts, rounded up.
+    /// The ticks that `duration` lasts, rounded down.
     pub(crate) fn count(&self, duration: Duration) -> u64 {
-        saturate(duration.as_nanos().div_ceil(u128::from(self.tick)))
+        saturate(duration.as_nanos() / u128::from(self.tick))
     }
 
     /// The time from the origin to `tick`.

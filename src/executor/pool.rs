@@ -47,6 +47,12 @@ impl Pool {
         &self.pool
     }
 
+    /// Whether the calling thread is one of the pool's.
+    pub(crate) fn is_on_this_thread(&self) -> bool {
+        let this = thread::current().id();
+        self.threads.iter().any(|thread| thread.thread().id() == this)
+    }
+
     /// Lets the threads end when they have run what they were given, and with `wait` returns when they have. Nobody
     /// else may have the pool then.
     pub(crate) fn stop(self, wait: bool) {

@@ -119,10 +119,12 @@ impl Service {
             return Unfired::new(Vec::new());
         }
         let unfired = self.shards.iter().flat_map(Shard::close).collect();
-        // A callback cannot wait for threads: one of them may be waiting for it. They end by themselves.
-        let inside = self.shards.iter().any(|shard| shard.is_on_this_thread());
         let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         if let Some(Threads { drivers, pool }) = threads {
+            // A callback cannot wait for threads, nor one of them for the others: one of these may be waiting for it. They
+            // end by themselves.
+            let inside = self.shards.iter().any(|shard| shard.is_on_this_thread())
+                || pool.as_ref().is_some_and(Pool::is_on_this_thread);
             if !inside {
                 drivers.into_iter().for_each(executor::join);
             }
