@@ -41,7 +41,7 @@ fn a_pool_runs_as_many_callbacks_at_once_as_it_has_threads() {
     let barrier = Arc::new(Barrier::new(5));
     for _ in 0..5 {
         let barrier = barrier.clone();
-        timer.schedule(MS, move || drop(barrier.wait())).unwrap();
+        timer.schedule(MS, move || _ = barrier.wait()).unwrap();
     }
     in_time("five callbacks that wait for each other", move || clock.advance(MS));
     assert_eq!(timer.stats().completed, 5);
@@ -92,7 +92,7 @@ fn a_custom_executor_is_called_on_a_shards_thread_and_may_block_that_shard_only(
     let (gate, (names, name)) = (Gate::default(), channel());
     let (pass, names) = (gate.clone(), Mutex::new(names));
     let first = AtomicUsize::new(0);
-    let blocks_once = move |job: Box<dyn FnOnce() + Send>| {
+    let blocks_once = move |job: Job| {
         names.lock().unwrap().send(thread::current().name().unwrap().to_owned()).unwrap();
         if first.fetch_add(1, Ordering::SeqCst) == 0 {
             pass.pass();
@@ -153,7 +153,7 @@ fn a_job_dropped_unrun_drops_its_closures_and_counts_them_as_cancelled() {
 #[test]
 fn a_panic_out_of_execute_is_caught_and_ends_nothing_else() {
     let calls = AtomicUsize::new(0);
-    let executor = Calls(move |job: Box<dyn FnOnce() + Send>| {
+    let executor = Calls(move |job: Job| {
         if calls.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             quiet_panic("out of execute");
         }
@@ -222,7 +222,7 @@ fn a_job_that_outlives_the_timer_does_nothing() {
 fn execute_may_use_the_timer() {
     struct Uses(Arc<Mutex<Option<corewheel::WeakTimer>>>);
     impl Execute for Uses {
-        fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+        fn execute(&self, job: Job) {
             let timer = self.0.lock().unwrap().as_ref().and_then(corewheel::WeakTimer::upgrade).unwrap();
             let handle = timer.schedule(HOUR, || ()).unwrap();
             assert!(handle.reset(2 * HOUR) && handle.cancel_and_wait());
@@ -264,7 +264,7 @@ fn a_callback_may_use_the_pool_that_it_runs_on() {
 fn the_executor_is_dropped_with_the_timer() {
     let tokens = Tokens::default();
     let token = tokens.give();
-    let executor = Calls(move |job: Box<dyn FnOnce() + Send>| {
+    let executor = Calls(move |job: Job| {
         let _captured = &token;
         job();
     });

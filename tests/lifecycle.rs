@@ -397,7 +397,7 @@ fn a_drop_inside_a_callback_does_not_deadlock() {
             let (mut own, (sender, receiver)) = (Some(timer.clone()), channel());
             let gate = Gate::default();
             let pass = gate.clone();
-            let mut last = move || {
+            let last = move || {
                 pass.pass();
                 let timer: Timer = own.take().unwrap();
                 drop(timer);
@@ -406,7 +406,7 @@ fn a_drop_inside_a_callback_does_not_deadlock() {
             let handle = if repeating {
                 timer.schedule_at_fixed_rate(MS, MS, last).unwrap()
             } else {
-                timer.schedule(MS, move || last()).unwrap()
+                timer.schedule(MS, last).unwrap()
             };
             drop(timer);
             gate.open();
@@ -445,7 +445,7 @@ fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() 
     let weak = Arc::new(OnceLock::<WeakTimer>::new());
     let (sender, receiver) = channel();
     let (own, sender) = (weak.clone(), std::sync::Mutex::new(sender));
-    let shuts_down = move |job: Box<dyn FnOnce() + Send>| {
+    let shuts_down = move |job: Job| {
         let unfired = own.wait().upgrade().unwrap().shutdown().len();
         sender.lock().unwrap().send(unfired).unwrap();
         drop(job);
@@ -469,7 +469,7 @@ fn a_closure_dropped_by_the_executor_may_drop_the_last_clone() {
     let panics = Arc::new(AtomicUsize::new(0));
     let (count, gate) = (panics.clone(), Gate::default());
     let pass = gate.clone();
-    let drops = move |job: Box<dyn FnOnce() + Send>| {
+    let drops = move |job: Job| {
         pass.pass();
         drop(job);
     };

@@ -138,7 +138,7 @@ fn what_callbacks_schedule_up_to_the_target_runs_too() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(3).executor(executor).build().unwrap();
         let (start, (sender, receiver)) = (clock.now(), channel());
-        chain(&timer, 0, sender);
+        chain(&timer, sender);
         clock.advance(9 * SEC + 999 * MS);
         let seen: Vec<_> = received(&receiver).into_iter().map(|at: Instant| at - start).collect();
         assert_eq!(seen, (1..=9).map(|secs| secs * SEC).collect::<Vec<_>>());
@@ -146,12 +146,12 @@ fn what_callbacks_schedule_up_to_the_target_runs_too() {
     }
 
     /// A callback that schedules the next, each on a thread of its own, and so in any shard.
-    fn chain(timer: &Timer, link: u32, sender: std::sync::mpsc::Sender<Instant>) {
+    fn chain(timer: &Timer, sender: std::sync::mpsc::Sender<Instant>) {
         let weak = timer.downgrade();
         let next = move || {
             let timer = weak.upgrade().unwrap();
             sender.send(timer.now()).unwrap();
-            thread::spawn(move || chain(&timer, link + 1, sender)).join().unwrap();
+            thread::spawn(move || chain(&timer, sender)).join().unwrap();
         };
         timer.schedule(SEC, next).unwrap();
     }

@@ -29,6 +29,9 @@ pub fn in_virtual_time() -> (Timer, ManualClock) {
     (builder.shards(1).executor(Executor::Inline).build().unwrap(), clock)
 }
 
+/// What an executor is given to run.
+pub type Job = Box<dyn FnOnce() + Send>;
+
 /// One executor of each kind.
 pub fn every_executor() -> Vec<Executor> {
     let pool = corewheel::rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
@@ -46,7 +49,7 @@ pub fn every_executor() -> Vec<Executor> {
 pub struct Threads;
 
 impl Execute for Threads {
-    fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+    fn execute(&self, job: Job) {
         thread::spawn(job);
     }
 }
@@ -55,17 +58,17 @@ impl Execute for Threads {
 pub struct AtOnce;
 
 impl Execute for AtOnce {
-    fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+    fn execute(&self, job: Job) {
         job();
     }
 }
 
 /// Keeps the jobs until the test takes them.
 #[derive(Clone, Default)]
-pub struct Shelf(Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>);
+pub struct Shelf(Arc<Mutex<Vec<Job>>>);
 
 impl Execute for Shelf {
-    fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+    fn execute(&self, job: Job) {
         self.0.lock().unwrap().push(job);
     }
 }
@@ -79,7 +82,7 @@ impl Shelf {
         self.0.lock().unwrap().len()
     }
 
-    pub fn take(&self) -> Vec<Box<dyn FnOnce() + Send>> {
+    pub fn take(&self) -> Vec<Job> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -87,8 +90,8 @@ impl Shelf {
 /// Calls a function of any kind as an executor.
 pub struct Calls<F>(pub F);
 
-impl<F: Fn(Box<dyn FnOnce() + Send>) + Send + Sync + 'static> Execute for Calls<F> {
-    fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+impl<F: Fn(Job) + Send + Sync + 'static> Execute for Calls<F> {
+    fn execute(&self, job: Job) {
         (self.0)(job);
     }
 }
