@@ -7,7 +7,7 @@ use std::time::Instant;
 
 pub use manual::ManualClock;
 pub(crate) use manual::{Settle, Settled};
-pub(crate) use ticks::{Due, Ticks, UNKNOWN};
+pub(crate) use ticks::{Due, NEVER, Ticks, UNKNOWN};
 
 /// What a timer reads the time from.
 #[derive(Clone, Debug)]

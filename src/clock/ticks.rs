@@ -9,8 +9,10 @@ use super::{Clock, ManualClock};
 
 /// Nanoseconds that do not fit 64 bits, that is from the year 584 of a timer's life on.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
-/// What a deadline that no `Instant` can hold is said to be: a hundred years from now.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+/// The tick that never comes: of a deadline that no `Instant` or no tick can hold. The present ends before it.
+pub(crate) const NEVER: u64 = u64::MAX;
+/// How far from now such a deadline is said to be: a hundred years.
+const FAR_OFF: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// The tick that something is due at, as told by a thread that knew the time.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +55,7 @@ impl Ticks {
     /// The present tick.
     #[inline]
     pub(crate) fn now_tick(&self) -> u64 {
-        self.floor(self.now())
+        self.present(self.now())
     }
 
     /// Whether time is virtual.
@@ -85,23 +87,23 @@ impl Ticks {
     /// What is due by now is due at the present tick, not at the next; `None` is never.
     #[inline]
     fn due(&self, now: Instant, deadline: Option<Instant>) -> Due {
-        let present = self.floor(now);
+        let present = self.present(now);
         let (tick, exact) = match deadline {
-            None => (u64::MAX, UNKNOWN),
+            None => (NEVER, UNKNOWN),
             Some(deadline) if deadline <= now => (present, self.nanos(deadline)),
             Some(deadline) => (self.ceil(deadline), self.nanos(deadline)),
         };
         Due { tick, now: present, deadline, exact }
     }
 
-    /// The last tick that is not after `instant`.
+    /// The present tick at `now`: the last that is not after it, but for [`NEVER`].
     #[inline]
-    fn floor(&self, instant: Instant) -> u64 {
-        let nanos = self.nanos(instant);
+    fn present(&self, now: Instant) -> u64 {
+        let nanos = self.nanos(now);
         if nanos != UNKNOWN {
             return nanos / self.tick;
         }
-        saturate(self.wide_nanos(instant) / u128::from(self.tick))
+        saturate(self.wide_nanos(now) / u128::from(self.tick)).min(NEVER - 1)
     }
 
     /// The first tick that is not before `instant`.
@@ -129,18 +131,19 @@ impl Ticks {
         instant.saturating_duration_since(self.origin).as_nanos()
     }
 
-    /// The instant of a tick, unless none can hold it.
+    /// The instant of a tick, unless it never comes or none can hold it.
     pub(crate) fn instant(&self, tick: u64) -> Option<Instant> {
-        self.origin.checked_add(self.span(tick))
+        (tick != NEVER).then(|| self.origin.checked_add(self.span(tick))).flatten()
     }
 
     /// What is to be shown as the deadline of a timer that is due at `tick`: `exact` where that is what was rounded
-    /// to the tick, and at least [`NEVER`] from now where no instant can hold it.
+    /// to the tick, and [`FAR_OFF`] where that is never.
     pub(crate) fn shown(&self, tick: u64, exact: u64) -> Instant {
         if exact != UNKNOWN && (exact / self.tick).abs_diff(tick) <= 1 {
             return self.origin + Duration::from_nanos(exact);
         }
-        self.instant(tick).unwrap_or_else(|| self.now() + NEVER)
+        let now = self.now();
+        self.instant(tick).or_else(|| now.checked_add(FAR_OFF)).unwrap_or(now)
     }
 
     /// How long it is from the present until `tick`.

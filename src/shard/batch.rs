@@ -1,81 +1,77 @@
 //! Timers that are due, on their way through the executor.
+//!
+//! Workers take the timers of a batch one by one from a common cursor, so they start in the order of their deadlines,
+//! and a slow callback holds up no other while a worker is idle. Each worker that finds timers left calls for one more
+//! before it begins. Halving the batch with `rayon::join` instead would take fewer steps, but a worker that waits for
+//! a stolen half runs other batches meanwhile, one on top of the other, and their callbacks end up waiting for each
+//! other on one stack.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Shard;
 use crate::executor::Work;
 
 /// Entries with the flag `QUEUED`, in the order of their deadlines. Dropping it ends their timers unrun.
 pub(crate) struct Batch {
-    hold: Hold,
+    shard: Arc<Shard>,
     due: u64,
     entries: Vec<u32>,
-}
-
-/// Keeps the shard alive, and lets whoever settles it know that a batch is under way.
-struct Hold(Arc<Shard>);
-
-impl Hold {
-    fn new(shard: Arc<Shard>) -> Self {
-        shard.settling.begin();
-        Self(shard)
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.0.settling.end();
-    }
+    /// How many of the entries have been taken.
+    taken: AtomicUsize,
 }
 
 impl Batch {
     /// What was due at the tick `due`.
     pub(crate) fn new(shard: Arc<Shard>, due: u64, entries: Vec<u32>) -> Self {
-        Self { hold: Hold::new(shard), due, entries }
+        Self { shard, due, entries, taken: AtomicUsize::new(0) }
     }
 
-    fn run_one(&self, index: u32) {
-        let shard = &*self.hold.0;
-        shard.core.run(index, self.due, &shard);
+    /// Takes the next entry. Wait-free.
+    fn next(&self) -> Option<u32> {
+        // Relaxed: the entries came with the batch, and each is taken once.
+        self.entries.get(self.taken.fetch_add(1, Ordering::Relaxed)).copied()
     }
 
-    fn take_entries(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.entries)
+    fn is_spent(&self) -> bool {
+        // Relaxed: a hint.
+        self.taken.load(Ordering::Relaxed) >= self.entries.len()
+    }
+
+    fn run_rest(&self) {
+        while let Some(index) = self.next() {
+            self.shard.run(index, self.due);
+        }
     }
 }
 
 impl Work for Batch {
-    fn run(mut self) {
-        for index in self.take_entries() {
-            self.run_one(index);
-        }
+    fn run(self) {
+        self.run_rest();
     }
 
-    fn run_shared(mut self) {
-        fn split(batch: &Batch, entries: &[u32]) {
-            match entries {
-                [] => {}
-                &[index] => batch.run_one(index),
-                _ => {
-                    let (first, second) = entries.split_at(entries.len() / 2);
-                    rayon::join(|| split(batch, first), || split(batch, second));
-                }
+    fn run_shared(self) {
+        fn help(batch: Arc<Batch>) {
+            let Some(first) = batch.next() else { return };
+            if !batch.is_spent() {
+                let more = batch.clone();
+                rayon::spawn(|| help(more));
             }
+            batch.shard.run(first, batch.due);
+            batch.run_rest();
         }
-        let entries = self.take_entries();
-        split(&self, &entries);
+        help(Arc::new(self));
     }
 
-    fn singles(mut self) -> impl Iterator<Item = Self> {
-        let entries = self.take_entries();
-        entries.into_iter().map(move |index| Self::new(self.hold.0.clone(), self.due, vec![index]))
+    fn singles(self) -> impl Iterator<Item = Self> {
+        std::iter::from_fn(move || self.next().map(|index| Self::new(self.shard.clone(), self.due, vec![index])))
     }
 }
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        for index in self.take_entries() {
-            self.hold.0.core.discard(index, &&*self.hold.0);
+        while let Some(index) = self.next() {
+            self.shard.discard(index);
         }
     }
 }

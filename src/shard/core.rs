@@ -12,6 +12,9 @@ use super::pool::Pool;
 use super::slab::Slab;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
 
+/// So many entries (1 MiB) are made before a driver that nothing hurries is called to collect what was cancelled.
+const MANY: u32 = 1 << 14;
+
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
 pub(crate) struct Core {
     pub(crate) slab: Slab,
@@ -24,20 +27,28 @@ pub(crate) struct Core {
     pins: AtomicI64,
     /// For those who sleep until a callback is over.
     over: (Mutex<()>, Condvar),
-    /// For how many ticks cancelled entries may lie in the intake.
-    patience: u64,
+    /// For how many ticks cancelled entries may lie in the intake. `None`: until the driver looks for another reason.
+    patience: Option<u64>,
+}
+
+/// A timer that was cancelled.
+pub(crate) struct Ended {
+    /// The caller's, unless it runs.
+    pub(crate) callback: Option<Callback>,
+    /// It was in a batch.
+    pub(crate) queued: bool,
 }
 
 /// What a shutdown finds.
 pub(crate) enum Found {
-    /// A timer that has not fired: its deadline and its callback.
-    Unfired(u64, Callback),
+    /// A timer that has not fired. It was in a batch, if `queued`.
+    Unfired { deadline: u64, callback: Callback, queued: bool },
     /// A repeating timer whose callback called for the shutdown: its run is its last.
     Ended,
 }
 
 impl Core {
-    pub(crate) fn new(patience: u64) -> Self {
+    pub(crate) fn new(patience: Option<u64>) -> Self {
         Self {
             slab: Slab::new(),
             pool: Pool::new(),
@@ -85,10 +96,13 @@ impl Core {
             let first = self.slab.carve()?;
             // Backwards, as the cache is a stack: neighbours in memory are used in order.
             (first..first + BLOCK).rev().for_each(|index| self.recycle(cache, index));
+            if self.patience.is_none() && first >= MANY {
+                self.bell.ring(0);
+            }
         }
         if cache.was_filled_before() {
             // A thread that schedules many: the driver shall not find them all when the first of them is due.
-            self.bell.ring_lazily(self.patience);
+            self.ring_lazily();
         }
         Some(())
     }
@@ -115,19 +129,27 @@ impl Core {
         self.bell.ring(deadline);
     }
 
-    /// Ends the timer, unless it has ended: then `None`. The callback is the caller's, unless it runs. Lock-free.
+    /// Ends the timer, unless it has ended: then `None`. Lock-free.
     #[inline]
-    pub(crate) fn cancel(&self, entry: &Entry) -> Option<Option<Callback>> {
+    pub(crate) fn cancel(&self, entry: &Entry) -> Option<Ended> {
         match entry.cancel() {
             Cancel::Lost => None,
-            Cancel::Ended { callback, mail } => {
+            Cancel::Ended { callback, mail, queued } => {
                 if mail {
                     self.intake.push(&self.slab, entry.index());
                 }
                 // Also where the entry was in the intake before: the driver may be asleep for an hour.
-                self.bell.ring_lazily(self.patience);
-                Some(callback)
+                self.ring_lazily();
+                Some(Ended { callback, queued })
             }
+        }
+    }
+
+    /// There is something to collect, in no hurry.
+    #[inline]
+    fn ring_lazily(&self) {
+        if let Some(patience) = self.patience {
+            self.bell.ring_lazily(patience);
         }
     }
 
@@ -196,7 +218,7 @@ impl Core {
             handles += i64::from(handle);
             match fate {
                 Close::Over => {}
-                Close::Claimed { deadline, callback } => found(Found::Unfired(deadline, callback)),
+                Close::Claimed { deadline, callback, queued } => found(Found::Unfired { deadline, callback, queued }),
                 Close::Ended => found(Found::Ended),
                 Close::Running => running.push(entry),
             }
@@ -204,7 +226,7 @@ impl Core {
         for entry in running {
             self.wait_for_run(entry);
             if let Some((deadline, callback)) = entry.claim(now) {
-                found(Found::Unfired(deadline, callback));
+                found(Found::Unfired { deadline, callback, queued: false });
             }
         }
         // AcqRel: the last to let go has seen all that the others did.

@@ -2,6 +2,7 @@
 //! deadline. With nothing due it sleeps for good.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use core_affinity::CoreId;
 
@@ -9,6 +10,8 @@ use super::Shard;
 use super::batch::Batch;
 use super::local;
 use super::rounds::Rounds;
+use super::settling::Settling;
+use crate::clock::NEVER;
 use crate::executor::Hands;
 use crate::wheel::Levels;
 
@@ -23,13 +26,16 @@ pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Optio
     let mut due = Vec::new();
     while !shard.core.is_closing() {
         // Asked before the round begins, so that the answer covers all that came before the question.
-        let question = shard.settling.question();
+        let question = shard.settling.as_ref().map_or(0, Settling::begin_round);
         let now = shard.ticks.now_tick();
         rounds.begin(&shard.core, now);
         let mut over = false;
         while !over && !shard.core.is_closing() {
             over = rounds.turn(&shard.core, &mut due);
             if !due.is_empty() {
+                if let Some(settling) = &shard.settling {
+                    settling.begin(due.len());
+                }
                 let batch = Batch::new(shard.clone(), now, std::mem::take(&mut due));
                 hands.dispatch(batch, |payload| shard.caught(payload));
             }
@@ -37,22 +43,25 @@ pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Optio
         rounds.rest(&shard.core);
         sleep(&shard, now, rounds.next_deadline(), question);
     }
-    shard.settling.driver_ended();
+    if let Some(settling) = &shard.settling {
+        settling.driver_ended();
+    }
 }
 
-fn sleep(shard: &Shard, now: u64, until: u64, question: u64) {
-    let manual = shard.ticks.manual().is_some();
-    if manual {
-        shard.settling.answer(question, until);
-    }
-    let timeout = |tick| {
-        let timeout = shard.ticks.until(tick);
-        // No time passes by itself where it is virtual, and where there is no deadline it does not matter.
-        let forever = tick == u64::MAX || manual && !timeout.is_zero();
-        (!forever).then_some(timeout)
+/// Sleeps until the tick `next`, or something comes in that is due earlier.
+fn sleep(shard: &Shard, now: u64, next: u64, question: u64) {
+    let (core, ticks) = (&shard.core, &shard.ticks);
+    let wakeups = match &shard.settling {
+        None => {
+            let timeout = |tick| (tick != NEVER).then(|| ticks.until(tick));
+            core.bell.sleep(now, next, timeout, || core.intake_is_empty() && !core.is_closing())
+        }
+        Some(settling) => {
+            settling.end_round(question, next);
+            // Time does not pass by itself: only a question wakes the driver.
+            let timeout = |tick| (tick == 0).then_some(Duration::ZERO);
+            core.bell.sleep(now, 1, timeout, || settling.question() == question && !core.is_closing())
+        }
     };
-    let wakeups = shard.core.bell.sleep(now, until, timeout, || {
-        shard.core.intake_is_empty() && !shard.core.is_closing() && shard.settling.question() == question
-    });
     local::with(shard, |local| local.count_more(|record| &record.wakeups, wakeups));
 }

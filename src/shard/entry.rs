@@ -89,6 +89,8 @@ pub(crate) enum Cancel {
         callback: Option<Callback>,
         /// The caller must put the entry into the intake, in no hurry.
         mail: bool,
+        /// The entry is in a batch.
+        queued: bool,
     },
 }
 
@@ -171,8 +173,8 @@ pub(crate) enum Rearm {
 pub(crate) enum Close {
     /// It had no timer, or one that is over.
     Over,
-    /// The callback was to run at this deadline, and is the caller's.
-    Claimed { deadline: u64, callback: Callback },
+    /// The callback was to run at this deadline, and is the caller's. The entry is in a batch, if `queued`.
+    Claimed { deadline: u64, callback: Callback, queued: bool },
     /// The callback is running.
     Running,
     /// The callback is running, further down the caller's own stack; it will not run again.
@@ -302,6 +304,7 @@ impl Entry {
                 // borrows keeps the entry from being used again.
                 callback: (!word.has(RUNNING)).then(|| unsafe { self.take() }),
                 mail: lazily_mailed(word),
+                queued: word.has(QUEUED),
             },
         }
     }
@@ -478,6 +481,7 @@ impl Entry {
                 deadline: self.deadline_in(word, now),
                 // SAFETY: this thread cleared `ARMED` of an entry that does not run; `CLOSED` keeps it from reuse.
                 callback: unsafe { self.take() },
+                queued: word.has(QUEUED),
             },
             _ => Close::Over,
         };

@@ -35,8 +35,9 @@ impl Intake {
 
     /// Takes all entries, and returns the first of a chain in the order in which they were pushed.
     pub(crate) fn take_all(&self, slab: &Slab) -> u32 {
-        // Acquire: pairs with every push; later ones continue the release sequence of earlier ones.
-        let mut next = self.head.swap(NIL, Ordering::Acquire);
+        // Acquire: pairs with every push; later ones continue the release sequence of earlier ones. Release: pairs with
+        // `is_empty`.
+        let mut next = self.head.swap(NIL, Ordering::AcqRel);
         let mut first = NIL;
         while next != NIL {
             let mail = &slab.get(next).mail;
@@ -50,7 +51,8 @@ impl Intake {
 
     /// Whether there is nothing to take.
     pub(crate) fn is_empty(&self) -> bool {
-        // Relaxed: the fences of the sleep protocol order it, where that matters.
-        self.head.load(Ordering::Relaxed) == NIL
+        // Acquire: who sees that the driver has taken everything sees what it did before. What has been pushed is
+        // ordered by the fences of the sleep protocol.
+        self.head.load(Ordering::Acquire) == NIL
     }
 }

@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use self::core::{Core, Found};
+use self::core::{Core, Ended, Found};
 pub(crate) use callback::{Callback, Recur};
 pub(crate) use driver::drive;
 pub(crate) use entry::Entry;
@@ -59,7 +59,7 @@ use crate::clock::{Due, Settle, Settled, Ticks, UNKNOWN};
 use crate::error::ScheduleError;
 use crate::stats::{Record, ShardStats};
 
-/// For how long a cancelled entry may lie in the intake: half of what is promised. In virtual time, not at all.
+/// For how long a cancelled entry may lie in the intake: half of what is promised.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What is called with the payload of a panic.
@@ -98,7 +98,8 @@ pub(crate) struct Shard {
     roll: Roll,
     /// The counts of threads that have no record of their own.
     common: Record,
-    settling: Settling,
+    /// In virtual time only.
+    settling: Option<Settling>,
     limit: Option<Arc<Limit>>,
     on_panic: Option<Arc<PanicHook>>,
 }
@@ -106,14 +107,15 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) fn new(ticks: Ticks, limit: Option<Arc<Limit>>, on_panic: Option<Arc<PanicHook>>) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let patience = if ticks.manual().is_some() { Duration::ZERO } else { PATIENCE };
+        let manual = ticks.manual().is_some();
         let shard = Arc::new_cyclic(|this| Self {
-            core: Core::new(ticks.count(patience)),
+            // In virtual time the driver looks when the clock is moved.
+            core: Core::new((!manual).then(|| ticks.count(PATIENCE))),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             this: this.clone(),
             roll: Roll::new(),
             common: Record::default(),
-            settling: Settling::default(),
+            settling: manual.then(Settling::default),
             ticks,
             limit,
             on_panic,
@@ -162,6 +164,7 @@ impl Shard {
                 // Before anybody else can see the timer, so that its end is never counted before its beginning.
                 local.count(|record| &record.scheduled);
                 self.core.send(entry, due.tick);
+                self.ask_if_due(due.tick);
                 Ok(entry)
             }
             Err(callback) => {
@@ -179,12 +182,46 @@ impl Shard {
 
     /// Ends the timer. True if it had not ended before.
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
-        let Some(callback) = self.core.cancel(entry) else {
+        let Some(Ended { callback, queued }) = self.core.cancel(entry) else {
             return false;
         };
         self.end(|record| &record.cancelled);
         contain(&self, || drop(callback));
+        if queued {
+            self.settled_one();
+        }
         true
+    }
+
+    /// Runs the callback of an entry in a batch of what was due at `due`.
+    fn run(&self, index: u32, due: u64) {
+        if self.core.run(index, due, &self) {
+            self.settled_one();
+        }
+    }
+
+    /// Ends a timer in a batch that is dropped unrun.
+    fn discard(&self, index: u32) {
+        if self.core.discard(index, &self) {
+            self.settled_one();
+        }
+    }
+
+    /// In virtual time, has the driver look for a timer that is due at once; others wait until the clock is moved.
+    fn ask_if_due(&self, deadline: u64) {
+        if let Some(settling) = &self.settling
+            && deadline <= self.ticks.now_tick()
+        {
+            settling.pose();
+            self.core.bell.ring(0);
+        }
+    }
+
+    /// A timer that was handed to the executor has run, or has ended otherwise.
+    fn settled_one(&self) {
+        if let Some(settling) = &self.settling {
+            settling.end();
+        }
     }
 
     /// Returns when the callback is not running, unless the calling thread is inside it.
@@ -196,6 +233,7 @@ impl Shard {
     pub(crate) fn reset(&self, entry: &Entry, due: Due) -> bool {
         let moved = self.core.reset(entry, due.tick, due.now);
         if moved {
+            self.ask_if_due(due.tick);
             local::with(self, |local| local.count(|record| &record.rearmed));
         }
         moved
@@ -236,9 +274,12 @@ impl Shard {
         let now = self.ticks.now_tick();
         let mut unfired = Vec::new();
         let unpinned = self.core.close(now, |found| match found {
-            Found::Unfired(tick, callback) => {
+            Found::Unfired { deadline, callback, queued } => {
                 self.end(|record| &record.unfired);
-                unfired.push((self.ticks.shown(tick, UNKNOWN), tick, callback));
+                unfired.push((self.ticks.shown(deadline, UNKNOWN), deadline, callback));
+                if queued {
+                    self.settled_one();
+                }
             }
             Found::Ended => self.end(|record| &record.cancelled),
         });
@@ -292,6 +333,10 @@ impl Host for &Shard {
         self.ticks.now_tick()
     }
 
+    fn sent(&self, deadline: u64) {
+        self.ask_if_due(deadline);
+    }
+
     fn started(&self, deadline: u64, last: bool) {
         if last {
             self.free_place();
@@ -325,8 +370,14 @@ impl Host for &Shard {
 
 impl Settle for Shard {
     fn settle(&self) -> Settled {
-        let (next, worked) = self.settling.ask(|| self.core.bell.ring(0));
-        Settled { next: self.ticks.instant(next), worked }
+        match &self.settling {
+            Some(settling) => {
+                let now = self.ticks.now_tick();
+                let (next, worked) = settling.ask(now, || self.core.intake_is_empty(), || self.core.bell.ring(0));
+                Settled { next: self.ticks.instant(next), worked }
+            }
+            None => Settled { next: None, worked: false },
+        }
     }
 
     fn is_on_this_thread(&self) -> bool {

@@ -12,6 +12,8 @@ use super::frames;
 pub(crate) trait Host {
     /// The present tick.
     fn now(&self) -> u64;
+    /// A timer for this deadline was sent to the driver.
+    fn sent(&self, deadline: u64);
     /// A callback for this deadline starts. `last` if the timer ends by it.
     fn started(&self, deadline: u64, last: bool);
     /// A repeating timer has ended by itself.
@@ -25,13 +27,18 @@ pub(crate) trait Host {
 }
 
 impl Core {
-    /// Runs the callback of an entry in a batch of what was due at `due`, unless it was cancelled or moved meanwhile.
-    pub(crate) fn run(&self, index: u32, due: u64, host: &impl Host) {
+    /// Runs the callback of an entry in a batch of what was due at `due`, unless it was moved meanwhile. False if it was
+    /// cancelled.
+    pub(crate) fn run(&self, index: u32, due: u64, host: &impl Host) -> bool {
         let entry = self.slab.get(index);
         match entry.start(due) {
-            Start::Over { free: true } => host.recycle(index),
-            Start::Over { free: false } => {}
-            Start::Mail { deadline } => self.send(entry, deadline),
+            Start::Over { free } => {
+                if free {
+                    host.recycle(index);
+                }
+                return false;
+            }
+            Start::Mail { deadline } => self.send_again(entry, deadline, host),
             Start::Run { callback, deadline } => frames::enter(self, entry, || {
                 if callback.repeats() {
                     self.run_repeating(entry, callback, deadline, host);
@@ -42,6 +49,7 @@ impl Core {
                 }
             }),
         }
+        true
     }
 
     fn run_repeating(&self, entry: &Entry, mut callback: Callback, deadline: u64, host: &impl Host) {
@@ -49,7 +57,7 @@ impl Core {
         let next = contain(host, || callback.run_again(deadline)).flatten();
         let over = match next {
             Some(next) => match entry.rearm(callback, next, host.now()) {
-                Rearm::Mail { deadline } => return self.send(entry, deadline),
+                Rearm::Mail { deadline } => return self.send_again(entry, deadline, host),
                 Rearm::Held { waited } => return self.wake_waiting(waited),
                 Rearm::Cancelled(callback) => callback,
             },
@@ -64,6 +72,11 @@ impl Core {
         self.finish(entry, host);
     }
 
+    fn send_again(&self, entry: &Entry, deadline: u64, host: &impl Host) {
+        self.send(entry, deadline);
+        host.sent(deadline);
+    }
+
     fn finish(&self, entry: &Entry, host: &impl Host) {
         let index = entry.index();
         let Finish { waited, free } = entry.finish();
@@ -73,10 +86,12 @@ impl Core {
         self.wake_waiting(waited);
     }
 
-    /// Ends a timer in a batch that is dropped unrun.
-    pub(crate) fn discard(&self, index: u32, host: &impl Host) {
+    /// Ends a timer in a batch that is dropped unrun. False if it was cancelled before.
+    pub(crate) fn discard(&self, index: u32, host: &impl Host) -> bool {
         let entry = self.slab.get(index);
-        if let Some(callback) = entry.discard() {
+        let callback = entry.discard();
+        let ended = callback.is_some();
+        if let Some(callback) = callback {
             host.cancelled();
             frames::enter(self, entry, || {
                 contain(host, || drop(callback));
@@ -85,6 +100,7 @@ impl Core {
         if entry.leave_batch() {
             host.recycle(index);
         }
+        ended
     }
 }
 

@@ -1,18 +1,24 @@
 //! How a manual clock and a driver agree that there is nothing left to do at the present tick.
 //!
 //! The clock asks, and sleeps. The driver, when it finds nothing more to do, answers what was asked before it began to
-//! look, and tells its next deadline. A shard has settled when its driver has answered and no batch is under way.
+//! look, and tells its next deadline. A shard has settled when its driver has answered, and no timer that it handed to
+//! the executor is left to run. The clock need not ask a driver at rest that has nothing to do.
+//!
+//! Between two questions the driver of a manual clock does nothing of its own accord but run what is due at once. So it
+//! finds the timers where the program had put them before it moved the clock, and the same program gives the same run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
+
+use crate::clock::NEVER;
 
 #[derive(Default)]
 pub(crate) struct Settling {
     /// Questions asked so far.
     asked: AtomicU64,
-    /// Batches under way.
-    batches: AtomicU64,
-    /// Batches that have ever been made.
+    /// Timers in the executor's hands, and one for the driver while it is in a round.
+    under_way: AtomicU64,
+    /// Timers that were ever handed to the executor.
     begun: AtomicU64,
     answer: Mutex<Answer>,
     news: Condvar,
@@ -26,37 +32,40 @@ struct Answer {
     next: u64,
     /// The driver has ended.
     ended: bool,
-    /// The batches that had been begun when the clock last had an answer.
+    /// What had been begun when the clock last had an answer.
     begun: u64,
 }
 
 impl Settling {
-    /// A batch is made.
-    pub(crate) fn begin(&self) {
-        // Relaxed: the driver counts before it hands over, and answers after, under the lock.
-        self.begun.fetch_add(1, Ordering::Relaxed);
-        self.batches.fetch_add(1, Ordering::Relaxed);
+    /// The driver begins a round. Returns the question that it answers.
+    pub(crate) fn begin_round(&self) -> u64 {
+        // Relaxed: the driver takes the intake, and releases this with it, before anybody can see the intake empty.
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.question()
     }
 
-    /// A batch is done.
+    /// The driver is about to hand over `timers`.
+    pub(crate) fn begin(&self, timers: usize) {
+        // Relaxed: in the middle of a round.
+        self.begun.fetch_add(timers as u64, Ordering::Relaxed);
+        self.under_way.fetch_add(timers as u64, Ordering::Relaxed);
+    }
+
+    /// A timer in the executor's hands has run, or has ended otherwise.
     pub(crate) fn end(&self) {
-        // Release: what the callbacks did is done for whoever sees the batch gone. SeqCst, here and in `ask`: either
-        // this sees that the clock has asked, or the clock sees that the batch is gone. No other clock ever asks.
-        if self.batches.fetch_sub(1, Ordering::SeqCst) == 1 && self.asked.load(Ordering::SeqCst) > 0 {
+        // Release: what the callback did is done for whoever sees the count go down.
+        if self.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.tell(|_| ());
         }
     }
 
-    /// The question that the driver answers when it finds nothing to do from now on.
-    pub(crate) fn question(&self) -> u64 {
-        self.asked.load(Ordering::Acquire)
-    }
-
-    /// The driver has found nothing to do before the tick `next`.
-    pub(crate) fn answer(&self, question: u64, next: u64) {
+    /// The round is over: the driver has found nothing to do before the tick `next`.
+    pub(crate) fn end_round(&self, question: u64, next: u64) {
         self.tell(|answer| {
             answer.asked = question;
             answer.next = next;
+            // Release: as above.
+            self.under_way.fetch_sub(1, Ordering::Release);
         });
     }
 
@@ -65,19 +74,36 @@ impl Settling {
         self.tell(|answer| answer.ended = true);
     }
 
-    /// Asks, `wake`s the driver, and waits until the shard has settled. Returns the tick to ask again at, and whether a
-    /// batch was begun since the last time.
-    pub(crate) fn ask(&self, wake: impl FnOnce()) -> (u64, bool) {
+    /// Poses a question, and returns it. The driver must be woken for it.
+    pub(crate) fn pose(&self) -> u64 {
         // Release: the driver that sees the question sees the clock where it stands.
-        let question = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        wake();
+        self.asked.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// The last question.
+    pub(crate) fn question(&self) -> u64 {
+        // Acquire: pairs with `pose`.
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Returns when the shard has settled at the tick `now`: the tick to ask again at, and whether timers have been
+    /// handed over since the last time. If there is something to do, asks the driver and `wake`s it.
+    pub(crate) fn ask(&self, now: u64, intake_is_empty: impl FnOnce() -> bool, wake: impl FnOnce()) -> (u64, bool) {
+        // In this order: where the driver has taken the intake, it is seen to be in its round.
+        let idle = intake_is_empty() && self.under_way.load(Ordering::Acquire) == 0;
         let mut answer = self.lock();
-        while !(answer.ended || answer.asked >= question) || self.batches.load(Ordering::SeqCst) > 0 {
-            answer = self.news.wait(answer).unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !(idle && answer.asked == self.question() && answer.next > now) {
+            drop(answer);
+            let question = self.pose();
+            wake();
+            answer = self.lock();
+            while !(answer.ended || answer.asked >= question) || self.under_way.load(Ordering::Acquire) > 0 {
+                answer = self.news.wait(answer).unwrap_or_else(|poisoned| poisoned.into_inner());
+            }
         }
         let begun = self.begun.load(Ordering::Relaxed);
         let worked = begun != std::mem::replace(&mut answer.begun, begun);
-        let next = if answer.ended { u64::MAX } else { answer.next };
+        let next = if answer.ended { NEVER } else { answer.next };
         (next, worked)
     }
 

@@ -141,7 +141,7 @@ struct Worker<'a> {
 
 impl Scene {
     fn new() -> Self {
-        Self { core: Arc::new(Core::new(0)), tally: Tally::new() }
+        Self { core: Arc::new(Core::new(Some(0))), tally: Tally::new() }
     }
 
     /// The driver's half.
@@ -187,7 +187,7 @@ impl Scene {
 
     fn close(&self, now: u64) {
         self.core.close(now, |found| match found {
-            Found::Unfired(..) => {
+            Found::Unfired { .. } => {
                 self.tally.0.unfired.fetch_add(1, SeqCst);
             }
             Found::Ended => {
@@ -252,6 +252,8 @@ impl Host for Worker<'_> {
     fn now(&self) -> u64 {
         self.now
     }
+
+    fn sent(&self, _deadline: u64) {}
 
     fn started(&self, deadline: u64, last: bool) {
         assert!(deadline <= self.now, "never early");
