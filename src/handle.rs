@@ -3,12 +3,11 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock::Due;
-use crate::shard::{Entry, Shard};
+use crate::shard::{Entry, Lease, Shard};
 
 /// One scheduled timer: to cancel it, to move it, to ask after it.
 ///
@@ -32,8 +31,7 @@ use crate::shard::{Entry, Shard};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TimerHandle {
-    shard: NonNull<Shard>,
-    entry: NonNull<Entry>,
+    lease: Lease,
     /// The deadline last asked for by this handle, in nanoseconds: the entry has only its tick.
     exact: AtomicU64,
 }
@@ -45,14 +43,14 @@ unsafe impl Sync for TimerHandle {}
 
 impl TimerHandle {
     /// # Safety
-    /// Both must come from [`Shard::schedule`], and not be used for another handle.
-    pub(crate) unsafe fn new(shard: NonNull<Shard>, entry: NonNull<Entry>, due: Due) -> Self {
-        Self { shard, entry, exact: AtomicU64::new(due.exact) }
+    /// The lease must come from [`Shard::schedule`], and not be used for another handle.
+    pub(crate) unsafe fn new(lease: Lease, due: Due) -> Self {
+        Self { lease, exact: AtomicU64::new(due.exact) }
     }
 
     fn parts(&self) -> (&Shard, &Entry) {
-        // SAFETY: the entry keeps its shard in memory as long as it has a handle.
-        unsafe { (self.shard.as_ref(), self.entry.as_ref()) }
+        // SAFETY: a lease keeps its entry and its shard in memory.
+        unsafe { (self.lease.shard.as_ref(), self.lease.entry.as_ref()) }
     }
 
     /// Ends the timer: its callback will not run, or, if it repeats, not run again.
@@ -62,8 +60,8 @@ impl TimerHandle {
     /// dropped then, by the thread that runs it.) If the drop of the closure panics, the panic is caught, counted, and
     /// given to [`on_panic`](crate::Builder::on_panic).
     ///
-    /// Lock-free, in constant time. The memory of a cancelled timer can be used again when its handle is dropped, 100
-    /// ms later at the most.
+    /// Lock-free, in constant time. When the handle is dropped, the memory of a cancelled timer is kept for the next one
+    /// of this thread; what is too much for one thread can be used by others within 100 ms.
     pub fn cancel(&self) -> bool {
         let (shard, entry) = self.parts();
         shard.cancel(entry)
@@ -87,7 +85,7 @@ impl TimerHandle {
 
     fn move_to(&self, due: Due) -> bool {
         let (shard, entry) = self.parts();
-        let moved = shard.reset(entry, due);
+        let moved = shard.reset(entry, self.lease.index, due);
         if moved {
             // Relaxed: shown only where it agrees with the tick in the entry.
             self.exact.store(due.exact, Ordering::Relaxed);
@@ -133,8 +131,8 @@ impl TimerHandle {
 
 impl Drop for TimerHandle {
     fn drop(&mut self) {
-        // SAFETY: by the contract of `new`, this is the one handle of the entry.
-        unsafe { Shard::release(self.shard, self.entry) }
+        // SAFETY: by the contract of `new`, this is the one handle of the lease.
+        unsafe { Shard::release(self.lease) }
     }
 }
 

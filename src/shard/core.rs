@@ -5,10 +5,10 @@
 use super::bell::Bell;
 use super::cache::Cache;
 use super::callback::Callback;
-use super::entry::{Cancel, Close, Entry, Release, Reset};
+use super::entry::{Close, Entry, Notice, Release, Surrender};
 use super::frames;
 use super::intake::Intake;
-use super::pool::Pool;
+use super::pool::{BATCH, NIL, Pool};
 use super::slab::Slab;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
 
@@ -29,14 +29,6 @@ pub(crate) struct Core {
     over: (Mutex<()>, Condvar),
     /// For how many ticks cancelled entries may lie in the intake. `None`: until the driver looks for another reason.
     patience: Option<u64>,
-}
-
-/// A timer that was cancelled.
-pub(crate) struct Ended {
-    /// The caller's, unless it runs.
-    pub(crate) callback: Option<Callback>,
-    /// It was in a batch.
-    pub(crate) queued: bool,
 }
 
 /// What a shutdown finds.
@@ -61,8 +53,8 @@ impl Core {
         }
     }
 
-    /// Makes a pending timer of a free entry. The caller must [`send`](Self::send) it. Gives the callback back if the shard has been shut down. Lock-free; allocates where
-    /// no free entry is to be had.
+    /// Makes a pending timer of an entry of the cache, or of a new one. The driver must be [told](Self::tell). Gives the
+    /// callback back if the shard has been shut down. Lock-free; allocates where no entry is to be had.
     #[inline]
     pub(crate) fn arm(
         &self,
@@ -70,24 +62,20 @@ impl Core {
         callback: Callback,
         deadline: u64,
         now: u64,
-    ) -> Result<&Entry, Callback> {
-        let Some(entry) = self.free_entry(cache) else {
+    ) -> Result<(u32, Notice), Callback> {
+        let Some(index) = self.spare_entry(cache) else {
             return Err(callback);
         };
-        // SAFETY: what was in the cache is free, and the cache's owner owns it.
-        unsafe { entry.arm(callback, deadline, now) }.map(|()| entry)
+        // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
+        unsafe { self.slab.get(index).arm(callback, deadline, now) }.map(|notice| (index, notice))
     }
 
     #[inline]
-    fn free_entry(&self, cache: &mut Cache) -> Option<&Entry> {
-        let index = match cache.pop() {
-            Some(index) => index,
-            None => {
-                self.refill(cache)?;
-                cache.pop()?
-            }
-        };
-        Some(self.slab.get(index))
+    fn spare_entry(&self, cache: &mut Cache) -> Option<u32> {
+        cache.pop().or_else(|| {
+            self.refill(cache)?;
+            cache.pop()
+        })
     }
 
     #[cold]
@@ -107,14 +95,35 @@ impl Core {
         Some(())
     }
 
-    /// Takes a free entry, which the caller owns, back into a cache. Lock-free.
+    /// Takes an entry, which the caller owns, into a cache. Lock-free.
+    #[inline]
     pub(crate) fn recycle(&self, cache: &mut Cache, index: u32) {
         cache.push(index, |batch| self.give(batch));
     }
 
-    /// Gives free entries, which the caller owns, to the threads that need them. Lock-free.
+    /// Gives entries of a cache to the threads that need them, by way of the driver where that still has them.
+    /// Lock-free.
     pub(crate) fn give(&self, batch: &[u32]) {
-        self.pool.push(&self.slab, batch);
+        let mut free = [NIL; BATCH];
+        let mut count = 0;
+        let mut driver_has_some = false;
+        for &index in batch {
+            match self.slab.get(index).surrender() {
+                Surrender::Free => {
+                    free[count] = index;
+                    count += 1;
+                }
+                Surrender::Mail => {
+                    self.intake.push(&self.slab, index);
+                    driver_has_some = true;
+                }
+                Surrender::Held => driver_has_some = true,
+            }
+        }
+        self.pool.push(&self.slab, &free[..count]);
+        if driver_has_some {
+            self.ring_lazily();
+        }
     }
 
     /// The same with all that is in a cache.
@@ -124,24 +133,18 @@ impl Core {
 
     /// Puts an entry with the flag `MAILED` into the intake, to be looked at by `deadline`. Lock-free.
     #[inline]
-    pub(crate) fn send(&self, entry: &Entry, deadline: u64) {
-        self.intake.push(&self.slab, entry.index());
+    pub(crate) fn send(&self, index: u32, deadline: u64) {
+        self.intake.push(&self.slab, index);
         self.bell.ring(deadline);
     }
 
-    /// Ends the timer, unless it has ended: then `None`. Lock-free.
+    /// Tells the driver what it must know of an entry's new deadline. Lock-free.
     #[inline]
-    pub(crate) fn cancel(&self, entry: &Entry) -> Option<Ended> {
-        match entry.cancel() {
-            Cancel::Lost => None,
-            Cancel::Ended { callback, mail, queued } => {
-                if mail {
-                    self.intake.push(&self.slab, entry.index());
-                }
-                // Also where the entry was in the intake before: the driver may be asleep for an hour.
-                self.ring_lazily();
-                Some(Ended { callback, queued })
-            }
+    pub(crate) fn tell(&self, index: u32, notice: Notice, deadline: u64) {
+        match notice {
+            Notice::None => {}
+            Notice::Ring => self.bell.ring(deadline),
+            Notice::Mail => self.send(index, deadline),
         }
     }
 
@@ -153,26 +156,14 @@ impl Core {
         }
     }
 
-    /// Moves the deadline, and says whether the timer was still pending. Lock-free.
+    /// Lets go of an entry's handle, and lets the caller `keep` the entry, if it falls to him. True if the shard has been
+    /// shut down: then the caller must [`unpin`](Self::unpin). Nothing of the shard may be touched after an answer of
+    /// false.
     #[inline]
-    pub(crate) fn reset(&self, entry: &Entry, deadline: u64, now: u64) -> bool {
-        match entry.reset(deadline, now) {
-            Reset::Lost => return false,
-            Reset::Done => {}
-            Reset::Ring => self.bell.ring(deadline),
-            Reset::Mail => self.send(entry, deadline),
-        }
-        true
-    }
-
-    /// Lets go of an entry's handle and recycles it, if it falls to the caller. True if the shard has been shut down:
-    /// then the caller must [`unpin`](Self::unpin). Nothing of the shard may be touched after an answer of false.
-    #[inline]
-    pub(crate) fn release(&self, entry: &Entry, recycle: impl FnOnce(u32)) -> bool {
-        let index = entry.index();
-        let release = entry.release();
-        if release == Release::Free {
-            recycle(index);
+    pub(crate) fn release(&self, index: u32, keep: impl FnOnce(u32)) -> bool {
+        let release = self.slab.get(index).release();
+        if release == Release::Kept {
+            keep(index);
         }
         release == Release::Closed
     }

@@ -6,12 +6,21 @@
 //! of threads that try, one makes the move and the others see that it was made.
 //!
 //! - Whoever clears `ARMED` owns the callback from then on. While `RUNNING` is set, the worker that set it owns it.
-//! - The `links` into the wheel belong to the driver, always.
+//! - The `links` into the wheel belong to the driver, always. So does `placed`, the tick by which the entry is linked;
+//!   others may read it while the entry is disarmed, as the driver moves only what is armed.
 //! - The `mail` link belongs to whoever set `MAILED`, until the driver has collected the entry; while the entry is
-//!   free, to the cache or the pool it is in.
-//! - The entry may be used for another timer when its word is 0 but for the deadline: whoever makes the move that
-//!   leaves it so must recycle it. As a handle is not `Clone` and keeps `HANDLE` set, no handle ever outlives its
-//!   timer's entry.
+//!   free, to the pool it is in.
+//! - The entry may be used for another timer when nothing is set but `CACHED`, `LINKED` and `MAILED`, by the thread in
+//!   whose cache it is; when nothing is set at all, by whoever made the move that left it so, who must recycle it. As a
+//!   handle is not `Clone` and keeps `HANDLE` set, no handle ever outlives its timer's entry.
+//!
+//! # Re-aiming
+//!
+//! A cancelled timer's entry stays where it is, in the wheel or the intake, and goes to the cache of the thread that
+//! drops the handle. The next timer of this thread takes it, and if it is due no earlier than the driver will come to
+//! the entry, that is all: the driver finds a timer that is due later, and moves the entry there. So the steady state
+//! of timeouts (one ends, another begins) is one move to arm and two to end, on a cache line that nobody else wants.
+//! If the driver comes first it unlinks the entry, and leaves it in the cache.
 //!
 //! # The states
 //!
@@ -23,21 +32,24 @@
 //! | `ARMED LINKED`   | in the wheel, at its deadline or earlier          | driver, when it is due |
 //! | `ARMED QUEUED`   | in a batch, given to the executor                 | a worker              |
 //! | `RUNNING`        | in the hands of a worker (`ARMED` too: it repeats)| that worker           |
-//! | `MAILED`, `LINKED MAILED` | cancelled, in the intake                 | driver, within 100 ms |
+//! | `LINKED`, `MAILED`, both  | cancelled, and still there               | driver, when it would have been due |
 //! | `QUEUED`         | cancelled, in a batch                             | a worker              |
 //! | none             | over                                              | its handle            |
+//! | `CACHED`, with or without `LINKED`, `MAILED` | in a thread's cache   | that thread, or the driver |
+//! | `MAILED`, `LINKED MAILED`, without `HANDLE` | given back, in the intake | driver, within 100 ms |
 //! | any of these and `CLOSED` | as above, but the shard was shut down    | nobody arms or moves it |
 //!
 //! # The moves
 //!
 //! | move             | by               | from → to                                                | checked by loom model |
 //! |------------------|------------------|----------------------------------------------------------|-----------------------|
-//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`                             | `sleep`, `shutdown`   |
-//! | `cancel`         | handle           | `ARMED` → not; `LINKED` → `LINKED MAILED`                | `cancel`, `drain`     |
+//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `reaim` |
+//! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`     |
 //! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`      |
-//! | `release`        | handle           | `HANDLE` → not                                           | `cancel`, `recycle`   |
-//! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `MAILED` → none         | `drain`, `sleep`      |
-//! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`; `LINKED MAILED` → `MAILED` | `cancel`, `drain`, `reset` |
+//! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
+//! | `surrender`      | its cache        | `CACHED` → not; `LINKED` → `LINKED MAILED`               | `drain`, `recycle`    |
+//! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`      |
+//! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
 //! | `start`          | worker           | `ARMED QUEUED` → `RUNNING`, or → `ARMED MAILED` if moved | `cancel`, `reset`     |
 //! | `finish`         | worker           | `RUNNING` → none                                         | `cancel`, `repeat`    |
 //! | `rearm`          | worker           | `ARMED RUNNING` → `ARMED MAILED`                         | `repeat`, `shutdown`  |
@@ -60,7 +72,7 @@
 use std::mem::MaybeUninit;
 
 use super::callback::Callback;
-use super::word::{ARMED, CLOSED, HANDLE, LINKED, MAILED, MOVED, QUEUED, REPEAT, RUNNING, WAITED, Word};
+use super::word::{ARMED, CACHED, CLOSED, HANDLE, LINKED, MAILED, MOVED, QUEUED, REPEAT, RUNNING, WAITED, Word};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::wheel::Links;
 
@@ -73,38 +85,43 @@ pub(crate) struct Entry {
     /// The next batch of free entries in the pool; while the entry is armed, what its word has no room for of a far
     /// deadline.
     pub(super) batch: AtomicU32,
-    /// The entry's own place in the slab.
-    index: AtomicU32,
+    /// The low half of the tick by which the driver has linked the entry, or [`NOWHERE`].
+    placed: AtomicU32,
     /// Written before it is read: at first the bytes are zero, which is some place in the wheel.
     links: UnsafeCell<MaybeUninit<Links>>,
     callback: UnsafeCell<MaybeUninit<Callback>>,
 }
 
-/// What became of a `cancel`.
-pub(crate) enum Cancel {
-    /// The timer had ended already.
-    Lost,
-    /// The timer ended here. The callback is the caller's, unless it is running.
-    Ended {
-        callback: Option<Callback>,
-        /// The caller must put the entry into the intake, in no hurry.
-        mail: bool,
-        /// The entry is in a batch.
-        queued: bool,
-    },
+/// The place of an entry whose tick is too far away to be told by half of it.
+const NOWHERE: u32 = u32::MAX;
+/// How far from the driver's present that tick may be: half of what can be told apart, so that a thread may be as far
+/// behind the driver.
+const PLACED_REACH: u64 = 1 << 30;
+
+/// A timer that was cancelled.
+pub(crate) struct Ended {
+    /// The caller's, unless it is running.
+    pub(crate) callback: Option<Callback>,
+    /// The entry is in a batch.
+    pub(crate) queued: bool,
 }
 
-/// What became of a `reset`.
+/// What the driver must be told of a new deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reset {
-    /// The timer had ended already.
-    Lost,
-    /// Whoever looks at the entry next will see the new deadline in time.
-    Done,
+pub(crate) enum Notice {
+    /// Nothing: whoever looks at the entry next will see it in time.
+    None,
     /// The entry is in the intake: the driver must look there by the new deadline.
     Ring,
     /// The caller must put the entry into the intake, to be looked at by the new deadline.
     Mail,
+}
+
+impl Notice {
+    /// What it adds to the word.
+    fn flag(self) -> u64 {
+        if self == Self::Mail { MAILED } else { 0 }
+    }
 }
 
 /// What became of the entry when its handle was dropped.
@@ -112,10 +129,21 @@ pub(crate) enum Reset {
 pub(crate) enum Release {
     /// Somebody else has it, and recycles it when done.
     Held,
-    /// The caller must recycle it.
-    Free,
+    /// It is the caller's, for his cache.
+    Kept,
     /// The shard is shut down: the caller must take its pin away.
     Closed,
+}
+
+/// What a cache must do with an entry that it lets go of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Surrender {
+    /// Give it to the pool.
+    Free,
+    /// Put it into the intake, in no hurry.
+    Mail,
+    /// Nothing: the driver has it in the intake already.
+    Held,
 }
 
 /// What the driver does with an entry from the intake.
@@ -132,7 +160,7 @@ pub(crate) enum Collect {
 pub(crate) enum Expire {
     /// Hand it to the executor.
     Due,
-    /// Link it again: its deadline has moved.
+    /// Collect it: its deadline has moved.
     Later,
     /// Leave it: it is in the intake.
     Mailed,
@@ -188,20 +216,10 @@ impl Entry {
             word: AtomicU64::new(Word::FREE.0),
             mail: AtomicU32::new(0),
             batch: AtomicU32::new(0),
-            index: AtomicU32::new(0),
+            placed: AtomicU32::new(0),
             links: UnsafeCell::new(MaybeUninit::zeroed()),
             callback: UnsafeCell::new(MaybeUninit::uninit()),
         }
-    }
-
-    /// The entry's place in the slab.
-    pub(crate) fn index(&self) -> u32 {
-        // Relaxed: written before the entry is first handed out.
-        self.index.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_index(&self, index: u32) {
-        self.index.store(index, Ordering::Relaxed);
     }
 
     /// A look at the word, which may have changed by the time it is used.
@@ -222,6 +240,23 @@ impl Entry {
         // Relaxed: written before the move that made the word, and not again before the next such move. Who has no hold
         // on the entry, and only wants to show the deadline, may see a newer one.
         word.deadline(now, || self.batch.load(Ordering::Relaxed))
+    }
+
+    /// The tick by which the driver has linked the entry, at the latest, if it can be told. `now` is the present tick.
+    #[inline]
+    pub(crate) fn placed(&self, now: u64) -> Option<u64> {
+        // Relaxed: written before the move that set `LINKED`, and not again while the caller may look.
+        let placed = self.placed.load(Ordering::Relaxed);
+        let distance = placed.wrapping_sub(now as u32) as i32;
+        (placed != NOWHERE).then(|| now.saturating_add_signed(distance.into()))
+    }
+
+    /// The driver is about to link the entry by `deadline`. `now` is the tick that the wheel has come to.
+    #[inline]
+    fn set_placed(&self, deadline: u64, now: u64) {
+        let placed = if deadline.abs_diff(now) < PLACED_REACH { deadline as u32 } else { NOWHERE };
+        // Relaxed: published by the move that sets `LINKED`.
+        self.placed.store(placed, Ordering::Relaxed);
     }
 
     /// The word with another deadline, by one who has the entry to himself, or holds `RUNNING`.
@@ -270,142 +305,163 @@ impl Entry {
         self.callback.with_mut(|cell| unsafe { (*cell).assume_init_read() })
     }
 
-    /// Makes a free entry a pending timer with a handle. The caller must put it into the intake then. Gives the
-    /// callback back if the shard has been shut down.
+    /// Makes the entry a pending timer with a handle. The driver must be told of it then. Gives the callback back if
+    /// the shard has been shut down.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free.
+    /// The caller must own the entry, which must be free or cached.
     #[inline]
-    pub(crate) unsafe fn arm(&self, callback: Callback, deadline: u64, now: u64) -> Result<(), Callback> {
+    pub(crate) unsafe fn arm(&self, callback: Callback, deadline: u64, now: u64) -> Result<Notice, Callback> {
         let repeat = if callback.repeats() { REPEAT } else { 0 };
-        // SAFETY: a free entry has no callback, and its owner owns that place, too.
+        // SAFETY: such an entry has no callback, and its owner owns that place, too.
         unsafe { self.put(callback) };
-        let armed = self.with_fine_deadline(Word(ARMED | MAILED | HANDLE | repeat), deadline, now);
-        self.advance(|word| (!word.has(CLOSED)).then_some(armed))
-            .map(drop)
-            // SAFETY: the move was refused, so the entry is still the caller's, with the callback in it.
-            .map_err(|_| unsafe { self.take() })
-    }
-
-    /// Ends the timer, if it has not ended.
-    #[inline]
-    pub(crate) fn cancel(&self) -> Cancel {
-        let lazily_mailed = |word: Word| word.has(LINKED) && !word.has(MAILED);
+        let mut notice = Notice::None;
         let moved = self.advance(|word| {
-            word.has(ARMED).then(|| {
-                let mail = if lazily_mailed(word) { MAILED } else { 0 };
-                word.without(ARMED).with(mail)
-            })
-        });
-        match moved {
-            Err(_) => Cancel::Lost,
-            Ok(word) => Cancel::Ended {
-                // SAFETY: this thread cleared `ARMED`, and no worker has the callback; the handle that the caller
-                // borrows keeps the entry from being used again.
-                callback: (!word.has(RUNNING)).then(|| unsafe { self.take() }),
-                mail: lazily_mailed(word),
-                queued: word.has(QUEUED),
-            },
-        }
-    }
-
-    /// Moves the deadline, if the timer has not ended.
-    #[inline]
-    pub(crate) fn reset(&self, deadline: u64, now: u64) -> Reset {
-        let effect = |word: Word| {
-            if !word.has(ARMED) || word.has(CLOSED) {
-                Reset::Lost
-            } else if word.has(RUNNING | QUEUED) || deadline >= self.deadline_in(word, now) {
-                Reset::Done
-            } else if word.has(MAILED) {
-                Reset::Ring
+            notice = if word.has(MAILED) {
+                if deadline < self.deadline_in(word, now) { Notice::Ring } else { Notice::None }
+            } else if word.has(LINKED) && self.placed(now).is_some_and(|placed| deadline >= placed) {
+                Notice::None
             } else {
-                Reset::Mail
-            }
-        };
-        let moved = self.advance(|word| {
-            let word = match effect(word) {
-                Reset::Lost => return None,
-                Reset::Done if word.has(RUNNING) => word.with(MOVED),
-                Reset::Done | Reset::Ring => word,
-                Reset::Mail => word.with(MAILED),
+                Notice::Mail
             };
-            Some(word.with_deadline(deadline, now))
+            let armed = Word(ARMED | HANDLE | repeat | notice.flag() | word.only(LINKED | MAILED));
+            (!word.has(CLOSED)).then(|| self.with_fine_deadline(armed, deadline, now))
         });
-        moved.map_or(Reset::Lost, effect)
+        // SAFETY: a refused move leaves the entry the caller's, with the callback in it.
+        moved.map(|_| notice).map_err(|_| unsafe { self.take() })
     }
 
-    /// Lets go of the handle. Unless it is `Free`, the caller must not touch the entry any more.
+    /// Ends the timer; `None` if it had ended already. The entry stays where it is.
+    #[inline]
+    pub(crate) fn cancel(&self) -> Option<Ended> {
+        let word = self.advance(|word| word.has(ARMED).then(|| word.without(ARMED))).ok()?;
+        Some(Ended {
+            // SAFETY: this thread cleared `ARMED`, and no worker has the callback; the handle that the caller borrows
+            // keeps the entry from being used again.
+            callback: (!word.has(RUNNING)).then(|| unsafe { self.take() }),
+            queued: word.has(QUEUED),
+        })
+    }
+
+    /// Moves the deadline; `None` if the timer had ended.
+    #[inline]
+    pub(crate) fn reset(&self, deadline: u64, now: u64) -> Option<Notice> {
+        let mut notice = Notice::None;
+        let moved = self.advance(|word| {
+            notice = if word.has(RUNNING | QUEUED) || deadline >= self.deadline_in(word, now) {
+                Notice::None
+            } else if word.has(MAILED) {
+                Notice::Ring
+            } else {
+                Notice::Mail
+            };
+            let moved = if word.has(RUNNING) { MOVED } else { notice.flag() };
+            let pending = word.has(ARMED) && !word.has(CLOSED);
+            pending.then(|| word.with(moved).with_deadline(deadline, now))
+        });
+        moved.ok().map(|_| notice)
+    }
+
+    /// Lets go of the handle. Unless it is `Kept`, the caller must not touch the entry any more.
     #[inline]
     pub(crate) fn release(&self) -> Release {
         let word = self.change(|word| {
             let word = word.without(HANDLE);
-            if word.is_idle() && !word.has(CLOSED) { Word::FREE } else { word }
+            if word.has(ARMED | RUNNING | QUEUED | CLOSED) {
+                word
+            } else if word.has(LINKED | MAILED) {
+                word.with(CACHED)
+            } else {
+                Word::FREE
+            }
         });
         if word.has(CLOSED) {
             Release::Closed
-        } else if word.is_idle() {
-            Release::Free
-        } else {
+        } else if word.has(ARMED | RUNNING | QUEUED) {
             Release::Held
+        } else {
+            Release::Kept
         }
     }
 
-    /// The driver has taken the entry out of the intake.
-    pub(crate) fn collect(&self) -> Collect {
+    /// The cache that the entry is in lets go of it. Unless it is `Free`, the caller must not touch it any more, but to
+    /// put it into the intake.
+    pub(crate) fn surrender(&self) -> Surrender {
+        if !self.word().has(CACHED) {
+            return Surrender::Free;
+        }
         let word = self.change(|word| {
-            if word.has(ARMED) && !word.has(CLOSED) {
+            let word = word.without(CACHED);
+            if word.has(LINKED) { word.with(MAILED) } else { free_if_idle(word) }
+        });
+        if word.has(MAILED) {
+            Surrender::Held
+        } else if word.has(LINKED) {
+            Surrender::Mail
+        } else {
+            Surrender::Free
+        }
+    }
+
+    /// The driver has the entry in its hands: out of the intake, or because its time has come. It is `now`, and the wheel
+    /// has come to the tick `wheel`.
+    pub(crate) fn collect(&self, now: u64, wheel: u64) -> Collect {
+        let goes_on = |word: Word| word.has(ARMED) && !word.has(CLOSED);
+        let word = self.change(|word| {
+            if goes_on(word) {
+                self.set_placed(self.deadline_in(word, now), wheel);
                 word.without(MAILED).with(LINKED)
             } else {
                 free_if_idle(word.without(MAILED | LINKED))
             }
         });
         let linked = word.has(LINKED);
-        if word.has(ARMED) && !word.has(CLOSED) {
+        if goes_on(word) {
             Collect::Place { linked }
         } else {
             Collect::Over { linked, free: is_free(word.without(MAILED | LINKED)) }
         }
     }
 
-    /// The driver has unlinked the entry from a slot whose time has come: it is `now`.
+    /// The driver has unlinked the entry, whose time has come, or which is disarmed: it is `now`.
     pub(crate) fn expire(&self, now: u64) -> Expire {
-        let later = |word: Word| word.has(ARMED) && !word.has(MAILED | CLOSED) && self.deadline_in(word, now) > now;
-        let moved = self.advance(|word| {
-            if later(word) {
-                None
-            } else if word.has(ARMED) && !word.has(MAILED | CLOSED) {
-                Some(word.without(LINKED).with(QUEUED))
+        let mut outcome = Expire::Mailed;
+        self.change(|word| {
+            let unlinked = word.without(LINKED);
+            let (next, what) = if word.has(MAILED) {
+                (unlinked, Expire::Mailed)
+            } else if !word.has(ARMED) || word.has(CLOSED) {
+                (free_if_idle(unlinked), Expire::Over { free: is_free(unlinked) })
+            } else if self.deadline_in(word, now) > now {
+                (unlinked.with(MAILED), Expire::Later)
             } else {
-                Some(free_if_idle(word.without(LINKED)))
-            }
+                (unlinked.with(QUEUED), Expire::Due)
+            };
+            outcome = what;
+            next
         });
-        match moved {
-            Err(_) => Expire::Later,
-            Ok(word) if word.has(MAILED) => Expire::Mailed,
-            Ok(word) if word.has(ARMED) && !word.has(CLOSED) => Expire::Due,
-            Ok(word) => Expire::Over { free: is_free(word.without(LINKED)) },
-        }
+        outcome
     }
 
     /// A worker has come to the entry, in a batch of what was due at `due`.
     pub(crate) fn start(&self, due: u64) -> Start {
-        let moved_away = |word: Word| self.deadline_in(word, due) > due;
+        let mut deadline = due;
         let word = self.change(|word| {
+            deadline = self.deadline_in(word, due);
+            let word = word.without(QUEUED);
             if !word.has(ARMED) {
-                free_if_idle(word.without(QUEUED))
-            } else if moved_away(word) {
-                word.without(QUEUED).with(MAILED)
+                free_if_idle(word)
+            } else if deadline > due {
+                word.with(MAILED)
             } else if word.has(REPEAT) {
-                word.without(QUEUED).with(RUNNING)
+                word.with(RUNNING)
             } else {
-                word.without(QUEUED | ARMED).with(RUNNING)
+                word.without(ARMED).with(RUNNING)
             }
         });
-        let deadline = self.deadline_in(word, due);
         if !word.has(ARMED) {
             Start::Over { free: is_free(word.without(QUEUED)) }
-        } else if moved_away(word) {
+        } else if deadline > due {
             Start::Mail { deadline }
         } else {
             Start::Run {
@@ -442,7 +498,7 @@ impl Entry {
             // SAFETY: the move was refused, so this worker still holds `RUNNING`, and the callback is where it put it.
             Err(_) => Rearm::Cancelled(unsafe { self.take() }),
             Ok(word) if word.has(CLOSED) => Rearm::Held { waited: word.has(WAITED) },
-            Ok(word) => Rearm::Mail { deadline: self.deadline_in(resumed(word), now) },
+            Ok(word) => Rearm::Mail { deadline: if word.has(MOVED) { self.deadline_in(word, now) } else { next } },
         }
     }
 
@@ -513,7 +569,7 @@ impl Entry {
 
 /// Whether nobody has a hold on the entry, so that it may be used again.
 fn is_free(word: Word) -> bool {
-    word.is_idle() && !word.has(HANDLE | CLOSED)
+    word.is_idle() && !word.has(HANDLE | CLOSED | CACHED)
 }
 
 /// The word of an entry that may be used again has no flag at all, whatever timer it had.

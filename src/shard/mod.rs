@@ -46,10 +46,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use self::core::{Core, Ended, Found};
+use self::core::{Core, Found};
 pub(crate) use callback::{Callback, Recur};
 pub(crate) use driver::drive;
 pub(crate) use entry::Entry;
+use entry::{Ended, Notice};
 use roll::Roll;
 use run::{Host, contain};
 use settling::Settling;
@@ -86,6 +87,14 @@ impl Limit {
     fn give_back(&self) {
         self.pending.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// An entry in the hands of a handle, which keeps it, and the memory of its shard.
+#[derive(Clone, Copy)]
+pub(crate) struct Lease {
+    pub(crate) shard: NonNull<Shard>,
+    pub(crate) entry: NonNull<Entry>,
+    pub(crate) index: u32,
 }
 
 /// One shard of a service.
@@ -128,13 +137,13 @@ impl Shard {
     }
 
     /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`local::with_home`]. The
-    /// entry comes back with a handle, which the caller must [`release`](Self::release).
+    /// lease that comes back must be [`release`](Self::release)d.
     pub(crate) fn schedule<'a>(
         service: u64,
         choose: impl FnOnce() -> &'a Arc<Shard>,
         due: Due,
         callback: Callback,
-    ) -> Result<(NonNull<Shard>, NonNull<Entry>), ScheduleError<Callback>> {
+    ) -> Result<Lease, ScheduleError<Callback>> {
         local::with_home(
             service,
             || &**choose(),
@@ -143,29 +152,22 @@ impl Shard {
                 let shard = local.shard();
                 // SAFETY: as above.
                 let this = unsafe { shard.as_ref() };
-                let accepted = this.accept(local, due, callback);
-                accepted.map(|entry| (shard, NonNull::from(entry)))
+                let index = this.accept(local, due, callback)?;
+                Ok(Lease { shard, entry: NonNull::from(this.core.slab.get(index)), index })
             },
         )
     }
 
-    fn accept(
-        &self,
-        local: &mut local::Local,
-        due: Due,
-        callback: Callback,
-    ) -> Result<&Entry, ScheduleError<Callback>> {
+    fn accept(&self, local: &mut local::Local, due: Due, callback: Callback) -> Result<u32, ScheduleError<Callback>> {
         if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
             local.count(|record| &record.rejected);
             return Err(ScheduleError::Full(callback));
         }
         match self.core.arm(&mut local.cache, callback, due.tick, due.now) {
-            Ok(entry) => {
-                // Before anybody else can see the timer, so that its end is never counted before its beginning.
+            Ok((index, notice)) => {
                 local.count(|record| &record.scheduled);
-                self.core.send(entry, due.tick);
-                self.ask_if_due(due.tick);
-                Ok(entry)
+                self.tell(local, index, notice, due);
+                Ok(index)
             }
             Err(callback) => {
                 self.free_place();
@@ -175,6 +177,14 @@ impl Shard {
         }
     }
 
+    fn tell(&self, local: &local::Local, index: u32, notice: Notice, due: Due) {
+        if notice == Notice::Mail {
+            local.count(|record| &record.enqueued);
+        }
+        self.core.tell(index, notice, due.tick);
+        self.ask_if_due(due.tick);
+    }
+
     /// Counts a timer that was refused before it came to any shard.
     pub(crate) fn reject(&self) {
         local::with(self, |local| local.count(|record| &record.rejected));
@@ -182,7 +192,7 @@ impl Shard {
 
     /// Ends the timer. True if it had not ended before.
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
-        let Some(Ended { callback, queued }) = self.core.cancel(entry) else {
+        let Some(Ended { callback, queued }) = entry.cancel() else {
             return false;
         };
         self.end(|record| &record.cancelled);
@@ -230,13 +240,15 @@ impl Shard {
     }
 
     /// Moves the deadline. True if the timer had not ended before.
-    pub(crate) fn reset(&self, entry: &Entry, due: Due) -> bool {
-        let moved = self.core.reset(entry, due.tick, due.now);
-        if moved {
-            self.ask_if_due(due.tick);
-            local::with(self, |local| local.count(|record| &record.rearmed));
-        }
-        moved
+    pub(crate) fn reset(&self, entry: &Entry, index: u32, due: Due) -> bool {
+        let Some(notice) = entry.reset(due.tick, due.now) else {
+            return false;
+        };
+        local::with(self, |local| {
+            self.tell(local, index, notice, due);
+            local.count(|record| &record.rearmed);
+        });
+        true
     }
 
     /// Whether the timer has not ended.
@@ -249,21 +261,21 @@ impl Shard {
         self.is_pending(entry).then(|| entry.deadline(self.ticks.now_tick()))
     }
 
-    /// Lets go of an entry's handle.
+    /// Ends a lease.
     ///
     /// # Safety
-    /// Both must come from [`schedule`](Self::schedule), and not have been released before.
-    pub(crate) unsafe fn release(this: NonNull<Self>, entry: NonNull<Entry>) {
-        // SAFETY: the handle keeps the shard's memory, and with it the entry.
-        let (shard, entry) = unsafe { (this.as_ref(), entry.as_ref()) };
-        // The thread's own part is found first: once the handle is gone, nothing need keep the shard.
+    /// It must come from [`schedule`](Self::schedule), and not have been released before.
+    pub(crate) unsafe fn release(lease: Lease) {
+        // SAFETY: the lease keeps the shard's memory.
+        let shard = unsafe { lease.shard.as_ref() };
+        // The thread's own part is found first: once the lease is over, nothing need keep the shard.
         let last = local::with(shard, |local| {
-            let closed = shard.core.release(entry, |index| local.keep(index));
+            let closed = shard.core.release(lease.index, |index| local.keep(index));
             closed && shard.core.unpin()
         });
         if last {
-            // SAFETY: `close` left a count of the shard to its handles, and this was the last of them.
-            drop(unsafe { Arc::from_raw(this.as_ptr()) });
+            // SAFETY: `close` left a count of the shard to its leases, and this was the last of them.
+            drop(unsafe { Arc::from_raw(lease.shard.as_ptr()) });
         }
     }
 
@@ -284,7 +296,7 @@ impl Shard {
             Found::Ended => self.end(|record| &record.cancelled),
         });
         if unpinned {
-            // SAFETY: the count made above; no handle has a part in it.
+            // SAFETY: the count made above; no lease has a part in it.
             drop(unsafe { Arc::from_raw(pinned) });
         }
         unfired

@@ -12,6 +12,7 @@ use super::core::Core;
 use super::entry::{Collect, Expire};
 use super::pool::{NIL, chain};
 use super::slab::Slab;
+use super::word::ARMED;
 use crate::wheel::{Levels, Links, Nodes, Step};
 
 /// The most entries collected from the intake in a turn: some 20 µs.
@@ -60,49 +61,60 @@ impl Rounds {
     /// Collects from the backlog, and returns whether nothing is left of it.
     fn collect(&mut self, core: &Core) -> bool {
         let mut entries = chain(&core.slab, self.backlog);
-        let mut nodes = Entries::at(self.now, &core.slab);
         for _ in 0..COLLECT {
             let Some(index) = entries.next() else { break };
-            match core.slab.get(index).collect() {
-                Collect::Place { linked } => {
-                    if linked {
-                        self.levels.remove(&mut nodes, index);
-                    }
-                    self.levels.insert(&mut nodes, index);
-                }
-                Collect::Over { linked, free } => {
-                    if linked {
-                        self.levels.remove(&mut nodes, index);
-                    }
-                    if free {
-                        core.recycle(&mut self.spare, index);
-                    }
-                }
-            }
+            self.place(core, index);
         }
         self.backlog = entries.next().unwrap_or(NIL);
         self.backlog == NIL
     }
 
+    /// Links an entry into the wheel by its present deadline, or unlinks it if it is disarmed.
+    fn place(&mut self, core: &Core, index: u32) {
+        let outcome = core.slab.get(index).collect(self.now, self.levels.now());
+        let (Collect::Place { linked } | Collect::Over { linked, .. }) = outcome;
+        let mut nodes = Entries::new(&core.slab, self.now, &self.levels);
+        if linked {
+            self.levels.remove(&mut nodes, index);
+        }
+        match outcome {
+            Collect::Place { .. } => self.levels.insert(&mut nodes, index),
+            Collect::Over { free: true, .. } => core.recycle(&mut self.spare, index),
+            Collect::Over { free: false, .. } => {}
+        }
+    }
+
     /// Steps towards the tick of this round, and returns whether it got there.
     fn step(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
-        let mut nodes = Entries::at(self.now, &core.slab);
         for _ in 0..STEPS {
             if due.len() == DUE {
                 return false;
             }
-            match self.levels.step(&mut nodes, self.now) {
-                Step::Done => return true,
-                Step::Moved => {}
-                Step::Expired(index) => match core.slab.get(index).expire(self.levels.now()) {
-                    Expire::Due => due.push(index),
-                    Expire::Later => self.levels.insert(&mut nodes, index),
-                    Expire::Over { free: true } => core.recycle(&mut self.spare, index),
-                    Expire::Mailed | Expire::Over { free: false } => {}
+            let mut nodes = Entries::new(&core.slab, self.now, &self.levels);
+            let index = match self.levels.step(&mut nodes, self.now) {
+                Step::Moved => continue,
+                Step::Expired(index) => index,
+                Step::Done => match self.first_disarmed(core) {
+                    Some(index) => {
+                        self.levels.remove(&mut nodes, index);
+                        index
+                    }
+                    None => return true,
                 },
+            };
+            match core.slab.get(index).expire(self.levels.now()) {
+                Expire::Due => due.push(index),
+                Expire::Later => self.place(core, index),
+                Expire::Over { free: true } => core.recycle(&mut self.spare, index),
+                Expire::Mailed | Expire::Over { free: false } => {}
             }
         }
         false
+    }
+
+    /// The first entry in the wheel, if it was cancelled: the driver does not sleep until what nobody waits for.
+    fn first_disarmed(&self, core: &Core) -> Option<u32> {
+        self.levels.first().filter(|&index| !core.slab.get(index).word().has(ARMED))
     }
 }
 
@@ -110,18 +122,23 @@ impl Rounds {
 struct Entries<'a> {
     slab: &'a Slab,
     now: u64,
+    /// The tick that the wheel has come to.
+    wheel: u64,
 }
 
 impl<'a> Entries<'a> {
-    fn at(now: u64, slab: &'a Slab) -> Self {
-        Self { slab, now }
+    fn new(slab: &'a Slab, now: u64, levels: &Levels) -> Self {
+        Self { slab, now, wheel: levels.now() }
     }
 }
 
 impl Nodes for Entries<'_> {
+    /// The deadline by which the driver has placed the entry, not the one that it has by now: who arms a cached entry
+    /// counts on the driver to come by then.
     #[inline]
     fn deadline(&self, id: u32) -> u64 {
-        self.slab.get(id).deadline(self.now)
+        let entry = self.slab.get(id);
+        entry.placed(self.wheel).unwrap_or_else(|| entry.deadline(self.now))
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use super::callback::Callback;
 use super::core::Core;
-use super::entry::{Entry, Finish, Rearm, Start};
+use super::entry::{Finish, Rearm, Start};
 use super::frames;
 
 /// What a worker tells its surroundings. None of it may unwind.
@@ -38,26 +38,27 @@ impl Core {
                 }
                 return false;
             }
-            Start::Mail { deadline } => self.send_again(entry, deadline, host),
+            Start::Mail { deadline } => self.send_again(index, deadline, host),
             Start::Run { callback, deadline } => frames::enter(self, entry, || {
                 if callback.repeats() {
-                    self.run_repeating(entry, callback, deadline, host);
+                    self.run_repeating(index, callback, deadline, host);
                 } else {
                     host.started(deadline, true);
                     contain(host, || callback.run(deadline));
-                    self.finish(entry, host);
+                    self.finish(index, host);
                 }
             }),
         }
         true
     }
 
-    fn run_repeating(&self, entry: &Entry, mut callback: Callback, deadline: u64, host: &impl Host) {
+    fn run_repeating(&self, index: u32, mut callback: Callback, deadline: u64, host: &impl Host) {
+        let entry = self.slab.get(index);
         host.started(deadline, false);
         let next = contain(host, || callback.run_again(deadline)).flatten();
         let over = match next {
             Some(next) => match entry.rearm(callback, next, host.now()) {
-                Rearm::Mail { deadline } => return self.send_again(entry, deadline, host),
+                Rearm::Mail { deadline } => return self.send_again(index, deadline, host),
                 Rearm::Held { waited } => return self.wake_waiting(waited),
                 Rearm::Cancelled(callback) => callback,
             },
@@ -69,17 +70,16 @@ impl Core {
             }
         };
         contain(host, || drop(over));
-        self.finish(entry, host);
+        self.finish(index, host);
     }
 
-    fn send_again(&self, entry: &Entry, deadline: u64, host: &impl Host) {
-        self.send(entry, deadline);
+    fn send_again(&self, index: u32, deadline: u64, host: &impl Host) {
+        self.send(index, deadline);
         host.sent(deadline);
     }
 
-    fn finish(&self, entry: &Entry, host: &impl Host) {
-        let index = entry.index();
-        let Finish { waited, free } = entry.finish();
+    fn finish(&self, index: u32, host: &impl Host) {
+        let Finish { waited, free } = self.slab.get(index).finish();
         if free {
             host.recycle(index);
         }

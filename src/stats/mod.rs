@@ -31,6 +31,10 @@ pub struct Stats {
     pub pending: u64,
     /// Resets that found their timer pending.
     pub rearmed: u64,
+    /// Timers that were put into the intake of a shard, by `schedule` and by `reset`. A timer that takes the place of one
+    /// that its thread has just cancelled need not be, nor one that is moved to a later deadline: then no other thread
+    /// has any work with it.
+    pub enqueued: u64,
     /// Panics caught: of callbacks, of their drops, and of a custom executor.
     pub panicked: u64,
     /// Timers refused.
@@ -54,6 +58,7 @@ pub struct ShardStats {
     pub unfired: u64,
     pub pending: u64,
     pub rearmed: u64,
+    pub enqueued: u64,
     pub panicked: u64,
     pub rejected: u64,
     pub wakeups: u64,
@@ -76,6 +81,7 @@ impl Stats {
             unfired: all.unfired,
             pending: all.pending,
             rearmed: all.rearmed,
+            enqueued: all.enqueued,
             panicked: all.panicked,
             rejected: all.rejected,
             wakeups: all.wakeups,
@@ -104,6 +110,7 @@ impl AddAssign<&ShardStats> for ShardStats {
         self.unfired += other.unfired;
         self.pending += other.pending;
         self.rearmed += other.rearmed;
+        self.enqueued += other.enqueued;
         self.panicked += other.panicked;
         self.rejected += other.rejected;
         self.wakeups += other.wakeups;

@@ -87,9 +87,9 @@ impl Service {
             self.home_by_turns().reject();
             return Err(ScheduleError::Shutdown(callback));
         }
-        let (shard, entry) = Shard::schedule(self.id, || self.home_by_turns(), due, callback)?;
-        // SAFETY: they come from `schedule`, for this handle.
-        Ok(unsafe { TimerHandle::new(shard, entry, due) })
+        let lease = Shard::schedule(self.id, || self.home_by_turns(), due, callback)?;
+        // SAFETY: it comes from `schedule`, for this handle.
+        Ok(unsafe { TimerHandle::new(lease, due) })
     }
 
     /// Counts a timer that is refused for what it is.

@@ -232,6 +232,14 @@ impl Levels {
         self.next_event().map(|event| event.first)
     }
 
+    /// The node that comes out or is handed down next.
+    pub(crate) fn first(&self) -> Option<u32> {
+        if self.due.head != NIL {
+            return Some(self.due.head);
+        }
+        self.next_event().map(|event| self.levels[event.level].heads[event.slot])
+    }
+
     /// One step towards `target`, of bounded cost: O(levels). Deadlines come in order, but for the due
     /// list, which comes first. A target in the past stands for the present tick.
     #[inline]
