@@ -30,7 +30,7 @@ fn cancel_and_fire_have_one_winner() {
         assert_eq!(scene.tally.run() == 0, won);
         assert_eq!(scene.tally.dropped(), 1);
         assert_eq!(scene.tally.completed() + scene.tally.cancelled(), 1);
-        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
@@ -53,7 +53,7 @@ fn two_cancels_and_fire_have_one_winner() {
         assert_eq!(scene.tally.dropped(), 1);
         scene.release(handle, &mut cache);
         scene.drive(&mut rounds, &worker);
-        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
@@ -75,7 +75,7 @@ fn a_dropped_handle_leaves_the_timer() {
         scene.drive(&mut rounds, &worker);
         let mut cache = dropper.join().unwrap();
         assert_eq!((scene.tally.run(), scene.tally.dropped()), (1, 1));
-        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
@@ -104,6 +104,6 @@ fn cancel_and_a_dropped_batch_have_one_winner() {
         let mut cache = canceller.join().unwrap();
         scene.drive(&mut rounds, &worker);
         assert_eq!((scene.tally.run(), scene.tally.dropped(), scene.tally.cancelled()), (0, 1, 1));
-        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
     });
 }

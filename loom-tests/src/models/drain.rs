@@ -1,7 +1,7 @@
-//! Model 3: cancel against the drain of the same entry, and during a cascade.
+//! Model 3: cancel, and a cache that gives back, against the drain of the same entry, and during a cascade.
 //!
-//! Fails if `collect` forgets that an entry was cancelled while it was on its way (mutation `entry-collect-blind`), if a
-//! cancelled entry in the wheel is not sent to the driver (`core-cancel-unsent`), and if the driver recycles an entry
+//! Fails if `collect` forgets that the entry is in the wheel (mutation `entry-collect-linked`), if a
+//! cancelled entry in the wheel is not sent to the driver (`core-give-unsent`), and if the driver recycles an entry
 //! that still has a handle (`entry-free-with-handle`).
 
 use loom::thread;
@@ -30,15 +30,15 @@ fn cancel_during(deadline: u64, before: &'static [u64], meanwhile: &'static [u64
             thread::spawn(move || {
                 assert!(scene.cancel(&handle));
                 scene.release(handle, &mut cache);
-                cache
+                scene.core.give_back(&mut cache);
             })
         };
         turn(&mut rounds, meanwhile);
-        let mut cache = canceller.join().unwrap();
+        canceller.join().unwrap();
         turn(&mut rounds, &meanwhile[meanwhile.len() - 1..]);
         assert_eq!((scene.tally.run(), scene.tally.dropped()), (0, 1));
         assert_eq!(rounds.next_deadline(), u64::MAX, "nothing is left in the wheel");
-        scene.assert_all_free(spent.iter_mut().chain([&mut cache]));
+        scene.assert_all_free(&mut rounds, &mut spent);
     });
 }
 

@@ -7,6 +7,7 @@
 
 mod cancel;
 mod drain;
+mod reaim;
 mod recycle;
 mod repeat;
 mod reset;
@@ -29,6 +30,9 @@ use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
 use crate::sync::BLOCK;
 use crate::wheel::Levels;
+
+/// A tick after all others in any model.
+const END: u64 = 1000;
 
 /// Explores a model, and sees to it that there was something to explore.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
@@ -155,10 +159,9 @@ impl Scene {
 
     /// Makes a timer and sends it to the driver.
     fn schedule(&self, cache: &mut Cache, callback: Callback, deadline: u64) -> Option<Handle> {
-        let entry = self.core.arm(cache, callback, deadline, 0).ok()?;
-        let handle = Handle(entry.index());
-        self.core.send(entry, deadline);
-        Some(handle)
+        let (index, notice) = self.core.arm(cache, callback, deadline, 0).ok()?;
+        self.core.tell(index, notice, deadline);
+        Some(Handle(index))
     }
 
     fn entry(&self, handle: &Handle) -> &Entry {
@@ -166,7 +169,7 @@ impl Scene {
     }
 
     fn cancel(&self, handle: &Handle) -> bool {
-        let won = self.core.cancel(self.entry(handle));
+        let won = self.entry(handle).cancel();
         if won.is_some() {
             self.tally.0.cancelled.fetch_add(1, SeqCst);
         }
@@ -174,13 +177,13 @@ impl Scene {
     }
 
     fn reset(&self, handle: &Handle, deadline: u64, now: u64) -> bool {
-        self.core.reset(self.entry(handle), deadline, now)
+        let notice = self.entry(handle).reset(deadline, now);
+        notice.inspect(|&notice| self.core.tell(handle.0, notice, deadline)).is_some()
     }
 
     /// Drops a handle.
     fn release(&self, handle: Handle, cache: &mut Cache) {
-        let entry = self.core.slab.get(handle.0);
-        if self.core.release(entry, |index| self.core.recycle(cache, index)) {
+        if self.core.release(handle.0, |index| self.core.recycle(cache, index)) {
             self.core.unpin();
         }
     }
@@ -229,12 +232,15 @@ impl Scene {
         self.core.bell.sleep(worker.now, rounds.next_deadline(), timeout, || self.core.intake_is_empty());
     }
 
-    /// Says that every entry is free, once, when nobody has one any more.
-    fn assert_all_free<'a>(&self, caches: impl IntoIterator<Item = &'a mut Cache>) {
+    /// Says that the wheel is empty and every entry is free, once, when the caches have given back what they have.
+    fn assert_all_free<'a>(&self, rounds: &mut Rounds, caches: impl IntoIterator<Item = &'a mut Cache>) {
+        let collector = self.worker(END);
+        caches.into_iter().for_each(|cache| self.core.give_back(cache));
+        self.drive(rounds, &collector);
+        assert_eq!(rounds.next_deadline(), u64::MAX, "nothing is left in the wheel");
+        assert!(collector.ran.borrow().is_empty(), "all that had to run has run");
+        self.core.give_back(&mut collector.into_cache());
         let mut found = Vec::new();
-        for cache in caches {
-            found.extend(std::iter::from_fn(|| cache.pop()));
-        }
         while self.core.pool.pop(&self.core.slab, |index| found.push(index)) {}
         found.sort_unstable();
         let all: Vec<u32> = (0..found.len().next_multiple_of(BLOCK as usize) as u32).collect();

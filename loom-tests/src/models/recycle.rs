@@ -77,11 +77,10 @@ fn an_entry_is_used_by_one_thread_at_a_time() {
         };
         let other = thread::spawn(user(scene.clone()));
         user(scene.clone())();
-        let worker = scene.worker(0);
-        scene.drive(&mut scene.rounds(), &worker);
+        let (mut rounds, worker) = (scene.rounds(), scene.worker(0));
+        scene.drive(&mut rounds, &worker);
         other.join().unwrap();
-        scene.drive(&mut scene.rounds(), &worker);
         assert_eq!((scene.tally.run(), scene.tally.dropped()), (0, 2));
-        scene.assert_all_free([&mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
     });
 }

@@ -34,7 +34,7 @@ fn cancel_against_the_next_run() {
         assert_eq!(won, scene.tally.completed() == 0);
         assert!(won || *worker.ran.borrow() == [5, 7]);
         assert_eq!((scene.tally.dropped(), scene.tally.cancelled() + scene.tally.completed()), (1, 1));
-        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
@@ -61,7 +61,7 @@ fn cancel_and_wait_against_a_run() {
         let (runs, mut cache) = canceller.join().unwrap();
         scene.drive(&mut rounds, &worker);
         assert_eq!(scene.tally.run(), runs, "no run after the wait");
-        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
@@ -102,7 +102,7 @@ fn cancel_from_inside_and_outside() {
         scene.drive(&mut rounds, &worker);
         assert!(outside != inside.load(SeqCst), "one of them ended it");
         assert!(worker.ran.borrow().len() <= 1);
-        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
@@ -133,6 +133,6 @@ fn reset_against_the_next_run() {
         scene.release(handle, &mut cache);
         scene.drive(&mut rounds, &after);
         let caches = [worker, before, after].map(super::Worker::into_cache);
-        scene.assert_all_free(caches.into_iter().collect::<Vec<_>>().iter_mut().chain([&mut cache]));
+        scene.assert_all_free(&mut rounds, caches.into_iter().collect::<Vec<_>>().iter_mut().chain([&mut cache]));
     });
 }

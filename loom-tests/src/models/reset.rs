@@ -32,7 +32,7 @@ fn reset_later_against_fire() {
         let ran: Vec<u64> = worker.ran.take().into_iter().chain(later.ran.take()).collect();
         assert_eq!(ran, [if moved { 9 } else { 5 }]);
         assert_eq!(scene.tally.dropped(), 1);
-        scene.assert_all_free([&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
     });
 }
 
@@ -57,7 +57,7 @@ fn reset_earlier_against_sleep() {
         let mut cache = mover.join().unwrap();
         scene.drive(&mut rounds, &worker);
         assert_eq!(*worker.ran.borrow(), [5]);
-        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
@@ -111,6 +111,6 @@ fn two_resets_against_fire() {
             [true, true] => assert!(ran == [7] || ran == [9]),
         }
         scene.release(handle, &mut cache);
-        scene.assert_all_free([&mut cache, &mut worker.into_cache(), &mut last.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut last.into_cache()]);
     });
 }

@@ -106,8 +106,7 @@ fn the_last_pin_is_found_once() {
         let droppers = handles.map(|handle| {
             let scene = scene.clone();
             thread::spawn(move || {
-                let entry = scene.core.slab.get(handle.0);
-                scene.core.release(entry, |_| ()) && scene.core.unpin()
+                scene.core.release(handle.0, |_| ()) && scene.core.unpin()
             })
         });
         let unpinned = scene.core.close(0, drop);

@@ -5,7 +5,7 @@
 
 use loom::thread;
 
-use super::{Handle, Scene, explore};
+use super::{Scene, explore};
 use crate::shard::cache::Cache;
 
 /// Two threads schedule what is due; the driver misses neither.
@@ -16,9 +16,9 @@ fn pushes_wake_a_driver_about_to_sleep() {
         let mut cache = Cache::new();
         let producers = [4, 5].map(|deadline| {
             let armed = scene.core.arm(&mut cache, scene.tally.once(), deadline, 0);
-            let handle = Handle(armed.ok().unwrap().index());
+            let (index, notice) = armed.ok().unwrap();
             let scene = scene.clone();
-            thread::spawn(move || scene.core.send(scene.entry(&handle), deadline))
+            thread::spawn(move || scene.core.tell(index, notice, deadline))
         });
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         scene.drive_until(&mut rounds, &worker, 2);
@@ -51,9 +51,9 @@ fn an_earlier_deadline_wakes_the_driver() {
     });
 }
 
-/// A cancel rings too, if lazily: the driver comes to collect the entry.
+/// Cancelled entries that a cache gives back ring too, if lazily: the driver comes to collect them.
 #[test]
-fn a_cancelled_entry_is_collected() {
+fn what_a_cache_gives_back_is_collected() {
     explore(|| {
         let scene = Scene::new();
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
@@ -65,16 +65,15 @@ fn a_cancelled_entry_is_collected() {
             thread::spawn(move || {
                 assert!(scene.cancel(&handle));
                 scene.release(handle, &mut cache);
-                cache
+                scene.core.give_back(&mut cache);
             })
         };
         while rounds.next_deadline() != u64::MAX {
             scene.sleep(&rounds, &worker);
             scene.drive(&mut rounds, &worker);
         }
-        let mut cache = canceller.join().unwrap();
-        scene.drive(&mut rounds, &worker);
+        canceller.join().unwrap();
         assert_eq!(scene.tally.dropped(), 1);
-        scene.assert_all_free([&mut cache, &mut worker.into_cache()]);
+        scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
     });
 }
