@@ -29,6 +29,7 @@ impl Cache {
     /// Adds a free entry. If there is no room, gives away the batch that was not used for longest, and fills the gap.
     #[inline]
     pub(crate) fn push(&mut self, index: u32, overflow: impl FnOnce(&[u32])) {
+        debug_assert!(!self.entries[..self.len].contains(&index), "an entry is free once");
         if self.len == self.entries.len() {
             overflow(&self.entries[..BATCH]);
             self.entries.copy_within(BATCH.., 0);
