@@ -5,7 +5,7 @@
 use super::bell::Bell;
 use super::cache::Cache;
 use super::callback::Callback;
-use super::entry::{Close, Entry, Notice, Release, Surrender};
+use super::entry::{Close, Entry, Notice, Surrender};
 use super::frames;
 use super::intake::Intake;
 use super::pool::{BATCH, NIL, Pool};
@@ -29,6 +29,14 @@ pub(crate) struct Core {
     over: (Mutex<()>, Condvar),
     /// For how many ticks cancelled entries may lie in the intake. `None`: until the driver looks for another reason.
     patience: Option<u64>,
+}
+
+/// A timer that has just been made.
+pub(crate) struct Armed<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) index: u32,
+    /// What the driver must be told.
+    pub(crate) notice: Notice,
 }
 
 /// What a shutdown finds.
@@ -62,12 +70,14 @@ impl Core {
         callback: Callback,
         deadline: u64,
         now: u64,
-    ) -> Result<(u32, Notice), Callback> {
+    ) -> Result<Armed<'_>, Callback> {
         let Some(index) = self.spare_entry(cache) else {
             return Err(callback);
         };
+        let entry = self.slab.get(index);
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
-        unsafe { self.slab.get(index).arm(callback, deadline, now) }.map(|notice| (index, notice))
+        let notice = unsafe { entry.arm(callback, deadline, now) }?;
+        Ok(Armed { entry, index, notice })
     }
 
     #[inline]
@@ -154,18 +164,6 @@ impl Core {
         if let Some(patience) = self.patience {
             self.bell.ring_lazily(patience);
         }
-    }
-
-    /// Lets go of an entry's handle, and lets the caller `keep` the entry, if it falls to him. True if the shard has been
-    /// shut down: then the caller must [`unpin`](Self::unpin). Nothing of the shard may be touched after an answer of
-    /// false.
-    #[inline]
-    pub(crate) fn release(&self, index: u32, keep: impl FnOnce(u32)) -> bool {
-        let release = self.slab.get(index).release();
-        if release == Release::Kept {
-            keep(index);
-        }
-        release == Release::Closed
     }
 
     /// Sleeps until nobody is inside the callback. Returns at once if that is the calling thread.

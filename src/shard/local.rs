@@ -1,12 +1,12 @@
 //! What a thread keeps for each shard it uses: its counters, and a few free entries.
 //!
-//! A thread finds its own by a short walk over a list in its thread-local storage; a thread that uses one timer has one
-//! or two. The list does not keep a shard alive: what it knows of a shard that is gone is forgotten when the thread
+//! A thread finds its own by one comparison where it used it last, and otherwise by a short walk over a list in its
+//! thread-local storage; a thread that uses one timer has one or two. The list does not keep a shard alive: what it knows of a shard that is gone is forgotten when the thread
 //! next meets a new one, or ends. While a thread is in a call of a [`Timer`](crate::Timer) or of a handle, that keeps
 //! the shard alive.
 
-use std::cell::RefCell;
-use std::ptr::NonNull;
+use std::cell::{Cell, RefCell};
+use std::ptr::{self, NonNull};
 use std::sync::Weak;
 
 use super::Shard;
@@ -26,8 +26,14 @@ pub(crate) struct Local {
 }
 
 thread_local! {
-    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+    static LOCALS: Locals = const { Locals(RefCell::new(Vec::new())) };
+    /// The part used last, which most of the time is the one used next. Null, or in the list.
+    static LAST: Cell<*const RefCell<Local>> = const { Cell::new(ptr::null()) };
 }
+
+/// The parts of one thread. They are boxed, as `LAST` points to one while others come and go.
+#[expect(clippy::vec_box, reason = "as above")]
+struct Locals(RefCell<Vec<Box<RefCell<Local>>>>);
 
 impl Local {
     /// Counts one of what `which` names.
@@ -109,25 +115,46 @@ pub(crate) fn with_home<'a, R>(service: u64, choose: impl FnOnce() -> &'a Shard,
     find(|local| local.home_of == Some(service), || (choose(), Some(service)), f)
 }
 
+#[inline]
 fn find<'a, R>(
     matches: impl Fn(&Local) -> bool,
     choose: impl FnOnce() -> (&'a Shard, Option<u64>),
     f: impl FnOnce(&mut Local) -> R,
 ) -> R {
-    let mut arguments = Some((choose, f));
-    let found = LOCALS.try_with(|locals| {
-        let mut locals = locals.try_borrow_mut().ok()?;
-        let (choose, f) = arguments.take()?;
-        let place = locals.iter().position(&matches);
-        let place = place.unwrap_or_else(|| enter(&mut locals, choose()));
-        Some(f(&mut locals[place]))
-    });
-    if let Ok(Some(result)) = found {
-        return result;
+    // SAFETY: who takes a part out of the list clears this first, and takes none that is borrowed.
+    if let Some(last) = unsafe { LAST.get().as_ref() }
+        && let Ok(mut local) = last.try_borrow_mut()
+        && matches(&local)
+    {
+        return f(&mut local);
     }
-    // The thread is ending, and its locals are gone: count with everybody, and keep nothing.
-    let (choose, f) = arguments.expect("unused where there was nothing to give");
-    let (shard, _) = choose();
+    search(matches, choose, f)
+}
+
+#[inline(never)]
+fn search<'a, R>(
+    matches: impl Fn(&Local) -> bool,
+    choose: impl FnOnce() -> (&'a Shard, Option<u64>),
+    f: impl FnOnce(&mut Local) -> R,
+) -> R {
+    let found = LOCALS.try_with(|locals| locals.find(matches)).ok().flatten();
+    let part = match found {
+        Some(part) => part,
+        None => {
+            let (shard, home_of) = choose();
+            match LOCALS.try_with(|locals| locals.enter(shard, home_of)).ok().flatten() {
+                Some(part) => part,
+                None => return in_passing(shard, f),
+            }
+        }
+    };
+    LAST.set(part.as_ptr());
+    // SAFETY: it is in the list, and stays there while it is borrowed.
+    f(&mut unsafe { part.as_ref() }.borrow_mut())
+}
+
+/// The thread is ending, and its locals are gone: counts with everybody, and keeps nothing.
+fn in_passing<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
     // `f` may let go of the handle that keeps the shard.
     let shard = shard.this.upgrade().expect("a shard that the caller keeps");
     let mut passing = Local {
@@ -143,14 +170,34 @@ fn find<'a, R>(
     result
 }
 
-/// Makes the thread's part of a shard, or makes the one it has its home, and returns its place in the list.
-#[cold]
-fn enter(locals: &mut Vec<Local>, (shard, home_of): (&Shard, Option<u64>)) -> usize {
-    locals.retain(|local| local.shard.strong_count() > 0);
-    let place = locals.iter().position(|local| local.id == shard.id).unwrap_or_else(|| {
-        locals.push(Local::new(shard));
-        locals.len() - 1
-    });
-    locals[place].home_of = home_of.or(locals[place].home_of);
-    place
+impl Locals {
+    /// A part that matches, and is not in use further down the stack.
+    fn find(&self, matches: impl Fn(&Local) -> bool) -> Option<NonNull<RefCell<Local>>> {
+        let locals = self.0.try_borrow().ok()?;
+        let found = locals.iter().find(|local| local.try_borrow_mut().is_ok_and(|local| matches(&local)));
+        found.map(|local| NonNull::from(&**local))
+    }
+
+    /// Makes the thread's part of a shard, or makes the one it has its home.
+    #[cold]
+    fn enter(&self, shard: &Shard, home_of: Option<u64>) -> Option<NonNull<RefCell<Local>>> {
+        let mut locals = self.0.try_borrow_mut().ok()?;
+        LAST.set(ptr::null());
+        locals.retain(|local| local.try_borrow_mut().map_or(true, |local| local.shard.strong_count() > 0));
+        let of_shard = |local: &RefCell<Local>| local.try_borrow().is_ok_and(|local| local.id == shard.id);
+        let place = locals.iter().position(|local| of_shard(local)).unwrap_or_else(|| {
+            locals.push(Box::new(RefCell::new(Local::new(shard))));
+            locals.len() - 1
+        });
+        let part = &*locals[place];
+        let mut local = part.borrow_mut();
+        local.home_of = home_of.or(local.home_of);
+        Some(NonNull::from(part))
+    }
+}
+
+impl Drop for Locals {
+    fn drop(&mut self) {
+        LAST.set(ptr::null());
+    }
 }

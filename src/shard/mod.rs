@@ -46,11 +46,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use self::core::{Core, Found};
+use self::core::{Armed, Core, Found};
 pub(crate) use callback::{Callback, Recur};
 pub(crate) use driver::drive;
 pub(crate) use entry::Entry;
-use entry::{Ended, Notice};
+use entry::{Ended, Notice, Release};
 use roll::Roll;
 use run::{Host, contain};
 use settling::Settling;
@@ -152,22 +152,28 @@ impl Shard {
                 let shard = local.shard();
                 // SAFETY: as above.
                 let this = unsafe { shard.as_ref() };
-                let index = this.accept(local, due, callback)?;
-                Ok(Lease { shard, entry: NonNull::from(this.core.slab.get(index)), index })
+                let Armed { entry, index, .. } = this.accept(local, due, callback)?;
+                Ok(Lease { shard, entry: NonNull::from(entry), index })
             },
         )
     }
 
-    fn accept(&self, local: &mut local::Local, due: Due, callback: Callback) -> Result<u32, ScheduleError<Callback>> {
+    #[inline]
+    fn accept(
+        &self,
+        local: &mut local::Local,
+        due: Due,
+        callback: Callback,
+    ) -> Result<Armed<'_>, ScheduleError<Callback>> {
         if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
             local.count(|record| &record.rejected);
             return Err(ScheduleError::Full(callback));
         }
         match self.core.arm(&mut local.cache, callback, due.tick, due.now) {
-            Ok((index, notice)) => {
+            Ok(armed) => {
                 local.count(|record| &record.scheduled);
-                self.tell(local, index, notice, due);
-                Ok(index)
+                self.tell(local, armed.index, armed.notice, due);
+                Ok(armed)
             }
             Err(callback) => {
                 self.free_place();
@@ -177,6 +183,7 @@ impl Shard {
         }
     }
 
+    #[inline]
     fn tell(&self, local: &local::Local, index: u32, notice: Notice, due: Due) {
         if notice == Notice::Mail {
             local.count(|record| &record.enqueued);
@@ -218,6 +225,7 @@ impl Shard {
     }
 
     /// In virtual time, has the driver look for a timer that is due at once; others wait until the clock is moved.
+    #[inline]
     fn ask_if_due(&self, deadline: u64) {
         if let Some(settling) = &self.settling
             && deadline <= self.ticks.now_tick()
@@ -270,8 +278,15 @@ impl Shard {
         let shard = unsafe { lease.shard.as_ref() };
         // The thread's own part is found first: once the lease is over, nothing need keep the shard.
         let last = local::with(shard, |local| {
-            let closed = shard.core.release(lease.index, |index| local.keep(index));
-            closed && shard.core.unpin()
+            // SAFETY: as above; not touched any more once it is released.
+            match unsafe { lease.entry.as_ref() }.release() {
+                Release::Held => false,
+                Release::Kept => {
+                    local.keep(lease.index);
+                    false
+                }
+                Release::Closed => shard.core.unpin(),
+            }
         });
         if last {
             // SAFETY: `close` left a count of the shard to its leases, and this was the last of them.

@@ -24,8 +24,8 @@ use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::shard::cache::Cache;
 use crate::shard::callback::{Callback, Recur};
-use crate::shard::core::{Core, Found};
-use crate::shard::entry::Entry;
+use crate::shard::core::{Armed, Core, Found};
+use crate::shard::entry::{Entry, Release};
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
 use crate::sync::BLOCK;
@@ -159,7 +159,7 @@ impl Scene {
 
     /// Makes a timer and sends it to the driver.
     fn schedule(&self, cache: &mut Cache, callback: Callback, deadline: u64) -> Option<Handle> {
-        let (index, notice) = self.core.arm(cache, callback, deadline, 0).ok()?;
+        let Armed { index, notice, .. } = self.core.arm(cache, callback, deadline, 0).ok()?;
         self.core.tell(index, notice, deadline);
         Some(Handle(index))
     }
@@ -181,10 +181,15 @@ impl Scene {
         notice.inspect(|&notice| self.core.tell(handle.0, notice, deadline)).is_some()
     }
 
-    /// Drops a handle.
-    fn release(&self, handle: Handle, cache: &mut Cache) {
-        if self.core.release(handle.0, |index| self.core.recycle(cache, index)) {
-            self.core.unpin();
+    /// Drops a handle. True if it was the last that kept a closed shard.
+    fn release(&self, handle: Handle, cache: &mut Cache) -> bool {
+        match self.entry(&handle).release() {
+            Release::Held => false,
+            Release::Kept => {
+                self.core.recycle(cache, handle.0);
+                false
+            }
+            Release::Closed => self.core.unpin(),
         }
     }
 

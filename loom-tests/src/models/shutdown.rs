@@ -105,9 +105,7 @@ fn the_last_pin_is_found_once() {
         let handles = [1, 2].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline).unwrap());
         let droppers = handles.map(|handle| {
             let scene = scene.clone();
-            thread::spawn(move || {
-                scene.core.release(handle.0, |_| ()) && scene.core.unpin()
-            })
+            thread::spawn(move || scene.release(handle, &mut Cache::new()))
         });
         let unpinned = scene.core.close(0, drop);
         let last = droppers.map(|dropper| usize::from(dropper.join().unwrap()));

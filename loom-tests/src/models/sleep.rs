@@ -7,6 +7,7 @@ use loom::thread;
 
 use super::{Scene, explore};
 use crate::shard::cache::Cache;
+use crate::shard::core::Armed;
 
 /// Two threads schedule what is due; the driver misses neither.
 #[test]
@@ -16,7 +17,7 @@ fn pushes_wake_a_driver_about_to_sleep() {
         let mut cache = Cache::new();
         let producers = [4, 5].map(|deadline| {
             let armed = scene.core.arm(&mut cache, scene.tally.once(), deadline, 0);
-            let (index, notice) = armed.ok().unwrap();
+            let Armed { index, notice, .. } = armed.ok().unwrap();
             let scene = scene.clone();
             thread::spawn(move || scene.core.tell(index, notice, deadline))
         });
