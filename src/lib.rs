@@ -27,6 +27,7 @@ mod handle;
 mod shard;
 mod stats;
 mod sync;
+mod system;
 mod timer;
 mod wheel;
 

@@ -4,9 +4,6 @@
 //! else. Here they are the standard library's. The crate `loom-tests` compiles the same files against a `sync` of its
 //! own, of the same names, made of loom's types.
 
-use std::alloc::{self, Layout};
-use std::ops::Deref;
-use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -73,53 +70,3 @@ impl Sleeper {
         }
     }
 }
-
-/// A slice of values all of whose bytes are zero, straight from the system: what is never used is never resident.
-pub(crate) struct Zeroed<T> {
-    memory: NonNull<u8>,
-    layout: Layout,
-    values: NonNull<[T]>,
-}
-
-impl<T> Zeroed<T> {
-    /// A slice of `len` values as `zero` makes them: here it is not called, as the system has them ready.
-    ///
-    /// # Safety
-    /// What `zero` makes must be as good with all its bytes zero; `T` must not need dropping; and the slice must have a
-    /// size.
-    pub(crate) unsafe fn new(len: usize, _zero: fn() -> T) -> Self {
-        // The standard library zeroes by hand, touching every page, where more than 16 bytes of alignment are asked
-        // of it. So ask for no more, and align by hand.
-        let slice = Layout::array::<T>(len).expect("a slab fits the address space");
-        let layout = Layout::from_size_align(slice.size() + slice.align(), 16).expect("a slab fits the address space");
-        // SAFETY: the size is not zero, by this function's contract.
-        let Some(memory) = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }) else {
-            alloc::handle_alloc_error(layout)
-        };
-        // SAFETY: the offset is less than the alignment, which the layout has to spare.
-        let first = unsafe { memory.add(memory.align_offset(slice.align())) };
-        Self { memory, layout, values: NonNull::slice_from_raw_parts(first.cast(), len) }
-    }
-}
-
-impl<T> Deref for Zeroed<T> {
-    type Target = [T];
-
-    #[inline]
-    fn deref(&self) -> &[T] {
-        // SAFETY: the memory is zeroed, which is a valid `T` by `new`'s contract, aligned, and ours until the drop.
-        unsafe { self.values.as_ref() }
-    }
-}
-
-impl<T> Drop for Zeroed<T> {
-    fn drop(&mut self) {
-        // SAFETY: `new` allocated it with this layout, and nobody can borrow it any more.
-        unsafe { alloc::dealloc(self.memory.as_ptr(), self.layout) }
-    }
-}
-
-// SAFETY: a `Zeroed` owns its values as a `Box<[T]>` does.
-unsafe impl<T: Send> Send for Zeroed<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for Zeroed<T> {}

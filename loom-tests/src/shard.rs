@@ -14,6 +14,8 @@ pub(crate) mod entry;
 mod frames;
 #[path = "../../src/shard/intake.rs"]
 mod intake;
+/// The crate's own is memory of the system.
+pub(crate) mod pages;
 #[path = "../../src/shard/pool.rs"]
 pub(crate) mod pool;
 #[path = "../../src/shard/rounds.rs"]
@@ -22,5 +24,9 @@ pub(crate) mod rounds;
 pub(crate) mod run;
 #[path = "../../src/shard/slab.rs"]
 pub(crate) mod slab;
+#[path = "../../src/shard/stack.rs"]
+mod stack;
+#[path = "../../src/shard/trim.rs"]
+mod trim;
 #[path = "../../src/shard/word.rs"]
 pub(crate) mod word;

@@ -1,6 +1,5 @@
 //! The primitives of the crate's `sync`, made of loom's.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use loom::sync::Notify;
@@ -40,24 +39,5 @@ impl Sleeper {
 
     pub(crate) fn wake(&self) {
         self.0.notify();
-    }
-}
-
-/// A slice of values that loom has to construct one by one.
-pub(crate) struct Zeroed<T>(Box<[T]>);
-
-impl<T> Zeroed<T> {
-    /// # Safety
-    /// That of the crate's own: here it is safe.
-    pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Self {
-        Self((0..len).map(|_| zero()).collect())
-    }
-}
-
-impl<T> Deref for Zeroed<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        &self.0
     }
 }

@@ -8,12 +8,14 @@ use super::callback::Callback;
 use super::entry::{Close, Entry, Notice, Surrender};
 use super::frames;
 use super::intake::Intake;
-use super::pool::{BATCH, NIL, Pool};
+use super::pool::{BATCH, Pool};
 use super::slab::Slab;
+use super::stack::NIL;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
 
-/// So many entries (1 MiB) are made before a driver that nothing hurries is called to collect what was cancelled.
-const MANY: u32 = 1 << 14;
+/// As many free entries (1 MiB) are never given back to the system; and as many entries are made before a driver that
+/// nothing hurries is called to collect what was cancelled.
+const SPARE: usize = 1 << 14;
 
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
 pub(crate) struct Core {
@@ -94,7 +96,7 @@ impl Core {
             let first = self.slab.carve()?;
             // Backwards, as the cache is a stack: neighbours in memory are used in order.
             (first..first + BLOCK).rev().for_each(|index| self.recycle(cache, index));
-            if self.patience.is_none() && first >= MANY {
+            if self.patience.is_none() && first as usize >= SPARE {
                 self.bell.ring(0);
             }
         }
@@ -131,9 +133,15 @@ impl Core {
             }
         }
         self.pool.push(&self.slab, &free[..count]);
-        if driver_has_some {
+        if driver_has_some || self.is_mostly_free() {
             self.ring_lazily();
         }
+    }
+
+    /// Whether so many entries are in the pool that memory should be given back.
+    pub(super) fn is_mostly_free(&self) -> bool {
+        let free = self.pool.len();
+        free >= SPARE && free >= self.slab.len() / 4 * 3
     }
 
     /// The same with all that is in a cache.

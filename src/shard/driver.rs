@@ -13,6 +13,7 @@ use super::rounds::Rounds;
 use super::settling::Settling;
 use crate::clock::NEVER;
 use crate::executor::Hands;
+use crate::system;
 use crate::wheel::Levels;
 
 /// Drives the shard until it is closed. To be called on a thread of its own.
@@ -21,30 +22,41 @@ pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Optio
         // Best effort: a driver on whichever core is as good, but for its caches.
         core_affinity::set_for_current(core);
     }
+    system::wake_on_time();
     shard.core.bell.attach();
     let mut rounds = Rounds::new(levels);
-    let mut due = Vec::new();
     while !shard.core.is_closing() {
         // Asked before the round begins, so that the answer covers all that came before the question.
         let question = shard.settling.as_ref().map_or(0, Settling::begin_round);
-        let now = shard.ticks.now_tick();
-        rounds.begin(&shard.core, now);
-        let mut over = false;
-        while !over && !shard.core.is_closing() {
-            over = rounds.turn(&shard.core, &mut due);
-            if !due.is_empty() {
-                if let Some(settling) = &shard.settling {
-                    settling.begin(due.len());
-                }
-                let batch = Batch::new(shard.clone(), now, std::mem::take(&mut due));
-                hands.dispatch(batch, |payload| shard.caught(payload));
+        let mut now;
+        loop {
+            now = shard.ticks.now_tick();
+            round(&shard, &mut rounds, now, &hands);
+            if shard.core.is_closing() || !rounds.rest(&shard.core) {
+                break;
             }
         }
-        rounds.rest(&shard.core);
         sleep(&shard, now, rounds.next_deadline(), question);
     }
     if let Some(settling) = &shard.settling {
         settling.driver_ended();
+    }
+}
+
+/// Makes a round at the tick `now`.
+fn round(shard: &Arc<Shard>, rounds: &mut Rounds, now: u64, hands: &Hands) {
+    rounds.begin(&shard.core, now);
+    let mut due = Vec::new();
+    let mut over = false;
+    while !over && !shard.core.is_closing() {
+        over = rounds.turn(&shard.core, &mut due);
+        if !due.is_empty() {
+            if let Some(settling) = &shard.settling {
+                settling.begin(due.len());
+            }
+            let batch = Batch::new(shard.clone(), now, std::mem::take(&mut due));
+            hands.dispatch(batch, |payload| shard.caught(payload));
+        }
     }
 }
 

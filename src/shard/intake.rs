@@ -8,8 +8,8 @@
 //!
 //! The flag `MAILED` in an entry's word lets each be in here once at most. Checked by loom models `sleep` and `drain`.
 
-use super::pool::NIL;
 use super::slab::Slab;
+use super::stack::NIL;
 use crate::sync::{AtomicU32, Ordering};
 
 pub(crate) struct Intake {

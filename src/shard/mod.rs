@@ -5,8 +5,10 @@
 //! | `word`     | the state word of an entry: flags and deadline in 64 bits                        | yes        |
 //! | `callback` | a closure of any type in 32 bytes                                                | yes        |
 //! | `entry`    | one timer: the state machine, and who may touch what                             | yes        |
-//! | `slab`     | where entries live                                                               | yes        |
+//! | `slab`, `pages` | where entries live, and the memory that they live in                        | yes, no    |
 //! | `cache`, `pool` | free entries: a thread's own, and everybody's                               | yes        |
+//! | `stack`    | what the pool and the slab keep free things in                                   | yes        |
+//! | `trim`     | giving memory back to the system                                                 | yes        |
 //! | `intake`   | entries on their way to the driver                                               | yes        |
 //! | `bell`     | the driver's sleep, and how it is woken                                          | yes        |
 //! | `frames`   | which callbacks a thread is inside of                                            | yes        |
@@ -30,12 +32,15 @@ mod entry;
 mod frames;
 mod intake;
 mod local;
+mod pages;
 mod pool;
 mod roll;
 mod rounds;
 mod run;
 mod settling;
 mod slab;
+mod stack;
+mod trim;
 mod word;
 
 use std::any::Any;

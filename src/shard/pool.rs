@@ -1,70 +1,73 @@
 //! Free entries on their way from the threads that have too many to those that have none.
 //!
-//! A Treiber stack of batches. A batch is a chain of free entries through their `mail` links; the stack links the
-//! first entries of its batches through their `batch` links. A pop reads the link of an entry that another thread may
-//! have popped in the meantime, pushed again, and so on: entries are never freed while the shard lives, so the read is
-//! harmless, and the tag in the head, counted up by every pop, makes the compare-exchange fail. (The tag has 32 bits: a
-//! thread would have to stop in the middle of a pop while others make exactly a multiple of 2^32 more.)
-//!
-//! Push and pop are lock-free: an attempt fails only where another succeeded. Checked by loom model `recycle`.
+//! A [stack](super::stack) of batches, linked through the `batch` links of their first entries. A batch is a chain of
+//! free entries through their `mail` links.
 
 use super::slab::Slab;
-use crate::sync::{AtomicU64, Ordering};
+use super::stack::{NIL, Stack};
+use crate::sync::{AtomicU32, Ordering};
 
-/// The end of a chain.
-pub(crate) const NIL: u32 = u32::MAX;
 /// The most entries in a batch: half a [cache](super::cache).
 pub(crate) const BATCH: usize = 32;
 
 pub(crate) struct Pool {
-    /// The first batch in the low half, the tag in the high half.
-    head: AtomicU64,
+    batches: Stack,
+    /// How many entries there are, more or less.
+    len: AtomicU32,
 }
 
 impl Pool {
     pub(crate) fn new() -> Self {
-        Self { head: AtomicU64::new(NIL.into()) }
+        Self { batches: Stack::new(), len: AtomicU32::new(0) }
     }
 
-    /// Adds a batch of free entries, which the caller owns.
+    /// Adds a batch of free entries, which the caller owns. Lock-free.
     pub(crate) fn push(&self, slab: &Slab, batch: &[u32]) {
         let Some((&first, rest)) = batch.split_first() else {
             return;
         };
         let mut last = first;
-        // Relaxed, here and below: published by the compare-exchange on the head.
+        // Relaxed, here and below: published by the push.
         for &index in rest {
             slab.get(last).mail.store(index, Ordering::Relaxed);
             last = index;
         }
         slab.get(last).mail.store(NIL, Ordering::Relaxed);
-        // Release: hands the links, and all that was done to the entries, to whoever pops.
-        let _ = self.head.fetch_update(Ordering::Release, Ordering::Relaxed, |head| {
-            slab.get(first).batch.store(head as u32, Ordering::Relaxed);
-            Some(head & TAG | u64::from(first))
-        });
+        // Relaxed: a number for itself. First, so that it is not below what is there.
+        self.len.fetch_add(batch.len() as u32, Ordering::Relaxed);
+        self.batches.push(first, &slab.get(first).batch);
     }
 
-    /// Takes a batch, if there is one, and gives each of its entries to `receive`.
+    /// Takes a batch, if there is one, and gives each of its entries to `receive`. Lock-free.
     pub(crate) fn pop(&self, slab: &Slab, receive: impl FnMut(u32)) -> bool {
-        // Acquire: pairs with the push, for the links and the entries. It reaches back through other pops and pushes,
-        // as these are read-modify-writes of the same word.
-        let popped = self.head.fetch_update(Ordering::Acquire, Ordering::Acquire, |head| {
-            let first = head as u32;
-            (first != NIL).then(|| {
-                let next = slab.get(first).batch.load(Ordering::Relaxed);
-                (head & TAG).wrapping_add(TAG_STEP) | u64::from(next)
-            })
-        });
-        popped.is_ok_and(|head| {
-            chain(slab, head as u32).for_each(receive);
-            true
-        })
+        let Some(first) = self.batches.pop(|first| &slab.get(first).batch) else {
+            return false;
+        };
+        let taken = chain(slab, first).map(receive).count();
+        self.forget(taken);
+        true
+    }
+
+    /// How many free entries there are, or were a moment ago.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed) as usize
+    }
+
+    /// Takes all batches, and returns the first entry of the first; see [`next_batch`].
+    pub(crate) fn take_all(&self) -> u32 {
+        self.batches.take_all().unwrap_or(NIL)
+    }
+
+    /// What was taken is in the pool no more.
+    pub(crate) fn forget(&self, taken: usize) {
+        self.len.fetch_sub(taken as u32, Ordering::Relaxed);
     }
 }
 
-const TAG: u64 = !(u32::MAX as u64);
-const TAG_STEP: u64 = 1 << 32;
+/// The batch after the one that begins with `first`, of those taken at once.
+pub(crate) fn next_batch(slab: &Slab, first: u32) -> u32 {
+    slab.get(first).batch.load(Ordering::Relaxed)
+}
 
 /// The entries of a chain through the `mail` links. A link is read before its entry is handed out, so that the receiver
 /// may use it anew.

@@ -10,8 +10,10 @@
 use super::cache::Cache;
 use super::core::Core;
 use super::entry::{Collect, Expire};
-use super::pool::{NIL, chain};
+use super::pool::chain;
 use super::slab::Slab;
+use super::stack::NIL;
+use super::trim::Trim;
 use super::word::ARMED;
 use crate::wheel::{Levels, Links, Nodes, Step};
 
@@ -29,11 +31,12 @@ pub(crate) struct Rounds {
     /// The first of a chain of entries taken from the intake and not looked at yet.
     backlog: u32,
     spare: Cache,
+    trim: Trim,
 }
 
 impl Rounds {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { now: levels.now(), levels, backlog: NIL, spare: Cache::new() }
+        Self { now: levels.now(), levels, backlog: NIL, spare: Cache::new(), trim: Trim::new() }
     }
 
     /// Begins a round, when the one before is over: it is `now`. A deadline by then is met in this round if its timer
@@ -53,9 +56,11 @@ impl Rounds {
         self.levels.next_deadline().unwrap_or(u64::MAX)
     }
 
-    /// Gives the free entries that the driver has to the threads. To be called before it sleeps.
-    pub(crate) fn rest(&mut self, core: &Core) {
+    /// Gives the free entries that the driver has to the threads, or to the system, in a bounded turn. To be called
+    /// before it sleeps. Returns whether it should rather be called again.
+    pub(crate) fn rest(&mut self, core: &Core) -> bool {
         core.give_back(&mut self.spare);
+        self.trim.turn(core)
     }
 
     /// Collects from the backlog, and returns whether nothing is left of it.

@@ -4,25 +4,45 @@
 //! Segment k holds `BLOCK << k` entries, so an index tells its segment by its highest bit, and 26 segments cover
 //! 2^32 entries (256 GiB). New entries are carved off in blocks, each by one compare-exchange; a segment is
 //! allocated by the first thread that needs it, or by several, of whom one wins. Nobody waits for anybody.
+//!
+//! A block is a page, and can be retired: the system has its memory back until it is carved off again.
 
+use std::ops::Range;
 use std::ptr;
 
 use super::entry::Entry;
-use crate::sync::{AtomicPtr, AtomicU32, BLOCK, Ordering, Zeroed};
+use super::pages::Pages;
+use super::stack::Stack;
+use crate::sync::{AtomicPtr, AtomicU32, BLOCK, Ordering, fence};
 
 const SEGMENTS: usize = 26;
 /// The count of blocks in a slab from which none is carved any more.
 const CLOSED: u32 = 1 << 31;
 
 pub(crate) struct Slab {
-    segments: [AtomicPtr<Zeroed<Entry>>; SEGMENTS],
+    segments: [AtomicPtr<Segment>; SEGMENTS],
     /// How many blocks have been carved off.
     blocks: AtomicU32,
+    /// Blocks whose memory the system has back.
+    retired: Stack,
+    /// How many they are, more or less.
+    away: AtomicU32,
+}
+
+struct Segment {
+    entries: Pages<Entry>,
+    /// For each block, the next retired one.
+    links: Box<[AtomicU32]>,
 }
 
 impl Slab {
     pub(crate) fn new() -> Self {
-        Self { segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())), blocks: AtomicU32::new(0) }
+        Self {
+            segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            blocks: AtomicU32::new(0),
+            retired: Stack::new(),
+            away: AtomicU32::new(0),
+        }
     }
 
     /// The entry of this index. Wait-free.
@@ -33,68 +53,123 @@ impl Slab {
     pub(crate) fn get(&self, index: u32) -> &Entry {
         let (segment, offset) = place(index);
         // Acquire: pairs with the release in `segment`, which published the allocated entries.
-        let entries = self.segments[segment].load(Ordering::Acquire);
+        let segment = self.segments[segment].load(Ordering::Acquire);
         // SAFETY: a segment is never freed before the slab, once it is there.
-        let entries = unsafe { entries.as_ref() }.expect("an index of this slab");
-        &entries[offset]
+        let segment = unsafe { segment.as_ref() }.expect("an index of this slab");
+        &segment.entries[offset]
     }
 
-    /// Carves off a block of fresh entries and returns its first index, or `None` if the slab is closed. Lock-free.
+    /// Carves off a block of free entries, a retired one if there is any, and returns its first index; or `None` if the
+    /// slab is closed. Lock-free.
     ///
     /// # Panics
     /// If 2^32 entries exist already.
     pub(crate) fn carve(&self) -> Option<u32> {
+        let block = match self.retired.pop(|block| self.link(block)) {
+            Some(block) => {
+                self.away.fetch_sub(1, Ordering::Relaxed);
+                // Between the pop and the look, as in `close` between the flag and the marks on the entries: if this
+                // does not see the flag, the marks come after the block was retired, and are not lost with its pages.
+                fence(Ordering::SeqCst);
+                (self.blocks.load(Ordering::Acquire) & CLOSED == 0).then_some(block)?
+            }
+            None => self.carve_new()?,
+        };
+        Some(block * BLOCK)
+    }
+
+    fn carve_new(&self) -> Option<u32> {
         // Relaxed would do for the count alone; AcqRel orders it with `close`, which then sees every block carved.
         let block = self
             .blocks
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |blocks| (blocks & CLOSED == 0).then_some(blocks + 1))
             .ok()?;
         assert!(block < (1 << SEGMENTS) - 1, "a shard holds at most 2^32 timers");
-        let first = block * BLOCK;
-        self.segment(place(first).0);
-        Some(first)
+        self.segment(place(block * BLOCK).0);
+        Some(block)
+    }
+
+    /// Gives the memory of blocks back to the system, until they are carved again.
+    ///
+    /// # Safety
+    /// The caller must own all their entries, which must be free.
+    pub(crate) unsafe fn retire(&self, blocks: Range<u32>) {
+        let mut first = blocks.start;
+        while first < blocks.end {
+            let (number, offset) = place(first * BLOCK);
+            let segment = self.segment(number);
+            let count = (blocks.end - first).min((1 << number) - offset as u32 / BLOCK);
+            // SAFETY: a free entry is as good with all bytes zero. Others may still read the `batch` link of one, in the
+            // middle of a pop that will fail.
+            unsafe { segment.entries.discard(offset..offset + (count * BLOCK) as usize) };
+            self.away.fetch_add(count, Ordering::Relaxed);
+            for block in first..first + count {
+                self.retired.push(block, self.link(block));
+            }
+            first += count;
+        }
+    }
+
+    /// How many blocks have ever been carved off.
+    pub(crate) fn blocks(&self) -> usize {
+        (self.blocks.load(Ordering::Relaxed) & !CLOSED) as usize
+    }
+
+    /// How many entries there are in memory, more or less.
+    pub(crate) fn len(&self) -> usize {
+        self.blocks().saturating_sub(self.away.load(Ordering::Relaxed) as usize) * BLOCK as usize
     }
 
     /// Refuses further carving, and returns every entry that was ever carved off.
     pub(crate) fn close(&self) -> impl Iterator<Item = &Entry> {
         let blocks = self.blocks.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
+        // See `carve`.
+        fence(Ordering::SeqCst);
         (0..blocks).flat_map(|block| {
             let (segment, offset) = place(block * BLOCK);
-            &self.segment(segment)[offset..][..BLOCK as usize]
+            &self.segment(segment).entries[offset..][..BLOCK as usize]
         })
     }
 
+    fn link(&self, block: u32) -> &AtomicU32 {
+        let (segment, offset) = place(block * BLOCK);
+        &self.segment(segment).links[offset / BLOCK as usize]
+    }
+
     /// The segment, allocated if need be.
-    fn segment(&self, segment: usize) -> &[Entry] {
-        let slot = &self.segments[segment];
-        let mut entries = slot.load(Ordering::Acquire);
-        if entries.is_null() {
-            // SAFETY: all zero bytes are a free entry, and an entry needs no dropping: its callback is taken out
-            // before it ends.
-            let fresh = Box::new(unsafe { Zeroed::new((BLOCK as usize) << segment, Entry::new) });
-            let fresh = Box::into_raw(fresh);
+    fn segment(&self, number: usize) -> &Segment {
+        let slot = &self.segments[number];
+        let mut segment = slot.load(Ordering::Acquire);
+        if segment.is_null() {
+            let blocks = 1 << number;
+            let fresh = Box::into_raw(Box::new(Segment {
+                // SAFETY: all zero bytes are a free entry, and an entry needs no dropping: its callback is taken out
+                // before it ends.
+                entries: unsafe { Pages::new(BLOCK as usize * blocks, Entry::new) },
+                links: (0..blocks).map(|_| AtomicU32::new(0)).collect(),
+            }));
             // Release: publishes the entries to `get`. Acquire: ours to read if another thread was first.
-            match slot.compare_exchange(entries, fresh, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => entries = fresh,
+            match slot.compare_exchange(segment, fresh, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => segment = fresh,
                 Err(first) => {
                     // SAFETY: it was not published, so it is still ours alone.
                     drop(unsafe { Box::from_raw(fresh) });
-                    entries = first;
+                    segment = first;
                 }
             }
         }
         // SAFETY: not null, published whole, and not freed before the slab.
-        unsafe { &*entries }
+        unsafe { &*segment }
     }
 }
 
 impl Drop for Slab {
     fn drop(&mut self) {
         for segment in &self.segments {
-            let entries = segment.load(Ordering::Acquire);
-            if !entries.is_null() {
+            let segment = segment.load(Ordering::Acquire);
+            if !segment.is_null() {
                 // SAFETY: the slab owns its segments, and nobody else can reach them any more.
-                drop(unsafe { Box::from_raw(entries) });
+                drop(unsafe { Box::from_raw(segment) });
             }
         }
     }

@@ -1,0 +1,129 @@
+//! Giving memory back: blocks whose entries are all free return to the system.
+//!
+//! When most of a shard's entries lie in the pool, its driver takes them all out, counts how many of each block there
+//! are, puts those of incomplete blocks back, and retires the others, which [`Slab::carve`] hands out again when they
+//! are needed. It does so when it has nothing else to do, in turns of some 50 µs. Meanwhile threads that find the pool
+//! empty carve new entries.
+
+use std::mem;
+
+use super::core::Core;
+use super::pool::{BATCH, chain, next_batch};
+use super::stack::NIL;
+use crate::sync::BLOCK;
+
+/// How many batches are counted, or put back, in a turn.
+const BATCHES: usize = 16;
+/// How many blocks are looked at in a turn, and given back together where they are neighbours.
+const BLOCKS: usize = 64;
+
+pub(crate) struct Trim {
+    stage: Stage,
+    /// How many entries of each block were in the pool.
+    counts: Vec<u8>,
+    /// How many entries were not in the pool the last time. If they lie scattered, hardly a block is complete: it is no
+    /// use to look again before half of them are free, too.
+    used: usize,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Idle,
+    /// Batches from `next` on are to be counted; all begin with `first`.
+    Count { first: u32, next: u32 },
+    /// Batches from `next` on are to be put back, but for their entries in complete blocks.
+    Sort { next: u32, spare: Vec<u32> },
+    /// Blocks from `block` on are to be retired where they are complete.
+    Retire { block: usize },
+}
+
+impl Trim {
+    pub(crate) fn new() -> Self {
+        Self { stage: Stage::Idle, counts: Vec::new(), used: usize::MAX }
+    }
+
+    /// Makes a bounded turn, if there is reason to, and returns whether more is left to do.
+    pub(crate) fn turn(&mut self, core: &Core) -> bool {
+        self.stage = match mem::take(&mut self.stage) {
+            Stage::Idle => self.begin(core),
+            Stage::Count { first, next } => self.count(core, first, next),
+            Stage::Sort { next, spare } => self.sort(core, next, spare),
+            Stage::Retire { block } => self.retire(core, block),
+        };
+        !matches!(self.stage, Stage::Idle)
+    }
+
+    fn begin(&mut self, core: &Core) -> Stage {
+        let used = core.slab.len().saturating_sub(core.pool.len());
+        if used / 2 > self.used {
+            self.used = usize::MAX;
+        }
+        if !core.is_mostly_free() || used > self.used / 2 {
+            return Stage::Idle;
+        }
+        self.used = used;
+        let first = core.pool.take_all();
+        self.counts = vec![0; core.slab.blocks()];
+        Stage::Count { first, next: first }
+    }
+
+    fn count(&mut self, core: &Core, first: u32, mut next: u32) -> Stage {
+        let mut taken = 0;
+        for _ in 0..BATCHES {
+            if next == NIL {
+                break;
+            }
+            for index in chain(&core.slab, next) {
+                self.counts[(index / BLOCK) as usize] += 1;
+                taken += 1;
+            }
+            next = next_batch(&core.slab, next);
+        }
+        core.pool.forget(taken);
+        if next == NIL { Stage::Sort { next: first, spare: Vec::new() } } else { Stage::Count { first, next } }
+    }
+
+    fn sort(&mut self, core: &Core, mut next: u32, mut spare: Vec<u32>) -> Stage {
+        for _ in 0..BATCHES {
+            if next == NIL {
+                core.pool.push(&core.slab, &spare);
+                return Stage::Retire { block: 0 };
+            }
+            // Read before the batch is taken apart.
+            let after = next_batch(&core.slab, next);
+            for index in chain(&core.slab, next) {
+                if !self.is_complete((index / BLOCK) as usize) {
+                    spare.push(index);
+                }
+                if spare.len() == BATCH {
+                    core.pool.push(&core.slab, &spare);
+                    spare.clear();
+                }
+            }
+            next = after;
+        }
+        Stage::Sort { next, spare }
+    }
+
+    fn retire(&mut self, core: &Core, block: usize) -> Stage {
+        let end = self.counts.len().min(block + BLOCKS);
+        let mut from = block;
+        while from < end {
+            let complete = (from..end).take_while(|&block| self.is_complete(block)).count();
+            // SAFETY: all entries of these blocks were taken out of the pool, and not put back.
+            unsafe { core.slab.retire(from as u32..(from + complete) as u32) };
+            from += complete.max(1);
+        }
+        if end < self.counts.len() {
+            return Stage::Retire { block: end };
+        }
+        self.counts = Vec::new();
+        // More may have become free meanwhile.
+        self.begin(core)
+    }
+
+    fn is_complete(&self, block: usize) -> bool {
+        u32::from(self.counts[block]) == BLOCK
+    }
+}
