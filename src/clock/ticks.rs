@@ -2,10 +2,14 @@
 //!
 //! A deadline is rounded up to a tick, the present is rounded down. So when the present tick has reached the tick of a
 //! deadline, the present has reached the deadline: never early.
+//!
+//! Who asks when something is due need not know the present to the microsecond, and gets it cheaper so: see
+//! [`Clock::about`]. A deadline is then counted from the latest that the present can be, and has passed if it is before
+//! the earliest; in between the clock is asked. Drivers, who decide what is due by now, always ask the clock.
 
 use std::time::{Duration, Instant};
 
-use super::{Clock, ManualClock};
+use super::{Clock, ManualClock, Present};
 
 /// Nanoseconds that do not fit 64 bits, that is from the year 584 of a timer's life on.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
@@ -18,7 +22,7 @@ const FAR_OFF: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     pub(crate) tick: u64,
-    /// The present tick.
+    /// The present tick, or one that was present some microseconds ago.
     pub(crate) now: u64,
     /// The deadline, not rounded; `None` if no instant can hold it.
     pub(crate) deadline: Option<Instant>,
@@ -61,7 +65,7 @@ impl Ticks {
     /// Whether time is virtual.
     pub(crate) fn manual(&self) -> Option<&ManualClock> {
         match &self.clock {
-            Clock::System => None,
+            Clock::System(_) => None,
             Clock::Manual(clock) => Some(clock),
         }
     }
@@ -69,24 +73,29 @@ impl Ticks {
     /// When something is due that shall come after `delay`.
     #[inline]
     pub(crate) fn after(&self, delay: Duration) -> Due {
-        let now = self.now();
-        self.due(now, now.checked_add(delay))
+        // Nothing is to be later than now.
+        let about = if delay.is_zero() { Present::exact(self.now()) } else { self.clock.about() };
+        self.due(about, about.latest.checked_add(delay))
     }
 
     /// When something is due that shall come at `deadline`.
     #[inline]
     pub(crate) fn at(&self, deadline: Instant) -> Due {
-        self.due(self.now(), Some(deadline))
+        self.due(self.clock.about(), Some(deadline))
     }
 
     /// When something is due that shall come `delay` after `instant`.
     pub(crate) fn after_instant(&self, instant: Instant, delay: Duration) -> Due {
-        self.due(self.now(), instant.checked_add(delay))
+        self.due(self.clock.about(), instant.checked_add(delay))
     }
 
     /// What is due by now is due at the present tick, not at the next; `None` is never.
     #[inline]
-    fn due(&self, now: Instant, deadline: Option<Instant>) -> Due {
+    fn due(&self, about: Present, deadline: Option<Instant>) -> Due {
+        let mut now = about.earliest;
+        if deadline.is_some_and(|deadline| now < deadline && deadline <= about.latest) {
+            now = self.now();
+        }
         let present = self.present(now);
         let (tick, exact) = match deadline {
             None => (NEVER, UNKNOWN),
@@ -152,10 +161,10 @@ impl Ticks {
         self.span(tick).saturating_sub(elapsed)
     }
 
-    /// How much later than `tick` it is.
+    /// How much later than `tick` it is, or some microseconds more.
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
-        let elapsed = self.now().saturating_duration_since(self.origin);
+        let elapsed = self.clock.about().latest.saturating_duration_since(self.origin);
         elapsed.saturating_sub(self.span(tick))
     }
 

@@ -1,0 +1,64 @@
+//! The real clock: what a timer takes for the present when it adds a delay to it.
+
+mod common;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use corewheel::Timer;
+
+/// How far ahead of the clock a timer may be.
+const AHEAD: Duration = Duration::from_micros(20);
+
+/// Asks in bursts and after pauses, from more threads than there are cores, so that some are held up anywhere.
+#[test]
+fn a_delay_is_counted_from_no_earlier_than_now_and_hardly_later() {
+    const DELAY: Duration = Duration::from_secs(3600);
+    let timer = Timer::builder().tick(Duration::from_micros(1)).shards(1).build().unwrap();
+    let end = Instant::now() + Duration::from_secs(3);
+    let watch = |seed| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut handle = timer.schedule(DELAY, || ()).unwrap();
+        let mut last = Instant::now();
+        while Instant::now() < end {
+            for _ in 0..random.u32(0..500) {
+                let before = Instant::now();
+                if random.bool() {
+                    assert!(handle.reset(DELAY));
+                } else {
+                    handle = timer.schedule(DELAY, || ()).unwrap();
+                }
+                let after = Instant::now();
+                let now = handle.deadline().unwrap() - DELAY;
+                assert!(now >= before, "{:?} early", before - now);
+                assert!(now <= after + AHEAD, "{:?} late", now - after);
+                assert!(now >= last, "{:?} back", last - now);
+                last = now;
+            }
+            thread::sleep(Duration::from_micros(random.u64(0..300)));
+        }
+    };
+    thread::scope(|scope| (0..6).for_each(|seed| drop(scope.spawn(move || watch(seed)))));
+}
+
+#[test]
+fn what_is_due_now_is_due_now_and_what_is_due_soon_is_not() {
+    let timer = Timer::builder().tick(Duration::from_secs(60)).shards(1).build().unwrap();
+    let run = |deadline: Instant| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        timer.schedule_at(deadline, move || sender.send(Instant::now()).unwrap()).unwrap();
+        receiver.recv_timeout(Duration::from_secs(20))
+    };
+    for _ in 0..1000 {
+        // The first has the thread know the time; the others are told from that.
+        timer.schedule(Duration::from_secs(1), || ()).unwrap().cancel();
+        let now = Instant::now();
+        assert!(run(now).expect("a deadline that has passed waits for no tick") >= now);
+    }
+    for ahead in (1..2000).step_by(7).map(Duration::from_micros) {
+        timer.schedule(Duration::from_secs(1), || ()).unwrap().cancel();
+        let handle = timer.schedule_at(Instant::now() + ahead, || ()).unwrap();
+        thread::yield_now();
+        drop(handle);
+    }
+}
