@@ -222,6 +222,19 @@ mod tests {
     }
 
     #[test]
+    fn in_doubt_the_clock_is_asked() {
+        let (ticks, clock) = at(MS * 3 / 2);
+        let (now, some) = (clock.now(), Duration::from_micros(10));
+        let about = Present { earliest: now - some, latest: now + some };
+        for passed in [some * 2, some, some / 2, Duration::ZERO] {
+            assert_eq!(ticks.due(about, Some(now - passed)).tick, 1);
+        }
+        for ahead in [Duration::from_nanos(1), some / 2, some, some * 2] {
+            assert_eq!(ticks.due(about, Some(now + ahead)).tick, 2);
+        }
+    }
+
+    #[test]
     fn never_is_neither_a_panic_nor_a_wrap() {
         let (ticks, clock) = at(MS);
         let never = ticks.after(Duration::MAX);
