@@ -21,6 +21,8 @@ pub(super) struct Machine {
     /// Nanoseconds for which the next to read the clock will be held up.
     hold_up: Cell<u64>,
     looks: Cell<u32>,
+    /// Nanoseconds by which a glance at the counter is early.
+    lookahead: Cell<u64>,
 }
 
 impl Machine {
@@ -33,6 +35,7 @@ impl Machine {
             steered: Cell::new(1000),
             hold_up: Cell::new(0),
             looks: Cell::new(0),
+            lookahead: Cell::new(0),
         }
     }
 
@@ -62,6 +65,11 @@ impl Machine {
         self.hold_up.set(nanos);
     }
 
+    /// Glances at the counter come so many nanoseconds early.
+    pub(super) fn look_ahead(&self, nanos: u64) {
+        self.lookahead.set(nanos);
+    }
+
     /// What the clock says, at no cost.
     pub(super) fn now(&self) -> Instant {
         self.birth + Duration::from_nanos(self.clock.get() / 1000)
@@ -77,6 +85,11 @@ impl Source for &Machine {
     fn counter(&self) -> u64 {
         self.pass(READ);
         self.counter.get() / 1000
+    }
+
+    fn glance(&self) -> u64 {
+        self.pass(READ);
+        (self.counter.get() - self.lookahead.get() * self.frequency.get()) / 1000
     }
 
     fn instant(&self) -> Instant {

@@ -146,6 +146,9 @@ mod tests {
             (self.2)(&self.0, self.1.get());
             (&self.0).counter()
         }
+        fn glance(&self) -> u64 {
+            self.counter()
+        }
         fn instant(&self) -> Instant {
             (&self.0).instant()
         }

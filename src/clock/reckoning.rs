@@ -6,28 +6,30 @@
 //! say to anybody after. Between the two is the present.
 //!
 //! ```text
-//!                              latest = instant + the most time that the counts since can be
-//!      counter                /
-//!     ────┼──┼───────────────┼───┬───┼────────────────────► time by `Instant::now`
-//!            instant = earliest  the present      ≤ instant + LIMIT
+//!                           likely = instant + the most time that the counts since can be   ≤ instant + LIMIT
+//!      counter              │   latest = likely + LOOKAHEAD
+//!     ────┼──┼──────────┼───┼───┼───► time by `Instant::now`
+//!            │          the present
+//!            instant = earliest
 //! ```
 //!
-//! Each thread keeps a *fix*: the counter and, read after it, the clock. To tell the present it reads the counter alone.
-//! If by the [`Pace`] of the clock [`LIMIT`] may have passed since the fix, it takes a new one.
+//! Each thread keeps a *fix*: the counter and, read after it, the clock. To tell the present it glances at the counter
+//! alone. If by the [`Pace`] of the clock [`LIMIT`] may have passed since the fix, it takes a new one.
 //!
 //! # Why no timer is early
 //!
 //! - *Earliest* is what the clock said at the fix, and `Instant` never goes back, for no thread and in no sleep.
 //! - *Latest* is that plus the most that the clock can have moved by. It moves with the counter (see
 //!   [`counter`](super::counter)); the counter of the fix was read before the clock, so no count is missed, however
-//!   long the thread was held up between the two; and a count is at most so much time, however the kernel steers
-//!   (see [`pace`](super::pace)). Nothing adds up over hours, as every fix starts anew.
+//!   long the thread was held up between the two; a count is at most so much time, however the kernel steers (see
+//!   [`pace`](super::pace)); and the counts that a glance is early by are allowed for ([`LOOKAHEAD`]). Nothing adds up
+//!   over hours, as every fix starts anew.
 //!
 //! # Why no timer is late
 //!
-//! - While a fix is in use, *latest* is within [`LIMIT`] of its instant, and the present is after that. So *latest* is
-//!   less than `LIMIT` ahead of the present whatever the counter does; and if it does as measured, less than a quarter
-//!   of that, namely the margin in the pace.
+//! - While a fix is in use, *likely* is within [`LIMIT`] of its instant, and the present is after that. So *latest* is
+//!   less than `LIMIT + LOOKAHEAD`, 30 µs, ahead of the present whatever the counter does; and if it does as measured,
+//!   half of that: a quarter of `LIMIT`, which is the margin in the pace, and `LOOKAHEAD`.
 //! - Within a thread *latest* does not go back, so that timers with equal delays stay in order: after a new fix it is
 //!   at least what it can have been by the one before, which had the same limit.
 //!
@@ -50,7 +52,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::counter::Source;
+use super::counter::{LOOKAHEAD, Source};
 use super::pace::Pace;
 
 /// For how long a fix is used, in nanoseconds. Twice as long would be hardly cheaper for a thread that asks every
@@ -62,6 +64,8 @@ pub(super) const LIMIT: u64 = 20_000;
 pub(crate) struct Present {
     /// No later than what the clock will say next.
     pub(crate) earliest: Instant,
+    /// Some microseconds off, rather later than earlier.
+    pub(crate) likely: Instant,
     /// No earlier than what the clock said last.
     pub(crate) latest: Instant,
 }
@@ -70,7 +74,7 @@ impl Present {
     /// The present by a clock that was read just now.
     #[inline]
     pub(super) fn exact(now: Instant) -> Self {
-        Self { earliest: now, latest: now }
+        Self { earliest: now, likely: now, latest: now }
     }
 }
 
@@ -105,13 +109,14 @@ impl<S: Source> Reckoning<S> {
     /// The present, for a thread whose last fix is in `last`.
     #[inline]
     pub(super) fn present(&self, last: &Cell<Option<Fix>>) -> Present {
-        let counter = self.source.counter();
+        let counter = self.source.glance();
         if let Some(fix) = last.get() {
             // One that seems to be ahead of the counter wraps to the farthest past.
             let counts = counter.wrapping_sub(fix.counter);
             if counts <= self.reach {
-                let latest = fix.instant + Duration::from_nanos(self.pace.most_nanos(counts));
-                return Present { earliest: fix.instant, latest: latest.max(fix.told) };
+                let likely = fix.instant + Duration::from_nanos(self.pace.most_nanos(counts));
+                let latest = (likely + Duration::from_nanos(LOOKAHEAD)).max(fix.told);
+                return Present { earliest: fix.instant, likely, latest };
             }
         }
         self.look(counter, last)
@@ -130,9 +135,9 @@ impl<S: Source> Reckoning<S> {
         if self.caught.load(Ordering::Relaxed) {
             return Present::exact(now);
         }
-        let told = before.map_or(now, |before| now.max(before.instant + Duration::from_nanos(LIMIT)));
+        let told = before.map_or(now, |before| now.max(before.instant + Duration::from_nanos(LIMIT + LOOKAHEAD)));
         last.set(Some(Fix { counter, instant: now, told }));
-        Present { earliest: now, latest: told }
+        Present { earliest: now, likely: now, latest: told }
     }
 
     /// Whether the clock, which says `now`, went farther since a fix than the counter would have it.
@@ -173,7 +178,7 @@ mod tests {
             let after = self.machine.now();
             assert!(told.latest >= before, "{:?} early", before - told.latest);
             assert!(told.earliest <= after, "{:?} late", told.earliest - after);
-            assert!(told.latest <= after + Duration::from_nanos(LIMIT));
+            assert!(told.latest <= after + Duration::from_nanos(LIMIT + LOOKAHEAD));
             assert!(told.latest >= self.latest, "{:?} back", self.latest - told.latest);
             self.latest = told.latest;
             told.latest.saturating_duration_since(after)
@@ -198,12 +203,26 @@ mod tests {
                     machine.pass(random.u64(0..most));
                     let ahead = thread.ask();
                     if first == then {
-                        assert!(ahead <= Duration::from_nanos(LIMIT / 4), "{ahead:?}");
+                        assert!(ahead <= Duration::from_nanos(LIMIT / 4 + LOOKAHEAD), "{ahead:?}");
                     }
                 }
                 assert!(thread.trusts_the_counter());
             }
         }
+    }
+
+    #[test]
+    fn glances_may_be_early() {
+        let machine = Machine::new(2500);
+        let mut thread = Thread::on(&machine);
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..100_000 {
+            machine.pass(random.u64(0..LOOKAHEAD));
+            machine.look_ahead(random.u64(0..LOOKAHEAD));
+            thread.latest = machine.now();
+            thread.ask();
+        }
+        assert!(thread.trusts_the_counter());
     }
 
     #[test]

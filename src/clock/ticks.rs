@@ -161,10 +161,10 @@ impl Ticks {
         self.span(tick).saturating_sub(elapsed)
     }
 
-    /// How much later than `tick` it is, or some microseconds more.
+    /// How much later than `tick` it is, give or take some microseconds.
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
-        let elapsed = self.clock.about().latest.saturating_duration_since(self.origin);
+        let elapsed = self.clock.about().likely.saturating_duration_since(self.origin);
         elapsed.saturating_sub(self.span(tick))
     }
 
@@ -225,7 +225,7 @@ mod tests {
     fn in_doubt_the_clock_is_asked() {
         let (ticks, clock) = at(MS * 3 / 2);
         let (now, some) = (clock.now(), Duration::from_micros(10));
-        let about = Present { earliest: now - some, latest: now + some };
+        let about = Present { earliest: now - some, likely: now, latest: now + some };
         for passed in [some * 2, some, some / 2, Duration::ZERO] {
             assert_eq!(ticks.due(about, Some(now - passed)).tick, 1);
         }
