@@ -56,18 +56,22 @@ impl Clock {
         }
     }
 
-    /// Between which instants the present is: cheaper than [`now`](Self::now), and so close, some microseconds, that a
-    /// deadline can be counted from it.
-    #[inline]
-    pub(crate) fn about(&self) -> Present {
+    /// How many nanoseconds `instant` is on the scale of [`about`](Self::about).
+    pub(crate) fn nanos(&self, instant: Instant) -> Option<u64> {
         match self {
-            Self::System(SystemClock(Some(reckoning))) => {
-                thread_local! {
-                    static LAST: Cell<Option<Fix>> = const { Cell::new(None) };
-                }
-                LAST.with(|last| reckoning.present(last))
-            }
-            _ => Present::exact(self.now()),
+            Self::System(SystemClock(Some(reckoning))) => Some(reckoning.nanos(instant)),
+            _ => None,
         }
+    }
+
+    /// Between which instants the present is, in nanoseconds: cheaper than [`now`](Self::now), and so close, some
+    /// microseconds, that a deadline can be counted from it. `None` if only `now` can tell.
+    #[inline]
+    pub(crate) fn about(&self) -> Option<Present> {
+        let Self::System(SystemClock(Some(reckoning))) = self else { return None };
+        thread_local! {
+            static LAST: Cell<Option<Fix>> = const { Cell::new(None) };
+        }
+        Some(LAST.with(|last| reckoning.present(last)))
     }
 }

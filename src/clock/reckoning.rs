@@ -6,11 +6,11 @@
 //! say to anybody after. Between the two is the present.
 //!
 //! ```text
-//!                           likely = instant + the most time that the counts since can be   ≤ instant + LIMIT
+//!                           likely = clock + the most time that the counts since can be   ≤ clock + LIMIT
 //!      counter              │   latest = likely + LOOKAHEAD
 //!     ────┼──┼──────────┼───┼───┼───► time by `Instant::now`
 //!            │          the present
-//!            instant = earliest
+//!            clock = earliest
 //! ```
 //!
 //! Each thread keeps a *fix*: the counter and, read after it, the clock. To tell the present it glances at the counter
@@ -27,10 +27,10 @@
 //!
 //! # Why no timer is late
 //!
-//! - While a fix is in use, *likely* is within [`LIMIT`] of its instant, and the present is after that. So *latest* is
+//! - While a fix is in use, *likely* is within [`LIMIT`] of its clock, and the present is after that. So *latest* is
 //!   less than `LIMIT + LOOKAHEAD`, 30 µs, ahead of the present whatever the counter does; and if it does as measured,
 //!   half of that: a quarter of `LIMIT`, which is the margin in the pace, and `LOOKAHEAD`.
-//! - Within a thread *latest* does not go back, so that timers with equal delays stay in order: after a new fix it is
+//! - Within a thread *latest* does not go back, unless the counter has just been caught as below, so that timers with equal delays stay in order: after a new fix it is
 //!   at least what it can have been by the one before, which had the same limit.
 //!
 //! # What if the counter jumps
@@ -50,7 +50,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::counter::{LOOKAHEAD, Source};
 use super::pace::Pace;
@@ -59,23 +59,15 @@ use super::pace::Pace;
 /// microsecond, and twice as far off.
 pub(super) const LIMIT: u64 = 20_000;
 
-/// Between which instants the present is.
+/// Between which instants the present is. In nanoseconds, as arithmetic with instants costs as much as what is saved here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Present {
     /// No later than what the clock will say next.
-    pub(crate) earliest: Instant,
+    pub(crate) earliest: u64,
     /// Some microseconds off, rather later than earlier.
-    pub(crate) likely: Instant,
+    pub(crate) likely: u64,
     /// No earlier than what the clock said last.
-    pub(crate) latest: Instant,
-}
-
-impl Present {
-    /// The present by a clock that was read just now.
-    #[inline]
-    pub(super) fn exact(now: Instant) -> Self {
-        Self { earliest: now, likely: now, latest: now }
-    }
+    pub(crate) latest: u64,
 }
 
 /// What a thread knows of the time.
@@ -83,15 +75,18 @@ impl Present {
 pub(super) struct Fix {
     /// Read before the clock.
     counter: u64,
-    instant: Instant,
+    /// What the clock said, in nanoseconds since the birth of the reckoning.
+    clock: u64,
     /// What was told by earlier fixes is not after this.
-    told: Instant,
+    told: u64,
 }
 
 /// A counter that stands in for its clock.
 #[derive(Debug)]
 pub(super) struct Reckoning<S> {
     source: S,
+    /// What the present is counted from.
+    birth: Instant,
     pace: Pace,
     /// For how many counts a fix is used.
     reach: u64,
@@ -102,21 +97,26 @@ pub(super) struct Reckoning<S> {
 impl<S: Source> Reckoning<S> {
     /// Measures the pace. `None` if the counter makes no sense.
     pub(super) fn new(source: S) -> Option<Self> {
+        let birth = source.instant();
         let pace = Pace::measure(&source)?;
-        Some(Self { reach: pace.counts_within(LIMIT)?, source, pace, caught: AtomicBool::new(false) })
+        Some(Self { source, birth, reach: pace.counts_within(LIMIT)?, pace, caught: AtomicBool::new(false) })
     }
 
-    /// The present, for a thread whose last fix is in `last`.
+    /// Nanoseconds from the birth of the reckoning to an instant after it.
+    pub(super) fn nanos(&self, instant: Instant) -> u64 {
+        u64::try_from(instant.saturating_duration_since(self.birth).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The present, for a thread whose last fix is in `last`, in nanoseconds since the birth of the reckoning.
     #[inline]
     pub(super) fn present(&self, last: &Cell<Option<Fix>>) -> Present {
         let counter = self.source.glance();
-        if let Some(fix) = last.get() {
+        if let Some(Fix { counter: before, clock, told }) = last.get() {
             // One that seems to be ahead of the counter wraps to the farthest past.
-            let counts = counter.wrapping_sub(fix.counter);
+            let counts = counter.wrapping_sub(before);
             if counts <= self.reach {
-                let likely = fix.instant + Duration::from_nanos(self.pace.most_nanos(counts));
-                let latest = (likely + Duration::from_nanos(LOOKAHEAD)).max(fix.told);
-                return Present { earliest: fix.instant, likely, latest };
+                let likely = clock + self.pace.most_nanos(counts);
+                return Present { earliest: clock, likely, latest: told.max(likely + LOOKAHEAD) };
             }
         }
         self.look(counter, last)
@@ -125,26 +125,24 @@ impl<S: Source> Reckoning<S> {
     /// Looks at the clock.
     #[cold]
     fn look(&self, counter: u64, last: &Cell<Option<Fix>>) -> Present {
-        let now = self.source.instant();
+        let clock = self.nanos(self.source.instant());
         let before = last.take();
-        if before.is_some_and(|before| self.contradicts(before, now)) {
-            // Relaxed, as is the load: who does not see it yet will look at the clock, and find out, within its own
-            // next fix.
+        if before.is_some_and(|before| self.contradicts(before, clock)) {
+            // Relaxed, as is the load: who does not see it yet finds out at its own next look.
             self.caught.store(true, Ordering::Relaxed);
         }
         if self.caught.load(Ordering::Relaxed) {
-            return Present::exact(now);
+            return Present { earliest: clock, likely: clock, latest: clock };
         }
-        let told = before.map_or(now, |before| now.max(before.instant + Duration::from_nanos(LIMIT + LOOKAHEAD)));
-        last.set(Some(Fix { counter, instant: now, told }));
-        Present { earliest: now, likely: now, latest: told }
+        let told = before.map_or(clock, |before| clock.max(before.clock + LIMIT + LOOKAHEAD));
+        last.set(Some(Fix { counter, clock, told }));
+        Present { earliest: clock, likely: clock, latest: told }
     }
 
-    /// Whether the clock, which says `now`, went farther since a fix than the counter would have it.
-    fn contradicts(&self, fix: Fix, now: Instant) -> bool {
-        let passed = now.saturating_duration_since(fix.instant).as_nanos();
+    /// Whether the clock, as it was just read, went farther since a fix than the counter would have it.
+    fn contradicts(&self, fix: Fix, clock: u64) -> bool {
         match self.source.counter().checked_sub(fix.counter) {
-            Some(counts) => passed > self.pace.most_nanos(counts).into(),
+            Some(counts) => clock.saturating_sub(fix.clock) > self.pace.most_nanos(counts),
             None => true,
         }
     }
@@ -162,26 +160,30 @@ mod tests {
         machine: &'a Machine,
         reckoning: Reckoning<&'a Machine>,
         last: Cell<Option<Fix>>,
-        latest: Instant,
+        latest: u64,
     }
 
     impl<'a> Thread<'a> {
         fn on(machine: &'a Machine) -> Self {
             let reckoning = Reckoning::new(machine).expect("the counter makes sense");
-            Self { machine, reckoning, last: Cell::new(None), latest: machine.now() }
+            Self { machine, reckoning, last: Cell::new(None), latest: 0 }
         }
 
         /// Asks for the present, checks all that is promised of it, and returns how far *latest* is ahead.
-        fn ask(&mut self) -> Duration {
-            let before = self.machine.now();
-            let told = self.reckoning.present(&self.last);
-            let after = self.machine.now();
-            assert!(told.latest >= before, "{:?} early", before - told.latest);
-            assert!(told.earliest <= after, "{:?} late", told.earliest - after);
-            assert!(told.latest <= after + Duration::from_nanos(LIMIT + LOOKAHEAD));
-            assert!(told.latest >= self.latest, "{:?} back", self.latest - told.latest);
-            self.latest = told.latest;
-            told.latest.saturating_duration_since(after)
+        fn ask(&mut self) -> u64 {
+            let before = self.now();
+            let Present { earliest, latest, .. } = self.reckoning.present(&self.last);
+            let after = self.now();
+            assert!(latest >= before, "{} ns early", before - latest);
+            assert!(earliest <= after, "{} ns late", earliest - after);
+            assert!(latest <= after + LIMIT + LOOKAHEAD, "{} ns late", latest - after);
+            assert!(latest >= self.latest, "{} ns back", self.latest - latest);
+            self.latest = latest;
+            latest.saturating_sub(after)
+        }
+
+        fn now(&self) -> u64 {
+            self.reckoning.nanos(self.machine.now())
         }
 
         fn trusts_the_counter(&self) -> bool {
@@ -203,7 +205,7 @@ mod tests {
                     machine.pass(random.u64(0..most));
                     let ahead = thread.ask();
                     if first == then {
-                        assert!(ahead <= Duration::from_nanos(LIMIT / 4 + LOOKAHEAD), "{ahead:?}");
+                        assert!(ahead <= LIMIT / 4 + LOOKAHEAD, "{ahead} ns");
                     }
                 }
                 assert!(thread.trusts_the_counter());
@@ -219,7 +221,7 @@ mod tests {
         for _ in 0..100_000 {
             machine.pass(random.u64(0..LOOKAHEAD));
             machine.look_ahead(random.u64(0..LOOKAHEAD));
-            thread.latest = machine.now();
+            thread.latest = 0;
             thread.ask();
         }
         assert!(thread.trusts_the_counter());
@@ -272,12 +274,13 @@ mod tests {
         let mut thread = Thread::on(&machine);
         thread.ask();
         machine.jump(-1_000_000);
+        thread.latest = 0;
         (0..1000).for_each(|_| {
             thread.ask();
         });
         assert!(!thread.trusts_the_counter());
         let looks = machine.looks();
-        (0..1000).for_each(|_| assert_eq!(thread.ask(), Duration::ZERO));
+        (0..1000).for_each(|_| assert_eq!(thread.ask(), 0));
         assert_eq!(machine.looks() - looks, 1000);
     }
 
@@ -289,6 +292,7 @@ mod tests {
         machine.tune(1500);
         // It is believed for as long as a fix is used.
         machine.pass(LIMIT * 2);
+        thread.latest = 0;
         (0..1000).for_each(|_| {
             thread.ask();
         });
