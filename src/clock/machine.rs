@@ -18,7 +18,7 @@ pub(super) struct Machine {
     frequency: Cell<u64>,
     /// How much the clock moves in a second, in milliseconds.
     steered: Cell<u64>,
-    /// Nanoseconds for which the next to read the clock will be held up.
+    /// Nanoseconds for which the next to read the clock will be held up before, and after.
     hold_up: Cell<u64>,
     looks: Cell<u32>,
     /// Nanoseconds by which a glance at the counter is early.
@@ -60,7 +60,7 @@ impl Machine {
         self.counter.set(self.counter.get().wrapping_add_signed(counts * 1000));
     }
 
-    /// Whoever reads the clock next is held up before.
+    /// Whoever reads the clock next is held up before and after.
     pub(super) fn hold_up(&self, nanos: u64) {
         self.hold_up.set(nanos);
     }
@@ -94,9 +94,10 @@ impl Source for &Machine {
 
     fn instant(&self) -> Instant {
         self.looks.set(self.looks.get() + 1);
-        self.pass(READ + self.hold_up.take());
+        let hold_up = self.hold_up.take();
+        self.pass(READ + hold_up);
         let now = self.now();
-        self.pass(READ);
+        self.pass(READ + hold_up);
         now
     }
 }
