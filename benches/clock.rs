@@ -15,12 +15,13 @@ use criterion::{Criterion, criterion_group, criterion_main};
 
 fn present(criterion: &mut Criterion) {
     let clock = Clock::system();
-    let ticks = Ticks::new(clock.clone(), Duration::from_millis(1));
-    let delay = Duration::from_secs(30);
     criterion.bench_function("Clock::now", |bencher| bencher.iter(|| clock.now()));
     criterion.bench_function("Clock::about", |bencher| bencher.iter(|| clock.about()));
-    criterion.bench_function("Ticks::at(Clock::now + delay)", |bencher| bencher.iter(|| ticks.at(clock.now() + delay)));
-    criterion.bench_function("Ticks::after(delay)", |bencher| bencher.iter(|| ticks.after(delay)));
+    let ticks = Ticks::new(clock.clone(), Duration::from_millis(1));
+    let (delay, deadline) = (Duration::from_secs(30), clock.now() + Duration::from_secs(3600));
+    criterion.bench_function("Ticks::after", |bencher| bencher.iter(|| ticks.after(delay)));
+    criterion.bench_function("Ticks::at", |bencher| bencher.iter(|| ticks.at(deadline)));
+    criterion.bench_function("Ticks::lateness", |bencher| bencher.iter(|| ticks.lateness(1)));
 }
 
 criterion_group!(benches, present);
