@@ -2,10 +2,14 @@
 //!
 //! A deadline is rounded up to a tick, the present is rounded down. So when the present tick has reached the tick of a
 //! deadline, the present has reached the deadline: never early.
+//!
+//! Who asks when something is due need not know the present to the microsecond, and gets it cheaper so: see
+//! [`Clock::about`]. A deadline is then counted from the latest that the present can be, and has come if it is not after
+//! the earliest; in between the clock is asked. Drivers, who decide what is due by now, always ask the clock.
 
 use std::time::{Duration, Instant};
 
-use super::{Clock, ManualClock};
+use super::{Clock, ManualClock, Present};
 
 /// Nanoseconds that do not fit 64 bits, that is from the year 584 of a timer's life on.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
@@ -18,10 +22,10 @@ const FAR_OFF: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     pub(crate) tick: u64,
-    /// The present tick.
+    /// The present tick, or one that was present some microseconds ago.
     pub(crate) now: u64,
-    /// The deadline, not rounded; `None` if no instant can hold it.
-    pub(crate) deadline: Option<Instant>,
+    /// The deadline, not rounded, if it was told as an instant.
+    given: Option<Instant>,
     /// The deadline in nanoseconds since the origin, not rounded; or [`UNKNOWN`].
     pub(crate) exact: u64,
 }
@@ -31,6 +35,8 @@ pub(crate) struct Due {
 pub(crate) struct Ticks {
     clock: Clock,
     origin: Instant,
+    /// The origin on the scale of [`Clock::about`].
+    about_origin: u64,
     /// Nanoseconds per tick.
     tick: u64,
 }
@@ -38,8 +44,10 @@ pub(crate) struct Ticks {
 impl Ticks {
     /// Ticks that count from now on. `tick` is longer than zero.
     pub(crate) fn new(clock: Clock, tick: Duration) -> Self {
+        let origin = clock.now();
         Self {
-            origin: clock.now(),
+            origin,
+            about_origin: clock.nanos(origin).unwrap_or(0),
             clock,
             // Longer ticks than 584 years are cut: finer than asked for does no harm.
             tick: u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX),
@@ -61,14 +69,31 @@ impl Ticks {
     /// Whether time is virtual.
     pub(crate) fn manual(&self) -> Option<&ManualClock> {
         match &self.clock {
-            Clock::System => None,
+            Clock::System(_) => None,
             Clock::Manual(clock) => Some(clock),
         }
+    }
+
+    /// Between which nanoseconds since the origin the present is; `None` if only the clock can tell.
+    #[inline]
+    fn about(&self) -> Option<Present> {
+        let Present { earliest, likely, latest } = self.clock.about()?;
+        // The earliest may be what the clock said before the origin.
+        let since = |nanos: u64| nanos.saturating_sub(self.about_origin);
+        Some(Present { earliest: since(earliest), likely: since(likely), latest: since(latest) })
     }
 
     /// When something is due that shall come after `delay`.
     #[inline]
     pub(crate) fn after(&self, delay: Duration) -> Due {
+        // What shall come at once must not be later than now.
+        if !delay.is_zero()
+            && let Some(about) = self.about()
+            && let Some(exact) = whole(delay).checked_add(about.latest)
+            && exact != UNKNOWN
+        {
+            return Due { tick: exact.div_ceil(self.tick), now: about.earliest / self.tick, given: None, exact };
+        }
         let now = self.now();
         self.due(now, now.checked_add(delay))
     }
@@ -76,16 +101,34 @@ impl Ticks {
     /// When something is due that shall come at `deadline`.
     #[inline]
     pub(crate) fn at(&self, deadline: Instant) -> Due {
-        self.due(self.now(), Some(deadline))
+        let exact = self.nanos(deadline);
+        match self.about() {
+            Some(about) if exact != UNKNOWN => self.due_about(about, deadline, exact),
+            _ => self.due(self.now(), Some(deadline)),
+        }
+    }
+
+    #[inline]
+    fn due_about(&self, about: Present, deadline: Instant, exact: u64) -> Due {
+        let now = about.earliest / self.tick;
+        if exact <= about.earliest {
+            Due { tick: now, now, given: Some(deadline), exact }
+        } else if exact > about.latest {
+            Due { tick: exact.div_ceil(self.tick), now, given: Some(deadline), exact }
+        } else {
+            self.due(self.now(), Some(deadline))
+        }
     }
 
     /// When something is due that shall come `delay` after `instant`.
     pub(crate) fn after_instant(&self, instant: Instant, delay: Duration) -> Due {
-        self.due(self.now(), instant.checked_add(delay))
+        match instant.checked_add(delay) {
+            Some(deadline) => self.at(deadline),
+            None => self.due(self.now(), None),
+        }
     }
 
     /// What is due by now is due at the present tick, not at the next; `None` is never.
-    #[inline]
     fn due(&self, now: Instant, deadline: Option<Instant>) -> Due {
         let present = self.present(now);
         let (tick, exact) = match deadline {
@@ -93,7 +136,12 @@ impl Ticks {
             Some(deadline) if deadline <= now => (present, self.nanos(deadline)),
             Some(deadline) => (self.ceil(deadline), self.nanos(deadline)),
         };
-        Due { tick, now: present, deadline, exact }
+        Due { tick, now: present, given: deadline, exact }
+    }
+
+    /// The deadline, not rounded; `None` if no instant can hold it.
+    pub(crate) fn deadline(&self, due: &Due) -> Option<Instant> {
+        due.given.or_else(|| self.origin.checked_add(Duration::from_nanos(due.exact)).filter(|_| due.exact != UNKNOWN))
     }
 
     /// The present tick at `now`: the last that is not after it, but for [`NEVER`].
@@ -119,12 +167,7 @@ impl Ticks {
     /// Nanoseconds since the origin, or [`UNKNOWN`].
     #[inline]
     fn nanos(&self, instant: Instant) -> u64 {
-        let since = instant.saturating_duration_since(self.origin);
-        since
-            .as_secs()
-            .checked_mul(1_000_000_000)
-            .and_then(|nanos| nanos.checked_add(since.subsec_nanos().into()))
-            .unwrap_or(UNKNOWN)
+        whole(instant.saturating_duration_since(self.origin))
     }
 
     fn wide_nanos(&self, instant: Instant) -> u128 {
@@ -152,9 +195,14 @@ impl Ticks {
         self.span(tick).saturating_sub(elapsed)
     }
 
-    /// How much later than `tick` it is.
+    /// How much later than `tick` it is, give or take some microseconds.
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
+        if let Some(about) = self.about()
+            && let Some(due) = tick.checked_mul(self.tick)
+        {
+            return Duration::from_nanos(about.likely.saturating_sub(due));
+        }
         let elapsed = self.now().saturating_duration_since(self.origin);
         elapsed.saturating_sub(self.span(tick))
     }
@@ -176,6 +224,13 @@ impl Ticks {
             }
         }
     }
+}
+
+/// The nanoseconds that `duration` lasts, or [`UNKNOWN`].
+#[inline]
+fn whole(duration: Duration) -> u64 {
+    let secs = duration.as_secs().checked_mul(1_000_000_000);
+    secs.and_then(|nanos| nanos.checked_add(duration.subsec_nanos().into())).unwrap_or(UNKNOWN)
 }
 
 fn saturate(ticks: u128) -> u64 {
@@ -210,6 +265,21 @@ mod tests {
         assert_eq!(ticks.after(Duration::ZERO).tick, 1);
         assert_eq!(ticks.at(clock.now() - MS / 4).tick, 1);
         assert_eq!(ticks.at(clock.now() - MS * 100).tick, 1);
+    }
+
+    #[test]
+    fn in_doubt_the_clock_is_asked() {
+        let (ticks, clock) = at(MS * 3 / 2);
+        let (now, some) = (1_500_000, 10_000);
+        let about = Present { earliest: now - some, likely: now, latest: now + some };
+        let tick = |exact| ticks.due_about(about, ticks.origin + Duration::from_nanos(exact), exact).tick;
+        assert_eq!(ticks.nanos(clock.now()), now);
+        for passed in [some * 2, some, some / 2, 0] {
+            assert_eq!(tick(now - passed), 1);
+        }
+        for ahead in [1, some / 2, some, some * 2] {
+            assert_eq!(tick(now + ahead), 2);
+        }
     }
 
     #[test]

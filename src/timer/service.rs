@@ -58,7 +58,7 @@ impl Service {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let mut service = Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            ticks: Ticks::new(builder.clock.map_or(Clock::System, Clock::Manual), tick),
+            ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
             shards: Vec::new(),
             next_home: AtomicUsize::new(0),
             closed: AtomicBool::new(false),

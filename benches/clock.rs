@@ -1,0 +1,28 @@
+//! What it costs to be told the present: by the clock, and about, as schedule and reset want it.
+//!
+//! ```text
+//! cargo bench --bench clock
+//! ```
+
+#[allow(dead_code, unused_imports, reason = "a part of the crate that it does not show")]
+#[path = "../src/clock/mod.rs"]
+mod clock;
+
+use std::time::Duration;
+
+use clock::{Clock, Ticks};
+use criterion::{Criterion, criterion_group, criterion_main};
+
+fn present(criterion: &mut Criterion) {
+    let clock = Clock::system();
+    criterion.bench_function("Clock::now", |bencher| bencher.iter(|| clock.now()));
+    criterion.bench_function("Clock::about", |bencher| bencher.iter(|| clock.about()));
+    let ticks = Ticks::new(clock.clone(), Duration::from_millis(1));
+    let (delay, deadline) = (Duration::from_secs(30), clock.now() + Duration::from_secs(3600));
+    criterion.bench_function("Ticks::after", |bencher| bencher.iter(|| ticks.after(delay)));
+    criterion.bench_function("Ticks::at", |bencher| bencher.iter(|| ticks.at(deadline)));
+    criterion.bench_function("Ticks::lateness", |bencher| bencher.iter(|| ticks.lateness(1)));
+}
+
+criterion_group!(benches, present);
+criterion_main!(benches);

@@ -1,0 +1,103 @@
+//! A machine of which tests turn the knobs: a counter and a clock that move when they are read, and when told to.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::counter::Source;
+
+/// What it takes to read the counter, or half of what it takes to read the clock.
+const READ: u64 = 12;
+
+pub(super) struct Machine {
+    birth: Instant,
+    /// In picoseconds since the birth.
+    clock: Cell<u64>,
+    /// In thousandths.
+    counter: Cell<u64>,
+    /// Counts a microsecond.
+    frequency: Cell<u64>,
+    /// How much the clock moves in a second, in milliseconds.
+    steered: Cell<u64>,
+    /// Nanoseconds for which the next to read the clock will be held up before, and after.
+    hold_up: Cell<u64>,
+    looks: Cell<u32>,
+    /// Nanoseconds by which a glance at the counter is early.
+    lookahead: Cell<u64>,
+}
+
+impl Machine {
+    pub(super) fn new(megahertz: u64) -> Self {
+        Self {
+            birth: Instant::now(),
+            clock: Cell::new(0),
+            counter: Cell::new(1 << 40),
+            frequency: Cell::new(megahertz),
+            steered: Cell::new(1000),
+            hold_up: Cell::new(0),
+            looks: Cell::new(0),
+            lookahead: Cell::new(0),
+        }
+    }
+
+    /// So many nanoseconds pass.
+    pub(super) fn pass(&self, nanos: u64) {
+        self.clock.set(self.clock.get() + nanos * self.steered.get());
+        self.counter.set(self.counter.get() + nanos * self.frequency.get());
+    }
+
+    /// So much less or more than a thousand milliseconds of the clock are in a second.
+    pub(super) fn steer(&self, millis: u64) {
+        self.steered.set(millis);
+    }
+
+    /// Changes the counter's frequency, and not what the clock is.
+    pub(super) fn tune(&self, megahertz: u64) {
+        self.frequency.set(megahertz);
+    }
+
+    /// The counter jumps.
+    pub(super) fn jump(&self, counts: i64) {
+        self.counter.set(self.counter.get().wrapping_add_signed(counts * 1000));
+    }
+
+    /// Whoever reads the clock next is held up before and after.
+    pub(super) fn hold_up(&self, nanos: u64) {
+        self.hold_up.set(nanos);
+    }
+
+    /// Glances at the counter come so many nanoseconds early.
+    pub(super) fn look_ahead(&self, nanos: u64) {
+        self.lookahead.set(nanos);
+    }
+
+    /// What the clock says, at no cost.
+    pub(super) fn now(&self) -> Instant {
+        self.birth + Duration::from_nanos(self.clock.get() / 1000)
+    }
+
+    /// How often the clock was read.
+    pub(super) fn looks(&self) -> u32 {
+        self.looks.get()
+    }
+}
+
+impl Source for &Machine {
+    fn counter(&self) -> u64 {
+        self.pass(READ);
+        self.counter.get() / 1000
+    }
+
+    fn glance(&self) -> u64 {
+        self.pass(READ);
+        (self.counter.get() - self.lookahead.get() * self.frequency.get()) / 1000
+    }
+
+    fn instant(&self) -> Instant {
+        self.looks.set(self.looks.get() + 1);
+        let hold_up = self.hold_up.take();
+        self.pass(READ + hold_up);
+        let now = self.now();
+        self.pass(READ + hold_up);
+        now
+    }
+}

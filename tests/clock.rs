@@ -1,0 +1,59 @@
+//! The real clock: what a timer takes for the present when it adds a delay to it.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use corewheel::Timer;
+
+/// How far ahead of the clock a timer may be.
+const AHEAD: Duration = Duration::from_micros(30);
+
+/// Asks in bursts and after pauses, from more threads than there are cores, so that some are held up anywhere.
+#[test]
+fn a_delay_is_counted_from_no_earlier_than_now_and_hardly_later() {
+    const DELAY: Duration = Duration::from_secs(3600);
+    let timer = Timer::builder().tick(Duration::from_micros(1)).shards(1).build().unwrap();
+    let end = Instant::now() + Duration::from_secs(3);
+    let watch = |seed| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut handle = timer.schedule(DELAY, || ()).unwrap();
+        let mut last = Instant::now();
+        while Instant::now() < end {
+            for _ in 0..random.u32(0..500) {
+                let before = Instant::now();
+                if random.bool() {
+                    assert!(handle.reset(DELAY));
+                } else {
+                    handle = timer.schedule(DELAY, || ()).unwrap();
+                }
+                let after = Instant::now();
+                let now = handle.deadline().unwrap() - DELAY;
+                assert!(now >= before, "{:?} early", before - now);
+                assert!(now <= after + AHEAD, "{:?} late", now - after);
+                assert!(now >= last, "{:?} back", last - now);
+                last = now;
+            }
+            thread::sleep(Duration::from_micros(random.u64(0..300)));
+        }
+    };
+    thread::scope(|scope| (0..6).for_each(|seed| drop(scope.spawn(move || watch(seed)))));
+}
+
+#[test]
+fn what_is_due_now_waits_for_no_tick() {
+    let timer = Timer::builder().tick(Duration::from_secs(60)).shards(1).build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    for at_instant in [false, true].repeat(500) {
+        // From here on the thread knows what time it is, about.
+        timer.schedule(Duration::from_secs(1), || ()).unwrap().cancel();
+        let (now, sender) = (Instant::now(), sender.clone());
+        let report = move || sender.send(Instant::now()).unwrap();
+        if at_instant {
+            timer.schedule_at(now, report).unwrap();
+        } else {
+            timer.schedule(Duration::ZERO, report).unwrap();
+        }
+        assert!(receiver.recv_timeout(Duration::from_secs(20)).expect("it is due now") >= now);
+    }
+}
