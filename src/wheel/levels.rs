@@ -143,6 +143,9 @@ pub(crate) struct Levels {
     /// One bit a level: whether any of its slots is occupied.
     occupied: u64,
     due: Due,
+    /// The first node of a slot that time has come to, and whose nodes are being taken out. They are told to be in the
+    /// slot still, which gets no other before time has moved on.
+    falling: u32,
     levels: Vec<Level>,
 }
 
@@ -168,7 +171,7 @@ impl Levels {
             span = this.checked_mul(slots);
             levels.push(Level::new(this, slots, span));
         }
-        Ok(Levels { now: start, occupied: 0, due: Due::EMPTY, levels })
+        Ok(Levels { now: start, occupied: 0, due: Due::EMPTY, falling: NIL, levels })
     }
 
     #[inline]
@@ -202,14 +205,18 @@ impl Levels {
 
         match links.place.slot() {
             None => self.due.forget(links),
-            Some((level, slot)) if links.prev == NIL => {
-                let ring = &mut self.levels[level];
-                ring.pop(slot, links.next);
-                if ring.occupancy.is_empty() {
-                    self.occupied &= !(1 << level);
-                }
-            }
-            Some(_) => {}
+            Some(_) if links.prev != NIL => {}
+            Some(_) if self.falling == id => self.falling = links.next,
+            Some((level, slot)) if links.next == NIL => self.vacate(level, slot),
+            Some((level, slot)) => self.levels[level].heads[slot] = links.next,
+        }
+    }
+
+    fn vacate(&mut self, level: usize, slot: usize) {
+        let occupancy = &mut self.levels[level].occupancy;
+        occupancy.remove(slot);
+        if occupancy.is_empty() {
+            self.occupied &= !(1 << level);
         }
     }
 
@@ -217,6 +224,7 @@ impl Levels {
     pub(crate) fn clear(&mut self) {
         self.occupied = 0;
         self.due = Due::EMPTY;
+        self.falling = NIL;
         for level in &mut self.levels {
             level.occupancy.clear();
         }
@@ -226,7 +234,7 @@ impl Levels {
     /// is due, later than it otherwise. O(levels).
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        if self.due.head != NIL {
+        if self.due.head != NIL || self.falling != NIL {
             return Some(self.now);
         }
         self.next_event().map(|event| event.first)
@@ -234,8 +242,10 @@ impl Levels {
 
     /// The node that comes out or is handed down next.
     pub(crate) fn first(&self) -> Option<u32> {
-        if self.due.head != NIL {
-            return Some(self.due.head);
+        for head in [self.due.head, self.falling] {
+            if head != NIL {
+                return Some(head);
+            }
         }
         self.next_event().map(|event| self.levels[event.level].heads[event.slot])
     }
@@ -244,20 +254,12 @@ impl Levels {
     /// list, which comes first. A target in the past stands for the present tick.
     #[inline]
     pub(crate) fn step(&mut self, nodes: &mut impl Nodes, target: u64) -> Step {
-        let target = target.max(self.now);
         let id = if self.due.head != NIL {
             self.due.head
+        } else if self.falling != NIL || self.fall(target.max(self.now)) {
+            self.falling
         } else {
-            match self.next_event() {
-                Some(event) if event.first <= target => {
-                    self.now = event.first;
-                    self.levels[event.level].heads[event.slot]
-                }
-                _ => {
-                    self.now = target;
-                    return Step::Done;
-                }
-            }
+            return Step::Done;
         };
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
@@ -266,6 +268,23 @@ impl Levels {
             Step::Moved
         } else {
             Step::Expired(id)
+        }
+    }
+
+    /// Lets time come to the next occupied slot up to `target`, and its nodes fall; false if there is none, and it is
+    /// `target`.
+    fn fall(&mut self, target: u64) -> bool {
+        match self.next_event() {
+            Some(Event { first, level, slot }) if first <= target => {
+                self.now = first;
+                self.falling = self.levels[level].heads[slot];
+                self.vacate(level, slot);
+                true
+            }
+            _ => {
+                self.now = target;
+                false
+            }
         }
     }
 
@@ -421,16 +440,6 @@ impl Level {
         }
         let head = std::mem::replace(&mut self.heads[slot], id);
         if self.occupancy.insert(slot) { NIL } else { head }
-    }
-
-    /// Makes `next` the head of a slot.
-    #[inline]
-    fn pop(&mut self, slot: usize, next: u32) {
-        if next == NIL {
-            self.occupancy.remove(slot);
-        } else {
-            self.heads[slot] = next;
-        }
     }
 }
 
