@@ -2,6 +2,7 @@
 //! deadline. With nothing due it sleeps for good.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use core_affinity::CoreId;
@@ -35,6 +36,8 @@ pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Optio
             if shard.core.is_closing() || !rounds.rest(&shard.core) {
                 break;
             }
+            // Nothing is urgent: whoever runs callbacks on this core goes first.
+            thread::yield_now();
         }
         sleep(&shard, now, rounds.next_deadline(), question);
     }
