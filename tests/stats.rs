@@ -224,3 +224,40 @@ fn debug_output_tells_what_matters() {
         assert!(!format!("{executor:?}").is_empty());
     }
 }
+
+/// Schedules and cancels so many timers, of which 256 are pending at any time.
+fn churn(timer: &Timer, ring: &mut [Option<TimerHandle>], pairs: usize, delay: impl Fn(usize) -> Duration) {
+    for turn in 0..pairs {
+        let place = &mut ring[turn % 256];
+        let old = place.replace(timer.schedule(delay(turn), || ()).unwrap());
+        assert!(old.is_none_or(|handle| handle.cancel()));
+    }
+}
+
+#[test]
+fn the_steady_state_of_timeouts_is_no_work_for_another_thread() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let mut ring: Vec<_> = (0..256).map(|_| None).collect();
+    churn(&timer, &mut ring, 1000, |_| 30 * SEC);
+    // The driver collects what was new.
+    thread::sleep(200 * MS);
+    let before = timer.stats();
+    churn(&timer, &mut ring, 100_000, |_| 30 * SEC);
+    let after = timer.stats();
+    assert_eq!(after.scheduled - before.scheduled, 100_000);
+    assert_eq!(after.enqueued - before.enqueued, 0, "each takes the place of one that was cancelled");
+    assert_eq!(after.wakeups - before.wakeups, 0);
+}
+
+#[test]
+fn timeouts_of_any_length_come_to_a_steady_state() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let mut ring: Vec<_> = (0..256).map(|_| None).collect();
+    let delay = |turn: usize| 5 * SEC + Duration::from_millis(turn as u64 * 7919 % 25_000);
+    churn(&timer, &mut ring, 10_000, delay);
+    thread::sleep(200 * MS);
+    let before = timer.stats().enqueued;
+    churn(&timer, &mut ring, 100_000, delay);
+    let enqueued = timer.stats().enqueued - before;
+    assert!(enqueued < 2000, "{enqueued} of 100,000 were earlier than all before in their place");
+}

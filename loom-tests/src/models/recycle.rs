@@ -84,3 +84,23 @@ fn an_entry_is_used_by_one_thread_at_a_time() {
         scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
     });
 }
+
+/// A retired block is carved off again by one thread, once.
+#[test]
+fn a_retired_block_is_handed_out_once() {
+    explore(|| {
+        let scene = Scene::new();
+        for _ in 0..2 {
+            scene.core.slab.carve();
+        }
+        let other = {
+            let scene = scene.clone();
+            thread::spawn(move || scene.core.slab.carve())
+        };
+        // SAFETY: it is this thread that carved the blocks.
+        unsafe { scene.core.slab.retire(0..2) };
+        let mine = scene.core.slab.carve();
+        let theirs = other.join().unwrap();
+        assert!(mine.is_some() && theirs.is_some() && mine != theirs);
+    });
+}

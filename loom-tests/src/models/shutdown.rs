@@ -33,6 +33,25 @@ fn shutdown_against_schedule() {
     });
 }
 
+/// The same where the entries come from a block that was given back to the system.
+#[test]
+fn shutdown_against_schedule_in_a_retired_block() {
+    explore(|| {
+        let scene = Scene::new();
+        scene.core.slab.carve();
+        let scheduler = {
+            let scene = scene.clone();
+            thread::spawn(move || scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some())
+        };
+        // SAFETY: it is this thread that carved the block.
+        unsafe { scene.core.slab.retire(0..1) };
+        scene.close(5);
+        let accepted = scheduler.join().unwrap();
+        assert_eq!(scene.tally.unfired(), usize::from(accepted));
+        assert_eq!(scene.tally.dropped(), 1);
+    });
+}
+
 #[test]
 fn shutdown_against_cancel_and_reset() {
     explore(|| {
