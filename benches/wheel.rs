@@ -33,6 +33,7 @@ fn main() {
     operation(&mut criterion, "insert", |(inserting, _)| inserting);
     operation(&mut criterion, "remove", |(_, removing)| removing);
     advance::<Wheel<u64>>(&mut criterion);
+    advance::<Nexus>(&mut criterion);
     advance::<Heap>(&mut criterion);
     criterion.final_summary();
 }
@@ -52,6 +53,9 @@ fn in_chunks<Q: Queue>(criterion: &mut Criterion, name: &str, timed: fn((Duratio
 }
 
 fn advance<Q: Queue>(criterion: &mut Criterion) {
+    if !Q::STEPS {
+        return;
+    }
     let mut group = criterion.benchmark_group("advance");
     group.throughput(Throughput::Elements(measure::WAITING)).bench_function(Q::NAME, |bencher| {
         let mut random = Random::new(0);

@@ -10,6 +10,9 @@ pub trait Queue {
     /// What it is called in the results.
     const NAME: &'static str;
 
+    /// Whether an advance costs by what expires, and not by all that waits.
+    const STEPS: bool = true;
+
     /// Names a value while it waits.
     type Key;
 

@@ -24,6 +24,7 @@ impl Nexus {
 
 impl Queue for Nexus {
     const NAME: &'static str = "nexus-timer";
+    const STEPS: bool = false;
     type Key = TimerHandle<(u64, u64)>;
 
     fn new() -> Self {
