@@ -16,7 +16,7 @@ pub struct Laps {
 impl Laps {
     /// Times `f`. All threads begin it together.
     pub fn time(&mut self, f: impl FnOnce()) {
-        self.line.wait();
+        self.wait();
         let start = Instant::now();
         f();
         self.laps.push((start, Instant::now()));
