@@ -94,7 +94,7 @@ pub fn number(value: f64) -> String {
         }
         grouped.push(digit);
     }
-    if part.trim_end_matches('0').is_empty() && magnitude.fract() == 0.0 {
+    if part.is_empty() || magnitude.fract() == 0.0 {
         format!("{sign}{grouped}")
     } else {
         format!("{sign}{grouped}.{part}")

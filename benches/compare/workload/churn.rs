@@ -146,10 +146,11 @@ fn watch<H>(
 ) -> Seen {
     let mut ring: Vec<_> = (0..RING).map(|_| schedule()).collect();
     settle();
+    let pairs = load.pairs / load.threads;
     let mut start = (Instant::now(), cpu_time());
     laps.time(|| {
         start = (Instant::now(), cpu_time());
-        for turn in 0..load.pairs / load.threads {
+        for turn in 0..pairs {
             let new = schedule();
             cancel(mem::replace(&mut ring[turn % RING], new));
         }
@@ -159,7 +160,7 @@ fn watch<H>(
     let settled = (Instant::now(), cpu_time());
     let mut calls = histogram();
     laps.time(|| {
-        for turn in 0..load.calls {
+        for turn in pairs..pairs + load.calls {
             let start = Instant::now();
             let new = schedule();
             let scheduled = Instant::now();
