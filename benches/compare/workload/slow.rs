@@ -16,6 +16,8 @@ const TIMERS: usize = 1000;
 /// One in so many is slow.
 const SLOW: usize = 250;
 const POOL: usize = 8;
+/// How far the deadlines are apart: within a tick, and in order for those who tell them apart.
+const STEP: Duration = Duration::from_nanos(200);
 const LEAD: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -38,9 +40,10 @@ impl Wake for Sleeper {
 
 fn slow<C: Contender>(nap: Duration) -> Measured {
     let timer = Arc::new(C::start(POOL));
-    let due = Instant::now() + LEAD;
+    let first = Instant::now() + LEAD;
     let (_handles, alarms): (Vec<_>, Vec<_>) = alone(&timer, move |timer| {
         let schedule = |place| {
+            let due = first + STEP * place as u32;
             let (alarm, delay) = (Alarm::new(due), due.saturating_duration_since(Instant::now()));
             let is_slow = place % SLOW == SLOW / 2;
             let handle = if is_slow {
@@ -53,7 +56,7 @@ fn slow<C: Contender>(nap: Duration) -> Measured {
         (0..TIMERS).map(schedule).unzip()
     });
     let all: Vec<_> = alarms.iter().map(|(_, alarm)| alarm.clone()).collect();
-    wait_for_all(&all, due + PATIENCE);
+    wait_for_all(&all, first + LEAD + PATIENCE);
     let others = alarms.iter().filter(|(is_slow, _)| !is_slow).map(|(_, alarm)| alarm);
     Lateness::of(others).add_to(Measured::default())
 }
