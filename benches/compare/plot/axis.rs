@@ -6,8 +6,8 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 use crate::report::number;
 
-/// The places of a logarithmic axis end here.
-const NEXT_TO_NOTHING: f64 = 1e-5;
+/// Where a logarithmic axis begins at the least: what is less is as good as nothing.
+const NEXT_TO_NOTHING: f64 = 1e-3;
 /// Where 100 % is on an axis of percentiles, which has no place for it.
 const ALMOST_ALL: f64 = 99.999;
 
@@ -56,7 +56,7 @@ impl Scale {
                 let step = [1.0, 2.0, 5.0].map(|digit| digit * tenth).into_iter().find(|step| most <= 10.0 * step);
                 (0..=10).map(|n| f64::from(n) * step.unwrap_or(10.0 * tenth)).collect()
             }
-            Self::Log => (-5..10).flat_map(|n| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(n))).collect(),
+            Self::Log => (-3..10).flat_map(|n| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(n))).collect(),
             Self::Nines => vec![0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 100.0],
         }
     }
@@ -89,11 +89,11 @@ impl Ranged for Span {
 }
 
 impl ValueFormatter<f64> for Span {
-    fn format(value: &f64) -> String {
-        number(*value)
-    }
-
     fn format_ext(&self, value: &f64) -> String {
-        number(*value)
+        if *value >= 1000.0 {
+            return number(*value);
+        }
+        // A sum of steps is not quite round.
+        format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }

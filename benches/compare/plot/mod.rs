@@ -12,7 +12,10 @@ use crate::results::{Results, Row, Rows};
 use crate::workload::Workload;
 use axis::{Axis, Scale};
 
-const SIZE: (u32, u32) = (900, 540);
+const SIZE: (u32, u32) = (960, 480);
+/// How wide the legend is, and how high a line of it.
+const LEGEND: u32 = 150;
+const LINE: i32 = 24;
 const MARGIN: u32 = 16;
 const LABELS: (u32, u32) = (48, 72);
 const FONT: &str = "sans-serif";
@@ -80,7 +83,8 @@ impl Plot {
 
         let area = SVGBackend::new(file, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
+        let (left, right) = area.split_horizontally(SIZE.0 - LEGEND);
+        let mut chart = ChartBuilder::on(&left)
             .caption(self.title, (FONT, 22))
             .margin(MARGIN)
             .x_label_area_size(LABELS.0)
@@ -93,20 +97,14 @@ impl Plot {
             .y_desc(self.y.label)
             .label_style((FONT, 14))
             .draw()?;
-        for (contender, points) in &lines {
+        for (line, (contender, points)) in (1..).zip(&lines) {
             let width = if *contender == REFERENCE { 4 } else { 2 };
             let style = colour(contender).stroke_width(width);
-            chart
-                .draw_series(LineSeries::new(points.iter().copied(), style))?
-                .label(*contender)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
+            chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
+            let height = line * LINE;
+            right.draw(&PathElement::new([(0, height), (20, height)], style))?;
+            right.draw(&Text::new(*contender, (28, height - 7), (FONT, 14)))?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.8))
-            .label_font((FONT, 14))
-            .draw()?;
         area.present()?;
         Ok(())
     }
