@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench compare                                              all of it: hours; writes the report
-//! cargo bench --bench compare -- --quick                                   within two minutes
+//! cargo bench --bench compare -- --quick                                   within a minute
 //! cargo bench --bench compare -- --workload w1,w4 --contender corewheel,heap
 //! ```
 //!

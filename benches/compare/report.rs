@@ -7,6 +7,8 @@ use crate::results::{Median, Results, Row, Rows};
 use crate::system;
 use crate::workload::Workload;
 
+const CONTENDERS: &str = include_str!("contenders.md");
+
 pub fn markdown(results: &Results, command: &str) -> String {
     let mut text = format!(
         "# Beside other timers\n\n\
@@ -15,7 +17,8 @@ pub fn markdown(results: &Results, command: &str) -> String {
          Medians of {}, in brackets the least and the most, then how many times that of {REFERENCE}. Each measurement \
          is made in a process of its own, and the contenders take turns. Costs are wall time x min(threads, cores) / \
          operations. Settled means: until the timer's threads, too, have done what they were given. A contender that \
-         failed has no figures. Read the ratios: the absolute figures are those of one machine and one hour.\n",
+         failed has no figures. Read the ratios: the absolute figures are those of one machine and one hour.\n\n\
+         {CONTENDERS}",
         system::date(),
         system::machine(),
         results.repetitions,

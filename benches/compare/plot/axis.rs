@@ -21,6 +21,8 @@ pub struct Axis {
 pub enum Scale {
     Linear,
     Log,
+    /// Logarithmic, labelled at the powers of two.
+    Doubling,
     /// Percentiles, the more room the closer to 100.
     Nines,
 }
@@ -57,6 +59,7 @@ impl Scale {
                 (0..=10).map(|n| f64::from(n) * step.unwrap_or(10.0 * tenth)).collect()
             }
             Self::Log => (-3..10).flat_map(|n| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(n))).collect(),
+            Self::Doubling => (0..20).map(|n| f64::from(1 << n)).collect(),
             Self::Nines => vec![0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 100.0],
         }
     }
@@ -64,7 +67,7 @@ impl Scale {
     fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
-            Self::Log => value.max(NEXT_TO_NOTHING).log10(),
+            Self::Log | Self::Doubling => value.max(NEXT_TO_NOTHING).log10(),
             Self::Nines => -(1.0 - value.min(ALMOST_ALL) / 100.0).log10(),
         }
     }

@@ -45,7 +45,7 @@ impl Workload {
         let plot = |file, title, x, y, lines| Some(Plot { file, title, x, y, lines });
         match self {
             Self::W1 => {
-                let x = Axis { label: "threads", scale: Scale::Log };
+                let x = Axis { label: "threads", scale: Scale::Doubling };
                 plot("churn", "A pair over the number of threads", x, cost, Lines::Cases)
             }
             Self::W2 => {
