@@ -3,6 +3,7 @@
 use corewheel::Wheel;
 
 use crate::contender::corewheel::CoreWheel;
+use crate::contender::tokio::TokioSleep;
 use crate::contender::{self, Contender, check};
 use crate::extra::nothing::Nothing;
 use crate::extra::task::TokioTask;
@@ -76,7 +77,7 @@ pub fn all() -> Vec<Entrant> {
     let mut all: Vec<Entrant> = contender::all();
     for entrant in &mut all {
         // A callback that takes its time has no place in a waker.
-        if entrant.name == "tokio" {
+        if entrant.name == TokioSleep::NAME {
             entrant.takes_part = |workload| !matches!(workload, Workload::W8 | Workload::Wheel);
         }
     }

@@ -56,7 +56,6 @@ fn write_case(text: &mut String, case: &Rows) {
         }
         for figure in &figures {
             let reference = case.reference().filter(|reference| reference.contender != row.contender);
-            let reference = reference.filter(|reference| reference.failure.is_none());
             let ratio = reference.and_then(|reference| reference.median(figure));
             _ = write!(text, " {} |", cell(row.median(figure), ratio));
         }

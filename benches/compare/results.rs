@@ -21,7 +21,7 @@ pub struct Rows {
 
 pub struct Row {
     pub contender: &'static str,
-    /// Those that did not fail.
+    /// None if one of them has failed.
     runs: Vec<Measured>,
     pub failure: Option<String>,
 }
@@ -103,7 +103,10 @@ impl Row {
         let cell = Cell { workload, case: case.to_owned(), contender: self.contender.to_owned(), quick: scale.quick };
         match child::run_measure(&cell) {
             Ok(measured) => self.runs.push(measured),
-            Err(failure) => self.failure = Some(failure),
+            Err(failure) => {
+                self.failure = Some(failure);
+                self.runs.clear();
+            }
         }
     }
 

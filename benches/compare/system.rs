@@ -1,7 +1,6 @@
 //! What the system knows of this process, and of the machine.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -61,7 +60,7 @@ fn output(program: &str, arguments: &[&str]) -> String {
     output.map_or_else(|_| format!("unknown {program}"), |it| String::from_utf8_lossy(&it.stdout).trim().to_owned())
 }
 
-fn proc_field(file: impl AsRef<Path>, name: &str) -> Option<String> {
+fn proc_field(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
     Some(value.trim().to_owned())

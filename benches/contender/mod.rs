@@ -9,7 +9,7 @@ mod hash_wheel;
 mod heap;
 mod pingora;
 mod sharded_heap;
-mod tokio;
+pub mod tokio;
 
 use std::sync::Arc;
 use std::task::Wake;
