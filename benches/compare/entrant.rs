@@ -13,9 +13,6 @@ use crate::queue::heap::Heap;
 use crate::queue::nexus::Nexus;
 use crate::workload::{Scale, Workload, churn, rearm, wheel};
 
-/// With which the others are compared.
-pub const REFERENCE: &str = "corewheel";
-
 /// A contender on the list.
 pub struct Entrant {
     pub name: &'static str,

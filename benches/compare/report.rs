@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use crate::entrant::REFERENCE;
 use crate::results::{Median, Results, Row, Rows};
 use crate::system;
 use crate::workload::Workload;
@@ -14,8 +13,8 @@ pub fn markdown(results: &Results, command: &str) -> String {
         "# Beside other timers\n\n\
          Measured on {}: {}.\n\n\
          ```sh\n{command}\n```\n\n\
-         Medians of {}, in brackets the least and the most, then how many times that of {REFERENCE}. Each measurement \
-         is made in a process of its own, and the contenders take turns. Costs are wall time x min(threads, cores) / \
+         Medians of {}, in brackets the least and the most, then how many times that of the first row. Each \
+         measurement is made in a process of its own, and the contenders take turns. Costs are wall time x min(threads, cores) / \
          operations. Settled means: until the timer's threads, too, have done what they were given. A contender that \
          failed has no figures. Read the ratios: the absolute figures are those of one machine and one hour.\n\n\
          {CONTENDERS}",
@@ -55,7 +54,7 @@ fn write_case(text: &mut String, case: &Rows) {
             continue;
         }
         for figure in &figures {
-            let reference = case.reference().filter(|reference| reference.contender != row.contender);
+            let reference = case.rows.first().filter(|first| first.contender != row.contender);
             let ratio = reference.and_then(|reference| reference.median(figure));
             _ = write!(text, " {} |", cell(row.median(figure), ratio));
         }

@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::child::{self, Cell};
-use crate::entrant::{Entrant, REFERENCE};
+use crate::entrant::Entrant;
 use crate::measured::Measured;
 use crate::workload::{Scale, Workload};
 
@@ -85,13 +85,6 @@ fn plan(entrants: &[Entrant], workload: Workload, scale: Scale) -> Vec<Rows> {
         }
     }
     planned
-}
-
-impl Rows {
-    /// The row with which the others are compared.
-    pub fn reference(&self) -> Option<&Row> {
-        self.rows.iter().find(|row| row.contender == REFERENCE).or(self.rows.first())
-    }
 }
 
 impl Row {

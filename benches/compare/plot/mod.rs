@@ -7,7 +7,9 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use crate::entrant::{self, REFERENCE};
+use crate::contender::Contender;
+use crate::contender::corewheel::CoreWheel;
+use crate::entrant;
 use crate::results::{Results, Row, Rows};
 use crate::workload::Workload;
 use axis::{Axis, Scale};
@@ -98,7 +100,7 @@ impl Plot {
             .label_style((FONT, 14))
             .draw()?;
         for (line, (contender, points)) in (1..).zip(&lines) {
-            let width = if *contender == REFERENCE { 4 } else { 2 };
+            let width = if *contender == <CoreWheel>::NAME { 4 } else { 2 };
             let style = colour(contender).stroke_width(width);
             chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
             let height = line * LINE;
