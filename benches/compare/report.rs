@@ -22,7 +22,7 @@ pub fn markdown(results: &Results, command: &str) -> String {
         system::machine(),
         results.repetitions,
     );
-    for (workload, cases) in &results.workloads {
+    for (workload, cases) in results.workloads.iter().filter(|(_, cases)| !cases.is_empty()) {
         write_workload(&mut text, *workload, cases);
     }
     text

@@ -68,7 +68,7 @@ impl Workload {
 
 /// Draws all plots into a directory.
 pub fn all(results: &Results, directory: &Path) -> Result<(), Box<dyn Error>> {
-    for (workload, cases) in &results.workloads {
+    for (workload, cases) in results.workloads.iter().filter(|(_, cases)| !cases.is_empty()) {
         if let Some(plot) = workload.plot() {
             plot.draw(cases, &directory.join(plot.file).with_extension("svg"))?;
         }

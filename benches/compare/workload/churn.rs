@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::task::Wake;
 use std::time::{Duration, Instant};
 use std::{array, mem};
@@ -47,38 +47,44 @@ pub fn control(workload: Workload, scale: Scale) -> Vec<Case> {
 }
 
 fn each(workload: Workload, scale: Scale, run: fn(Load) -> Measured) -> Vec<Case> {
-    let pairs = scale.pick(2_000_000, 100_000);
-    let calls = scale.pick(200_000, 10_000);
-    let standing_delays = STANDING.as_nanos() as u64..STANDING.as_nanos() as u64 + 1;
-    let load = Load { threads: 1, standing: 0, standing_delays, delays: 0..1, pairs, calls };
+    let load = |threads, standing, standing_delays: &Range<u64>, delays: &Range<u64>| Load {
+        threads,
+        standing,
+        standing_delays: standing_delays.clone(),
+        delays: delays.clone(),
+        // Those that put work off until there is as much of it as there are timers have to do it, too.
+        pairs: scale.pick(2_000_000, 100_000).max(2 * standing),
+        calls: scale.pick(200_000, 10_000),
+    };
     if workload == Workload::W7 {
-        let standing: &[_] = scale.pick(&[1_000, 10_000, 100_000, 1_000_000, 10_000_000], &[1_000, 10_000, 100_000]);
+        let all: &[_] = scale.pick(&[1_000, 10_000, 100_000, 1_000_000, 10_000_000], &[1_000, 10_000, 100_000]);
+        let delays = SECOND..3600 * SECOND;
         let case = |&standing| {
-            let delays = SECOND..3600 * SECOND;
-            let load = Load { standing, standing_delays: delays.clone(), delays, ..load.clone() };
+            let load = load(1, standing, &delays, &delays);
             Case::new(format!("{} standing", count(standing)), move || run(load)).at(standing)
         };
-        return standing.iter().filter(|standing| fits(**standing)).map(case).collect();
+        return all.iter().filter(|standing| fits(**standing)).map(case).collect();
     }
-    let delays = if workload == Workload::W1 { 5 * SECOND..30 * SECOND } else { 30 * SECOND..30 * SECOND + 1 };
-    let standing: &[_] = scale.pick(&[0, 100_000, 1_000_000], &[0, 100_000]);
+    let all: &[_] = scale.pick(&[0, 100_000, 1_000_000], &[0, 100_000]);
     let threads: &[_] = scale.pick(&[1, 2, 4, 8], &[1, 2]);
-    let case = |standing: usize, threads: usize| {
-        let load = Load { threads, standing, delays: delays.clone(), ..load.clone() };
-        let threads_are = if threads == 1 { "1 thread".into() } else { format!("{threads} threads") };
-        Case::new(format!("{threads_are}, {} standing", count(standing)), move || run(load))
+    let delays = if workload == Workload::W1 { 5 * SECOND..30 * SECOND } else { exactly(30 * SECOND) };
+    let case = |threads: usize, standing: usize| {
+        let load = load(threads, standing, &exactly(STANDING.as_nanos() as u64), &delays);
+        let plural = if threads == 1 { "" } else { "s" };
+        let case = Case::new(format!("{threads} thread{plural}, {} standing", count(standing)), move || run(load));
+        if all.last() == Some(&standing) { case.at(threads) } else { case }
     };
-    let most = standing[standing.len() - 1];
-    let at = |standing, threads| {
-        let case = case(standing, threads);
-        if standing == most { case.at(threads) } else { case }
-    };
-    standing.iter().flat_map(|&standing| threads.iter().map(move |&threads| at(standing, threads))).collect()
+    let case = &case;
+    all.iter().flat_map(|&standing| threads.iter().map(move |&threads| case(threads, standing))).collect()
+}
+
+fn exactly(nanos: u64) -> Range<u64> {
+    nanos..nanos + 1
 }
 
 fn churn<C: Contender>(load: Load) -> Measured {
     let timer = Arc::new(C::start(cores()));
-    let of_each = load.clone();
+    let (of_each, rest) = (load.clone(), Barrier::new(load.threads));
     let (_, seen) = together(&timer, (0..load.threads).collect(), move |timer, thread, laps| {
         let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
         let mut schedule =
@@ -86,7 +92,7 @@ fn churn<C: Contender>(load: Load) -> Measured {
         let cancel = |handle| assert_ne!(timer.cancel(handle), Some(false), "{}: the timer was pending", C::NAME);
         let standing = of_each.standing / of_each.threads;
         let _standing: Vec<_> = (0..standing).map(|_| schedule(&of_each.standing_delays)).collect();
-        watch(&of_each, laps, || schedule(&of_each.delays), cancel, || settle(timer))
+        watch(&of_each, laps, &rest, || schedule(&of_each.delays), cancel, || settle(timer))
     });
     figures(&load, &seen)
 }
@@ -100,7 +106,7 @@ struct Line<F> {
 
 fn unshared(load: Load) -> Measured {
     const NONE: u64 = 0;
-    let of_each = load.clone();
+    let (of_each, rest) = (load.clone(), Barrier::new(load.threads));
     let (_, seen) = together(&Arc::new(Nothing), (0..load.threads).collect(), move |_, thread, laps| {
         let (mut random, connection, epoch) = (Random::new(thread), Arc::new(Connection), Instant::now());
         let lines: [_; RING + 1] = array::from_fn(|_| Line { deadline: AtomicU64::new(NONE), callback: None });
@@ -123,7 +129,7 @@ fn unshared(load: Load) -> Measured {
             change(&line.deadline, deadline, NONE);
             line.callback = None;
         };
-        watch(&of_each, laps, schedule, cancel, || ())
+        watch(&of_each, laps, &rest, schedule, cancel, || ())
     });
     figures(&load, &seen)
 }
@@ -137,15 +143,18 @@ struct Seen {
     calls: Histogram<u64>,
 }
 
+/// Threads sleep at `rest` until all have settled: those that wait for a lap keep the timer's threads from a core.
 fn watch<H>(
     load: &Load,
     laps: &mut Laps,
+    rest: &Barrier,
     mut schedule: impl FnMut() -> H,
     mut cancel: impl FnMut(H),
     settle: impl Fn(),
 ) -> Seen {
     let mut ring: Vec<_> = (0..RING).map(|_| schedule()).collect();
     settle();
+    rest.wait();
     let pairs = load.pairs / load.threads;
     let mut start = (Instant::now(), cpu_time());
     laps.time(|| {
@@ -158,6 +167,7 @@ fn watch<H>(
     let end = Instant::now();
     settle();
     let settled = (Instant::now(), cpu_time());
+    rest.wait();
     let mut calls = histogram();
     laps.time(|| {
         for turn in pairs..pairs + load.calls {
