@@ -30,9 +30,8 @@ impl Contender for TokioTask {
     }
 
     fn cancel(&self, task: AbortHandle) -> Option<bool> {
-        let was_pending = !task.is_finished();
         task.abort();
-        Some(was_pending)
+        None
     }
 
     fn rearm(
@@ -41,10 +40,8 @@ impl Contender for TokioTask {
         delay: Duration,
         target: &Arc<impl Wake + Send + Sync + 'static>,
     ) -> Option<bool> {
-        let was_pending = self.cancel(task.clone());
-        if was_pending == Some(true) {
-            *task = self.schedule(delay, target.clone());
-        }
-        was_pending
+        self.cancel(task.clone());
+        *task = self.schedule(delay, target.clone());
+        None
     }
 }
