@@ -1,7 +1,7 @@
 //! Every contender at every workload, side by side.
 //!
 //! ```text
-//! cargo bench --bench compare                                              all of it: hours; writes the report
+//! cargo bench --bench compare                                              all of it, about an hour: the report
 //! cargo bench --bench compare -- --quick                                   within a minute
 //! cargo bench --bench compare -- --workload w1,w4 --contender corewheel,heap
 //! ```
