@@ -84,14 +84,15 @@ fn burst<C: Contender>(timers: usize, rest: Duration) -> Measured {
     });
     thread::sleep(rest);
     let kept = growth();
-    drop((own, done));
+    drop(done);
+    let curve = sampler.join().expect("the sampler ends");
+    drop(own);
 
     let each = |wall: Duration| nanos(wall) * cores().min(THREADS) as f64 / timers as f64;
-    let mut measured = Measured::default()
+    let measured = Measured::default()
         .with("ns a schedule", each(scheduling))
         .with("ns a cancel", each(cancelling))
         .with("bytes a timer", pending / timers as f64)
         .with("% kept", 100.0 * kept / pending);
-    measured.curve = sampler.join().expect("the sampler ends");
-    measured
+    Measured { curve, ..measured }
 }
