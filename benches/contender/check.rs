@@ -1,11 +1,12 @@
 //! Whether a contender does what is going to be measured.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use super::Contender;
+use crate::harness::laps::{alone, cores};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_millis(20);
@@ -13,74 +14,96 @@ const SOON: Duration = Duration::from_millis(20);
 /// # Panics
 /// If it does not.
 pub fn check<C: Contender>() {
-    fires_each_timer_once_and_none_early::<C>();
-    tells_a_pending_timer_from_one_that_has_fired::<C>();
-    fires_moved_timers_at_their_new_deadline::<C>();
-    keeps_what_is_pending_when_most_are_cancelled::<C>();
+    let checks: [fn(&C); 4] = [
+        fires_each_timer_once_and_none_early,
+        tells_a_pending_timer_from_one_that_has_fired,
+        fires_moved_timers_at_their_new_deadline,
+        keeps_what_is_pending_when_most_are_cancelled,
+    ];
+    for check in checks {
+        alone(&Arc::new(C::start(cores())), check);
+    }
 }
 
-fn fires_each_timer_once_and_none_early<C: Contender>() {
-    let timer = C::start();
+/// A target that calls a closure.
+struct Call<F>(F);
+
+impl<F: Fn()> Wake for Call<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+fn call<F: Fn()>(f: F) -> Arc<Call<F>> {
+    Arc::new(Call(f))
+}
+
+fn fires_each_timer_once_and_none_early<C: Contender>(timer: &C) {
     let (fired, all_fired) = mpsc::channel();
-    for millis in (0..20).rev() {
+    let schedule = |millis| {
         let deadline = Instant::now() + Duration::from_millis(millis);
         let fired = fired.clone();
-        timer.schedule(Duration::from_millis(millis), move || {
-            assert!(Instant::now() >= deadline, "{} is early", C::NAME);
-            fired.send(millis).unwrap();
-        });
-    }
+        let target = call(move || fired.send((millis, deadline, Instant::now())).unwrap());
+        timer.schedule(Duration::from_millis(millis), target)
+    };
+    let handles: Vec<_> = (1..=20).rev().map(schedule).collect();
     drop(fired);
-    let mut fired: Vec<u64> = all_fired.iter().collect();
+    let mut fired: Vec<_> = all_fired.iter().collect();
+    drop(handles);
     fired.sort_unstable();
-    assert!(fired.into_iter().eq(0..20), "{} fires each timer once", C::NAME);
+    assert!(fired.iter().map(|(millis, ..)| *millis).eq(1..=20), "{} fires each timer once", C::NAME);
+    assert!(fired.iter().all(|(_, deadline, at)| *at + C::EARLY >= *deadline), "{} is early", C::NAME);
 }
 
-fn tells_a_pending_timer_from_one_that_has_fired<C: Contender>() {
-    let timer = C::start();
+fn tells_a_pending_timer_from_one_that_has_fired<C: Contender>(timer: &C) {
     let (fired, has_fired) = mpsc::channel();
-    let fires = |delay| {
-        let fired = fired.clone();
-        timer.schedule(delay, move || fired.send(()).unwrap())
-    };
+    let target = call(move || fired.send(()).unwrap());
+    let fires = |delay| timer.schedule(delay, target.clone());
     let (cancelled, mut past) = (fires(SOON), fires(SOON));
-    assert!(timer.cancel(cancelled), "{} cancels a pending timer", C::NAME);
+    assert_ne!(timer.cancel(cancelled), Some(false), "{} cancels a pending timer", C::NAME);
     has_fired.recv().unwrap();
-    assert!(!timer.rearm(&mut past, HOUR), "{} moves no timer that has fired", C::NAME);
-    assert!(!timer.cancel(past), "{} cancels no timer that has fired", C::NAME);
+    assert_ne!(timer.rearm(&mut past, HOUR, &target), Some(true), "{} moves no timer that has fired", C::NAME);
+    assert_ne!(timer.cancel(past), Some(true), "{} cancels no timer that has fired", C::NAME);
     assert!(has_fired.recv_timeout(2 * SOON).is_err(), "{} fires no timer that was cancelled", C::NAME);
 }
 
-fn fires_moved_timers_at_their_new_deadline<C: Contender>() {
-    let timer = C::start();
+fn fires_moved_timers_at_their_new_deadline<C: Contender>(timer: &C) {
     let (fired, has_fired) = mpsc::channel();
     let start = Instant::now();
-    for (first, then) in [(HOUR, SOON), (SOON / 2, 2 * SOON)] {
+    let schedule = |(first, then)| {
         let fired = fired.clone();
-        let mut handle = timer.schedule(first, move || fired.send((then, Instant::now())).unwrap());
-        assert!(timer.rearm(&mut handle, then), "{} moves a pending timer", C::NAME);
-    }
+        let target = call(move || fired.send((then, Instant::now())).unwrap());
+        let mut handle = timer.schedule(first, target.clone());
+        assert_ne!(timer.rearm(&mut handle, then, &target), Some(false), "{} moves a pending timer", C::NAME);
+        handle
+    };
+    let handles = [(HOUR, SOON), (SOON / 2, 2 * SOON)].map(schedule);
     drop(fired);
     let fired: Vec<_> = has_fired.iter().collect();
+    drop(handles);
     assert_eq!(fired.len(), 2, "{} fires a moved timer once", C::NAME);
-    assert!(fired.iter().all(|(delay, at)| *at >= start + *delay), "{} fires a moved timer when it is due", C::NAME);
+    let due = |(delay, at): &(Duration, Instant)| *at + C::EARLY >= start + *delay;
+    assert!(fired.iter().all(due), "{} fires a moved timer when it is due", C::NAME);
 }
 
-fn keeps_what_is_pending_when_most_are_cancelled<C: Contender>() {
-    let timer = C::start();
+fn keeps_what_is_pending_when_most_are_cancelled<C: Contender>(timer: &C) {
     let calls = Arc::new(AtomicUsize::new(0));
-    let (fired, has_fired) = mpsc::channel();
-    let far: Vec<_> = (0..1000).map(|_| timer.schedule(HOUR, || unreachable!("due in an hour"))).collect();
-    for _ in 0..100 {
+    let (fired, has_fired) = mpsc::channel::<()>();
+    let unreachable = call(|| unreachable!("due in an hour"));
+    let far: Vec<_> = (0..1000).map(|_| timer.schedule(HOUR, unreachable.clone())).collect();
+    let schedule = |_| {
         let (calls, fired) = (calls.clone(), fired.clone());
-        timer.schedule(2 * SOON, move || {
+        let target = call(move || {
+            let _fired = &fired;
             calls.fetch_add(1, Ordering::Relaxed);
-            drop(fired);
         });
-    }
+        timer.schedule(2 * SOON, target)
+    };
+    let near: Vec<_> = (0..100).map(schedule).collect();
     drop(fired);
-    assert!(far.into_iter().all(|handle| timer.cancel(handle)), "{} cancels pending timers", C::NAME);
+    let cancelled = far.into_iter().all(|handle| timer.cancel(handle) != Some(false));
+    assert!(cancelled, "{} cancels pending timers", C::NAME);
     assert!(has_fired.recv().is_err(), "nothing is sent: the channel closes when all have been called");
-    let _: () = has_fired.iter().collect();
+    drop(near);
     assert_eq!(calls.load(Ordering::Relaxed), 100, "{} keeps what is pending", C::NAME);
 }

@@ -12,6 +12,7 @@ use std::cmp::Ordering as Order;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::task::Wake;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,7 @@ impl Contender for HeapTimer {
     const NAME: &'static str = "heap";
     type Handle = Arc<dyn Task>;
 
-    fn start() -> Self {
+    fn start(_: usize) -> Self {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             earlier: Condvar::new(),
@@ -92,9 +93,9 @@ impl Contender for HeapTimer {
         Self { shared, thread: Some(thread) }
     }
 
-    fn schedule(&self, delay: Duration, callback: impl FnOnce() + Send + 'static) -> Arc<dyn Task> {
+    fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Arc<dyn Task> {
         let deadline = Instant::now() + delay;
-        let entry = Entry { live: AtomicU64::new(ENDED), callback: Mutex::new(Some(callback)) };
+        let entry = Entry { live: AtomicU64::new(ENDED), callback: Mutex::new(Some(move || target.wake())) };
         let task: Arc<dyn Task> = Arc::new(entry);
         let pushed = self.shared.push(deadline, &task, |number| {
             task.live().store(number, Ordering::Release);
@@ -104,15 +105,20 @@ impl Contender for HeapTimer {
         task
     }
 
-    fn cancel(&self, task: Arc<dyn Task>) -> bool {
+    fn cancel(&self, task: Arc<dyn Task>) -> Option<bool> {
         let was_live = task.live().swap(ENDED, Ordering::AcqRel) != ENDED;
         if was_live {
             self.shared.bury();
         }
-        was_live
+        Some(was_live)
     }
 
-    fn rearm(&self, task: &mut Arc<dyn Task>, delay: Duration) -> bool {
+    fn rearm(
+        &self,
+        task: &mut Arc<dyn Task>,
+        delay: Duration,
+        _: &Arc<impl Wake + Send + Sync + 'static>,
+    ) -> Option<bool> {
         let deadline = Instant::now() + delay;
         let moved = self.shared.push(deadline, task, |number| {
             let replace = |live| (live != ENDED).then_some(number);
@@ -121,7 +127,7 @@ impl Contender for HeapTimer {
         if moved {
             self.shared.bury();
         }
-        moved
+        Some(moved)
     }
 }
 

@@ -1,51 +1,73 @@
 //! What a timer must be able to do to be measured, and the timers that are.
 //!
-//! To add one, give it a file here that implements [`Contender`], and its place in [`ALL`].
+//! To add one, give it a file here that implements [`Contender`], and its line in [`all`].
 
-mod check;
-mod corewheel;
+mod b_tree;
+pub mod check;
+pub mod corewheel;
+mod hash_wheel;
 mod heap;
+mod pingora;
+mod sharded_heap;
+pub mod tokio;
 
+use std::sync::Arc;
+use std::task::Wake;
+use std::thread;
 use std::time::Duration;
 
-use crate::workload::{Rig, rig};
+/// Those who compete, as a benchmark wants them.
+pub fn all<E: Entrant>() -> Vec<E> {
+    vec![
+        E::of::<corewheel::CoreWheel>(),
+        E::of::<heap::HeapTimer>(),
+        E::of::<sharded_heap::ShardedHeap>(),
+        E::of::<b_tree::BTreeTimer>(),
+        E::of::<tokio::TokioSleep>(),
+        E::of::<pingora::FastTimeout>(),
+        E::of::<hash_wheel::HashWheel>(),
+    ]
+}
 
-/// Those who compete.
-pub const ALL: [Entrant; 2] = [Entrant::new::<corewheel::CoreWheel>(), Entrant::new::<heap::HeapTimer>()];
+/// What a benchmark makes of a contender.
+pub trait Entrant {
+    fn of<C: Contender>() -> Self;
+}
 
-/// A timer that calls closures when they are due. Dropping it ends its threads.
+/// A timer that wakes targets when they are due. Dropping it ends its threads.
+///
+/// A target stands for the closure of a timer that calls closures, which captures it, and for the task of a future:
+/// either way a timer holds on to one `Arc`.
 pub trait Contender: Send + Sync + Sized + 'static {
-    /// What it is called in the results.
+    /// What it is called in the results, and on the command line.
     const NAME: &'static str;
 
-    /// One pending timer. Dropping it lets the timer run on.
+    /// How early it may be, by its design.
+    const EARLY: Duration = Duration::ZERO;
+
+    /// One timer. It is kept while the timer is wanted: dropping it may end the timer, or let it run on.
     type Handle: Send;
 
-    /// Starts it, with the settings that its users get by default.
-    fn start() -> Self;
+    /// Starts it, with the settings that its users get by default. If it has a pool for what is due, so many threads
+    /// are in it.
+    fn start(pool: usize) -> Self;
 
-    /// Calls `callback` once, not before `delay` has passed.
-    fn schedule(&self, delay: Duration, callback: impl FnOnce() + Send + 'static) -> Self::Handle;
+    /// Wakes `target` once, not before `delay` has passed.
+    fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Self::Handle;
 
-    /// Ends a timer; true if it had not ended before. Its callback will not be called then.
-    fn cancel(&self, handle: Self::Handle) -> bool;
+    /// Ends a timer, whose target will not be woken then. Whether it had not ended before, if that can be told.
+    fn cancel(&self, handle: Self::Handle) -> Option<bool>;
 
-    /// Moves a timer to `delay` from now, in the best way it has; true if it had not ended before.
-    fn rearm(&self, handle: &mut Self::Handle, delay: Duration) -> bool;
-}
+    /// Moves a timer to `delay` from now, in the best way it has. Whether it had not ended before, if that can be told.
+    fn rearm(
+        &self,
+        handle: &mut Self::Handle,
+        delay: Duration,
+        target: &Arc<impl Wake + Send + Sync + 'static>,
+    ) -> Option<bool>;
 
-/// A contender on the list.
-#[derive(Clone, Copy)]
-pub struct Entrant {
-    pub name: &'static str,
-    /// Panics if it does not do what is going to be measured.
-    pub check: fn(),
-    /// Starts it with so many standing timers.
-    pub rig: fn(usize) -> Box<dyn Rig>,
-}
-
-impl Entrant {
-    const fn new<C: Contender>() -> Self {
-        Self { name: C::NAME, check: check::check::<C>, rig: rig::<C> }
+    /// Starts a thread from which it may be used.
+    fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        thread::spawn(work);
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread;
+use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use crate::contender::Contender;
+use crate::harness::laps::together;
 
 /// How many timers share a counter: enough that it takes little memory, few enough that threads seldom meet at one.
 const BLOCK: usize = 50;
@@ -17,8 +18,8 @@ struct Block {
     all_ran: mpsc::Sender<Instant>,
 }
 
-impl Block {
-    fn one_ran(&self) {
+impl Wake for Block {
+    fn wake(self: Arc<Self>) {
         let is_last = |left: &AtomicUsize| left.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last(&self.timers) && is_last(&self.blocks) {
             self.all_ran.send(Instant::now()).unwrap();
@@ -27,40 +28,26 @@ impl Block {
 }
 
 /// Schedules the timers for one moment, and returns how long after it the last of them has run.
-pub fn fire<C: Contender>(timer: &C, timers: usize, threads: usize) -> Duration {
+pub fn fire<C: Contender>(timer: &Arc<C>, timers: usize, threads: usize) -> Duration {
     assert_eq!(timers % (BLOCK * threads), 0, "whole blocks for each thread");
     let mut lead = Duration::from_millis(10) + Duration::from_nanos(500) * timers as u32;
     loop {
         let due = Instant::now() + lead;
-        let all_ran = schedule(timer, timers / BLOCK, threads, due);
+        let (all_ran, has_run) = mpsc::channel();
+        let left = Arc::new(AtomicUsize::new(timers / BLOCK));
+        let (_, handles) = together(timer, vec![(); threads], move |timer, (), _| {
+            let block = || Block { timers: AtomicUsize::new(BLOCK), blocks: left.clone(), all_ran: all_ran.clone() };
+            let schedule = |block: Arc<Block>| timer.schedule(due.saturating_duration_since(Instant::now()), block);
+            let blocks = (0..timers / BLOCK / threads).map(|_| Arc::new(block()));
+            blocks.flat_map(|block| vec![block; BLOCK]).map(schedule).collect::<Vec<_>>()
+        });
         let in_time = Instant::now() < due;
-        let all_ran = all_ran.recv().expect("all timers run");
+        let all_ran = has_run.recv().expect("all timers run");
+        drop(handles);
         let took = all_ran.checked_duration_since(due).expect("none is early");
         if in_time {
             return took;
         }
         lead *= 2;
     }
-}
-
-fn schedule<C: Contender>(timer: &C, blocks: usize, threads: usize, due: Instant) -> mpsc::Receiver<Instant> {
-    let (all_ran, receiver) = mpsc::channel();
-    let left = Arc::new(AtomicUsize::new(blocks));
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            let (left, all_ran) = (left.clone(), all_ran.clone());
-            scope.spawn(move || {
-                for _ in 0..blocks / threads {
-                    let block =
-                        Block { timers: AtomicUsize::new(BLOCK), blocks: left.clone(), all_ran: all_ran.clone() };
-                    let block = Arc::new(block);
-                    for _ in 0..BLOCK {
-                        let block = block.clone();
-                        timer.schedule(due.saturating_duration_since(Instant::now()), move || block.one_ran());
-                    }
-                }
-            });
-        }
-    });
-    receiver
 }

@@ -1,15 +1,15 @@
 //! What is measured, on any [`Contender`].
 
 mod firing;
-mod laps;
-mod random;
 
+use std::mem;
 use std::sync::Arc;
+use std::task::Wake;
 use std::time::Duration;
 
 use crate::contender::Contender;
-use laps::{Laps, together};
-use random::Random;
+use crate::harness::laps::{Laps, alone, cores, together};
+use crate::harness::random::Random;
 
 /// How far away the standing timers are: nobody waits for them.
 const STANDING: Duration = Duration::from_secs(30 * 60);
@@ -42,32 +42,48 @@ pub trait Rig {
 
 /// Starts a contender with so many standing timers.
 pub fn rig<C: Contender>(standing: usize) -> Box<dyn Rig> {
-    let timer = C::start();
-    let standing = (0..standing).map(|_| schedule(&timer, STANDING, &Arc::default())).collect();
+    let timer = Arc::new(C::start(cores()));
+    let standing = alone(&timer, move |timer| {
+        (0..standing).map(|_| timer.schedule(STANDING, Arc::new(Connection))).collect::<Vec<_>>()
+    });
     Box::new(Loaded { timer, standing })
 }
 
+/// What a timeout is for.
+struct Connection;
+
+impl Wake for Connection {
+    fn wake(self: Arc<Self>) {}
+}
+
 struct Loaded<C: Contender> {
-    timer: C,
+    timer: Arc<C>,
     standing: Vec<C::Handle>,
 }
 
 impl<C: Contender> Rig for Loaded<C> {
     fn time(&mut self, operation: Operation, threads: usize, times: u64) -> Duration {
-        let timer = &self.timer;
+        let each: Vec<_> = (0..threads).collect();
         let wall = match operation {
             Operation::Schedule | Operation::Cancel => {
                 let schedules = matches!(operation, Operation::Schedule);
-                together(0..threads, |thread, laps| in_chunks(timer, thread, laps, times, schedules))
+                let work = move |timer: &C, thread, laps: &mut Laps| in_chunks(timer, thread, laps, times, schedules);
+                together(&self.timer, each, work).0
             }
-            Operation::Pair => together(0..threads, |thread, laps| pairs(timer, thread, laps, times)),
+            Operation::Pair => {
+                together(&self.timer, each, move |timer, thread, laps| pairs(timer, thread, laps, times)).0
+            }
             Operation::Rearm => {
-                let each = self.standing.len() / threads;
-                let own = self.standing.chunks_exact_mut(each).enumerate();
-                together(own, |(thread, own), laps| rearm(timer, thread, own, laps, times))
+                let size = self.standing.len() / threads;
+                let mut rest = mem::take(&mut self.standing);
+                let own = each.into_iter().map(|thread| (thread, rest.split_off(rest.len() - size))).collect();
+                let (wall, standing) =
+                    together(&self.timer, own, move |timer, own, laps| rearm(timer, own, laps, times));
+                self.standing = standing.into_iter().flatten().chain(rest).collect();
+                wall
             }
         };
-        wall * laps::cores().min(threads) as u32 / threads as u32
+        wall * cores().min(threads) as u32 / threads as u32
     }
 
     fn fire(&mut self, timers: usize, threads: usize) -> Duration {
@@ -80,50 +96,60 @@ fn timeout(random: &mut Random) -> Duration {
     Duration::from_nanos(random.next(5_000_000_000..30_000_000_000))
 }
 
-/// Schedules a timer that holds on to something, as every timeout does.
-fn schedule<C: Contender>(timer: &C, delay: Duration, connection: &Arc<()>) -> C::Handle {
-    let connection = connection.clone();
-    timer.schedule(delay, move || drop(connection))
-}
-
 fn cancel<C: Contender>(timer: &C, handle: C::Handle) {
-    assert!(timer.cancel(handle), "{}: the timer was pending", C::NAME);
+    assert_ne!(timer.cancel(handle), Some(false), "{}: the timer was pending", C::NAME);
 }
 
 /// Schedules timers and cancels them, in chunks, so that not many more than the standing ones are pending; one of the
 /// two is timed.
 fn in_chunks<C: Contender>(timer: &C, thread: usize, laps: &mut Laps, times: u64, schedules: bool) {
-    let (mut random, connection) = (Random::new(thread), Arc::default());
+    let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
     let mut handles = Vec::with_capacity(CHUNK);
     let mut left = times as usize;
     while left > 0 {
         let chunk = left.min(CHUNK);
         left -= chunk;
-        laps.time_if(schedules, || {
-            handles.extend((0..chunk).map(|_| schedule(timer, timeout(&mut random), &connection)));
-        });
-        laps.time_if(!schedules, || handles.drain(..).for_each(|handle| cancel(timer, handle)));
+        let mut schedule =
+            || handles.extend((0..chunk).map(|_| timer.schedule(timeout(&mut random), connection.clone())));
+        if schedules {
+            laps.time(schedule);
+            laps.wait();
+            handles.drain(..).for_each(|handle| cancel(timer, handle));
+        } else {
+            schedule();
+            laps.time(|| handles.drain(..).for_each(|handle| cancel(timer, handle)));
+            laps.wait();
+        }
     }
 }
 
 fn pairs<C: Contender>(timer: &C, thread: usize, laps: &mut Laps, times: u64) {
-    let (mut random, connection) = (Random::new(thread), Arc::default());
-    let mut ring: Vec<_> = (0..RING).map(|_| schedule(timer, timeout(&mut random), &connection)).collect();
+    let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+    let mut schedule = || timer.schedule(timeout(&mut random), connection.clone());
+    let mut ring: Vec<_> = (0..RING).map(|_| schedule()).collect();
     laps.time(|| {
         for turn in 0..times as usize {
-            let new = schedule(timer, timeout(&mut random), &connection);
-            cancel(timer, std::mem::replace(&mut ring[turn % RING], new));
+            let new = schedule();
+            cancel(timer, mem::replace(&mut ring[turn % RING], new));
         }
     });
     ring.into_iter().for_each(|handle| cancel(timer, handle));
 }
 
-fn rearm<C: Contender>(timer: &C, thread: usize, own: &mut [C::Handle], laps: &mut Laps, times: u64) {
-    let mut random = Random::new(thread);
+/// Re-arms the thread's own part of the standing timers, and hands it back.
+fn rearm<C: Contender>(
+    timer: &C,
+    (thread, mut own): (usize, Vec<C::Handle>),
+    laps: &mut Laps,
+    times: u64,
+) -> Vec<C::Handle> {
+    let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
     laps.time(|| {
         for _ in 0..times {
-            let handle = &mut own[random.next(0..own.len() as u64) as usize];
-            assert!(timer.rearm(handle, STANDING), "{}: the timer was pending", C::NAME);
+            let any = random.next(0..own.len() as u64) as usize;
+            let handle = &mut own[any];
+            assert_ne!(timer.rearm(handle, STANDING, &connection), Some(false), "{}: the timer was pending", C::NAME);
         }
     });
+    own
 }

@@ -1,0 +1,92 @@
+//! Who takes part in what.
+
+use corewheel::Wheel;
+
+use crate::contender::corewheel::CoreWheel;
+use crate::contender::tokio::TokioSleep;
+use crate::contender::{self, Contender, check};
+use crate::extra::nothing::Nothing;
+use crate::extra::task::TokioTask;
+use crate::measured::Measured;
+use crate::queue::Queue;
+use crate::queue::heap::Heap;
+use crate::queue::nexus::Nexus;
+use crate::workload::{Scale, Workload, churn, rearm, wheel};
+
+/// A contender on the list.
+pub struct Entrant {
+    pub name: &'static str,
+    /// Panics if it does not do what is going to be measured.
+    pub check: fn(),
+    /// What it does in a workload.
+    pub cases: fn(Workload, Scale) -> Vec<Case>,
+    /// The workloads that it takes part in.
+    takes_part: fn(Workload) -> bool,
+}
+
+/// One measurement of a workload.
+pub struct Case {
+    pub name: String,
+    /// Its place on the horizontal axis of a plot, if it has one.
+    pub x: Option<f64>,
+    pub run: Box<dyn FnOnce() -> Measured>,
+}
+
+impl Case {
+    pub fn new(name: impl Into<String>, run: impl FnOnce() -> Measured + 'static) -> Self {
+        Self { name: name.into(), x: None, run: Box::new(run) }
+    }
+
+    pub fn at(self, x: usize) -> Self {
+        Self { x: Some(x as f64), ..self }
+    }
+}
+
+impl contender::Entrant for Entrant {
+    fn of<C: Contender>() -> Self {
+        let takes_part = |workload| workload != Workload::Wheel;
+        Self { name: C::NAME, check: check::check::<C>, cases: Workload::cases::<C>, takes_part }
+    }
+}
+
+impl Entrant {
+    fn queue<Q: Queue + 'static>() -> Self {
+        let cases = |_, scale| wheel::cases::<Q>(scale);
+        Self { name: Q::NAME, check: || {}, cases, takes_part: |workload| workload == Workload::Wheel }
+    }
+
+    fn control(cases: fn(Workload, Scale) -> Vec<Case>, takes_part: fn(Workload) -> bool) -> Self {
+        Self { name: "control", check: || {}, cases, takes_part }
+    }
+
+    fn only(self, takes_part: fn(Workload) -> bool) -> Self {
+        Self { takes_part, ..self }
+    }
+
+    pub fn takes_part(&self, workload: Workload) -> bool {
+        (self.takes_part)(workload)
+    }
+}
+
+/// All of them, in the order of the report.
+pub fn all() -> Vec<Entrant> {
+    use contender::Entrant as _;
+    let mut all: Vec<Entrant> = contender::all();
+    for entrant in &mut all {
+        // A callback that takes its time has no place in a waker.
+        if entrant.name == TokioSleep::NAME {
+            entrant.takes_part = |workload| !matches!(workload, Workload::W8 | Workload::Wheel);
+        }
+    }
+    all.extend([
+        Entrant::of::<CoreWheel<100>>().only(|workload| workload == Workload::W3),
+        Entrant::of::<TokioTask>().only(|workload| workload == Workload::W8),
+        Entrant { check: || {}, ..Entrant::of::<Nothing>() }.only(|workload| workload == Workload::W6),
+        Entrant::control(churn::control, |workload| matches!(workload, Workload::W1 | Workload::W1c)),
+        Entrant::control(|_, scale| rearm::control(scale), |workload| workload == Workload::W4),
+        Entrant::queue::<Wheel<u64>>(),
+        Entrant::queue::<Nexus>(),
+        Entrant::queue::<Heap>(),
+    ]);
+    all
+}

@@ -1,0 +1,4 @@
+//! Contenders for one workload only.
+
+pub mod nothing;
+pub mod task;

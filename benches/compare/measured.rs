@@ -1,0 +1,38 @@
+//! What comes out of a measurement.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// The figures of one run, the most telling first, and a curve to draw.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Measured {
+    pub figures: Vec<(String, f64)>,
+    pub curve: Vec<(f64, f64)>,
+}
+
+impl Measured {
+    pub fn with(mut self, name: &str, value: f64) -> Self {
+        self.figures.push((name.to_owned(), value));
+        self
+    }
+
+    /// Adds some percentiles, which were recorded in nanoseconds, in another unit of so many.
+    pub fn with_percentiles(self, of: &str, recorded: &Histogram<u64>, unit: f64, percentiles: &[f64]) -> Self {
+        let value = |percentile| recorded.value_at_percentile(percentile) as f64 / unit;
+        let all = percentiles
+            .iter()
+            .fold(self, |measured, &percentile| measured.with(&format!("{of}, p{percentile}"), value(percentile)));
+        all.with(&format!("{of}, max"), recorded.max() as f64 / unit)
+    }
+}
+
+/// For durations in nanoseconds.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new(3).expect("three digits are possible")
+}
+
+pub fn nanos(duration: Duration) -> f64 {
+    duration.as_nanos() as f64
+}

@@ -1,0 +1,67 @@
+//! What the system knows of this process, and of the machine.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::utsname::uname;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, sysconf};
+
+/// The processor time that all threads of this process have used.
+pub fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the system has the clock").into()
+}
+
+/// How often a thread of this process, other than the calling one, has begun to wait, or has been made to.
+pub fn context_switches() -> i64 {
+    let of = |who| {
+        let usage = getrusage(who).expect("the system counts");
+        usage.voluntary_context_switches() + usage.involuntary_context_switches()
+    };
+    of(UsageWho::RUSAGE_SELF) - of(UsageWho::RUSAGE_THREAD)
+}
+
+/// How much memory of this process is resident.
+pub fn resident_bytes() -> u64 {
+    let statm = fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("resident pages");
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().expect("pages have a size");
+    pages * page as u64
+}
+
+/// How much memory can be had without swapping; 0 if that is unknown.
+pub fn available_bytes() -> u64 {
+    let kilobytes = proc_field("/proc/meminfo", "MemAvailable");
+    kilobytes.and_then(|value| value.trim_end_matches(" kB").parse().ok()).map_or(0, |kilobytes: u64| kilobytes * 1024)
+}
+
+/// The machine in words.
+pub fn machine() -> String {
+    let cpu = proc_field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".into());
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let kernel = uname().map_or_else(|_| "unknown".into(), |name| name.release().to_string_lossy().into_owned());
+    let memory = available_bytes() >> 30;
+    format!(
+        "{cpu}, {cores} cores, {memory} GiB of memory available, Linux {kernel}, {}",
+        output("rustc", &["--version"])
+    )
+}
+
+/// Today, in UTC.
+pub fn date() -> String {
+    output("date", &["--utc", "+%Y-%m-%d"])
+}
+
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    output.map_or_else(|_| format!("unknown {program}"), |it| String::from_utf8_lossy(&it.stdout).trim().to_owned())
+}
+
+fn proc_field(file: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
+    Some(value.trim().to_owned())
+}

@@ -1,0 +1,115 @@
+//! Targets of timers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Wake;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::contender::Contender;
+use crate::measured::{Measured, histogram};
+
+const NOT_YET: i64 = i64::MIN;
+/// How often it is looked whether the timers have fired.
+const LOOK: Duration = Duration::from_millis(5);
+/// The percentiles of a curve: the further right, the fewer are later.
+const CURVE: [f64; 13] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 100.0];
+
+/// What most timeouts are for: nothing happens when they are due.
+pub struct Connection;
+
+impl Wake for Connection {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Remembers how late it was woken.
+pub struct Alarm {
+    due: Instant,
+    late: AtomicI64,
+}
+
+impl Alarm {
+    pub fn new(due: Instant) -> Arc<Self> {
+        Arc::new(Self { due, late: AtomicI64::new(NOT_YET) })
+    }
+
+    pub fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// In nanoseconds, less than 0 if it was early; `None` if it has not been woken.
+    pub fn late(&self) -> Option<i64> {
+        Some(self.late.load(Ordering::Acquire)).filter(|late| *late != NOT_YET)
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        let now = Instant::now();
+        let late = now
+            .checked_duration_since(self.due)
+            .map_or_else(|| -((self.due - now).as_nanos() as i64), |late| late.as_nanos() as i64);
+        self.late.store(late, Ordering::Release);
+    }
+}
+
+/// Waits until all have been woken, or this moment.
+pub fn wait_for_all(alarms: &[Arc<Alarm>], until: Instant) {
+    let mut waiting = alarms;
+    while let Some(first) = waiting.iter().position(|alarm| alarm.late().is_none()) {
+        waiting = &waiting[first..];
+        if Instant::now() >= until {
+            return;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Schedules a timer that is due at once, and waits until it has fired: what was asked for before has been done then, by
+/// those who do one thing after the other.
+pub fn settle<C: Contender>(timer: &C) {
+    const NOW: Duration = Duration::from_millis(1);
+    let alarm = Alarm::new(Instant::now() + NOW);
+    let _handle = timer.schedule(NOW, alarm.clone());
+    while alarm.late().is_none() {
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// How late the alarms were, if any was woken.
+pub struct Lateness {
+    recorded: Histogram<u64>,
+    early: usize,
+    lost: usize,
+}
+
+impl Lateness {
+    pub fn of<'a>(alarms: impl IntoIterator<Item = &'a Arc<Alarm>>) -> Self {
+        let mut lateness = Self { recorded: histogram(), early: 0, lost: 0 };
+        for alarm in alarms {
+            match alarm.late() {
+                Some(late) => {
+                    lateness.early += usize::from(late < 0);
+                    lateness.recorded += late.max(1) as u64;
+                }
+                None => lateness.lost += 1,
+            }
+        }
+        lateness
+    }
+
+    pub fn add_to(&self, measured: Measured) -> Measured {
+        if self.recorded.is_empty() {
+            return measured;
+        }
+        let curve = |percentile| (percentile, self.recorded.value_at_percentile(percentile) as f64 / 1e6);
+        let mut measured = measured
+            .with_percentiles("ms late", &self.recorded, 1e6, &[50.0, 99.0, 99.9])
+            .with("early", self.early as f64)
+            .with("lost", self.lost as f64);
+        measured.curve = CURVE.map(curve).to_vec();
+        measured
+    }
+}

@@ -1,0 +1,98 @@
+//! W2: many timers at once, all cancelled again.
+
+use std::iter;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{STANDING, Scale, count, fits};
+use crate::contender::Contender;
+use crate::entrant::Case;
+use crate::harness::laps::{alone, cores, together};
+use crate::harness::random::Random;
+use crate::measured::{Measured, nanos};
+use crate::system::resident_bytes;
+use crate::target::{Connection, settle};
+
+const THREADS: usize = 2;
+/// The delays differ by so much from the middle, either way.
+const SPREAD: Duration = Duration::from_secs(60);
+/// How often the memory is looked at.
+const SAMPLE: Duration = Duration::from_millis(20);
+
+pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
+    let timers: &[_] = scale.pick(&[1_000_000, 10_000_000], &[100_000]);
+    let rest = scale.pick(Duration::from_secs(2), Duration::from_millis(300));
+    let case = |&timers| Case::new(format!("{} timers", count(timers)), move || burst::<C>(timers, rest));
+    timers.iter().filter(|timers| fits(**timers)).map(case).collect()
+}
+
+/// The timers of a thread, and the order in which it cancels them. Both have their memory from the start.
+struct Own<H> {
+    handles: Vec<Option<H>>,
+    order: Vec<u32>,
+}
+
+impl<H> Own<H> {
+    fn new(thread: usize, timers: usize) -> Self {
+        let mut random = Random::new(thread);
+        let mut order: Vec<_> = (0..timers as u32).collect();
+        for last in (1..timers).rev() {
+            order.swap(last, random.next(0..last as u64 + 1) as usize);
+        }
+        Self { handles: iter::repeat_with(|| None).take(timers).collect(), order }
+    }
+}
+
+fn burst<C: Contender>(timers: usize, rest: Duration) -> Measured {
+    let timer = Arc::new(C::start(cores()));
+    let own: Vec<_> = (0..THREADS).map(|thread| (thread, Own::new(thread, timers / THREADS))).collect();
+    alone(&timer, settle);
+    let before = resident_bytes();
+    let growth = move || resident_bytes().saturating_sub(before) as f64;
+    let (done, ends) = mpsc::channel::<()>();
+    let sampler = thread::spawn(move || {
+        let (start, mut curve) = (Instant::now(), Vec::new());
+        while ends.recv_timeout(SAMPLE) == Err(RecvTimeoutError::Timeout) {
+            curve.push((start.elapsed().as_secs_f64(), growth() / f64::from(1 << 20)));
+        }
+        curve
+    });
+
+    let (scheduling, own) = together(&timer, own, move |timer, (thread, mut own), laps| {
+        let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+        let delays = (STANDING - SPREAD).as_nanos() as u64..(STANDING + SPREAD).as_nanos() as u64;
+        laps.time(|| {
+            for handle in &mut own.handles {
+                let delay = Duration::from_nanos(random.next(delays.clone()));
+                *handle = Some(timer.schedule(delay, connection.clone()));
+            }
+        });
+        own
+    });
+    alone(&timer, settle);
+    let pending = growth();
+    let (cancelling, own) = together(&timer, own, |timer, mut own: Own<C::Handle>, laps| {
+        laps.time(|| {
+            for &place in &own.order {
+                let handle = own.handles[place as usize].take().expect("each place comes once");
+                assert_ne!(timer.cancel(handle), Some(false), "{}: the timer was pending", C::NAME);
+            }
+        });
+        own
+    });
+    thread::sleep(rest);
+    let kept = growth();
+    drop(done);
+    let curve = sampler.join().expect("the sampler ends");
+    drop(own);
+
+    let each = |wall: Duration| nanos(wall) * cores().min(THREADS) as f64 / timers as f64;
+    let measured = Measured::default()
+        .with("ns a schedule", each(scheduling))
+        .with("ns a cancel", each(cancelling))
+        .with("bytes a timer", pending / timers as f64)
+        .with("% kept", 100.0 * kept / pending);
+    Measured { curve, ..measured }
+}

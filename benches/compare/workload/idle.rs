@@ -1,0 +1,63 @@
+//! W5: nothing is due.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::{STANDING, Scale, count};
+use crate::contender::Contender;
+use crate::entrant::Case;
+use crate::harness::laps::{cores, together};
+use crate::measured::Measured;
+use crate::system::{context_switches, cpu_time};
+use crate::target::Connection;
+
+const THREADS: usize = 2;
+
+#[derive(Clone, Copy)]
+struct Load {
+    /// How many timers are scheduled before, and stand.
+    standing: usize,
+    /// How many are scheduled before, and cancelled.
+    cancelled: usize,
+    /// How long it takes until all that came in is done.
+    settling: Duration,
+    time: Duration,
+}
+
+pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
+    let ms = Duration::from_millis;
+    let (cancelled, settling, time) = scale.pick((1_000_000, ms(2000), ms(5000)), (10_000, ms(200), ms(200)));
+    let nothing = Load { standing: 0, cancelled: 0, settling, time };
+    vec![
+        Case::new("no timer", move || idle::<C>(nothing)),
+        Case::new("one timer, an hour away", move || idle::<C>(Load { standing: 1, ..nothing })),
+        Case::new(format!("after a burst of {} timers", count(cancelled)), move || {
+            idle::<C>(Load { cancelled, ..nothing })
+        }),
+    ]
+}
+
+fn idle<C: Contender>(load: Load) -> Measured {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let timer = Arc::new(C::start(cores()));
+    let threads = (0..THREADS).collect();
+    let (_, standing) = together(&timer, threads, move |timer, thread, _| {
+        let connection = Arc::new(Connection);
+        let burst: Vec<_> =
+            (0..load.cancelled / THREADS).map(|_| timer.schedule(STANDING, connection.clone())).collect();
+        for handle in burst {
+            timer.cancel(handle);
+        }
+        let standing = if thread == 0 { load.standing } else { 0 };
+        (0..standing).map(|_| timer.schedule(HOUR, connection.clone())).collect::<Vec<_>>()
+    });
+    thread::sleep(load.settling);
+    let before = (context_switches(), cpu_time());
+    thread::sleep(load.time);
+    let after = (context_switches(), cpu_time());
+    drop(standing);
+    Measured::default()
+        .with("context switches", (after.0 - before.0) as f64)
+        .with("CPU ms", (after.1 - before.1).as_secs_f64() * 1e3)
+}

@@ -1,0 +1,152 @@
+//! The workloads.
+
+pub mod burst;
+pub mod churn;
+pub mod idle;
+pub mod open_loop;
+pub mod rearm;
+pub mod slow;
+pub mod storm;
+pub mod wheel;
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::contender::Contender;
+use crate::entrant::Case;
+use crate::system;
+
+/// More than any contender takes for a timer.
+const BYTES_PER_TIMER: u64 = 500;
+/// How far away the standing timers are: nobody waits for them.
+const STANDING: Duration = Duration::from_secs(30 * 60);
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    W1,
+    W1c,
+    W2,
+    W3,
+    W4,
+    W5,
+    W6,
+    W7,
+    W8,
+    Wheel,
+}
+
+/// How much is done.
+#[derive(Clone, Copy)]
+pub struct Scale {
+    pub quick: bool,
+}
+
+impl Scale {
+    pub fn pick<T>(self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+impl Workload {
+    pub const ALL: [Self; 10] =
+        [Self::W1, Self::W1c, Self::W2, Self::W3, Self::W4, Self::W5, Self::W6, Self::W7, Self::W8, Self::Wheel];
+
+    /// What a timer does in it.
+    pub fn cases<C: Contender>(self, scale: Scale) -> Vec<Case> {
+        match self {
+            Self::W1 | Self::W1c | Self::W7 => churn::cases::<C>(self, scale),
+            Self::W2 => burst::cases::<C>(scale),
+            Self::W3 => storm::cases::<C>(scale),
+            Self::W4 => rearm::cases::<C>(scale),
+            Self::W5 => idle::cases::<C>(scale),
+            Self::W6 => open_loop::cases::<C>(scale),
+            Self::W8 => slow::cases::<C>(scale),
+            Self::Wheel => Vec::new(),
+        }
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::W1 => "W1 churn",
+            Self::W1c => "W1c churn with one delay",
+            Self::W2 => "W2 burst",
+            Self::W3 => "W3 storm",
+            Self::W4 => "W4 re-arm",
+            Self::W5 => "W5 idle",
+            Self::W6 => "W6 open loop",
+            Self::W7 => "W7 growth",
+            Self::W8 => "W8 slow callbacks",
+            Self::Wheel => "The wheel alone",
+        }
+    }
+
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::W1 => {
+                "Each thread keeps a ring of 256 live timers of 5 to 30 s: it schedules one and cancels the oldest, \
+                 which is a pair, beside others that stand for 30 minutes. The control does two compare-exchanges on \
+                 a line of its own, a clock read, and makes and drops a closure with an `Arc`, and shares no memory."
+            }
+            Self::W1c => "The same with one constant delay of 30 s, as servers use it.",
+            Self::W2 => {
+                "Timers at 30 ± 1 minutes from 2 threads at once, then all cancelled in random order. Bytes are \
+                 resident memory, without what the caller keeps; kept is the share of the growth that is still \
+                 resident 2 s after."
+            }
+            Self::W3 => "Timers that fall due, each with a callback that notes the time.",
+            Self::W4 => {
+                "Each thread moves random ones of its own timers to 60 s from now. The control reads the clock and \
+                 makes a compare-exchange on a random line of its own."
+            }
+            Self::W5 => "What the timer's threads do over 5 s in which nothing is due.",
+            Self::W6 => {
+                "Timers scheduled from 2 threads at a fixed rate, delays log-uniform from 1 ms to 10 s, 90 % of them \
+                 cancelled at half their delay. `none` schedules nothing: it is the benchmark's own share."
+            }
+            Self::W7 => "Pairs as in W1 on one thread, all delays uniform from 1 s to 1 hour.",
+            Self::W8 => {
+                "1000 timers due in one tick, 4 of which sleep 200 ms; a pool of 8 threads, where there is a pool. \
+                 Lateness is that of the other 996."
+            }
+            Self::Wheel => {
+                "One thread, 10^5 values waiting up to two minutes of milliseconds; `advance` takes all of them out, \
+                 tick by tick. Values that `nexus-timer` holds are all looked at at every tick, which takes minutes \
+                 here and is left out."
+            }
+        }
+    }
+
+    pub fn target(self) -> &'static str {
+        match self {
+            Self::W1 => {
+                "with 10^6 standing, on 1 thread ≥ 4x tokio and ≥ 8x heap, on 2 threads ≥ 10x tokio and ≥ 14x heap; \
+                 on 2 threads at most 1.15x the control, each compared with 1 thread"
+            }
+            Self::W1c => "no work of the timer's threads per pair in the steady state",
+            Self::W2 => {
+                "≤ 64 bytes a timer; schedule and cancel ≥ 4x faster than heap; at most a tenth of the growth kept"
+            }
+            Self::W3 => {
+                "none early; over 1 s p50 ≤ 1 ms and p99 ≤ 1.5 ms, with a tick of 100 µs p99 ≤ 0.3 ms; in one tick \
+                 ≥ 12x heap"
+            }
+            Self::W4 => "≥ 10x heap, ≥ 3x tokio, ≤ 1.5x the control",
+            Self::W5 => "no context switch",
+            Self::W6 => "p99 ≤ 1.5 ms late at 100k/s; CPU ≤ 1/4 of heap and ≤ 1/3 of tokio",
+            Self::W7 => "with 10^7 at most 1.3x of what it is with 10^3",
+            Self::W8 => "p99 ≤ 3 ms late",
+            Self::Wheel => "insert and remove ≤ 20 ns each, ≥ 3x `BinaryHeap`, level with `nexus-timer`",
+        }
+    }
+}
+
+/// A count as a power of ten, which it is.
+fn count(n: usize) -> String {
+    if n == 0 { "none".into() } else { format!("10^{}", n.ilog10()) }
+}
+
+/// Whether so many timers fit into memory, whoever holds them.
+fn fits(timers: usize) -> bool {
+    timers as u64 * BYTES_PER_TIMER < system::available_bytes()
+}

@@ -1,0 +1,100 @@
+//! W6: timers come at their rate, however the contender does.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Scale;
+use crate::contender::Contender;
+use crate::entrant::Case;
+use crate::harness::laps::{cores, together};
+use crate::harness::random::Random;
+use crate::measured::Measured;
+use crate::system::cpu_time;
+use crate::target::{Alarm, Connection, Lateness, wait_for_all};
+
+const THREADS: usize = 2;
+/// One in so many is not cancelled.
+const FIRES: u64 = 10;
+const SHORTEST: Duration = Duration::from_millis(1);
+/// How often a thread schedules and cancels what has become due for it.
+const STEP: Duration = Duration::from_millis(1);
+/// How late the latest may be.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy)]
+struct Load {
+    /// Timers a second.
+    rate: u64,
+    time: Duration,
+    longest: Duration,
+}
+
+pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
+    let ms = Duration::from_millis;
+    let (time, longest) = scale.pick((ms(10_000), ms(10_000)), (ms(300), ms(300)));
+    let rates: &[_] = scale.pick(&[100_000, 500_000], &[100_000]);
+    let case = |&rate: &u64| {
+        Case::new(format!("{}k a second", rate / 1000), move || open_loop::<C>(Load { rate, time, longest }))
+    };
+    rates.iter().map(case).collect()
+}
+
+fn open_loop<C: Contender>(load: Load) -> Measured {
+    let timer = Arc::new(C::start(cores()));
+    let before = cpu_time();
+    let (_, own) = together(&timer, (0..THREADS).collect(), move |timer, thread, _| generate(timer, thread, load));
+    let (handles, alarms): (Vec<_>, Vec<_>) = own.into_iter().unzip();
+    let alarms = alarms.concat();
+    if let Some(last) = alarms.iter().map(|alarm| alarm.due()).max() {
+        thread::sleep(last.saturating_duration_since(Instant::now()));
+        wait_for_all(&alarms, last + PATIENCE);
+    }
+    let cpu = cpu_time() - before;
+    drop(handles);
+    let millions = load.rate as f64 * load.time.as_secs_f64() / 1e6;
+    let measured = Measured::default().with("CPU s per million", cpu.as_secs_f64() / millions);
+    Lateness::of(&alarms).add_to(measured)
+}
+
+/// Schedules the thread's part of the timers, and cancels most of them. Returns the others.
+fn generate<C: Contender>(timer: &C, thread: usize, load: Load) -> (Vec<C::Handle>, Vec<Arc<Alarm>>) {
+    let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+    let mut due = Vec::new();
+    due.resize_with(steps(load.time) + steps(load.longest / 2) + 2, Vec::new);
+    let (mut handles, mut alarms) = (Vec::new(), Vec::new());
+    let mut left = load.rate as f64 * load.time.as_secs_f64() / THREADS as f64;
+    let each = load.time.as_secs_f64() / left;
+    let start = Instant::now();
+    let mut next = start;
+    for step in 0..due.len() {
+        thread::sleep((start + STEP * step as u32).saturating_duration_since(Instant::now()));
+        for handle in due[step].drain(..) {
+            timer.cancel(handle);
+        }
+        let now = Instant::now();
+        while left >= 1.0 && next <= now {
+            left -= 1.0;
+            next += Duration::from_secs_f64(each);
+            let delay = log_uniform(&mut random, load.longest);
+            if random.next(0..FIRES) == 0 {
+                let alarm = Alarm::new(Instant::now() + delay);
+                handles.push(timer.schedule(delay, alarm.clone()));
+                alarms.push(alarm);
+            } else {
+                due[step + 1 + steps(delay / 2)].push(timer.schedule(delay, connection.clone()));
+            }
+        }
+    }
+    (handles, alarms)
+}
+
+fn steps(time: Duration) -> usize {
+    time.div_duration_f64(STEP) as usize
+}
+
+fn log_uniform(random: &mut Random, longest: Duration) -> Duration {
+    const PARTS: u64 = 1 << 32;
+    let part = random.next(0..PARTS) as f64 / PARTS as f64;
+    SHORTEST.mul_f64(longest.div_duration_f64(SHORTEST).powf(part))
+}

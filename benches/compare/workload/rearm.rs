@@ -1,0 +1,88 @@
+//! W4: idle timeouts, moved with every byte that comes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{Scale, count};
+use crate::contender::Contender;
+use crate::entrant::Case;
+use crate::extra::nothing::Nothing;
+use crate::harness::laps::{Laps, cores, together};
+use crate::harness::random::Random;
+use crate::measured::{Measured, nanos};
+use crate::target::{Connection, settle};
+
+const IDLE: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy)]
+struct Load {
+    threads: usize,
+    /// How many timers all threads together have.
+    timers: usize,
+    /// How often all together move one.
+    times: usize,
+}
+
+pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
+    each(scale, rearm::<C>)
+}
+
+/// A clock read and a compare-exchange, on memory that nothing shares.
+pub fn control(scale: Scale) -> Vec<Case> {
+    each(scale, unshared)
+}
+
+fn each(scale: Scale, run: fn(Load) -> Measured) -> Vec<Case> {
+    let (timers, times) = scale.pick((100_000, 4_000_000), (10_000, 100_000));
+    let case = |(threads, on)| {
+        let name = format!("{} timers, {on}", count(timers));
+        Case::new(name, move || run(Load { threads, timers, times }))
+    };
+    [(1, "1 thread"), (2, "2 threads")].map(case).into()
+}
+
+fn rearm<C: Contender>(load: Load) -> Measured {
+    let timer = Arc::new(C::start(cores()));
+    let (wall, _) = together(&timer, (0..load.threads).collect(), move |timer, thread, laps| {
+        let connection = Arc::new(Connection);
+        let schedule = |_| timer.schedule(IDLE, connection.clone());
+        let mut own: Vec<_> = (0..load.timers / load.threads).map(schedule).collect();
+        settle(timer);
+        at_random(load, thread, laps, |any| {
+            let was_pending = timer.rearm(&mut own[any], IDLE, &connection);
+            assert_ne!(was_pending, Some(false), "{}: the timer was pending", C::NAME);
+        });
+    });
+    figures(load, wall)
+}
+
+fn unshared(load: Load) -> Measured {
+    #[repr(align(64))]
+    struct Line(AtomicU64);
+
+    let (wall, _) = together(&Arc::new(Nothing), (0..load.threads).collect(), move |_, thread, laps| {
+        let (epoch, lines) = (Instant::now(), (0..load.timers / load.threads));
+        let own: Vec<_> = lines.map(|_| Line(AtomicU64::new(0))).collect();
+        at_random(load, thread, laps, |any| {
+            let deadline = epoch.elapsed().as_nanos() as u64 + IDLE.as_nanos() as u64;
+            let old = own[any].0.load(Ordering::Acquire);
+            assert!(own[any].0.compare_exchange(old, deadline, Ordering::AcqRel, Ordering::Relaxed).is_ok());
+        });
+    });
+    figures(load, wall)
+}
+
+/// Calls `f` with one of the thread's own timers, again and again.
+fn at_random(load: Load, thread: usize, laps: &mut Laps, mut f: impl FnMut(usize)) {
+    let mut random = Random::new(thread);
+    laps.time(|| {
+        for _ in 0..load.times / load.threads {
+            f(random.next(0..(load.timers / load.threads) as u64) as usize);
+        }
+    });
+}
+
+fn figures(load: Load, wall: Duration) -> Measured {
+    Measured::default().with("ns a re-arm", nanos(wall) * cores().min(load.threads) as f64 / load.times as f64)
+}

@@ -1,0 +1,60 @@
+//! tokio's `Sleep`, used from the workers of a runtime.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::Contender;
+
+/// How many threads of a benchmark can be workers. The others of the runtime are left to do what those never come to:
+/// to wait for what is due.
+const USERS: usize = 8;
+
+/// A timer is a `Sleep` that has been polled once, by a waker that is the target. Its box is all that is allocated.
+pub struct TokioSleep(Runtime);
+
+impl Contender for TokioSleep {
+    const NAME: &'static str = "tokio";
+    type Handle = Pin<Box<Sleep>>;
+
+    fn start(pool: usize) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(pool + USERS).enable_time().build();
+        Self(runtime.expect("the runtime starts"))
+    }
+
+    fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Pin<Box<Sleep>> {
+        let mut sleep = Box::pin(sleep(delay));
+        let waker = Waker::from(target);
+        if let Poll::Ready(()) = sleep.as_mut().poll(&mut Context::from_waker(&waker)) {
+            waker.wake();
+        }
+        sleep
+    }
+
+    fn cancel(&self, sleep: Pin<Box<Sleep>>) -> Option<bool> {
+        Some(!sleep.is_elapsed())
+    }
+
+    fn rearm(
+        &self,
+        sleep: &mut Pin<Box<Sleep>>,
+        delay: Duration,
+        _: &Arc<impl Wake + Send + Sync + 'static>,
+    ) -> Option<bool> {
+        let was_pending = !sleep.is_elapsed();
+        if was_pending {
+            sleep.as_mut().reset(Instant::now() + delay);
+        }
+        Some(was_pending)
+    }
+
+    fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        // A task that does not yield would use up its budget, and then no `Sleep` registers.
+        self.0.spawn(unconstrained(async { work() }));
+    }
+}

@@ -1,0 +1,4 @@
+//! What every measurement needs.
+
+pub mod laps;
+pub mod random;
