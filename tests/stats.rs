@@ -245,7 +245,9 @@ fn the_steady_state_of_timeouts_is_no_work_for_another_thread() {
     churn(&timer, &mut ring, 100_000, |_| 30 * SEC);
     let after = timer.stats();
     assert_eq!(after.scheduled - before.scheduled, 100_000);
-    assert_eq!(after.enqueued - before.enqueued, 0, "each takes the place of one that was cancelled");
+    // The driver may have unlinked the one that was cancelled and not used again when it looked.
+    let enqueued = after.enqueued - before.enqueued;
+    assert!(enqueued <= 1, "each takes the place of one that was cancelled: {enqueued}");
     assert_eq!(after.wakeups - before.wakeups, 0);
 }
 
