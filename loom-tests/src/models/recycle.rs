@@ -1,7 +1,7 @@
 //! Model 7: a cache that takes from the pool against one that gives to it: no ABA, no entry handed out twice.
 //!
-//! Fails if a pop leaves the tag as it is (mutation `pool-tag`), and if the stack's compare-exchange publishes nothing
-//! (`pool-relaxed`).
+//! Fails if a pop leaves the tag as it is (mutation `stack-tag`), and if the stack's compare-exchange publishes nothing
+//! (`stack-relaxed`).
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
