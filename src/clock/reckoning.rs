@@ -30,8 +30,9 @@
 //! - While a fix is in use, *likely* is within [`LIMIT`] of its clock, and the present is after that. So *latest* is
 //!   less than `LIMIT + LOOKAHEAD`, 30 µs, ahead of the present whatever the counter does; and if it does as measured,
 //!   half of that: a quarter of `LIMIT`, which is the margin in the pace, and `LOOKAHEAD`.
-//! - Within a thread *latest* does not go back, unless the counter has just been caught as below, so that timers with equal delays stay in order: after a new fix it is
-//!   at least what it can have been by the one before, which had the same limit.
+//! - Within a thread *latest* does not go back, unless the counter has just been caught as below, so that timers with
+//!   equal delays stay in order: after a new fix it is at least what it can have been by the one before, which had the
+//!   same limit.
 //!
 //! # What if the counter jumps
 //!
