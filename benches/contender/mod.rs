@@ -13,7 +13,7 @@ pub mod tokio;
 
 use std::sync::Arc;
 use std::task::Wake;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Those who compete, as a benchmark wants them.
@@ -70,4 +70,10 @@ pub trait Contender: Send + Sync + Sized + 'static {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         thread::spawn(work);
     }
+}
+
+/// Waits for the thread of a contender that has been told to end.
+fn join(thread: &mut Option<JoinHandle<()>>) {
+    let ended = thread.take().map(JoinHandle::join);
+    assert!(ended.is_some_and(|result| result.is_ok()), "the timer's thread did not panic");
 }

@@ -138,15 +138,15 @@ impl Core {
         }
     }
 
+    /// The same with all that is in a cache.
+    pub(crate) fn give_back(&self, cache: &mut Cache) {
+        cache.drain(|batch| self.give(batch));
+    }
+
     /// Whether so many entries are in the pool that memory should be given back.
     pub(super) fn is_mostly_free(&self) -> bool {
         let free = self.pool.len();
         free >= SPARE && free >= self.slab.len() / 4 * 3
-    }
-
-    /// The same with all that is in a cache.
-    pub(crate) fn give_back(&self, cache: &mut Cache) {
-        cache.drain(|batch| self.give(batch));
     }
 
     /// Puts an entry with the flag `MAILED` into the intake, to be looked at by `deadline`. Lock-free.
