@@ -18,8 +18,8 @@ pub enum Executor {
     /// A rayon pool of the timer's own with this many threads, at least 1. This is the default, with
     /// [`available_parallelism`](std::thread::available_parallelism) threads.
     ///
-    /// A batch of due timers is split until every idle worker has a part, down to the single callback, so a slow
-    /// callback delays no other while a worker is idle.
+    /// One worker runs what is due together. If it has not come to the last callback after a millisecond, all idle
+    /// workers help, so a slow callback delays no other for longer while a worker is idle.
     Pool {
         /// How many threads.
         threads: usize,
@@ -61,11 +61,11 @@ impl fmt::Debug for Executor {
 }
 
 /// Callbacks that are due. Dropping it drops them.
-pub(crate) trait Work: Send + Sized + 'static {
-    /// Runs all of it on the calling thread.
-    fn run(self);
-    /// Runs all of it on the calling thread, which is a rayon worker, and lets idle workers steal from it.
-    fn run_shared(self);
+pub(crate) trait Work: Send + Sync + Sized + 'static {
+    /// Runs all of it on the calling thread, but for what others run meanwhile.
+    fn run(&self);
+    /// The same on the calling thread, which is a rayon worker, and has idle workers do the same.
+    fn help(self: Arc<Self>);
     /// One piece of work for each callback.
     fn singles(self) -> impl Iterator<Item = Self>;
 }
@@ -79,20 +79,34 @@ pub(crate) enum Hands {
 }
 
 impl Hands {
-    /// Has the work done. A panic of the executor itself goes to `panicked`.
-    pub(crate) fn dispatch(&self, work: impl Work, panicked: impl Fn(Box<dyn Any + Send>)) {
+    /// Has the work done. A panic of the executor itself goes to `panicked`. Returns what one worker does now, and
+    /// others can [`help`](Self::help) with.
+    pub(crate) fn dispatch<W: Work>(&self, work: W, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<W>> {
         match self {
-            // One hand-over for all: it costs as much as several callbacks.
-            Self::Rayon(pool) => pool.spawn(|| work.run_shared()),
+            Self::Rayon(pool) => {
+                let work = Arc::new(work);
+                let shared = work.clone();
+                // One hand-over for all: it costs as much as several callbacks.
+                pool.spawn(move || shared.run());
+                return Some(work);
+            }
             Self::Inline => work.run(),
             Self::Custom(custom) => {
                 for single in work.singles() {
-                    let execute = || custom.execute(Box::new(|| single.run()));
+                    let execute = || custom.execute(Box::new(move || single.run()));
                     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(execute)) {
                         panicked(payload);
                     }
                 }
             }
+        }
+        None
+    }
+
+    /// Calls for more workers.
+    pub(crate) fn help(&self, work: Arc<impl Work>) {
+        if let Self::Rayon(pool) = self {
+            pool.spawn(|| work.help());
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Timers that are due, on their way through the executor.
 //!
-//! Workers take the timers of a batch one by one from a common cursor, so they start in the order of their deadlines,
-//! and a slow callback holds up no other while a worker is idle. Each worker that finds timers left calls for one more
-//! before it begins. Halving the batch with `rayon::join` instead would take fewer steps, but a worker that waits for
+//! Workers take the timers of a batch one by one from a common cursor, so they start in the order of their deadlines.
+//! At first there is one worker, as to wake another costs as much as many callbacks. The driver [looks after](Watch)
+//! batches that take long: it calls a second worker, and from then on each that finds timers left calls for one more
+//! before it begins. So a slow callback holds up no other for long while a worker is idle. Halving the batch with `rayon::join` instead would take fewer steps, but a worker that waits for
 //! a stolen half runs other batches meanwhile, one on top of the other, and their callbacks end up waiting for each
 //! other on one stack.
 
@@ -33,34 +34,29 @@ impl Batch {
         self.entries.get(self.taken.fetch_add(1, Ordering::Relaxed)).copied()
     }
 
-    fn is_spent(&self) -> bool {
+    /// Whether no entry is left to take.
+    pub(crate) fn is_spent(&self) -> bool {
         // Relaxed: a hint.
         self.taken.load(Ordering::Relaxed) >= self.entries.len()
-    }
-
-    fn run_rest(&self) {
-        while let Some(index) = self.next() {
-            self.shard.run(index, self.due);
-        }
     }
 }
 
 impl Work for Batch {
-    fn run(self) {
-        self.run_rest();
+    fn run(&self) {
+        while let Some(index) = self.next() {
+            self.shard.run(index, self.due);
+        }
     }
 
-    fn run_shared(self) {
-        fn help(batch: Arc<Batch>) {
-            let Some(first) = batch.next() else { return };
-            if !batch.is_spent() {
-                let more = batch.clone();
-                rayon::spawn(|| help(more));
+    fn help(self: Arc<Self>) {
+        if let Some(first) = self.next() {
+            if !self.is_spent() {
+                let more = self.clone();
+                rayon::spawn(|| more.help());
             }
-            batch.shard.run(first, batch.due);
-            batch.run_rest();
+            self.shard.run(first, self.due);
+            self.run();
         }
-        help(Arc::new(self));
     }
 
     fn singles(self) -> impl Iterator<Item = Self> {

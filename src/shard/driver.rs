@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
@@ -12,6 +12,7 @@ use super::batch::Batch;
 use super::local;
 use super::rounds::Rounds;
 use super::settling::Settling;
+use super::watch::Watch;
 use crate::clock::NEVER;
 use crate::executor::Hands;
 use crate::system;
@@ -25,21 +26,31 @@ pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Optio
     }
     system::wake_on_time();
     shard.core.bell.attach();
-    let mut rounds = Rounds::new(levels);
+    let (mut rounds, mut watch) = (Rounds::new(levels), Watch::default());
     while !shard.core.is_closing() {
         // Asked before the round begins, so that the answer covers all that came before the question.
         let question = shard.settling.as_ref().map_or(0, Settling::begin_round);
         let mut now;
         loop {
             now = shard.ticks.now_tick();
-            round(&shard, &mut rounds, now, &hands);
-            if shard.core.is_closing() || !rounds.rest(&shard.core) {
+            round(&shard, &mut rounds, now, &hands, &mut watch);
+            if shard.core.is_closing() {
+                break;
+            }
+            if rounds.prepare(&shard.core) {
+                continue;
+            }
+            if !rounds.rest(&shard.core) {
                 break;
             }
             // Nothing is urgent: whoever runs callbacks on this core goes first.
             thread::yield_now();
         }
-        sleep(&shard, now, rounds.next_deadline(), question);
+        let next = rounds.next_deadline();
+        if let Some(settling) = &shard.settling {
+            settling.end_round(question, next);
+        }
+        while !sleep(&shard, now, next, question, watch.look(&hands)) {}
     }
     if let Some(settling) = &shard.settling {
         settling.driver_ended();
@@ -47,7 +58,7 @@ pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Optio
 }
 
 /// Makes a round at the tick `now`.
-fn round(shard: &Arc<Shard>, rounds: &mut Rounds, now: u64, hands: &Hands) {
+fn round(shard: &Arc<Shard>, rounds: &mut Rounds, now: u64, hands: &Hands, watch: &mut Watch) {
     rounds.begin(&shard.core, now);
     let mut due = Vec::new();
     let mut over = false;
@@ -58,25 +69,34 @@ fn round(shard: &Arc<Shard>, rounds: &mut Rounds, now: u64, hands: &Hands) {
                 settling.begin(due.len());
             }
             let batch = Batch::new(shard.clone(), now, std::mem::take(&mut due));
-            hands.dispatch(batch, |payload| shard.caught(payload));
+            let shared = hands.dispatch(batch, |payload| shard.caught(payload));
+            shared.into_iter().for_each(|batch| watch.add(batch));
         }
     }
 }
 
-/// Sleeps until the tick `next`, or something comes in that is due earlier.
-fn sleep(shard: &Shard, now: u64, next: u64, question: u64) {
+/// Sleeps until the tick `next`, or something comes in that is due earlier, or `patience` has passed. Returns whether
+/// there is reason for a new round.
+fn sleep(shard: &Shard, now: u64, next: u64, question: u64, patience: Option<Duration>) -> bool {
     let (core, ticks) = (&shard.core, &shard.ticks);
-    let wakeups = match &shard.settling {
+    let patience_ends = patience.map(|patience| Instant::now() + patience);
+    let left = || patience_ends.map(|end| end.saturating_duration_since(Instant::now()));
+    let (wakeups, rested) = match &shard.settling {
         None => {
-            let timeout = |tick| (tick != NEVER).then(|| ticks.until(tick));
-            core.bell.sleep(now, next, timeout, || core.intake_is_empty() && !core.is_closing())
+            let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
+            (core.bell.sleep(now, next, timeout, || core.intake_is_empty() && !core.is_closing()), true)
         }
         Some(settling) => {
-            settling.end_round(question, next);
             // Time does not pass by itself: only a question wakes the driver.
-            let timeout = |tick| (tick == 0).then_some(Duration::ZERO);
-            core.bell.sleep(now, 1, timeout, || settling.question() == question && !core.is_closing())
+            let unasked = || settling.question() == question && !core.is_closing();
+            let timeout = |tick| if tick == 0 { Some(Duration::ZERO) } else { left() };
+            (core.bell.sleep(now, 1, timeout, unasked), !unasked())
         }
     };
     local::with(shard, |local| local.count_more(|record| &record.wakeups, wakeups));
+    rested
+}
+
+fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
 }

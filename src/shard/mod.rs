@@ -16,7 +16,7 @@
 //! | `run`      | what a worker does with a due timer                                              | yes        |
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
 //! | `roll`, `local` | the threads that use the shard, their counters and caches                   |            |
-//! | `batch`    | due timers on their way through the executor                                     |            |
+//! | `batch`, `watch` | due timers on their way through the executor, and those that take long      |            |
 //! | `settling` | how a manual clock waits for the driver                                          |            |
 //! | `driver`   | the thread                                                                       |            |
 //!
@@ -41,6 +41,7 @@ mod settling;
 mod slab;
 mod stack;
 mod trim;
+mod watch;
 mod word;
 
 use std::any::Any;

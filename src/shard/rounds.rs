@@ -21,6 +21,8 @@ use crate::wheel::{Levels, Links, Nodes, Step};
 const COLLECT: usize = 512;
 /// The most steps of the wheel in a turn: some 50 µs.
 const STEPS: usize = 1024;
+/// The most timers handed down before their time in a turn: some 50 µs.
+const AHEAD: usize = 256;
 /// The most timers in a batch.
 const DUE: usize = 256;
 
@@ -61,6 +63,12 @@ impl Rounds {
     pub(crate) fn rest(&mut self, core: &Core) -> bool {
         core.give_back(&mut self.spare);
         self.trim.turn(core)
+    }
+
+    /// Hands timers down before their time, in a bounded turn. Returns whether more are left.
+    pub(crate) fn prepare(&mut self, core: &Core) -> bool {
+        let mut nodes = Entries::new(&core.slab, self.now, &self.levels);
+        (0..AHEAD).all(|_| self.levels.step_ahead(&mut nodes))
     }
 
     /// Collects from the backlog, and returns whether nothing is left of it.

@@ -68,7 +68,7 @@ impl Service {
         for index in 0..builder.shards {
             let shard = Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone());
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
-            let (levels, hands) = (Levels::new(0, &builder.slots_per_level)?, hands.clone());
+            let (levels, hands) = (Levels::new_ahead(0, &builder.slots_per_level)?, hands.clone());
             let name = format!("{}-{index}", builder.thread_name);
             let driven = shard.clone();
             let driver = executor::spawn(name, move || shard::drive(driven, levels, hands, core));

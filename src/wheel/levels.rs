@@ -153,6 +153,15 @@ impl Levels {
     /// Levels with these numbers of slots, finest first, and as many more of the last number as it
     /// takes to reach every `u64`. A level's slots are allocated when it is first used.
     pub(crate) fn new(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
+        Self::with_rings(start, slots_per_level, 1)
+    }
+
+    /// The same, with rings twice as long, for [`step_ahead`](Self::step_ahead).
+    pub(crate) fn new_ahead(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
+        Self::with_rings(start, slots_per_level, 2)
+    }
+
+    fn with_rings(start: u64, slots_per_level: &[usize], turns: u64) -> Result<Levels, BuildError> {
         for (level, &slots) in slots_per_level.iter().enumerate() {
             if slots < 2 {
                 return Err(BuildError::TooFewSlots { level, slots });
@@ -169,7 +178,7 @@ impl Levels {
         while let Some(this) = span {
             let slots = given.next().unwrap_or(last) as u64;
             span = this.checked_mul(slots);
-            levels.push(Level::new(this, slots, span));
+            levels.push(Level::new(this, slots, turns * slots, span));
         }
         Ok(Levels { now: start, occupied: 0, due: Due::EMPTY, falling: NIL, levels })
     }
@@ -271,6 +280,35 @@ impl Levels {
         }
     }
 
+    /// Hands a node down before its time, from a slot that is the next of its level; false if there is none.
+    pub(crate) fn step_ahead(&mut self, nodes: &mut impl Nodes) -> bool {
+        let Some(id) = self.upcoming() else { return false };
+        self.remove(nodes, id);
+        let deadline = nodes.deadline(id);
+        if deadline > self.now {
+            let mut levels = self.levels.iter();
+            let level = levels.position(|level| level.holds(deadline, self.now)).expect("the last level reaches all");
+            self.link(nodes, id, deadline, level);
+        } else {
+            self.due.push(nodes, id);
+        }
+        true
+    }
+
+    fn upcoming(&self) -> Option<u32> {
+        let mut rest = self.occupied & !1;
+        while rest != 0 {
+            let level = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let ring = &self.levels[level];
+            let slot = ring.slots_round(ring.span.quotient(self.now) + 1);
+            if ring.occupancy.contains(slot) {
+                return Some(ring.heads[slot]);
+            }
+        }
+        None
+    }
+
     /// Lets time come to the next occupied slot up to `target`, and its nodes fall; false if there is none, and it is
     /// `target`.
     fn fall(&mut self, target: u64) -> bool {
@@ -309,7 +347,11 @@ impl Levels {
         if !self.levels[level].contains(deadline, self.now) {
             level += 1;
         }
+        self.link(nodes, id, deadline, level);
+    }
 
+    #[inline]
+    fn link(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64, level: usize) {
         let ring = &mut self.levels[level];
         let slot = ring.slot(deadline);
         let next = ring.push(slot, id);
@@ -385,7 +427,10 @@ impl Due {
 /// A ring of slots, each the head of a list of nodes.
 struct Level {
     span: Divisor,
-    slots: Divisor,
+    /// How many slots the window has.
+    slots: u64,
+    /// How many there are.
+    ring: Divisor,
     /// A deadline farther away than this many ticks is beyond the window wherever it begins.
     reach: u64,
     occupancy: Occupancy,
@@ -394,10 +439,11 @@ struct Level {
 }
 
 impl Level {
-    fn new(span: u64, slots: u64, span_above: Option<u64>) -> Level {
+    fn new(span: u64, slots: u64, ring: u64, span_above: Option<u64>) -> Level {
         Level {
             span: Divisor::new(span),
-            slots: Divisor::new(slots),
+            slots,
+            ring: Divisor::new(ring),
             reach: span_above.map_or(u64::MAX, |above| above - 1),
             occupancy: Occupancy::default(),
             heads: Vec::new(),
@@ -406,7 +452,7 @@ impl Level {
 
     #[cold]
     fn allocate(&mut self) {
-        let slots = self.slots.value() as usize;
+        let slots = self.ring.value() as usize;
         self.occupancy = Occupancy::new(slots);
         self.heads = vec![0; slots];
     }
@@ -414,21 +460,32 @@ impl Level {
     /// Whether the window that begins at `now` contains `deadline`.
     #[inline]
     fn contains(&self, deadline: u64, now: u64) -> bool {
-        self.span.quotient(deadline) - self.span.quotient(now) < self.slots.value()
+        self.span.quotient(deadline) - self.span.quotient(now) < self.slots
+    }
+
+    /// Whether the ring has a slot for `deadline`.
+    #[inline]
+    fn holds(&self, deadline: u64, now: u64) -> bool {
+        self.span.quotient(deadline) - self.span.quotient(now) < self.ring.value()
+    }
+
+    #[inline]
+    fn slots_round(&self, block: u64) -> usize {
+        self.ring.remainder(block) as usize
     }
 
     #[inline]
     fn slot(&self, tick: u64) -> usize {
-        self.slots.remainder(self.span.quotient(tick)) as usize
+        self.slots_round(self.span.quotient(tick))
     }
 
     /// The first tick of an occupied slot in the window that begins at `now`.
     #[inline]
     fn first_tick(&self, slot: usize, now: u64) -> u64 {
         let block = self.span.quotient(now);
-        let from = self.slots.remainder(block);
+        let from = self.ring.remainder(block);
         let slot = slot as u64;
-        let distance = if slot >= from { slot - from } else { slot + self.slots.value() - from };
+        let distance = if slot >= from { slot - from } else { slot + self.ring.value() - from };
         (block + distance) * self.span.value()
     }
 

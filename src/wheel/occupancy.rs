@@ -59,6 +59,12 @@ impl Occupancy {
         self.root &= !(1 << index);
     }
 
+    #[inline]
+    pub(super) fn contains(&self, slot: usize) -> bool {
+        let word = self.tiers.first().map_or(self.root, |tier| tier[slot / 64]);
+        word >> (slot % 64) & 1 != 0
+    }
+
     pub(super) fn clear(&mut self) {
         self.root = 0;
         self.tiers.iter_mut().for_each(|tier| tier.fill(0));
