@@ -1,5 +1,6 @@
 //! How late runs start: a histogram with buckets that grow with what they hold.
 
+use std::fmt;
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ const PER_OCTAVE: u64 = 1 << FINENESS;
 const BUCKETS: usize = ((64 - FINENESS + 1) as usize) << FINENESS;
 
 /// How much later than its due tick each run started, in buckets an eighth of their value wide.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Lateness {
     /// Runs by bucket; empty as long as there was none.
     buckets: Vec<u64>,
@@ -39,6 +40,17 @@ impl Lateness {
     /// The greatest lateness.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
+    }
+}
+
+impl fmt::Debug for Lateness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lateness")
+            .field("count", &self.count())
+            .field("p50", &self.quantile(0.5))
+            .field("p99", &self.quantile(0.99))
+            .field("max", &self.max())
+            .finish()
     }
 }
 
