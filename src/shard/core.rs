@@ -5,16 +5,14 @@
 use super::bell::Bell;
 use super::cache::Cache;
 use super::callback::Callback;
-use super::entry::{Close, Entry, Notice, Surrender};
+use super::entry::{Close, Entry, Notice};
 use super::frames;
 use super::intake::Intake;
-use super::pool::{BATCH, Pool};
+use super::pool::Pool;
 use super::slab::Slab;
-use super::stack::NIL;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
 
-/// As many free entries (1 MiB) are never given back to the system; and as many entries are made before a driver that
-/// nothing hurries is called to collect what was cancelled.
+/// As many free entries (1 MiB) are never given back to the system.
 const SPARE: usize = 1 << 14;
 
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
@@ -29,7 +27,7 @@ pub(crate) struct Core {
     pins: AtomicI64,
     /// For those who sleep until a callback is over.
     over: (Mutex<()>, Condvar),
-    /// For how many ticks cancelled entries may lie in the intake. `None`: until the driver looks for another reason.
+    /// For how many ticks what nobody waits for may be left to do. `None`: until the driver looks for another reason.
     patience: Option<u64>,
 }
 
@@ -96,9 +94,6 @@ impl Core {
             let first = self.slab.carve()?;
             // Backwards, as the cache is a stack: neighbours in memory are used in order.
             (first..first + BLOCK).rev().for_each(|index| self.recycle(cache, index));
-            if self.patience.is_none() && first as usize >= SPARE {
-                self.bell.ring(0);
-            }
         }
         if cache.was_filled_before() {
             // A thread that schedules many: the driver shall not find them all when the first of them is due.
@@ -113,27 +108,11 @@ impl Core {
         cache.push(index, |batch| self.give(batch));
     }
 
-    /// Gives entries of a cache to the threads that need them, by way of the driver where that still has them.
-    /// Lock-free.
+    /// Gives entries of a cache to the threads that need them. Lock-free.
     pub(crate) fn give(&self, batch: &[u32]) {
-        let mut free = [NIL; BATCH];
-        let mut count = 0;
-        let mut driver_has_some = false;
-        for &index in batch {
-            match self.slab.get(index).surrender() {
-                Surrender::Free => {
-                    free[count] = index;
-                    count += 1;
-                }
-                Surrender::Mail => {
-                    self.intake.push(&self.slab, index);
-                    driver_has_some = true;
-                }
-                Surrender::Held => driver_has_some = true,
-            }
-        }
-        self.pool.push(&self.slab, &free[..count]);
-        if driver_has_some || self.is_mostly_free() {
+        // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
+        unsafe { self.pool.push(&self.slab, batch) };
+        if self.is_mostly_free() {
             self.ring_lazily();
         }
     }

@@ -8,11 +8,11 @@
 //! - Whoever clears `ARMED` owns the callback from then on. While `RUNNING` is set, the worker that set it owns it.
 //! - The `links` into the wheel belong to the driver, always. So does `placed`, the tick by which the entry is linked;
 //!   others may read it while the entry is disarmed, as the driver moves only what is armed.
-//! - The `mail` link belongs to whoever set `MAILED`, until the driver has collected the entry; while the entry is
-//!   free, to the pool it is in.
+//! - The `mail` link belongs to whoever set `MAILED`, until the driver has collected the entry.
 //! - The entry may be used for another timer when nothing is set but `CACHED`, `LINKED` and `MAILED`, by the thread in
-//!   whose cache it is; when nothing is set at all, by whoever made the move that left it so, who must recycle it. As a
-//!   handle is not `Clone` and keeps `HANDLE` set, no handle ever outlives its timer's entry.
+//!   whose cache it is, or who takes it from the pool; when nothing is set at all, by whoever made the move that left it
+//!   so, who must recycle it. Until then the place of the callback is his, too, and the `batch` link. As a handle is not
+//!   `Clone` and keeps `HANDLE` set, no handle ever outlives its timer's entry.
 //!
 //! # Re-aiming
 //!
@@ -20,7 +20,8 @@
 //! drops the handle. The next timer of this thread takes it, and if it is due no earlier than the driver will come to
 //! the entry, that is all: the driver finds a timer that is due later, and moves the entry there. So the steady state
 //! of timeouts (one ends, another begins) is one move to arm and two to end, on a cache line that nobody else wants.
-//! If the driver comes first it unlinks the entry, and leaves it in the cache.
+//! If the driver comes first it unlinks the entry, and leaves it in the cache. What is too much for one thread's cache
+//! goes to the pool as it is, to be aimed anew by another.
 //!
 //! # The states
 //!
@@ -35,8 +36,7 @@
 //! | `LINKED`, `MAILED`, both  | cancelled, and still there               | driver, when it would have been due |
 //! | `QUEUED`         | cancelled, in a batch                             | a worker              |
 //! | none             | over                                              | its handle            |
-//! | `CACHED`, with or without `LINKED`, `MAILED` | in a thread's cache   | that thread, or the driver |
-//! | `MAILED`, `LINKED MAILED`, without `HANDLE` | given back, in the intake | driver, within 100 ms |
+//! | `CACHED`, with or without `LINKED`, `MAILED` | in a thread's cache, or the pool | that thread, or the driver |
 //! | any of these and `CLOSED` | as above, but the shard was shut down    | nobody arms or moves it |
 //!
 //! # The moves
@@ -47,7 +47,7 @@
 //! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`     |
 //! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`      |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
-//! | `surrender`      | its cache        | `CACHED` → not; `LINKED` → `LINKED MAILED`               | `drain`, `recycle`    |
+//! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `reclaim`             |
 //! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`      |
 //! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
 //! | `start`          | worker           | `ARMED QUEUED` → `RUNNING`, or → `ARMED MAILED` if moved | `cancel`, `reset`     |
@@ -80,9 +80,9 @@ use crate::wheel::Links;
 #[repr(C, align(64))]
 pub(crate) struct Entry {
     word: AtomicU64,
-    /// The next entry in the intake, or in a batch of free entries.
+    /// The next entry in the intake.
     pub(super) mail: AtomicU32,
-    /// The next batch of free entries in the pool; while the entry is armed, what its word has no room for of a far
+    /// The next batch of entries in the pool; while the entry is armed, what its word has no room for of a far
     /// deadline.
     pub(super) batch: AtomicU32,
     /// The low half of the tick by which the driver has linked the entry, or [`NOWHERE`].
@@ -91,6 +91,9 @@ pub(crate) struct Entry {
     links: UnsafeCell<MaybeUninit<Links>>,
     callback: UnsafeCell<MaybeUninit<Callback>>,
 }
+
+/// As many indices of entries as there is room for where a callback would be.
+pub(super) type Cargo = [u32; size_of::<Callback>() / size_of::<u32>()];
 
 /// The place of an entry whose tick is too far away to be told by half of it.
 const NOWHERE: u32 = u32::MAX;
@@ -133,17 +136,6 @@ pub(crate) enum Release {
     Kept,
     /// The shard is shut down: the caller must take its pin away.
     Closed,
-}
-
-/// What a cache must do with an entry that it lets go of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Surrender {
-    /// Give it to the pool.
-    Free,
-    /// Put it into the intake, in no hurry.
-    Mail,
-    /// Nothing: the driver has it in the intake already.
-    Held,
 }
 
 /// What the driver does with an entry from the intake.
@@ -305,6 +297,26 @@ impl Entry {
         self.callback.with_mut(|cell| unsafe { (*cell).assume_init_read() })
     }
 
+    /// Keeps some numbers where the callback would be.
+    ///
+    /// # Safety
+    /// The caller must own the entry, which must be free or cached.
+    #[inline]
+    pub(super) unsafe fn load(&self, cargo: Cargo) {
+        // SAFETY: such an entry has no callback, its owner has the cell to itself, and they fit.
+        self.callback.with_mut(|cell| unsafe { cell.cast::<Cargo>().write(cargo) });
+    }
+
+    /// Those numbers.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load), which must have been called since the entry was last a timer.
+    #[inline]
+    pub(super) unsafe fn unload(&self) -> Cargo {
+        // SAFETY: by this function's contract.
+        self.callback.with(|cell| unsafe { cell.cast::<Cargo>().read() })
+    }
+
     /// Makes the entry a pending timer with a handle. The driver must be told of it then. Gives the callback back if
     /// the shard has been shut down.
     ///
@@ -384,23 +396,12 @@ impl Entry {
         }
     }
 
-    /// The cache that the entry is in lets go of it. Unless it is `Free`, the caller must not touch it any more, but to
-    /// put it into the intake.
-    pub(crate) fn surrender(&self) -> Surrender {
-        if !self.word().has(CACHED) {
-            return Surrender::Free;
-        }
-        let word = self.change(|word| {
-            let word = word.without(CACHED);
-            if word.has(LINKED) { word.with(MAILED) } else { free_if_idle(word) }
-        });
-        if word.has(MAILED) {
-            Surrender::Held
-        } else if word.has(LINKED) {
-            Surrender::Mail
-        } else {
-            Surrender::Free
-        }
+    /// The driver, who has the entry from the pool, wants it to himself: it is free then. Returns whether it was in the
+    /// wheel, from which it is to be unlinked; or `None` if it is in the intake, and stays as it is.
+    pub(crate) fn reclaim(&self) -> Option<bool> {
+        let here = |word: Word| !word.has(MAILED);
+        let word = self.advance(|word| here(word).then(|| free_if_idle(word.without(CACHED | LINKED)))).ok()?;
+        Some(word.has(LINKED))
     }
 
     /// The driver has the entry in its hands: out of the intake, or because its time has come. It is `now`, and the wheel

@@ -56,3 +56,14 @@ impl Intake {
         self.head.load(Ordering::Acquire) == NIL
     }
 }
+
+/// The entries of a chain through the `mail` links. A link is read before its entry is handed out, so that the receiver
+/// may use it anew.
+pub(crate) fn chain(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
+    let after = |index: u32| {
+        let entry = (index != NIL).then(|| slab.get(index))?;
+        // Relaxed: acquired with the head of the chain.
+        Some((index, entry.mail.load(Ordering::Relaxed)))
+    };
+    std::iter::successors(after(first), move |&(_, next)| after(next)).map(|(index, _)| index)
+}

@@ -1,14 +1,27 @@
-//! Free entries on their way from the threads that have too many to those that have none.
+//! Entries on their way from the threads that have too many to those that have none.
 //!
-//! A [stack](super::stack) of batches, linked through the `batch` links of their first entries. A batch is a chain of
-//! free entries through their `mail` links.
+//! A [stack](super::stack) of batches. The entries of a batch are not touched, but for every eighth of them: these are
+//! *carriers*, which keep the indices of the others, and of the next carrier, where they have no callback now.
+//!
+//! ```text
+//! head ──► carrier ──batch──► carrier ──batch──► ..
+//!            │ 7 others         │
+//!            ▼                  ▼
+//!          carrier            carrier
+//!            │ 7 others
+//!            ▼
+//!           ..
+//! ```
 
+use super::entry::Cargo;
 use super::slab::Slab;
 use super::stack::{NIL, Stack};
 use crate::sync::{AtomicU32, Ordering};
 
 /// The most entries in a batch: half a [cache](super::cache).
 pub(crate) const BATCH: usize = 32;
+/// A carrier and those that it keeps.
+const CARRIED: usize = size_of::<Cargo>() / size_of::<u32>();
 
 pub(crate) struct Pool {
     batches: Stack,
@@ -21,18 +34,23 @@ impl Pool {
         Self { batches: Stack::new(), len: AtomicU32::new(0) }
     }
 
-    /// Adds a batch of free entries, which the caller owns. Lock-free.
-    pub(crate) fn push(&self, slab: &Slab, batch: &[u32]) {
-        let Some((&first, rest)) = batch.split_first() else {
+    /// Adds a batch of free or cached entries. Lock-free.
+    ///
+    /// # Safety
+    /// The caller must own them.
+    pub(crate) unsafe fn push(&self, slab: &Slab, batch: &[u32]) {
+        let Some(&first) = batch.first() else {
             return;
         };
-        let mut last = first;
-        // Relaxed, here and below: published by the push.
-        for &index in rest {
-            slab.get(last).mail.store(index, Ordering::Relaxed);
-            last = index;
+        let mut next = NIL;
+        for carried in batch.chunks(CARRIED).rev() {
+            let mut cargo = [NIL; CARRIED];
+            cargo[..carried.len() - 1].copy_from_slice(&carried[1..]);
+            cargo[CARRIED - 1] = next;
+            next = carried[0];
+            // SAFETY: the caller owns it.
+            unsafe { slab.get(next).load(cargo) };
         }
-        slab.get(last).mail.store(NIL, Ordering::Relaxed);
         // Relaxed: a number for itself. First, so that it is not below what is there.
         self.len.fetch_add(batch.len() as u32, Ordering::Relaxed);
         self.batches.push(first, &slab.get(first).batch);
@@ -43,12 +61,13 @@ impl Pool {
         let Some(first) = self.batches.pop(|first| &slab.get(first).batch) else {
             return false;
         };
-        let taken = chain(slab, first).map(receive).count();
+        // SAFETY: it was pushed, and is ours now.
+        let taken = unsafe { members(slab, first) }.map(receive).count();
         self.forget(taken);
         true
     }
 
-    /// How many free entries there are, or were a moment ago.
+    /// How many entries there are, or were a moment ago.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed) as usize
     }
@@ -69,13 +88,18 @@ pub(crate) fn next_batch(slab: &Slab, first: u32) -> u32 {
     slab.get(first).batch.load(Ordering::Relaxed)
 }
 
-/// The entries of a chain through the `mail` links. A link is read before its entry is handed out, so that the receiver
+/// The entries of the batch that begins with `first`. A carrier is read before it is handed out, so that the receiver
 /// may use it anew.
-pub(crate) fn chain(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
-    let after = |index: u32| {
-        let entry = (index != NIL).then(|| slab.get(index))?;
-        // Relaxed: acquired with the head of the chain.
-        Some((index, entry.mail.load(Ordering::Relaxed)))
-    };
-    std::iter::successors(after(first), move |&(_, next)| after(next)).map(|(index, _)| index)
+///
+/// # Safety
+/// It must come from the pool, and its entries must still be the caller's as they come.
+pub(crate) unsafe fn members(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
+    // SAFETY: by this function's contract.
+    let open = |carrier: u32| (carrier != NIL).then(|| (carrier, unsafe { slab.get(carrier).unload() }));
+    let carriers = std::iter::successors(open(first), move |(_, cargo)| open(cargo[CARRIED - 1]));
+    carriers.flat_map(|(carrier, cargo)| {
+        let (others, _) = cargo.split_at(CARRIED - 1);
+        let others: [u32; CARRIED - 1] = others.try_into().expect("all but one");
+        std::iter::once(carrier).chain(others.into_iter().take_while(|&other| other != NIL))
+    })
 }

@@ -10,7 +10,7 @@
 use super::cache::Cache;
 use super::core::Core;
 use super::entry::{Collect, Expire};
-use super::pool::chain;
+use super::intake::chain;
 use super::slab::Slab;
 use super::stack::NIL;
 use super::trim::Trim;
@@ -21,7 +21,7 @@ use crate::wheel::{Levels, Links, Nodes, Step};
 const COLLECT: usize = 512;
 /// The most steps of the wheel in a turn: some 50 µs.
 const STEPS: usize = 1024;
-/// The most timers handed down before their time in a turn: some 50 µs.
+/// The most timers handed down ahead of time in a turn: some 50 µs, as each lies elsewhere in memory.
 const AHEAD: usize = 256;
 /// The most timers in a batch.
 const DUE: usize = 256;
@@ -58,17 +58,36 @@ impl Rounds {
         self.levels.next_deadline().unwrap_or(u64::MAX)
     }
 
+    /// Does what is not urgent, in a bounded turn: hands timers down ahead of time. Returns whether more is left.
+    ///
+    /// When time comes to a slot of an upper level, all that is in it has to be handed down before the first of it can
+    /// run. What was done before makes that short.
+    pub(crate) fn prepare(&mut self, core: &Core) -> bool {
+        for _ in 0..AHEAD {
+            match self.levels.step_ahead(&mut Entries::new(&core.slab, self.now, &self.levels)) {
+                Step::Moved => {}
+                Step::Expired(index) => {
+                    let due = self.come_out(core, index);
+                    debug_assert!(due.is_none(), "whoever arms an entry ahead of its slot is due after it");
+                }
+                Step::Done => return false,
+            }
+        }
+        true
+    }
+
     /// Gives the free entries that the driver has to the threads, or to the system, in a bounded turn. To be called
     /// before it sleeps. Returns whether it should rather be called again.
     pub(crate) fn rest(&mut self, core: &Core) -> bool {
         core.give_back(&mut self.spare);
-        self.trim.turn(core)
-    }
-
-    /// Hands timers down before their time, in a bounded turn. Returns whether more are left.
-    pub(crate) fn prepare(&mut self, core: &Core) -> bool {
-        let mut nodes = Entries::new(&core.slab, self.now, &self.levels);
-        (0..AHEAD).all(|_| self.levels.step_ahead(&mut nodes))
+        let (levels, now) = (&mut self.levels, self.now);
+        self.trim.turn(core, |index| {
+            let linked = core.slab.get(index).reclaim();
+            if linked == Some(true) {
+                levels.remove(&mut Entries::new(&core.slab, now, levels), index);
+            }
+            linked.is_some()
+        })
     }
 
     /// Collects from the backlog, and returns whether nothing is left of it.
@@ -115,14 +134,20 @@ impl Rounds {
                     None => return true,
                 },
             };
-            match core.slab.get(index).expire(self.levels.now()) {
-                Expire::Due => due.push(index),
-                Expire::Later => self.place(core, index),
-                Expire::Over { free: true } => core.recycle(&mut self.spare, index),
-                Expire::Mailed | Expire::Over { free: false } => {}
-            }
+            due.extend(self.come_out(core, index));
         }
         false
+    }
+
+    /// Looks at an entry that has come out of the wheel, and returns it if it is due.
+    fn come_out(&mut self, core: &Core, index: u32) -> Option<u32> {
+        match core.slab.get(index).expire(self.levels.now()) {
+            Expire::Due => return Some(index),
+            Expire::Later => self.place(core, index),
+            Expire::Over { free: true } => core.recycle(&mut self.spare, index),
+            Expire::Mailed | Expire::Over { free: false } => {}
+        }
+        None
     }
 
     /// The first entry in the wheel, if it was cancelled: the driver does not sleep until what nobody waits for.
@@ -162,5 +187,10 @@ impl Nodes for Entries<'_> {
     #[inline]
     fn set_links(&mut self, id: u32, links: Links) {
         self.slab.get(id).set_links(links);
+    }
+
+    #[inline]
+    fn is_over(&self, id: u32) -> bool {
+        !self.slab.get(id).word().has(ARMED)
     }
 }

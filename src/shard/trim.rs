@@ -1,21 +1,21 @@
 //! Giving memory back: blocks whose entries are all free return to the system.
 //!
 //! When most of a shard's entries lie in the pool, its driver takes them all out, counts how many of each block there
-//! are, puts those of incomplete blocks back, and retires the others, which [`Slab::carve`] hands out again when they
-//! are needed. It does so when it has nothing else to do, in turns of some 50 µs. Meanwhile threads that find the pool
-//! empty carve new entries.
+//! are, puts those of incomplete blocks back, unlinks the others where cancelled timers are still in the wheel, and
+//! retires them. [`Slab::carve`] hands them out again when they are needed. It does so when it has nothing else to do,
+//! in turns of some 50 µs. Meanwhile threads that find the pool empty carve new entries.
 
 use std::mem;
 
 use super::core::Core;
-use super::pool::{BATCH, chain, next_batch};
+use super::pool::{BATCH, members, next_batch};
 use super::stack::NIL;
 use crate::sync::BLOCK;
 
 /// How many batches are counted, or put back, in a turn.
 const BATCHES: usize = 16;
 /// How many blocks are looked at in a turn, and given back together where they are neighbours.
-const BLOCKS: usize = 64;
+const BLOCKS: usize = 16;
 
 pub(crate) struct Trim {
     stage: Stage,
@@ -43,13 +43,14 @@ impl Trim {
         Self { stage: Stage::Idle, counts: Vec::new(), used: usize::MAX }
     }
 
-    /// Makes a bounded turn, if there is reason to, and returns whether more is left to do.
-    pub(crate) fn turn(&mut self, core: &Core) -> bool {
+    /// Makes a bounded turn, if there is reason to, and returns whether more is left to do. `reclaim` makes an entry that
+    /// was in the pool free, and returns false if it cannot now.
+    pub(crate) fn turn(&mut self, core: &Core, reclaim: impl FnMut(u32) -> bool) -> bool {
         self.stage = match mem::take(&mut self.stage) {
             Stage::Idle => self.begin(core),
             Stage::Count { first, next } => self.count(core, first, next),
             Stage::Sort { next, spare } => self.sort(core, next, spare),
-            Stage::Retire { block } => self.retire(core, block),
+            Stage::Retire { block } => self.retire(core, block, reclaim),
         };
         !matches!(self.stage, Stage::Idle)
     }
@@ -74,7 +75,8 @@ impl Trim {
             if next == NIL {
                 break;
             }
-            for index in chain(&core.slab, next) {
+            // SAFETY: they were all taken out of the pool.
+            for index in unsafe { members(&core.slab, next) } {
                 self.counts[(index / BLOCK) as usize] += 1;
                 taken += 1;
             }
@@ -87,18 +89,18 @@ impl Trim {
     fn sort(&mut self, core: &Core, mut next: u32, mut spare: Vec<u32>) -> Stage {
         for _ in 0..BATCHES {
             if next == NIL {
-                core.pool.push(&core.slab, &spare);
+                put_back(core, &mut spare);
                 return Stage::Retire { block: 0 };
             }
             // Read before the batch is taken apart.
             let after = next_batch(&core.slab, next);
-            for index in chain(&core.slab, next) {
+            // SAFETY: as above; and a carrier has been read when it is put back.
+            for index in unsafe { members(&core.slab, next) } {
                 if !self.is_complete((index / BLOCK) as usize) {
                     spare.push(index);
                 }
                 if spare.len() == BATCH {
-                    core.pool.push(&core.slab, &spare);
-                    spare.clear();
+                    put_back(core, &mut spare);
                 }
             }
             next = after;
@@ -106,14 +108,16 @@ impl Trim {
         Stage::Sort { next, spare }
     }
 
-    fn retire(&mut self, core: &Core, block: usize) -> Stage {
+    fn retire(&mut self, core: &Core, block: usize, mut reclaim: impl FnMut(u32) -> bool) -> Stage {
         let end = self.counts.len().min(block + BLOCKS);
         let mut from = block;
-        while from < end {
-            let complete = (from..end).take_while(|&block| self.is_complete(block)).count();
-            // SAFETY: all entries of these blocks were taken out of the pool, and not put back.
-            unsafe { core.slab.retire(from as u32..(from + complete) as u32) };
-            from += complete.max(1);
+        for block in block..=end {
+            let goes = block < end && self.is_complete(block) && reclaim_all(core, block as u32, &mut reclaim);
+            if !goes {
+                // SAFETY: all entries of these blocks were taken out of the pool, not put back, and made free.
+                unsafe { core.slab.retire(from as u32..block as u32) };
+                from = block + 1;
+            }
         }
         if end < self.counts.len() {
             return Stage::Retire { block: end };
@@ -126,4 +130,24 @@ impl Trim {
     fn is_complete(&self, block: usize) -> bool {
         u32::from(self.counts[block]) == BLOCK
     }
+}
+
+/// Puts back entries that were taken out of the pool.
+fn put_back(core: &Core, entries: &mut Vec<u32>) {
+    // SAFETY: so they are ours.
+    unsafe { core.pool.push(&core.slab, entries) };
+    entries.clear();
+}
+
+/// Whether all entries of a block could be made free; otherwise it is put back.
+fn reclaim_all(core: &Core, block: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
+    let entries = block * BLOCK..(block + 1) * BLOCK;
+    let free = entries.clone().all(reclaim);
+    if !free {
+        let mut entries: Vec<_> = entries.collect();
+        while !entries.is_empty() {
+            put_back(core, &mut entries.split_off(entries.len().saturating_sub(BATCH)));
+        }
+    }
+    free
 }

@@ -124,12 +124,18 @@ pub(crate) trait Nodes {
     fn links(&self, id: u32) -> Links;
 
     fn set_links(&mut self, id: u32, links: Links);
+
+    /// Whether nobody waits for the node any more: it comes out where it would be handed down.
+    #[inline]
+    fn is_over(&self, _id: u32) -> bool {
+        false
+    }
 }
 
 /// What one step of time did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// This node is due and no longer linked.
+    /// This node is due, or over, and no longer linked.
     Expired(u32),
     /// A node was placed anew, closer to its deadline.
     Moved,
@@ -272,7 +278,7 @@ impl Levels {
         };
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
-        if deadline > self.now {
+        if deadline > self.now && !nodes.is_over(id) {
             self.place(nodes, id, deadline);
             Step::Moved
         } else {
@@ -280,28 +286,28 @@ impl Levels {
         }
     }
 
-    /// Hands a node down before its time, from a slot that is the next of its level; false if there is none.
-    pub(crate) fn step_ahead(&mut self, nodes: &mut impl Nodes) -> bool {
-        let Some(id) = self.upcoming() else { return false };
+    /// Hands a node down before its time, from the slot that time comes to next at its level. [Done](Step::Done) if
+    /// there is none. O(levels).
+    pub(crate) fn step_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
+        let Some(id) = self.upcoming() else { return Step::Done };
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
-        if deadline > self.now {
-            let mut levels = self.levels.iter();
-            let level = levels.position(|level| level.holds(deadline, self.now)).expect("the last level reaches all");
-            self.link(nodes, id, deadline, level);
-        } else {
-            self.due.push(nodes, id);
+        if deadline <= self.now || nodes.is_over(id) {
+            return Step::Expired(id);
         }
-        true
+        let level = self.levels.iter().position(|level| level.holds(deadline, self.now));
+        self.link(nodes, id, deadline, level.expect("the last level holds all"));
+        Step::Moved
     }
 
+    /// The first node of a slot that time comes to next at its level.
     fn upcoming(&self) -> Option<u32> {
         let mut rest = self.occupied & !1;
         while rest != 0 {
             let level = rest.trailing_zeros() as usize;
             rest &= rest - 1;
             let ring = &self.levels[level];
-            let slot = ring.slots_round(ring.span.quotient(self.now) + 1);
+            let slot = ring.slot_of(ring.span.quotient(self.now) + 1);
             if ring.occupancy.contains(slot) {
                 return Some(ring.heads[slot]);
             }
@@ -470,13 +476,13 @@ impl Level {
     }
 
     #[inline]
-    fn slots_round(&self, block: u64) -> usize {
+    fn slot_of(&self, block: u64) -> usize {
         self.ring.remainder(block) as usize
     }
 
     #[inline]
     fn slot(&self, tick: u64) -> usize {
-        self.slots_round(self.span.quotient(tick))
+        self.slot_of(self.span.quotient(tick))
     }
 
     /// The first tick of an occupied slot in the window that begins at `now`.
