@@ -1,5 +1,6 @@
 //! Who runs what is due.
 
+mod desk;
 mod pool;
 
 use std::any::Any;
@@ -7,6 +8,7 @@ use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
+pub(crate) use desk::Desk;
 pub(crate) use pool::{Pool, join, spawn};
 
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
@@ -73,6 +75,7 @@ pub(crate) trait Work: Send + Sync + Sized + 'static {
 /// An executor that is up and running.
 #[derive(Clone)]
 pub(crate) enum Hands {
+    Own(Arc<Desk>),
     Rayon(Arc<rayon::ThreadPool>),
     Inline,
     Custom(Arc<dyn Execute>),
@@ -83,10 +86,16 @@ impl Hands {
     /// others can [`help`](Self::help) with.
     pub(crate) fn dispatch<W: Work>(&self, work: W, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<W>> {
         match self {
+            // One hand-over for all: it costs as much as several callbacks.
+            Self::Own(desk) => {
+                let work = Arc::new(work);
+                let shared = work.clone();
+                desk.put(Box::new(move || shared.run()));
+                return Some(work);
+            }
             Self::Rayon(pool) => {
                 let work = Arc::new(work);
                 let shared = work.clone();
-                // One hand-over for all: it costs as much as several callbacks.
                 pool.spawn(move || shared.run());
                 return Some(work);
             }
@@ -105,8 +114,10 @@ impl Hands {
 
     /// Calls for more workers.
     pub(crate) fn help(&self, work: Arc<impl Work>) {
-        if let Self::Rayon(pool) = self {
-            pool.spawn(|| work.help());
+        match self {
+            Self::Own(desk) => desk.pool().spawn(|| work.help()),
+            Self::Rayon(pool) => pool.spawn(|| work.help()),
+            Self::Inline | Self::Custom(_) => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use super::builder::Builder;
 use super::unfired::Unfired;
 use crate::clock::{Clock, Due, Ticks};
 use crate::error::{BuildError, ScheduleError};
-use crate::executor::{self, Executor, Hands, Pool};
+use crate::executor::{self, Desk, Executor, Hands, Pool};
 use crate::handle::TimerHandle;
 use crate::shard::{self, Callback, Limit, Shard};
 use crate::stats::Stats;
@@ -49,7 +49,7 @@ impl Service {
         let (hands, pool) = match builder.executor {
             Executor::Pool { threads } => {
                 let pool = Pool::start(threads, &builder.thread_name)?;
-                (Hands::Rayon(pool.pool().clone()), Some(pool))
+                (Hands::Own(Arc::new(Desk::new(pool.pool().clone()))), Some(pool))
             }
             Executor::Rayon(pool) => (Hands::Rayon(pool), None),
             Executor::Inline => (Hands::Inline, None),
