@@ -34,6 +34,12 @@ impl Batch {
         self.entries.get(self.taken.fetch_add(1, Ordering::Relaxed)).copied()
     }
 
+    /// Whether a worker has come to it.
+    pub(crate) fn is_begun(&self) -> bool {
+        // Relaxed: a hint.
+        self.taken.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether no entry is left to take.
     pub(crate) fn is_spent(&self) -> bool {
         // Relaxed: a hint.

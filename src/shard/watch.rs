@@ -25,9 +25,14 @@ impl Watch {
 
     /// Calls for help with what takes too long, and returns for how long nothing else will.
     pub(crate) fn look(&mut self, hands: &Hands) -> Option<Duration> {
-        while let Some((patience_ends, batch)) = self.0.front() {
+        while let Some((patience_ends, batch)) = self.0.front_mut() {
             if !batch.is_spent() {
-                let patience = patience_ends.saturating_duration_since(Instant::now());
+                let now = Instant::now();
+                if !batch.is_begun() {
+                    // All workers are busy, and come to it in turn.
+                    *patience_ends = now + PATIENCE;
+                }
+                let patience = patience_ends.saturating_duration_since(now);
                 if !patience.is_zero() {
                     return Some(patience);
                 }
