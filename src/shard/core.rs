@@ -12,9 +12,6 @@ use super::pool::Pool;
 use super::slab::Slab;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
 
-/// As many free entries (1 MiB) are never given back to the system.
-const SPARE: usize = 1 << 14;
-
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
 pub(crate) struct Core {
     pub(crate) slab: Slab,
@@ -29,6 +26,8 @@ pub(crate) struct Core {
     over: (Mutex<()>, Condvar),
     /// For how many ticks what nobody waits for may be left to do. `None`: until the driver looks for another reason.
     patience: Option<u64>,
+    /// As many free entries are never given back to the system.
+    spare: usize,
 }
 
 /// A timer that has just been made.
@@ -48,7 +47,7 @@ pub(crate) enum Found {
 }
 
 impl Core {
-    pub(crate) fn new(patience: Option<u64>) -> Self {
+    pub(crate) fn new(patience: Option<u64>, spare: usize) -> Self {
         Self {
             slab: Slab::new(),
             pool: Pool::new(),
@@ -58,6 +57,7 @@ impl Core {
             pins: AtomicI64::new(0),
             over: (Mutex::new(()), Condvar::new()),
             patience,
+            spare,
         }
     }
 
@@ -125,7 +125,7 @@ impl Core {
     /// Whether so many entries are in the pool that memory should be given back.
     pub(super) fn is_mostly_free(&self) -> bool {
         let free = self.pool.len();
-        free >= SPARE && free >= self.slab.len() / 4 * 3
+        free >= self.spare && free >= self.slab.len() / 4 * 3
     }
 
     /// Puts an entry with the flag `MAILED` into the intake, to be looked at by `deadline`. Lock-free.

@@ -46,11 +46,10 @@ pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Optio
             // Nothing is urgent: whoever runs callbacks on this core goes first.
             thread::yield_now();
         }
-        let next = rounds.next_deadline();
         if let Some(settling) = &shard.settling {
-            settling.end_round(question, next);
+            settling.end_round(question, rounds.next_deadline());
         }
-        while !sleep(&shard, now, next, question, watch.look(&hands)) {}
+        while !sleep(&shard, &rounds, now, question, watch.look(&hands)) {}
     }
     if let Some(settling) = &shard.settling {
         settling.driver_ended();
@@ -75,16 +74,17 @@ fn round(shard: &Arc<Shard>, rounds: &mut Rounds, now: u64, hands: &Hands, watch
     }
 }
 
-/// Sleeps until the tick `next`, or something comes in that is due earlier, or `patience` has passed. Returns whether
+/// Sleeps until the next deadline, or something comes in that is due earlier, or `patience` has passed. Returns whether
 /// there is reason for a new round.
-fn sleep(shard: &Shard, now: u64, next: u64, question: u64, patience: Option<Duration>) -> bool {
+fn sleep(shard: &Shard, rounds: &Rounds, now: u64, question: u64, patience: Option<Duration>) -> bool {
     let (core, ticks) = (&shard.core, &shard.ticks);
     let patience_ends = patience.map(|patience| Instant::now() + patience);
     let left = || patience_ends.map(|end| end.saturating_duration_since(Instant::now()));
     let (wakeups, rested) = match &shard.settling {
         None => {
             let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
-            (core.bell.sleep(now, next, timeout, || core.intake_is_empty() && !core.is_closing()), true)
+            let idle = || rounds.is_idle(core) && !core.is_closing();
+            (core.bell.sleep(now, rounds.next_deadline(), timeout, idle), true)
         }
         Some(settling) => {
             // Time does not pass by itself: only a question wakes the driver.

@@ -47,7 +47,7 @@
 //! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`     |
 //! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`      |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
-//! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `reclaim`             |
+//! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `recycle`             |
 //! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`      |
 //! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
 //! | `start`          | worker           | `ARMED QUEUED` → `RUNNING`, or → `ARMED MAILED` if moved | `cancel`, `reset`     |

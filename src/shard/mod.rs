@@ -66,8 +66,11 @@ use crate::clock::{Due, Settle, Settled, Ticks, UNKNOWN};
 use crate::error::ScheduleError;
 use crate::stats::{Record, ShardStats};
 
-/// For how long a cancelled entry may lie in the intake: half of what is promised.
+/// For how long what nobody waits for is left to do: half of what is promised.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// As many free entries are never given back to the system: 1 MiB.
+const SPARE: usize = 1 << 14;
 
 /// What is called with the payload of a panic.
 pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -125,7 +128,7 @@ impl Shard {
         let manual = ticks.manual().is_some();
         let shard = Arc::new_cyclic(|this| Self {
             // In virtual time the driver looks when the clock is moved.
-            core: Core::new((!manual).then(|| ticks.count(PATIENCE))),
+            core: Core::new((!manual).then(|| ticks.count(PATIENCE)), SPARE),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             this: this.clone(),
             roll: Roll::new(),

@@ -16,7 +16,7 @@
 use super::entry::Cargo;
 use super::slab::Slab;
 use super::stack::{NIL, Stack};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicI64, Ordering};
 
 /// The most entries in a batch: half a [cache](super::cache).
 pub(crate) const BATCH: usize = 32;
@@ -25,13 +25,13 @@ const CARRIED: usize = size_of::<Cargo>() / size_of::<u32>();
 
 pub(crate) struct Pool {
     batches: Stack,
-    /// How many entries there are, more or less.
-    len: AtomicU32,
+    /// How many entries there are; for a moment below zero, when some are taken before they are counted.
+    len: AtomicI64,
 }
 
 impl Pool {
     pub(crate) fn new() -> Self {
-        Self { batches: Stack::new(), len: AtomicU32::new(0) }
+        Self { batches: Stack::new(), len: AtomicI64::new(0) }
     }
 
     /// Adds a batch of free or cached entries. Lock-free.
@@ -51,9 +51,9 @@ impl Pool {
             // SAFETY: the caller owns it.
             unsafe { slab.get(next).load(cargo) };
         }
-        // Relaxed: a number for itself. First, so that it is not below what is there.
-        self.len.fetch_add(batch.len() as u32, Ordering::Relaxed);
         self.batches.push(first, &slab.get(first).batch);
+        // Release: who sees so many finds so many.
+        self.len.fetch_add(batch.len() as i64, Ordering::Release);
     }
 
     /// Takes a batch, if there is one, and gives each of its entries to `receive`. Lock-free.
@@ -69,7 +69,8 @@ impl Pool {
 
     /// How many entries there are, or were a moment ago.
     pub(crate) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed) as usize
+        // Acquire: as above.
+        self.len.load(Ordering::Acquire).max(0) as usize
     }
 
     /// Takes all batches, and returns the first entry of the first; see [`next_batch`].
@@ -79,7 +80,8 @@ impl Pool {
 
     /// What was taken is in the pool no more.
     pub(crate) fn forget(&self, taken: usize) {
-        self.len.fetch_sub(taken as u32, Ordering::Relaxed);
+        // Relaxed: a number for itself.
+        self.len.fetch_sub(taken as i64, Ordering::Relaxed);
     }
 }
 

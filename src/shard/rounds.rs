@@ -76,6 +76,12 @@ impl Rounds {
         true
     }
 
+    /// Whether the driver may sleep until [the next deadline](Self::next_deadline): nothing has come in, and no memory is
+    /// to be given back.
+    pub(crate) fn is_idle(&self, core: &Core) -> bool {
+        core.intake_is_empty() && !self.trim.is_due(core)
+    }
+
     /// Gives the free entries that the driver has to the threads, or to the system, in a bounded turn. To be called
     /// before it sleeps. Returns whether it should rather be called again.
     pub(crate) fn rest(&mut self, core: &Core) -> bool {

@@ -22,7 +22,7 @@ pub(crate) struct Trim {
     /// How many entries of each block were in the pool.
     counts: Vec<u8>,
     /// How many entries were not in the pool the last time. If they lie scattered, hardly a block is complete: it is no
-    /// use to look again before half of them are free, too.
+    /// use to look again before there are half as many, or twice.
     used: usize,
 }
 
@@ -55,15 +55,17 @@ impl Trim {
         !matches!(self.stage, Stage::Idle)
     }
 
+    /// Whether there is reason to begin.
+    pub(crate) fn is_due(&self, core: &Core) -> bool {
+        let used = used(core);
+        core.is_mostly_free() && (used > self.used.saturating_mul(2) || used < self.used.div_ceil(2))
+    }
+
     fn begin(&mut self, core: &Core) -> Stage {
-        let used = core.slab.len().saturating_sub(core.pool.len());
-        if used / 2 > self.used {
-            self.used = usize::MAX;
-        }
-        if !core.is_mostly_free() || used > self.used / 2 {
+        if !self.is_due(core) {
             return Stage::Idle;
         }
-        self.used = used;
+        self.used = used(core);
         let first = core.pool.take_all();
         self.counts = vec![0; core.slab.blocks()];
         Stage::Count { first, next: first }
@@ -130,6 +132,11 @@ impl Trim {
     fn is_complete(&self, block: usize) -> bool {
         u32::from(self.counts[block]) == BLOCK
     }
+}
+
+/// How many entries are not in the pool.
+fn used(core: &Core) -> usize {
+    core.slab.len().saturating_sub(core.pool.len())
 }
 
 /// Puts back entries that were taken out of the pool.

@@ -1,8 +1,6 @@
 //! Model 3: cancel, and a cache that gives back, against the drain of the same entry, and during a cascade.
 //!
-//! Fails if `collect` forgets that the entry is in the wheel (mutation `entry-collect-linked`), if a
-//! cancelled entry in the wheel is not sent to the driver (`core-give-unsent`), and if the driver recycles an entry
-//! that still has a handle (`entry-free-with-handle`).
+//! Fails if the driver recycles an entry that still has a handle (mutation `entry-free-with-handle`).
 
 use loom::thread;
 

@@ -1,8 +1,8 @@
 //! Model 5: a cached entry is armed again in place, against the driver that comes to it.
 //!
 //! Fails if `arm` leaves an entry where the driver comes too late (mutation `entry-arm-blind`), if the wheel moves an
-//! entry by another deadline than it has told (`rounds-placed`), and if a released entry is not marked as cached
-//! (`entry-release-uncached`).
+//! entry by another deadline than it has told (`rounds-placed`), if a released entry is not marked as cached
+//! (`entry-release-uncached`), and if `collect` forgets that the entry is in the wheel (`entry-collect-linked`).
 
 use loom::thread;
 

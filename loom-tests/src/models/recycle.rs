@@ -1,7 +1,7 @@
 //! Model 7: a cache that takes from the pool against one that gives to it: no ABA, no entry handed out twice.
 //!
-//! Fails if a pop leaves the tag as it is (mutation `stack-tag`), and if the stack's compare-exchange publishes nothing
-//! (`stack-relaxed`).
+//! Fails if a pop leaves the tag as it is (mutation `stack-tag`), if the stack's compare-exchange publishes nothing
+//! (`stack-relaxed`), and if memory is given back of which somebody is about to send an entry (`entry-reclaim-mailed`).
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -102,5 +102,41 @@ fn a_retired_block_is_handed_out_once() {
         let mine = scene.core.slab.carve();
         let theirs = other.join().unwrap();
         assert!(mine.is_some() && theirs.is_some() && mine != theirs);
+    });
+}
+
+/// A worker sends a timer that was moved to the driver again, while it is cancelled and the driver gives memory back.
+#[test]
+fn an_entry_on_its_way_to_the_driver_stays() {
+    explore(|| {
+        let scene = Scene::with_spare(1);
+        let (mut rounds, mut cache, mut due) = (scene.rounds(), Cache::new(), Vec::new());
+        let handle = scene.schedule(&mut cache, scene.tally.once(), 0).unwrap();
+        rounds.begin(&scene.core, 0);
+        while !rounds.turn(&scene.core, &mut due) {}
+        assert_eq!(due.len(), 1, "the timer is due");
+        assert!(scene.reset(&handle, 9, 0));
+        let sender = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let worker = scene.worker(0);
+                scene.core.run(due[0], 0, &worker);
+                worker.into_cache()
+            })
+        };
+        let canceller = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                assert!(scene.cancel(&handle));
+                scene.release(handle, &mut cache);
+                scene.core.give_back(&mut cache);
+            })
+        };
+        let worker = scene.worker(0);
+        scene.drive(&mut rounds, &worker);
+        canceller.join().unwrap();
+        let mut sent = sender.join().unwrap();
+        assert_eq!((scene.tally.run(), scene.tally.dropped()), (0, 1));
+        scene.assert_all_free(&mut rounds, [&mut sent, &mut worker.into_cache()]);
     });
 }

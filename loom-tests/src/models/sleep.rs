@@ -1,7 +1,9 @@
 //! Model 1: push against drain against a driver about to sleep.
 //!
 //! Fails without the driver's fence in `bell.rs` (mutation `bell-driver-fence`), without the caller's
-//! (`bell-caller-fence`), and if a caller wakes only for what the driver does not sleep for at all (`bell-lower`).
+//! (`bell-caller-fence`), if a caller wakes only for what the driver does not sleep for at all (`bell-lower`), if who
+//! gives back the last of much memory does not ring (`core-give-silent`), and if the driver sleeps although memory is to
+//! be given back (`rounds-idle`).
 
 use loom::thread;
 
@@ -52,11 +54,11 @@ fn an_earlier_deadline_wakes_the_driver() {
     });
 }
 
-/// Cancelled entries that a cache gives back ring too, if lazily: the driver comes to collect them.
+/// When most entries are free, whoever gives them back rings too, if lazily: the driver comes to give back their memory.
 #[test]
-fn what_a_cache_gives_back_is_collected() {
+fn memory_that_nobody_needs_goes_back() {
     explore(|| {
-        let scene = Scene::new();
+        let scene = Scene::with_spare(1);
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
