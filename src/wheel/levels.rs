@@ -513,12 +513,15 @@ fn relink(nodes: &mut impl Nodes, id: u32, change: impl FnOnce(&mut Links)) {
     nodes.set_links(id, links);
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::{Levels, Links, Nodes, Step};
 
     /// Deadlines that may change behind the levels' back.
     struct Store(Vec<(u64, Links)>);
+
+    /// The deadline of a node that is over.
+    const OVER: u64 = u64::MAX - 1;
 
     impl Store {
         fn new(deadlines: &[u64]) -> Store {
@@ -537,6 +540,10 @@ mod tests {
 
         fn set_links(&mut self, id: u32, links: Links) {
             self.0[id as usize].1 = links;
+        }
+
+        fn is_over(&self, id: u32) -> bool {
+            self.deadline(id) == OVER
         }
     }
 
@@ -613,6 +620,66 @@ mod tests {
             assert_eq!((level, last), (levels.levels.len() - 1, u64::MAX));
             assert!(first > 0 && level < 64);
             assert_eq!(levels.position(store.links(1)).map(|(_, first, _)| first), Some(slots as u64 - 1));
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_over_comes_out_where_it_would_be_handed_down() {
+        let (mut levels, mut store) = inserted(&[9, 10]);
+        store.0[0].0 = OVER;
+        assert_eq!(levels.step(&mut store, 8), Step::Moved);
+        assert_eq!(levels.step(&mut store, 8), Step::Expired(0));
+        assert_eq!((levels.step(&mut store, 8), levels.now()), (Step::Done, 8));
+    }
+
+    #[test]
+    fn a_slot_is_empty_before_time_comes_to_it() {
+        let deadlines: Vec<u64> = (64..128).rev().collect();
+        for now in 0..=63 {
+            let mut levels = Levels::new_ahead(now, &[64]).expect("a valid level");
+            let mut store = Store::new(&deadlines);
+            let linked: Vec<u32> = (0..64).filter(|&id| deadlines[id as usize] > now + 63).collect();
+            linked.iter().for_each(|&id| levels.insert(&mut store, id));
+            while levels.step_ahead(&mut store) != Step::Done {}
+            for &id in &linked {
+                let deadline = deadlines[id as usize];
+                assert_eq!(levels.position(store.links(id)), Some((0, deadline, deadline)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_handed_down_ahead_expires_on_time() {
+        for (seed, slots) in (0..40).flat_map(|seed| [2, 3, 4, 64].map(|slots| (seed, slots))) {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut levels = Levels::new_ahead(0, &[slots]).expect("a valid level");
+            let deadlines: Vec<u64> = (0..200).map(|_| 1 + (random.u64(..) >> random.u32(44..64))).collect();
+            let mut store = Store::new(&deadlines);
+            let mut left: std::collections::BTreeSet<u32> = (0..200).collect();
+            left.iter().for_each(|&id| levels.insert(&mut store, id));
+            while let Some(next) = levels.next_deadline() {
+                for _ in 0..random.u32(0..8) {
+                    if levels.step_ahead(&mut store) == Step::Done {
+                        break;
+                    }
+                }
+                let removed = random.u32(0..200);
+                if random.bool() && left.remove(&removed) {
+                    levels.remove(&mut store, removed);
+                }
+                let target = next + random.u64(0..3);
+                loop {
+                    match levels.step(&mut store, target) {
+                        Step::Expired(id) => {
+                            assert_eq!(levels.now(), deadlines[id as usize]);
+                            assert!(left.remove(&id));
+                        }
+                        Step::Moved => {}
+                        Step::Done => break,
+                    }
+                }
+            }
+            assert!(left.is_empty(), "{left:?} of {slots} slots");
         }
     }
 }
