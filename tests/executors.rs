@@ -48,6 +48,27 @@ fn a_pool_runs_as_many_callbacks_at_once_as_it_has_threads() {
 }
 
 #[test]
+fn callbacks_use_the_pool_beside_a_steady_stream_of_timers() {
+    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    // Each thread has a shard of its own, so that there are batches for both workers all the time.
+    let stream = || [(); 8].map(|()| timer.schedule_at_fixed_rate(MS, MS, || thread::sleep(MS / 4)).unwrap());
+    let streams = thread::scope(|scope| [(); 2].map(|()| scope.spawn(stream)).map(|thread| thread.join().unwrap()));
+    let (sender, receiver) = channel();
+    for _ in 0..20 {
+        let sender = sender.clone();
+        let wait_for_another_job = move || {
+            let (done, part) = channel();
+            rayon::spawn(move || _ = done.send(()));
+            wait_for(&part);
+            sender.send(()).unwrap();
+        };
+        timer.schedule(MS, wait_for_another_job).unwrap();
+        wait_for(&receiver);
+    }
+    assert!(streams.iter().flatten().all(|timer| timer.cancel()));
+}
+
+#[test]
 fn the_callers_pool_runs_callbacks_and_outlives_the_timer() {
     let named = |index| format!("exec-theirs-{index}");
     let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).thread_name(named).build().unwrap());

@@ -28,7 +28,6 @@ use crate::shard::core::{Armed, Core, Found};
 use crate::shard::entry::{Entry, Release};
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
-use crate::sync::BLOCK;
 use crate::wheel::Levels;
 
 /// A tick after all others in any model.
