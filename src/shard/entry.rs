@@ -103,8 +103,8 @@ const PLACED_REACH: u64 = 1 << 30;
 
 /// A timer that was cancelled.
 pub(crate) struct Ended {
-    /// The caller's, unless it is running.
-    pub(crate) callback: Option<Callback>,
+    /// The callback is the canceller's, who must [drop](Entry::drop_callback) it: it is not running.
+    pub(crate) idle: bool,
     /// The entry is in a batch.
     pub(crate) queued: bool,
 }
@@ -347,12 +347,18 @@ impl Entry {
     #[inline]
     pub(crate) fn cancel(&self) -> Option<Ended> {
         let word = self.advance(|word| word.has(ARMED).then(|| word.without(ARMED))).ok()?;
-        Some(Ended {
-            // SAFETY: this thread cleared `ARMED`, and no worker has the callback; the handle that the caller borrows
-            // keeps the entry from being used again.
-            callback: (!word.has(RUNNING)).then(|| unsafe { self.take() }),
-            queued: word.has(QUEUED),
-        })
+        Some(Ended { idle: !word.has(RUNNING), queued: word.has(QUEUED) })
+    }
+
+    /// Drops the callback where it is.
+    ///
+    /// # Safety
+    /// The caller must own the callback, by the ground rules, and keep the entry from being used again by its handle.
+    /// There must be one in the entry, which is not used any more.
+    #[inline]
+    pub(crate) unsafe fn drop_callback(&self) {
+        // SAFETY: the owner has the cell to itself.
+        self.callback.with_mut(|cell| unsafe { (*cell).assume_init_drop() });
     }
 
     /// Moves the deadline; `None` if the timer had ended.

@@ -208,11 +208,14 @@ impl Shard {
 
     /// Ends the timer. True if it had not ended before.
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
-        let Some(Ended { callback, queued }) = entry.cancel() else {
+        let Some(Ended { idle, queued }) = entry.cancel() else {
             return false;
         };
         self.end(|record| &record.cancelled);
-        contain(&self, || drop(callback));
+        if idle {
+            // SAFETY: this call ended the timer, which is not running; and the caller has its handle.
+            contain(&self, || unsafe { entry.drop_callback() });
+        }
         if queued {
             self.settled_one();
         }
