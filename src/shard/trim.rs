@@ -2,8 +2,8 @@
 //!
 //! When most of a shard's entries lie in the pool, its driver takes them all out, counts how many of each block there
 //! are, puts those of incomplete blocks back, unlinks the others where cancelled timers are still in the wheel, and
-//! retires them. [`Slab::carve`] hands them out again when they are needed. It does so when it has nothing else to do,
-//! in turns of some 50 µs. Meanwhile threads that find the pool empty carve new entries.
+//! retires them: the slab hands them out again when they are needed. It does so when it has nothing else to do, in
+//! turns of some 50 µs. Meanwhile threads that find the pool empty carve new entries.
 
 use std::mem;
 

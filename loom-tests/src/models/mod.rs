@@ -25,7 +25,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::shard::cache::Cache;
 use crate::shard::callback::{Callback, Recur};
 use crate::shard::core::{Armed, Core, Found};
-use crate::shard::entry::{Entry, Release};
+use crate::shard::entry::{Ended, Entry, Release};
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
 use crate::wheel::Levels;
@@ -173,11 +173,16 @@ impl Scene {
     }
 
     fn cancel(&self, handle: &Handle) -> bool {
-        let won = self.entry(handle).cancel();
-        if won.is_some() {
-            self.tally.0.cancelled.fetch_add(1, SeqCst);
+        let entry = self.entry(handle);
+        let Some(Ended { idle, .. }) = entry.cancel() else {
+            return false;
+        };
+        if idle {
+            // SAFETY: this call ended the timer, which is not running; and the caller has its handle.
+            unsafe { entry.drop_callback() };
         }
-        won.is_some()
+        self.tally.0.cancelled.fetch_add(1, SeqCst);
+        true
     }
 
     fn reset(&self, handle: &Handle, deadline: u64, now: u64) -> bool {
