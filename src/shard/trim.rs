@@ -21,9 +21,11 @@ pub(crate) struct Trim {
     stage: Stage,
     /// How many entries of each block were in the pool.
     counts: Vec<u8>,
-    /// How many entries were not in the pool the last time. If they lie scattered, hardly a block is complete: it is no
-    /// use to look again before there are half as many, or twice.
+    /// How many entries were not in the pool the last time, and how many were still there afterwards. If those that are
+    /// in use lie scattered, hardly a block is complete: it is no use to look again before there are half as many, or
+    /// twice as many free.
     used: usize,
+    kept: usize,
 }
 
 #[derive(Default)]
@@ -40,7 +42,7 @@ enum Stage {
 
 impl Trim {
     pub(crate) fn new() -> Self {
-        Self { stage: Stage::Idle, counts: Vec::new(), used: usize::MAX }
+        Self { stage: Stage::Idle, counts: Vec::new(), used: 0, kept: 0 }
     }
 
     /// Makes a bounded turn, if there is reason to, and returns whether more is left to do. `reclaim` makes an entry that
@@ -57,8 +59,7 @@ impl Trim {
 
     /// Whether there is reason to begin.
     pub(crate) fn is_due(&self, core: &Core) -> bool {
-        let used = used(core);
-        core.is_mostly_free() && (used > self.used.saturating_mul(2) || used < self.used.div_ceil(2))
+        core.is_mostly_free() && (core.pool.len() / 2 >= self.kept || used(core) < self.used.div_ceil(2))
     }
 
     fn begin(&mut self, core: &Core) -> Stage {
@@ -125,6 +126,7 @@ impl Trim {
             return Stage::Retire { block: end };
         }
         self.counts = Vec::new();
+        self.kept = core.pool.len();
         // More may have become free meanwhile.
         self.begin(core)
     }

@@ -48,7 +48,7 @@ fn cancel_during_a_drain() {
 /// With two slots a level, a deadline 9 ticks ahead is handed down at ticks 8 and 9.
 #[test]
 fn cancel_during_a_cascade() {
-    cancel_during(9, &[0], &[8]);
+    cancel_during(9, &[0], &[4, 8]);
 }
 
 #[test]
