@@ -61,7 +61,7 @@ impl TimerHandle {
     /// given to [`on_panic`](crate::Builder::on_panic).
     ///
     /// Lock-free, in constant time. When the handle is dropped, the memory of a cancelled timer is kept for the next one
-    /// of this thread; what is too much for one thread can be used by others within 100 ms.
+    /// of this thread; what is too much for one thread can be used by others at once.
     pub fn cancel(&self) -> bool {
         let (shard, entry) = self.parts();
         shard.cancel(entry)

@@ -1,11 +1,11 @@
 //! Timers that are due, on their way through the executor.
 //!
 //! Workers take the timers of a batch one by one from a common cursor, so they start in the order of their deadlines.
-//! At first there is one worker, as to wake another costs as much as many callbacks. The driver [looks after](super::watch)
-//! batches that take long: it calls a second worker, and from then on each that finds timers left calls for one more
-//! before it begins. So a slow callback holds up no other for long while a worker is idle. Halving the batch with `rayon::join` instead would take fewer steps, but a worker that waits for
-//! a stolen half runs other batches meanwhile, one on top of the other, and their callbacks end up waiting for each
-//! other on one stack.
+//! At first there is one worker, as to wake another costs as much as many callbacks. The driver
+//! [looks after](super::watch) batches that take long: it calls a second worker, and from then on each that finds timers
+//! left calls for one more before it begins. So a slow callback holds up no other for long while a worker is idle.
+//! Halving the batch with `rayon::join` instead would take fewer steps, but a worker that waits for a stolen half runs
+//! other batches meanwhile, one on top of the other, and their callbacks end up waiting for each other on one stack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -44,6 +44,14 @@
 //! Nodes leave a slot one at a time ([`Levels::step`]), so that whoever runs callbacks between two steps
 //! may stop after any of them and find everything else still in place.
 //!
+//! # Ahead of time
+//!
+//! When time comes to a slot of an upper level, all its nodes have to be handed down before the first of them can
+//! expire: with a million nodes a second, at a tick of 1 ms, 64,000 of them at a time. Whoever has time before that may
+//! begin earlier ([`Levels::step_ahead`]), as soon as the slot is the next one of its level. Its deadlines are less than
+//! two turns of the level below away by then, so for this purpose the rings are made of twice the window's slots
+//! ([`Levels::new_ahead`]). A node is *inserted* by the rule above all the same.
+//!
 //! # Rejected
 //!
 //! - *Unaligned, per-node rounds* (the hashed wheel without a hierarchy): every turn of the ring looks
@@ -92,7 +100,7 @@ impl Default for Links {
 
 /// A list that a node can be in: `level << 26 | slot`, or one of the constants.
 ///
-/// A slot is less than 2^24, so that the constants are no slot of any level.
+/// A slot is less than 2^25, so that the constants are no slot of any level.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place(u32);
 
