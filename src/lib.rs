@@ -3,6 +3,7 @@
 //!
 //! - [`Timer`] is the service: callbacks once or again and again, on a pool, on the caller's pool, or inline.
 //! - [`TimerHandle`] is what it gives out: to cancel a timer, or to move it.
+//! - [`Sleep`], [`Timeout`] and [`Interval`] are timers to be awaited, on any executor or none.
 //! - [`ManualClock`] is virtual time, for tests.
 //! - [`Wheel`] is the data structure alone, single-threaded, for event loops that drive time themselves.
 //!
@@ -23,6 +24,7 @@
 mod clock;
 mod error;
 mod executor;
+mod future;
 mod handle;
 mod shard;
 mod stats;
@@ -34,6 +36,7 @@ mod wheel;
 pub use clock::ManualClock;
 pub use error::{BuildError, ScheduleError};
 pub use executor::{Execute, Executor};
+pub use future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout};
 pub use handle::{CancelOnDrop, TimerHandle};
 pub use rayon;
 pub use stats::{Lateness, ShardStats, Stats};

@@ -14,6 +14,8 @@ pub(crate) mod entry;
 mod frames;
 #[path = "../../src/shard/intake.rs"]
 mod intake;
+#[path = "../../src/shard/look.rs"]
+pub(crate) mod look;
 /// The crate's own is memory of the system.
 pub(crate) mod pages;
 #[path = "../../src/shard/pool.rs"]

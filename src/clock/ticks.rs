@@ -66,6 +66,12 @@ impl Ticks {
         self.present(self.now())
     }
 
+    /// The present tick, or one that was present some microseconds ago.
+    #[inline]
+    pub(crate) fn about_tick(&self) -> u64 {
+        self.about().map_or_else(|| self.now_tick(), |about| about.earliest / self.tick)
+    }
+
     /// Whether time is virtual.
     pub(crate) fn manual(&self) -> Option<&ManualClock> {
         match &self.clock {
@@ -142,6 +148,11 @@ impl Ticks {
     /// The deadline, not rounded; `None` if no instant can hold it.
     pub(crate) fn deadline(&self, due: &Due) -> Option<Instant> {
         due.given.or_else(|| self.origin.checked_add(Duration::from_nanos(due.exact)).filter(|_| due.exact != UNKNOWN))
+    }
+
+    /// The same, with [`FAR_OFF`] where that is never.
+    pub(crate) fn shown_due(&self, due: &Due) -> Instant {
+        self.deadline(due).unwrap_or_else(|| self.shown(NEVER, UNKNOWN))
     }
 
     /// The present tick at `now`: the last that is not after it, but for [`NEVER`].

@@ -1,11 +1,23 @@
 //! A closure of any type, in 32 bytes: inline up to 24 bytes, boxed beyond.
 
 use std::mem::{self, ManuallyDrop, MaybeUninit};
+use std::task::Waker;
 
 /// A callback that runs more than once.
 pub(crate) trait Recur: Send {
     /// Makes the run for `due`, a tick, and returns the tick of the next, or `None` to end.
     fn run(&mut self, due: u64) -> Option<u64>;
+}
+
+/// What a callback is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// It runs once.
+    Once,
+    /// It runs again and again.
+    Repeat,
+    /// It wakes a task.
+    Wake,
 }
 
 /// The closure of a timer, owned.
@@ -21,7 +33,7 @@ struct Kind {
     /// Runs a one-shot, which consumes the data; makes one run of a repeating one, which leaves it valid.
     run: unsafe fn(*mut Data, u64) -> Option<u64>,
     drop: unsafe fn(*mut Data),
-    repeats: bool,
+    role: Role,
 }
 
 impl Kind {
@@ -34,7 +46,20 @@ impl Kind {
                 None
             },
             drop: drop_data::<F>,
-            repeats: false,
+            role: Role::Once,
+        }
+    }
+
+    const fn waking() -> Self {
+        Self {
+            run: |data, _| {
+                // SAFETY: `Callback::run` calls this once, on the waker that `Callback::waking` wrote, and forgets it.
+                let waker = unsafe { data.cast::<Waker>().read() };
+                waker.wake();
+                None
+            },
+            drop: drop_data::<Waker>,
+            role: Role::Wake,
         }
     }
 
@@ -46,7 +71,7 @@ impl Kind {
                 recur.run(due)
             },
             drop: drop_data::<Box<dyn Recur>>,
-            repeats: true,
+            role: Role::Repeat,
         }
     }
 }
@@ -77,6 +102,21 @@ impl Callback {
         unsafe { Self::new(recur, const { &Kind::repeating() }) }
     }
 
+    /// A callback that wakes a task.
+    #[inline]
+    pub(crate) fn waking(waker: Waker) -> Self {
+        const { assert!(fits::<Waker>()) };
+        // SAFETY: it fits, and this is its kind.
+        unsafe { Self::new(waker, const { &Kind::waking() }) }
+    }
+
+    /// Whether it wakes the same task as this waker.
+    #[inline]
+    pub(crate) fn wakes(&self, waker: &Waker) -> bool {
+        // SAFETY: the data of a callback in this role is a waker.
+        self.role() == Role::Wake && unsafe { &*self.data.as_ptr().cast::<Waker>() }.will_wake(waker)
+    }
+
     /// # Safety
     /// `T` must fit, and `kind` must be for `T`.
     #[inline]
@@ -87,14 +127,14 @@ impl Callback {
         Self { kind, data }
     }
 
-    /// Whether the callback runs more than once.
-    pub(crate) fn repeats(&self) -> bool {
-        self.kind.repeats
+    #[inline]
+    pub(crate) fn role(&self) -> Role {
+        self.kind.role
     }
 
     /// Runs a one-shot callback, or makes one last run of a repeating one.
     pub(crate) fn run(mut self, due: u64) {
-        if self.kind.repeats {
+        if self.role() == Role::Repeat {
             self.run_again(due);
         } else {
             let mut this = ManuallyDrop::new(self);
@@ -108,7 +148,7 @@ impl Callback {
     /// # Panics
     /// If the callback is a one-shot.
     pub(crate) fn run_again(&mut self, due: u64) -> Option<u64> {
-        assert!(self.kind.repeats, "a one-shot callback runs once");
+        assert!(self.role() == Role::Repeat, "a one-shot callback runs once");
         // SAFETY: the data is of this kind, and a repeating callback's `run` leaves it valid.
         unsafe { (self.kind.run)(&mut self.data, due) }
     }
@@ -211,7 +251,7 @@ mod tests {
         }
         let token = Arc::new(());
         let mut callback = Callback::repeating(Box::new(Every { ticks: 3, _token: token.clone() }));
-        assert!(callback.repeats());
+        assert_eq!(callback.role(), Role::Repeat);
         assert_eq!(callback.run_again(4), Some(7));
         callback.run(7);
         assert_eq!(Arc::strong_count(&token), 1);

@@ -80,6 +80,16 @@ impl Core {
         Ok(Armed { entry, index, notice })
     }
 
+    /// Takes an entry of the cache, or a new one, for a timer to be, which has a handle already. `None` if the shard has
+    /// been shut down. Lock-free; allocates where no entry is to be had.
+    #[inline]
+    pub(crate) fn hold(&self, cache: &mut Cache) -> Option<(&Entry, u32)> {
+        let index = self.spare_entry(cache)?;
+        let entry = self.slab.get(index);
+        // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
+        unsafe { entry.hold() }.then_some((entry, index))
+    }
+
     #[inline]
     fn spare_entry(&self, cache: &mut Cache) -> Option<u32> {
         cache.pop().or_else(|| {

@@ -67,6 +67,10 @@ fn round(shard: &Arc<Shard>, rounds: &mut Rounds, now: u64, hands: &Hands, watch
             if let Some(settling) = &shard.settling {
                 settling.begin(due.len());
             }
+            // Tasks are woken here and now: it takes no longer than to hand them over.
+            due.extract_if(.., |&mut index| shard.wakes(index)).for_each(|index| shard.run(index, now));
+        }
+        if !due.is_empty() {
             let batch = Batch::new(shard.clone(), now, std::mem::take(&mut due));
             let shared = hands.dispatch(batch, |payload| shard.caught(payload));
             shared.into_iter().for_each(|batch| watch.add(batch));

@@ -35,7 +35,7 @@
 //! | `RUNNING`        | in the hands of a worker (`ARMED` too: it repeats)| that worker           |
 //! | `LINKED`, `MAILED`, both  | cancelled, and still there               | driver, when it would have been due |
 //! | `QUEUED`         | cancelled, in a batch                             | a worker              |
-//! | none             | over                                              | its handle            |
+//! | none             | over, or held for a timer to be                   | its handle            |
 //! | `CACHED`, with or without `LINKED`, `MAILED` | in a thread's cache, or the pool | that thread, or the driver |
 //! | any of these and `CLOSED` | as above, but the shard was shut down    | nobody arms or moves it |
 //!
@@ -44,6 +44,7 @@
 //! | move             | by               | from → to                                                | checked by loom model |
 //! |------------------|------------------|----------------------------------------------------------|-----------------------|
 //! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `reaim` |
+//! | `hold`           | its owner        | free, `CACHED` → `HANDLE`                                | `wake`                |
 //! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`     |
 //! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`      |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
@@ -70,9 +71,12 @@
 //! timer's life has few moves, so in practice a retry is rare and bounded.
 
 use std::mem::MaybeUninit;
+use std::task::Waker;
 
-use super::callback::Callback;
-use super::word::{ARMED, CACHED, CLOSED, HANDLE, LINKED, MAILED, MOVED, QUEUED, REPEAT, RUNNING, WAITED, Word};
+use super::callback::{Callback, Role};
+use super::word::{
+    ARMED, CACHED, CLOSED, HANDLE, LINKED, MAILED, MOVED, QUEUED, REPEAT, RUNNING, WAITED, WAKES, Word,
+};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::wheel::Links;
 
@@ -292,9 +296,9 @@ impl Entry {
     /// # Safety
     /// The caller must own the callback, by the ground rules, and there must be one in the entry.
     #[inline]
-    unsafe fn take(&self) -> Callback {
-        // SAFETY: the owner has the cell to itself, and leaves the copy behind for dead.
-        self.callback.with_mut(|cell| unsafe { (*cell).assume_init_read() })
+    pub(super) unsafe fn take(&self) -> Callback {
+        // SAFETY: the owner leaves the copy behind for dead. Meanwhile others do no more than look at it, in `wakes`.
+        self.callback.with(|cell| unsafe { (*cell).assume_init_read() })
     }
 
     /// Keeps some numbers where the callback would be.
@@ -317,14 +321,49 @@ impl Entry {
         self.callback.with(|cell| unsafe { cell.cast::<Cargo>().read() })
     }
 
-    /// Makes the entry a pending timer with a handle. The driver must be told of it then. Gives the callback back if
-    /// the shard has been shut down.
+    /// Takes hold of the entry for a timer to be, which has a handle already. False if the shard has been shut down.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
     #[inline]
+    pub(crate) unsafe fn hold(&self) -> bool {
+        self.advance(|word| (!word.has(CLOSED)).then(|| word.without(CACHED).with(HANDLE))).is_ok()
+    }
+
+    /// Whether the entry is in the hands of a driver or a worker, who will look at it whatever its handle does.
+    #[inline]
+    pub(crate) fn is_in_hands(&self) -> bool {
+        self.word().has(QUEUED | RUNNING)
+    }
+
+    /// Whether the shard has been shut down.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.word().has(CLOSED)
+    }
+
+    /// Whether the callback wakes the same task as `waker`.
+    ///
+    /// # Safety
+    /// The caller must have the entry's handle to itself, and have armed it since it last ended the timer.
+    #[inline]
+    pub(crate) unsafe fn wakes(&self, waker: &Waker) -> bool {
+        // SAFETY: only who has the handle to itself arms the entry again, so nobody writes the callback meanwhile. One
+        // that has been taken is still there to be compared.
+        self.callback.with(|cell| unsafe { (*cell).assume_init_ref() }.wakes(waker))
+    }
+
+    /// Makes the entry a pending timer with a handle. The driver must be told of it then. Gives the callback back if
+    /// the shard has been shut down.
+    ///
+    /// # Safety
+    /// The caller must own the entry, which must be free, cached or [held](Self::hold), and in nobody's hands.
+    #[inline]
     pub(crate) unsafe fn arm(&self, callback: Callback, deadline: u64, now: u64) -> Result<Notice, Callback> {
-        let repeat = if callback.repeats() { REPEAT } else { 0 };
+        let role = match callback.role() {
+            Role::Once => 0,
+            Role::Repeat => REPEAT,
+            Role::Wake => WAKES,
+        };
         // SAFETY: such an entry has no callback, and its owner owns that place, too.
         unsafe { self.put(callback) };
         let mut notice = Notice::None;
@@ -336,7 +375,7 @@ impl Entry {
             } else {
                 Notice::Mail
             };
-            let armed = Word(ARMED | HANDLE | repeat | notice.flag() | word.only(LINKED | MAILED));
+            let armed = Word(ARMED | HANDLE | role | notice.flag() | word.only(LINKED | MAILED));
             (!word.has(CLOSED)).then(|| self.with_fine_deadline(armed, deadline, now))
         });
         // SAFETY: a refused move leaves the entry the caller's, with the callback in it.

@@ -9,6 +9,7 @@
 //! | `cache`, `pool` | free entries: a thread's own, and everybody's                               | yes        |
 //! | `stack`    | what the pool and the slab keep free things in                                   | yes        |
 //! | `trim`     | giving memory back to the system                                                 | yes        |
+//! | `look`     | how a future has its timer wake another task                                     | yes        |
 //! | `intake`   | entries on their way to the driver                                               | yes        |
 //! | `bell`     | the driver's sleep, and how it is woken                                          | yes        |
 //! | `frames`   | which callbacks a thread is inside of                                            | yes        |
@@ -16,6 +17,7 @@
 //! | `run`      | what a worker does with a due timer                                              | yes        |
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
 //! | `roll`, `local` | the threads that use the shard, their counters and caches                   |            |
+//! | `hold`     | what a future has of a shard                                                     |            |
 //! | `batch`, `watch` | due timers on their way through the executor, and those that take long      |            |
 //! | `settling` | how a manual clock waits for the driver                                          |            |
 //! | `driver`   | the thread                                                                       |            |
@@ -30,8 +32,10 @@ mod core;
 mod driver;
 mod entry;
 mod frames;
+mod hold;
 mod intake;
 mod local;
+mod look;
 mod pages;
 mod pool;
 mod roll;
@@ -53,14 +57,16 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use self::core::{Armed, Core, Found};
+use callback::Role;
 pub(crate) use callback::{Callback, Recur};
 pub(crate) use driver::drive;
 pub(crate) use entry::Entry;
+pub(crate) use hold::{Hold, Progress};
 use entry::{Ended, Notice, Release};
 use roll::Roll;
 use run::{Host, contain};
 use settling::Settling;
-use word::ARMED;
+use word::{ARMED, WAKES};
 
 use crate::clock::{Due, Settle, Settled, Ticks, UNKNOWN};
 use crate::error::ScheduleError;
@@ -181,7 +187,7 @@ impl Shard {
         match self.core.arm(&mut local.cache, callback, due.tick, due.now) {
             Ok(armed) => {
                 local.count(|record| &record.scheduled);
-                self.tell(local, armed.index, armed.notice, due);
+                self.tell(local, armed.index, armed.notice, due.tick);
                 Ok(armed)
             }
             Err(callback) => {
@@ -193,12 +199,12 @@ impl Shard {
     }
 
     #[inline]
-    fn tell(&self, local: &local::Local, index: u32, notice: Notice, due: Due) {
+    fn tell(&self, local: &local::Local, index: u32, notice: Notice, deadline: u64) {
         if notice == Notice::Mail {
             local.count(|record| &record.enqueued);
         }
-        self.core.tell(index, notice, due.tick);
-        self.ask_if_due(due.tick);
+        self.core.tell(index, notice, deadline);
+        self.ask_if_due(deadline);
     }
 
     /// Counts a timer that was refused before it came to any shard.
@@ -220,6 +226,16 @@ impl Shard {
             self.settled_one();
         }
         true
+    }
+
+    /// Whether the callback of an entry in a batch wakes a task, which the driver does itself.
+    fn wakes(&self, index: u32) -> bool {
+        self.core.slab.get(index).word().has(WAKES)
+    }
+
+    /// Counts a future's timer that ends with the shard.
+    fn complete(&self) {
+        local::with(self, |local| local.count(|record| &record.completed));
     }
 
     /// Runs the callback of an entry in a batch of what was due at `due`.
@@ -265,7 +281,7 @@ impl Shard {
             return false;
         };
         local::with(self, |local| {
-            self.tell(local, index, notice, due);
+            self.tell(local, index, notice, due.tick);
             local.count(|record| &record.rearmed);
         });
         true
@@ -314,8 +330,13 @@ impl Shard {
         let mut unfired = Vec::new();
         let unpinned = self.core.close(now, |found| match found {
             Found::Unfired { deadline, callback, queued } => {
-                self.end(|record| &record.unfired);
-                unfired.push((self.ticks.shown(deadline, UNKNOWN), deadline, callback));
+                if callback.role() == Role::Wake {
+                    self.complete();
+                    contain(&&**self, || callback.run(deadline));
+                } else {
+                    self.end(|record| &record.unfired);
+                    unfired.push((self.ticks.shown(deadline, UNKNOWN), deadline, callback));
+                }
                 if queued {
                     self.settled_one();
                 }
@@ -376,14 +397,14 @@ impl Host for &Shard {
         self.ask_if_due(deadline);
     }
 
-    fn started(&self, deadline: u64, last: bool) {
-        if last {
+    fn started(&self, deadline: u64, role: Role) {
+        if role == Role::Once {
             self.free_place();
         }
         let lateness = self.ticks.lateness(deadline);
         local::with(self, |local| {
             local.count(|record| &record.fired);
-            if last {
+            if role != Role::Repeat {
                 local.count(|record| &record.completed);
             }
             local.late(lateness);

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::callback::Callback;
+use super::callback::{Callback, Role};
 use super::core::Core;
 use super::entry::{Finish, Rearm, Start};
 use super::frames;
@@ -14,8 +14,8 @@ pub(crate) trait Host {
     fn now(&self) -> u64;
     /// A timer for this deadline was sent to the driver.
     fn sent(&self, deadline: u64);
-    /// A callback for this deadline starts. `last` if the timer ends by it.
-    fn started(&self, deadline: u64, last: bool);
+    /// A callback for this deadline starts, and ends the timer unless it is repeating.
+    fn started(&self, deadline: u64, role: Role);
     /// A repeating timer has ended by itself.
     fn completed(&self);
     /// A timer has ended because its batch was dropped unrun.
@@ -40,10 +40,10 @@ impl Core {
             }
             Start::Mail { deadline } => self.send_again(index, deadline, host),
             Start::Run { callback, deadline } => frames::enter(self, entry, || {
-                if callback.repeats() {
+                host.started(deadline, callback.role());
+                if callback.role() == Role::Repeat {
                     self.run_repeating(index, callback, deadline, host);
                 } else {
-                    host.started(deadline, true);
                     contain(host, || callback.run(deadline));
                     self.finish(index, host);
                 }
@@ -54,7 +54,6 @@ impl Core {
 
     fn run_repeating(&self, index: u32, mut callback: Callback, deadline: u64, host: &impl Host) {
         let entry = self.slab.get(index);
-        host.started(deadline, false);
         let next = contain(host, || callback.run_again(deadline)).flatten();
         let over = match next {
             Some(next) => match entry.rearm(callback, next, host.now()) {

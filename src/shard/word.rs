@@ -1,22 +1,22 @@
 //! The state word of an entry: who may touch it, and when it is due, in one atomic 64-bit word.
 //!
 //! ```text
-//!  63                                 13 12             0
+//!  63                                 14 13             0
 //! ┌─────────────────────────────────────┬───────────────┐
 //! │ deadline                            │ flags         │
 //! └─────────────────────────────────────┴───────────────┘
 //! ```
 //!
-//! A deadline is a tick, and ticks have 64 bits. Within [`REACH`] of the present it is kept by its low 51 bits: whoever
-//! reads it knows the present well enough to tell the rest. Farther away, and only there, it is kept as a multiple of 8192
+//! A deadline is a tick, and ticks have 64 bits. Within [`REACH`] of the present it is kept by its low 50 bits: whoever
+//! reads it knows the present well enough to tell the rest. Farther away, and only there, it is kept as a multiple of 16384
 //! ticks ([`FAR`]). Who arms the entry has it to himself and keeps the remainder beside the word ([`FINE`]); but who
 //! resets it has nothing but the word, and rounds up.
 //!
 //! | the deadline is kept    | how far ahead  | at a tick of 1 µs | at a tick of 1 ms | late by at most |
 //! |-------------------------|----------------|-------------------|-------------------|-----------------|
-//! | by its low bits         | < 2^49 ticks   | 17 years          | 17,000 years      | 0               |
+//! | by its low bits         | < 2^48 ticks   | 9 years           | 9,000 years       | 0               |
 //! | as a multiple, armed    | all of 64 bits | 584,000 years     | 584 million years | 0               |
-//! | as a multiple, reset    | all of 64 bits | 584,000 years     | 584 million years | 8191 ticks      |
+//! | as a multiple, reset    | all of 64 bits | 584,000 years     | 584 million years | 16383 ticks     |
 
 /// The callback in the entry is to run. Whoever clears this flag owns the callback, and nobody else does.
 pub(crate) const ARMED: u64 = 1 << 0;
@@ -40,16 +40,18 @@ pub(crate) const WAITED: u64 = 1 << 8;
 pub(crate) const CLOSED: u64 = 1 << 9;
 /// The entry is in a thread's cache, though the driver has it as well: that thread may arm it again.
 pub(crate) const CACHED: u64 = 1 << 10;
-/// The deadline is a multiple of 8192 ticks.
-const FAR: u64 = 1 << 11;
+/// The callback wakes a task: the driver itself runs it.
+pub(crate) const WAKES: u64 = 1 << 11;
+/// The deadline is a multiple of 16384 ticks.
+const FAR: u64 = 1 << 12;
 /// And a remainder, which is kept beside the word.
-const FINE: u64 = 1 << 12;
+const FINE: u64 = 1 << 13;
 
-const DEADLINE_SHIFT: u32 = 13;
+const DEADLINE_SHIFT: u32 = 14;
 const FLAGS: u64 = (1 << DEADLINE_SHIFT) - 1;
-/// How far from the present a deadline is kept exactly, in ticks: 17 years of microseconds. Half of what 51 bits can
+/// How far from the present a deadline is kept exactly, in ticks: 9 years of microseconds. Half of what 50 bits can
 /// tell apart, so that a reader's idea of the present may be as far again from the writer's.
-const REACH: u64 = 1 << 49;
+const REACH: u64 = 1 << 48;
 
 /// A copy of an entry's state word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +150,7 @@ mod tests {
     #[test]
     fn near_deadlines_are_exact_at_any_uptime() {
         for now in MOMENTS {
-            for deadline in [now, now.saturating_add(1), now.saturating_add(1 << 48), now.saturating_sub(9)] {
+            for deadline in [now, now.saturating_add(1), now.saturating_add(1 << 47), now.saturating_sub(9)] {
                 for late in [0, 1, 1 << 40] {
                     let word = Word(ARMED | HANDLE).with_deadline(deadline, now);
                     assert_eq!(word.deadline(now.saturating_add(late), none), deadline);
@@ -171,12 +173,12 @@ mod tests {
 
     #[test]
     fn far_deadlines_alone_are_never_early_and_hardly_late() {
-        for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 9000] {
+        for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 17_000] {
             let kept = Word::FREE.with_deadline(deadline, 0).deadline(12345, none);
-            assert!(kept >= deadline && kept - deadline < 8192, "{kept} for {deadline}");
+            assert!(kept >= deadline && kept - deadline < 16384, "{kept} for {deadline}");
         }
         let never = Word::FREE.with_deadline(u64::MAX, 0).deadline(0, none);
-        assert!(u64::MAX - never < 8192);
+        assert!(u64::MAX - never < 16384);
     }
 
     #[test]

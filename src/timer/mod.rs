@@ -14,6 +14,7 @@ pub use unfired::{Unfired, UnfiredTimer};
 
 use crate::clock::Due;
 use crate::error::{BuildError, ScheduleError};
+use crate::future::{Interval, Sleep, Timeout};
 use crate::handle::TimerHandle;
 use crate::shard::Callback;
 use crate::stats::Stats;
@@ -179,6 +180,44 @@ impl Timer {
         F: FnMut(Instant) -> Option<Instant> + Send + 'static,
     {
         self.repeating(self.0.ticks.at(first), Recurring { f }, |rule| rule.f)
+    }
+
+    /// A future that completes when `delay` has passed. On any executor; no runtime is needed.
+    ///
+    /// A delay too long to represent means never.
+    pub fn sleep(&self, delay: Duration) -> Sleep {
+        self.0.sleep(self.0.ticks.after(delay))
+    }
+
+    /// A future that completes at `deadline`, at once if that has passed.
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        self.0.sleep(self.0.ticks.at(deadline))
+    }
+
+    /// `future`, for as long as `delay` at the most.
+    pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep(delay))
+    }
+
+    /// `future`, until `deadline` at the latest.
+    pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep_until(deadline))
+    }
+
+    /// Ticks, to be awaited: the first at once, the next a `period` later, and so on.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    pub fn interval(&self, period: Duration) -> Interval {
+        self.interval_at(self.now(), period)
+    }
+
+    /// As [`interval`](Self::interval), with the first tick at `start`.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::new(self.sleep_until(start), period)
     }
 
     fn once<F>(&self, due: Due, f: F) -> Result<TimerHandle, ScheduleError<F>>

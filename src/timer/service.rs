@@ -12,7 +12,8 @@ use crate::clock::{Clock, Due, Ticks};
 use crate::error::{BuildError, ScheduleError};
 use crate::executor::{self, Desk, Executor, Hands, Pool};
 use crate::handle::TimerHandle;
-use crate::shard::{self, Callback, Limit, Shard};
+use crate::future::Sleep;
+use crate::shard::{self, Callback, Hold, Limit, Shard};
 use crate::stats::Stats;
 use crate::wheel::Levels;
 
@@ -90,6 +91,11 @@ impl Service {
         let lease = Shard::schedule(self.id, || self.home_by_turns(), due, callback)?;
         // SAFETY: it comes from `schedule`, for this handle.
         Ok(unsafe { TimerHandle::new(lease, due) })
+    }
+
+    pub(super) fn sleep(&self, due: Due) -> Sleep {
+        let hold = if self.is_closed() { None } else { Hold::new(self.id, || self.home_by_turns()) };
+        Sleep::new(hold, due, || self.ticks.shown_due(&due))
     }
 
     /// Counts a timer that is refused for what it is.

@@ -13,6 +13,7 @@ mod repeat;
 mod reset;
 mod shutdown;
 mod sleep;
+mod wake;
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -23,7 +24,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::shard::cache::Cache;
-use crate::shard::callback::{Callback, Recur};
+use crate::shard::callback::{Callback, Recur, Role};
 use crate::shard::core::{Armed, Core, Found};
 use crate::shard::entry::{Ended, Entry, Release};
 use crate::shard::rounds::Rounds;
@@ -276,10 +277,10 @@ impl Host for Worker<'_> {
 
     fn sent(&self, _deadline: u64) {}
 
-    fn started(&self, deadline: u64, last: bool) {
+    fn started(&self, deadline: u64, role: Role) {
         assert!(deadline <= self.now, "never early");
         self.ran.borrow_mut().push(deadline);
-        if last {
+        if role != Role::Repeat {
             self.completed();
         }
     }

@@ -1,0 +1,178 @@
+//! What a future has of a shard: an entry, from the beginning to the end, armed or not.
+//!
+//! As the entry keeps the shard's memory, a future need not count itself among the owners of the service, which would be
+//! a line that all threads write.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::entry::{Ended, Entry};
+use super::local;
+use super::look::Look;
+use super::run::contain;
+use super::{Callback, Lease, Shard};
+use crate::clock::{Due, Ticks};
+
+/// An entry in the hands of one future.
+pub(crate) struct Hold {
+    lease: Lease,
+    /// The entry was armed, and was not seen to have ended since.
+    armed: bool,
+}
+
+/// How far a timer has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    Pending,
+    Elapsed,
+    /// It ended early, with the service.
+    Shutdown,
+}
+
+impl Hold {
+    /// Holds an entry of the shard that is the calling thread's home in `service`; see [`Shard::schedule`]. `None` if it
+    /// has been shut down.
+    pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
+        local::with_home(service, || &**choose(), |local| {
+            // The caller has the service, so the shard is there.
+            let shard = local.shard();
+            // SAFETY: as above.
+            let (entry, index) = unsafe { shard.as_ref() }.core.hold(&mut local.cache)?;
+            Some(Self { lease: Lease { shard, entry: entry.into(), index }, armed: false })
+        })
+    }
+
+    pub(crate) fn ticks(&self) -> &Ticks {
+        &self.parts().0.ticks
+    }
+
+    fn parts(&self) -> (&Shard, &Entry) {
+        // SAFETY: a lease keeps its entry and its shard in memory.
+        unsafe { (self.lease.shard.as_ref(), self.lease.entry.as_ref()) }
+    }
+
+    /// Has `waker` called when it is `due`, unless that has come.
+    pub(crate) fn poll(&mut self, due: &Due, waker: &Waker) -> Progress {
+        let now = self.ticks().about_tick();
+        if !self.armed {
+            return if due.tick <= now { Progress::Elapsed } else { self.arm(due.tick, now, waker, true) };
+        }
+        let (shard, entry) = self.parts();
+        // SAFETY: the future has the handle to itself, and has armed the entry.
+        match unsafe { entry.look(waker, due.tick, now, |old| _ = contain(&shard, || drop(old))) } {
+            Look::Waiting => Progress::Pending,
+            Look::Renewed(notice) => {
+                local::with(shard, |local| shard.tell(local, self.lease.index, notice, due.tick));
+                Progress::Pending
+            }
+            Look::Taken => {
+                shard.settled_one();
+                self.arm(due.tick, now, waker, false)
+            }
+            Look::Closed => {
+                shard.complete();
+                self.over(Progress::Shutdown)
+            }
+            Look::Over => {
+                let early = entry.is_closed() && due.tick > shard.ticks.now_tick();
+                self.over(if early { Progress::Shutdown } else { Progress::Elapsed })
+            }
+        }
+    }
+
+    fn over(&mut self, progress: Progress) -> Progress {
+        self.armed = false;
+        progress
+    }
+
+    /// Arms the entry, or another. `anew` tells whether this is a timer that has not been counted.
+    fn arm(&mut self, deadline: u64, now: u64, waker: &Waker, anew: bool) -> Progress {
+        let callback = Callback::waking(waker.clone());
+        let armed = self.take_another_if_busy() && {
+            let (shard, entry) = self.parts();
+            // SAFETY: the future holds the entry, which nobody has in his hands.
+            let notice = unsafe { entry.arm(callback, deadline, now) };
+            notice.is_ok_and(|notice| {
+                local::with(shard, |local| {
+                    if anew {
+                        local.count(|record| &record.scheduled);
+                    }
+                    shard.tell(local, self.lease.index, notice, deadline);
+                });
+                true
+            })
+        };
+        if !armed && !anew {
+            self.parts().0.complete();
+        }
+        self.armed = armed;
+        if armed { Progress::Pending } else { Progress::Shutdown }
+    }
+
+    /// Leaves an entry that the driver has in its hands for one that is free. False if there is none any more.
+    fn take_another_if_busy(&mut self) -> bool {
+        let (shard, entry) = self.parts();
+        if !entry.is_in_hands() {
+            return true;
+        }
+        let held = local::with(shard, |local| {
+            shard.core.hold(&mut local.cache).map(|(entry, index)| Lease { entry: entry.into(), index, ..self.lease })
+        });
+        let Some(lease) = held else { return false };
+        let left = std::mem::replace(&mut self.lease, lease);
+        // SAFETY: it was this future's, and is not used any more.
+        unsafe { Shard::release(left) };
+        true
+    }
+
+    /// Moves the deadline of a timer that is armed and pending; another is not touched.
+    pub(crate) fn reset(&mut self, due: Due) {
+        if self.armed {
+            let (shard, entry) = self.parts();
+            self.armed = shard.reset(entry, self.lease.index, due);
+        }
+    }
+
+    /// How far the timer has come, without a waker.
+    pub(crate) fn progress(&self, due: &Due) -> Progress {
+        let (shard, entry) = self.parts();
+        if self.armed && shard.is_pending(entry) {
+            Progress::Pending
+        } else if due.tick <= shard.ticks.now_tick() {
+            Progress::Elapsed
+        } else if entry.is_closed() {
+            Progress::Shutdown
+        } else {
+            Progress::Pending
+        }
+    }
+
+    /// Ends the timer if it is armed.
+    fn cancel(&self) {
+        let (shard, entry) = self.parts();
+        if self.armed
+            && let Some(Ended { queued, .. }) = entry.cancel()
+        {
+            local::with(shard, |local| local.count(|record| &record.cancelled));
+            // SAFETY: this call ended the timer, which does not run while it is armed; and the future has the handle.
+            contain(&shard, || unsafe { entry.drop_callback() });
+            if queued {
+                shard.settled_one();
+            }
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.cancel();
+        // SAFETY: the lease was this future's alone.
+        unsafe { Shard::release(self.lease) };
+    }
+}
+
+// SAFETY: a hold gives access to its entry by moves on its atomic word, and to its shard, which is `Sync`. The waker in
+// the entry is `Send` and `Sync`.
+unsafe impl Send for Hold {}
+// SAFETY: as above.
+unsafe impl Sync for Hold {}

@@ -1,0 +1,67 @@
+//! How a future looks at its timer, and has it wake the task that looked last.
+//!
+//! A future holds an entry, which it arms with a callback that wakes the task that polls it. When another task polls it,
+//! it takes the callback back, as a cancel does, and arms the entry anew; or finds that it has come too late for that. So
+//! a waker is called once or dropped once, by whoever clears `ARMED`, as any other callback is.
+//!
+//! While the driver has the entry in its hands it cannot be armed anew: then the future leaves it to the driver, and
+//! takes another. Nobody waits for anybody. Loom model `wake`.
+
+use std::task::Waker;
+
+use super::callback::Callback;
+use super::entry::{Ended, Entry, Notice};
+use super::word::ARMED;
+
+/// What a look at an armed entry finds.
+pub(crate) enum Look {
+    /// The timer is pending, and wakes this task.
+    Waiting,
+    /// It was armed anew to wake this task: the driver must be told.
+    Renewed(Notice),
+    /// It has ended.
+    Over,
+    /// It is the caller's to arm anew, but in another entry: the driver has this one in its hands.
+    Taken,
+    /// The shard is shut down, and the timer has ended by this look.
+    Closed,
+}
+
+impl Entry {
+    /// Sees to it that a pending timer wakes `waker`'s task. `deadline` is the one that it has; it is `now`. A waker that
+    /// is not needed any more goes to `discard`.
+    ///
+    /// # Safety
+    /// The caller must have the handle to itself, and have armed the entry since the timer last ended.
+    #[inline]
+    pub(crate) unsafe fn look(
+        &self,
+        waker: &Waker,
+        deadline: u64,
+        now: u64,
+        discard: impl FnOnce(Callback),
+    ) -> Look {
+        if !self.word().has(ARMED) {
+            return Look::Over;
+        }
+        // SAFETY: by this function's contract.
+        if unsafe { self.wakes(waker) } {
+            return Look::Waiting;
+        }
+        // The clone is the task's own code, and may panic: nothing has changed yet.
+        let callback = Callback::waking(waker.clone());
+        let Some(Ended { queued, .. }) = self.cancel() else {
+            return Look::Over;
+        };
+        // SAFETY: this call ended the timer, and it is not running, as a callback that wakes is not armed then.
+        discard(unsafe { self.take() });
+        if queued {
+            return Look::Taken;
+        }
+        // SAFETY: the caller holds the entry, and nobody takes into his hands what is not armed.
+        match unsafe { self.arm(callback, deadline, now) } {
+            Ok(notice) => Look::Renewed(notice),
+            Err(_) => Look::Closed,
+        }
+    }
+}

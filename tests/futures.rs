@@ -1,0 +1,472 @@
+//! Sleeps, timeouts and intervals: when they complete, whom they wake, and what they leave behind.
+
+mod common;
+
+use std::future::{self, Future};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout, Timer};
+use futures::executor::block_on;
+
+/// Counts how often a task is woken.
+#[derive(Default)]
+struct Task(AtomicUsize);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Task {
+    fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    fn woken(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Whether the future is ready when `task` polls it.
+fn ready<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Output> {
+    let waker = Waker::from(task.clone());
+    match Pin::new(future).poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn all_are_send_and_a_sleep_is_sync() {
+    fn is_send<T: Send + 'static>() {}
+    fn is_sync<T: Sync>() {}
+    is_send::<Sleep>();
+    is_sync::<Sleep>();
+    is_send::<Timeout<future::Ready<()>>>();
+    is_send::<Interval>();
+    is_sync::<Interval>();
+    is_send::<Elapsed>();
+}
+
+#[test]
+fn a_sleep_completes_at_its_deadline_and_not_before() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
+    assert_eq!(sleep.deadline(), clock.now() + 5 * SEC);
+    assert_eq!(ready(&mut sleep, &task), None);
+    clock.advance(5 * SEC - MS);
+    assert_eq!((ready(&mut sleep, &task), task.woken(), sleep.is_elapsed()), (None, 0, false));
+    clock.advance(MS);
+    assert_eq!((task.woken(), sleep.is_elapsed(), sleep.is_shutdown()), (1, true, false));
+    assert_eq!(ready(&mut sleep, &task), Some(()));
+    assert_eq!(ready(&mut sleep, &task), Some(()), "it stays so");
+    let stats = timer.stats();
+    assert_eq!((stats.scheduled, stats.fired, stats.completed, stats.pending), (1, 1, 1, 0));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn what_is_due_by_now_is_ready_at_once() {
+    let (timer, clock) = in_virtual_time();
+    clock.advance(HOUR);
+    let task = Task::new();
+    assert_eq!(ready(&mut timer.sleep(Duration::ZERO), &task), Some(()));
+    assert_eq!(ready(&mut timer.sleep_until(clock.now()), &task), Some(()));
+    assert_eq!(ready(&mut timer.sleep_until(clock.now() - SEC), &task), Some(()));
+    assert_eq!(timer.stats().scheduled, 0);
+}
+
+#[test]
+fn a_sleep_that_is_never_polled_is_no_timer() {
+    let (timer, clock) = in_virtual_time();
+    let sleeps: Vec<_> = (0..100).map(|_| timer.sleep(SEC)).collect();
+    assert_eq!((timer.stats().scheduled, timer.len()), (0, 0));
+    clock.advance(2 * SEC);
+    assert!(sleeps.iter().all(|sleep| sleep.is_elapsed()));
+    drop(sleeps);
+    assert_eq!((timer.stats().scheduled, timer.stats().cancelled), (0, 0));
+}
+
+#[test]
+fn dropping_a_sleep_cancels_it_and_lets_go_of_the_waker() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    assert_eq!(ready(&mut sleep, &task), None);
+    assert_eq!((timer.len(), Arc::strong_count(&task)), (1, 2));
+    drop(sleep);
+    assert_eq!((timer.len(), Arc::strong_count(&task)), (0, 1));
+    clock.advance(2 * SEC);
+    assert_eq!((task.woken(), timer.stats().cancelled), (0, 1));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn the_task_that_polled_last_is_woken() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, first, second) = (timer.sleep(SEC), Task::new(), Task::new());
+    for task in [&first, &second, &first, &second] {
+        assert_eq!(ready(&mut sleep, task), None);
+    }
+    assert_eq!((Arc::strong_count(&first), timer.len()), (1, 1));
+    clock.advance(SEC);
+    assert_eq!((first.woken(), second.woken()), (0, 1));
+    assert_eq!((timer.stats().scheduled, timer.stats().cancelled), (1, 0));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_reset_moves_a_pending_sleep_and_keeps_its_waker() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
+    assert_eq!(ready(&mut sleep, &task), None);
+    let start = clock.now();
+    Pin::new(&mut sleep).reset(start + 9 * SEC);
+    assert_eq!(sleep.deadline(), start + 9 * SEC);
+    clock.advance(8 * SEC);
+    assert_eq!(task.woken(), 0);
+    Pin::new(&mut sleep).reset(start + 8 * SEC + MS);
+    clock.advance(MS);
+    assert_eq!((task.woken(), ready(&mut sleep, &task)), (1, Some(())));
+    assert_eq!((timer.stats().scheduled, timer.stats().rearmed), (1, 2));
+}
+
+#[test]
+fn a_sleep_can_be_used_again() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    for round in 1..=3 {
+        assert_eq!(ready(&mut sleep, &task), None);
+        clock.advance(SEC);
+        assert_eq!((ready(&mut sleep, &task), task.woken()), (Some(()), round));
+        Pin::new(&mut sleep).reset(clock.now() + SEC);
+        assert!(!sleep.is_elapsed());
+    }
+    // Not polled since: it wakes nobody.
+    clock.advance(2 * SEC);
+    assert_eq!((task.woken(), sleep.is_elapsed()), (3, true));
+    assert_eq!(timer.stats().completed, 3);
+    assert_balanced(&timer);
+}
+
+#[test]
+fn never_is_far_ahead() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(Duration::MAX), Task::new());
+    assert_eq!(ready(&mut sleep, &task), None);
+    assert!(sleep.deadline() > clock.now() + 30 * YEAR);
+    clock.advance(50 * YEAR);
+    assert_eq!(ready(&mut sleep, &task), None);
+    let mut timeout = timer.timeout(Duration::MAX, future::pending::<()>());
+    assert_eq!(ready(&mut timeout, &task), None);
+}
+
+#[test]
+fn a_shutdown_completes_what_is_pending_and_what_comes_after() {
+    let (timer, _clock) = in_virtual_time();
+    let task = Task::new();
+    let (mut pending, mut unpolled, mut timeout) =
+        (timer.sleep(SEC), timer.sleep(SEC), timer.timeout(SEC, future::pending::<()>()));
+    assert_eq!(ready(&mut pending, &task), None);
+    assert_eq!(ready(&mut timeout, &task), None);
+    assert_eq!(timer.shutdown().len(), 0, "they are not handed back");
+    assert_eq!(task.woken(), 2);
+    for sleep in [&mut pending, &mut unpolled, &mut timer.sleep(SEC)] {
+        assert_eq!(ready(sleep, &task), Some(()));
+        assert!(sleep.is_shutdown() && sleep.is_elapsed());
+        let later = sleep.deadline() + SEC;
+        Pin::new(&mut *sleep).reset(later);
+        assert_eq!(ready(sleep, &task), Some(()));
+    }
+    assert!(ready(&mut timeout, &task).unwrap().unwrap_err().is_shutdown());
+    let mut interval = timer.interval(SEC);
+    assert!(block_on(async { (interval.tick().await, interval.tick().await) }).0 <= timer.now());
+    assert!(interval.is_shutdown());
+    assert_eq!((timer.stats().scheduled, timer.stats().completed, timer.stats().fired), (2, 2, 0));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn futures_do_not_keep_the_service_alive() {
+    let (timer, _clock) = in_virtual_time();
+    let (weak, task) = (timer.downgrade(), Task::new());
+    let (mut polled, mut unpolled) = (timer.sleep(SEC), timer.sleep(SEC));
+    assert_eq!(ready(&mut polled, &task), None);
+    drop(timer);
+    assert!(weak.upgrade().is_none());
+    assert_eq!((task.woken(), ready(&mut polled, &task), ready(&mut unpolled, &task)), (1, Some(()), Some(())));
+    thread::spawn(|| drop((polled, unpolled))).join().unwrap();
+}
+
+#[test]
+fn futures_neither_count_against_the_limit_nor_are_refused() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.max_pending(1).build().unwrap();
+    let task = Task::new();
+    let mut sleeps: Vec<_> = (0..10).map(|_| timer.sleep(SEC)).collect();
+    assert!(sleeps.iter_mut().all(|sleep| ready(sleep, &task).is_none()));
+    let one = timer.schedule(HOUR, || ()).unwrap();
+    assert!(timer.schedule(HOUR, || ()).unwrap_err().is_full());
+    sleeps.truncate(5);
+    clock.advance(SEC);
+    assert_eq!(task.woken(), 5);
+    assert!(timer.schedule(HOUR, || ()).unwrap_err().is_full(), "the end of a sleep frees no place");
+    assert!(one.cancel());
+    timer.schedule(HOUR, || ()).unwrap();
+}
+
+#[test]
+fn wakers_are_called_on_the_shards_own_thread() {
+    struct Name(Mutex<Option<String>>);
+    impl Wake for Name {
+        fn wake(self: Arc<Self>) {
+            *self.0.lock().unwrap() = thread::current().name().map(str::to_owned);
+        }
+    }
+    let timer = Timer::builder().shards(1).thread_name("futures").build().unwrap();
+    let name = Arc::new(Name(Mutex::new(None)));
+    let waker = Waker::from(name.clone());
+    let mut sleep = pin!(timer.sleep(MS));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    eventually("it is woken", || name.0.lock().unwrap().is_some());
+    assert_eq!(name.0.lock().unwrap().as_deref(), Some("futures-0"));
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody() {
+    struct Panics(Token);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            let _ = &self.0;
+            quiet_panic("waker");
+        }
+    }
+    let (builder, clock) = on_manual_clock();
+    let caught = Arc::new(AtomicUsize::new(0));
+    let count = caught.clone();
+    let timer = builder.shards(1).on_panic(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
+    let tokens = Tokens::default();
+    let mut sleeps = [timer.sleep(SEC), timer.sleep(SEC)];
+    for sleep in &mut sleeps {
+        let waker = Waker::from(Arc::new(Panics(tokens.give())));
+        assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    let (mut other, task) = (timer.sleep(SEC), Task::new());
+    assert_eq!(ready(&mut other, &task), None);
+    clock.advance(SEC);
+    assert_eq!((task.woken(), caught.load(Ordering::SeqCst), timer.stats().panicked), (1, 2, 2));
+    assert_eq!(tokens.alive(), 0);
+    assert!(sleeps.iter_mut().all(|sleep| ready(sleep, &task).is_some()));
+}
+
+/// A waker that polls its future again where it is called, drops others, and makes new ones: a task that runs on the
+/// timer's thread.
+#[test]
+fn a_waker_may_use_the_timer() {
+    struct Busy {
+        timer: Timer,
+        sleeps: Mutex<Vec<Sleep>>,
+        rounds: AtomicUsize,
+    }
+    impl Wake for Busy {
+        fn wake(self: Arc<Self>) {
+            if self.rounds.fetch_add(1, Ordering::SeqCst) < 5 {
+                let waker = Waker::from(self.clone());
+                let mut context = Context::from_waker(&waker);
+                let mut sleeps = self.sleeps.lock().unwrap();
+                // The one that wakes this task is in the middle of it: it has to take another entry.
+                let mut woken = sleeps.remove(0);
+                assert!(Pin::new(&mut woken).poll(&mut context).is_ready());
+                let deadline = woken.deadline() + SEC;
+                Pin::new(&mut woken).reset(deadline);
+                assert!(Pin::new(&mut woken).poll(&mut context).is_pending());
+                sleeps.push(woken);
+                drop(self.timer.sleep(HOUR));
+            } else {
+                self.sleeps.lock().unwrap().clear();
+            }
+        }
+    }
+    let (timer, clock) = in_virtual_time();
+    let busy = Arc::new(Busy { timer: timer.clone(), sleeps: Mutex::default(), rounds: AtomicUsize::new(0) });
+    let mut sleep = timer.sleep(SEC);
+    let waker = Waker::from(busy.clone());
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(waker);
+    busy.sleeps.lock().unwrap().push(sleep);
+    clock.advance(10 * SEC);
+    assert_eq!((busy.rounds.load(Ordering::SeqCst), timer.len()), (6, 0));
+    assert_eq!((timer.stats().completed, Arc::strong_count(&busy)), (6, 1));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_timeout_polls_its_future_first() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    assert_eq!(ready(&mut timer.timeout(Duration::ZERO, future::ready(7)), &task), Some(Ok(7)));
+    let mut late = timer.timeout_at(clock.now() + SEC, future::pending::<()>());
+    assert_eq!(ready(&mut late, &task), None);
+    clock.advance(SEC);
+    let elapsed = ready(&mut late, &task).unwrap().unwrap_err();
+    assert!(!elapsed.is_shutdown() && task.woken() == 1);
+    assert!(elapsed.to_string().contains("deadline"));
+    let mut both = timer.timeout(SEC, timer.sleep(SEC));
+    assert_eq!(ready(&mut both, &task), None);
+    clock.advance(SEC);
+    assert_eq!(ready(&mut both, &task), Some(Ok(())), "ready in time, though its time is over");
+}
+
+/// The instants of ticks, in milliseconds since the start, and when each was awaited: 50 ms apart, but for 120 ms after
+/// the first.
+fn missed(behavior: MissedTickBehavior) -> (Vec<u128>, Vec<u128>) {
+    let (timer, clock) = in_virtual_time();
+    let start = timer.now();
+    let mut interval = timer.interval(50 * MS);
+    interval.set_missed_tick_behavior(behavior);
+    assert_eq!((interval.missed_tick_behavior(), interval.period()), (behavior, 50 * MS));
+    let (mut due, mut came, task) = (Vec::new(), Vec::new(), Task::new());
+    while due.len() < 6 {
+        let waker = Waker::from(task.clone());
+        match interval.poll_tick(&mut Context::from_waker(&waker)) {
+            Poll::Ready(tick) => {
+                due.push((tick - start).as_millis());
+                came.push((timer.now() - start).as_millis());
+                if due.len() == 2 {
+                    clock.advance(120 * MS);
+                }
+            }
+            Poll::Pending => clock.advance(MS),
+        }
+    }
+    (due, came)
+}
+
+#[test]
+fn missed_ticks_are_made_up_for_put_off_or_skipped() {
+    assert_eq!(missed(MissedTickBehavior::Burst), (vec![0, 50, 100, 150, 200, 250], vec![0, 50, 170, 170, 200, 250]));
+    assert_eq!(missed(MissedTickBehavior::Delay), (vec![0, 50, 100, 220, 270, 320], vec![0, 50, 170, 220, 270, 320]));
+    assert_eq!(missed(MissedTickBehavior::Skip), (vec![0, 50, 100, 200, 250, 300], vec![0, 50, 170, 200, 250, 300]));
+}
+
+#[test]
+fn a_tick_that_is_a_little_late_is_not_missed() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    let waker = Waker::from(task.clone());
+    let mut context = Context::from_waker(&waker);
+    let mut interval = timer.interval_at(clock.now() + SEC, SEC);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let first = clock.now() + SEC;
+    clock.advance(SEC + 5 * MS);
+    assert_eq!(interval.poll_tick(&mut context), Poll::Ready(first));
+    clock.advance(SEC - 5 * MS);
+    assert_eq!(interval.poll_tick(&mut context), Poll::Ready(first + SEC), "no delay");
+    clock.advance(SEC / 2);
+    interval.reset();
+    clock.advance(SEC - MS);
+    assert!(interval.poll_tick(&mut context).is_pending());
+    clock.advance(MS);
+    assert!(interval.poll_tick(&mut context).is_ready());
+}
+
+#[test]
+#[should_panic(expected = "a period of zero")]
+fn an_interval_needs_a_period() {
+    let (timer, _clock) = in_virtual_time();
+    timer.interval(Duration::ZERO);
+}
+
+#[cfg(feature = "futures-core")]
+#[test]
+fn an_interval_is_a_stream() {
+    use futures::StreamExt;
+    let timer = Timer::new().unwrap();
+    let ticks: Vec<Instant> = block_on(timer.interval(MS).take(3).collect());
+    assert!(ticks.windows(2).all(|pair| pair[1] - pair[0] == MS));
+}
+
+#[test]
+fn nothing_is_early_by_the_real_clock() {
+    let timer = Timer::new().unwrap();
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let timer = &timer;
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                for _ in 0..100 {
+                    let delay = Duration::from_nanos(random.below(3_000_000));
+                    let start = Instant::now();
+                    block_on(timer.sleep(delay));
+                    assert!(start.elapsed() >= delay);
+                    let deadline = Instant::now() + delay;
+                    block_on(timer.sleep_until(deadline));
+                    assert!(Instant::now() >= deadline);
+                }
+            });
+        }
+    });
+    assert_balanced(&timer);
+}
+
+/// Polled by changing tasks on several threads, moved, and dropped, while they complete: every task that is left waiting
+/// is woken.
+#[test]
+fn no_wake_up_is_lost_in_a_storm() {
+    let timer = Timer::builder().shards(2).build().unwrap();
+    let tokens = Tokens::default();
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let (timer, tokens) = (&timer, tokens.clone());
+            scope.spawn(move || {
+                let mut random = Random(seed + 10);
+                for _ in 0..300 {
+                    let mut sleep = timer.sleep(Duration::from_micros(random.below(3000)));
+                    for _ in 0..random.below(4) {
+                        let task = Arc::new(Noted(tokens.give()));
+                        let waker = Waker::from(task);
+                        let _ = Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
+                        if random.below(2) == 0 {
+                            let deadline = timer.now() + Duration::from_micros(random.below(3000));
+                            Pin::new(&mut sleep).reset(deadline);
+                        }
+                    }
+                    match random.below(3) {
+                        0 => drop(sleep),
+                        1 => block_on(sleep),
+                        _ => {
+                            let timer = timer.clone();
+                            thread::scope(|other| other.spawn(|| block_on(timer.timeout(SEC, sleep))).join().unwrap())
+                                .expect("it completes before the timeout");
+                        }
+                    }
+                }
+            });
+        }
+    });
+    eventually("every waker is dropped", || tokens.alive() == 0);
+    assert_eq!(timer.len(), 0);
+    assert_balanced(&timer);
+}
+
+struct Noted(Token);
+
+impl Wake for Noted {
+    fn wake(self: Arc<Self>) {
+        let _ = &self.0;
+    }
+}
+
+#[test]
+fn they_show_themselves() {
+    let (timer, _clock) = in_virtual_time();
+    assert!(format!("{:?}", timer.sleep(SEC)).starts_with("Sleep { deadline:"));
+    assert!(format!("{:?}", timer.interval(SEC)).contains("period: 1s"));
+    assert!(format!("{:?}", timer.timeout(SEC, future::ready(1))).contains("Sleep"));
+}
