@@ -18,9 +18,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature        | what it adds                                                                                 |
+//! |----------------|----------------------------------------------------------------------------------------------|
+//! | `futures-core` | `Stream` for [`Interval`]                                                                    |
+//! | `hyper`        | `hyper::rt::Timer` for [`Timer`]: a server's and a client's timeouts                         |
+//! | `tower`        | `corewheel::tower::TimeoutLayer`, for services such as axum's and tonic's                    |
+//! | `quinn`        | `corewheel::quinn::Runtime`, for QUIC endpoints                                              |
+//! | `metrics`      | `corewheel::metrics::Exporter`, which hands [`Stats`] to whatever recorder there is          |
+//!
+//! # How it works
+//!
 //! A timer is one cache line. Scheduling it, cancelling it and moving it are a few atomic steps, without a lock; each
 //! core has a shard of its own, whose thread sleeps until something is due there.
 
+mod adapter;
 mod clock;
 mod error;
 mod executor;
@@ -33,6 +48,12 @@ mod system;
 mod timer;
 mod wheel;
 
+#[cfg(feature = "metrics")]
+pub use adapter::metrics;
+#[cfg(feature = "quinn")]
+pub use adapter::quinn;
+#[cfg(feature = "tower")]
+pub use adapter::tower;
 pub use clock::ManualClock;
 pub use error::{BuildError, ScheduleError};
 pub use executor::{Execute, Executor};

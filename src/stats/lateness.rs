@@ -37,6 +37,15 @@ impl Lateness {
         Duration::from_nanos(bucket.map_or(0, last_of).min(self.max))
     }
 
+    /// How many runs were how late since `earlier`, a former state of this. Exact to an eighth, rounded up.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn since(&self, earlier: &Lateness) -> impl Iterator<Item = (Duration, u64)> {
+        let before = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
+        let runs = self.buckets.iter().zip(before).map(|(now, before)| now.saturating_sub(before));
+        let late = |bucket| Duration::from_nanos(last_of(bucket).min(self.max));
+        runs.enumerate().filter(|&(_, runs)| runs > 0).map(move |(bucket, runs)| (late(bucket), runs))
+    }
+
     /// The greatest lateness.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)

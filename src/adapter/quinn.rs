@@ -1,0 +1,75 @@
+//! quinn's timers: a QUIC endpoint whose timers are a [`Timer`]'s.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::UdpSocket;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use quinn::{AsyncTimer, AsyncUdpSocket};
+
+use crate::{Sleep, Timer};
+
+/// A runtime that has its tasks and sockets from another, and its timers from a [`Timer`].
+///
+/// ```no_run
+/// use corewheel::Timer;
+/// use corewheel::quinn::Runtime;
+/// use std::net::UdpSocket;
+/// use std::sync::Arc;
+///
+/// # fn endpoint() -> Result<quinn::Endpoint, Box<dyn std::error::Error>> {
+/// let runtime = Runtime::new(Timer::new()?, Arc::new(quinn::TokioRuntime));
+/// let socket = UdpSocket::bind("127.0.0.1:0")?;
+/// Ok(quinn::Endpoint::new(quinn::EndpointConfig::default(), None, socket, Arc::new(runtime))?)
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Runtime {
+    timer: Timer,
+    others: Arc<dyn quinn::Runtime>,
+}
+
+impl Runtime {
+    /// The runtime `others`, with the timers of `timer`.
+    pub fn new(timer: Timer, others: Arc<dyn quinn::Runtime>) -> Self {
+        Self { timer, others }
+    }
+}
+
+impl quinn::Runtime for Runtime {
+    fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        Box::pin(self.timer.sleep_until(deadline))
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.others.spawn(future);
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        self.others.wrap_udp_socket(socket)
+    }
+
+    fn now(&self) -> Instant {
+        self.timer.now()
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("timer", &self.timer).field("others", &self.others).finish()
+    }
+}
+
+impl AsyncTimer for Sleep {
+    fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        Sleep::reset(self, deadline);
+    }
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Future::poll(self, context)
+    }
+}

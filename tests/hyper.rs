@@ -1,0 +1,134 @@
+//! A real hyper server, and a real client, whose timeouts are ours. The runtime has no timer of its own.
+
+mod common;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Sleep, Timer};
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::rt::Timer as _;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+
+fn without_timers() -> Runtime {
+    Builder::new_current_thread().enable_io().build().unwrap()
+}
+
+async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    Ok(Response::new(Full::new(Bytes::from("hello"))))
+}
+
+#[test]
+fn a_client_that_sends_no_header_is_given_up() {
+    const PATIENCE: Duration = Duration::from_millis(60);
+    let timer = Timer::new().unwrap();
+    without_timers().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost:").await.unwrap();
+        let start = Instant::now();
+        let mut builder = http1::Builder::new();
+        builder.timer(timer.clone()).header_read_timeout(PATIENCE);
+        let served = builder.serve_connection(TokioIo::new(server), service_fn(hello)).await;
+        assert!(served.unwrap_err().is_timeout());
+        assert!(start.elapsed() >= PATIENCE);
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.unwrap();
+    });
+    assert_eq!((timer.stats().fired, timer.len()), (1, 0));
+}
+
+#[test]
+fn a_peer_that_answers_no_ping_is_given_up() {
+    let timer = Timer::new().unwrap();
+    without_timers().block_on(async {
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(timer.clone()).keep_alive_interval(20 * MS).keep_alive_timeout(50 * MS);
+        let serve = builder.serve_connection(TokioIo::new(server), service_fn(hello));
+        // The handshake is made, and then nobody drives the client's side of the connection.
+        let shake_hands = h2::client::handshake(client);
+        let (served, _client) = tokio::join!(serve, shake_hands);
+        assert!(served.unwrap_err().is_timeout());
+    });
+    assert!(timer.stats().fired >= 2, "the interval, and the timeout");
+}
+
+#[test]
+fn idle_connections_of_a_client_are_closed() {
+    let timer = Timer::new().unwrap();
+    without_timers().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let ended = Arc::new(AtomicUsize::new(0));
+        let count = ended.clone();
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let count = count.clone();
+                tokio::spawn(async move {
+                    http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(hello)).await.unwrap();
+                    count.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+        });
+        let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new())
+            .pool_timer(timer.clone())
+            .pool_idle_timeout(100 * MS)
+            .build_http();
+        let uri: hyper::Uri = format!("http://{address}/").parse().unwrap();
+        let answer = client.get(uri.clone()).await.unwrap();
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+        assert_eq!(ended.load(Ordering::SeqCst), 0, "the connection is kept for the next request");
+        let start = Instant::now();
+        while ended.load(Ordering::SeqCst) == 0 {
+            assert!(start.elapsed() < common::PATIENCE, "the connection is still open");
+            timer.sleep(MS).await;
+        }
+        assert!(start.elapsed() >= 50 * MS);
+    });
+}
+
+#[test]
+fn a_reset_rearms_in_place() {
+    let (timer, clock) = in_virtual_time();
+    let mut boxed = hyper::rt::Timer::sleep(&timer, SEC);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(boxed.as_mut().poll(&mut context).is_pending());
+    timer.reset(&mut boxed, clock.now() + 2 * SEC);
+    assert_eq!((timer.stats().scheduled, timer.stats().rearmed), (1, 1));
+    assert_eq!(boxed.as_mut().downcast_mut_pin::<Sleep>().unwrap().deadline(), clock.now() + 2 * SEC);
+    clock.advance(SEC);
+    assert!(boxed.as_mut().poll(&mut context).is_pending());
+    clock.advance(SEC);
+    assert!(boxed.as_mut().poll(&mut context).is_ready());
+    assert_eq!(hyper::rt::Timer::now(&timer), clock.now());
+
+    // One that is not ours is replaced.
+    struct Other;
+    impl Future for Other {
+        type Output = ();
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> std::task::Poll<()> {
+            unreachable!("it was replaced")
+        }
+    }
+    impl hyper::rt::Sleep for Other {}
+    let mut boxed: Pin<Box<dyn hyper::rt::Sleep>> = Box::pin(Other);
+    timer.reset(&mut boxed, clock.now());
+    assert!(boxed.as_mut().poll(&mut context).is_ready());
+}

@@ -1,0 +1,72 @@
+//! What a recorder of the `metrics` facade is told.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::*;
+use corewheel::Timer;
+use corewheel::metrics::Exporter;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+
+/// All that was recorded, by name and shard.
+fn recorded(snapshotter: &Snapshotter) -> BTreeMap<(String, String), DebugValue> {
+    let all = snapshotter.snapshot().into_vec().into_iter();
+    all.map(|(key, _, _, value)| {
+        let shard = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        ((key.key().name().to_owned(), shard), value)
+    })
+    .collect()
+}
+
+#[test]
+fn the_recorder_is_told_what_was_counted() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let (timer, clock) = in_virtual_time();
+        let mut exporter = Exporter::new();
+        for _ in 0..5 {
+            timer.schedule(SEC, || ()).unwrap();
+        }
+        let other = timer.schedule(HOUR, || ()).unwrap();
+        other.reset(2 * HOUR);
+        clock.advance(SEC);
+        exporter.export(&timer.stats());
+        let value = |name: &str| recorded(&snapshotter).remove(&(name.to_owned(), "shard=0".to_owned())).unwrap();
+        let all = recorded(&snapshotter);
+        assert_eq!(all.len(), 12, "{all:?}");
+        drop(all);
+        exporter.export(&timer.stats());
+        for (name, count) in [("scheduled", 6), ("fired", 5), ("completed", 5), ("rearmed", 1), ("cancelled", 0)] {
+            assert_eq!(value(&format!("corewheel_{name}_total")), DebugValue::Counter(count), "{name}");
+        }
+        assert_eq!(value("corewheel_pending"), DebugValue::Gauge(1.0.into()));
+        drop(other);
+    });
+}
+
+#[test]
+fn each_run_has_its_lateness_told_once() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let timer = Timer::builder().shards(2).build().unwrap();
+        let mut exporter = Exporter::new();
+        let mut samples = 0;
+        for round in 1..=3 {
+            for _ in 0..10 {
+                timer.schedule(MS, || ()).unwrap();
+            }
+            eventually("all have fired", || timer.stats().completed == 10 * round);
+            exporter.export(&timer.stats());
+            for ((name, _), value) in recorded(&snapshotter) {
+                if let ("corewheel_lateness_seconds", DebugValue::Histogram(values)) = (name.as_str(), value) {
+                    assert!(values.iter().all(|late| (0.0..20.0).contains(&late.into_inner())));
+                    samples += values.len() as u64;
+                }
+            }
+            assert_eq!(samples, 10 * round);
+        }
+    });
+}

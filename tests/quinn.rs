@@ -1,0 +1,78 @@
+//! A QUIC connection on the loopback whose timers are ours.
+
+mod common;
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::Timer;
+use corewheel::quinn::Runtime;
+use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+
+const IDLE: Duration = Duration::from_millis(200);
+
+/// A server and a client that trusts it; a connection ends when nothing comes for [`IDLE`].
+fn configs() -> (ServerConfig, ClientConfig) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = made.cert.der().clone();
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(IDLE.try_into().unwrap()));
+    let transport = Arc::new(transport);
+    let mut server = ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).unwrap();
+    server.transport_config(transport.clone());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let mut client = ClientConfig::with_root_certificates(Arc::new(roots)).unwrap();
+    client.transport_config(transport);
+    (server, client)
+}
+
+fn endpoint(timer: &Timer, server: Option<ServerConfig>) -> Endpoint {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let runtime = Runtime::new(timer.clone(), Arc::new(quinn::TokioRuntime));
+    Endpoint::new(EndpointConfig::default(), server, socket, Arc::new(runtime)).unwrap()
+}
+
+#[test]
+fn a_connection_lives_and_times_out_by_our_timer() {
+    // Without tokio's timers.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build().unwrap();
+    let (timer, of_server) = (Timer::new().unwrap(), Timer::new().unwrap());
+    runtime.block_on(async {
+        let (server_config, client_config) = configs();
+        let server = endpoint(&of_server, Some(server_config));
+        let address = server.local_addr().unwrap();
+        let echo = tokio::spawn(async move {
+            let connection = server.accept().await.unwrap().await.unwrap();
+            let (mut send, mut receive) = connection.accept_bi().await.unwrap();
+            let question = receive.read_to_end(1 << 20).await.unwrap();
+            send.write_all(&question).await.unwrap();
+            send.finish().unwrap();
+            connection.closed().await
+        });
+        let mut client = endpoint(&timer, None);
+        client.set_default_client_config(client_config);
+        let connection = client.connect(address, "localhost").unwrap().await.unwrap();
+        let (mut send, mut receive) = connection.open_bi().await.unwrap();
+        let question = vec![7; 1 << 18];
+        send.write_all(&question).await.unwrap();
+        send.finish().unwrap();
+        assert_eq!(receive.read_to_end(1 << 20).await.unwrap(), question);
+        // Nothing more is said.
+        let start = Instant::now();
+        assert!(matches!(connection.closed().await, quinn::ConnectionError::TimedOut));
+        assert!(matches!(echo.await.unwrap(), quinn::ConnectionError::TimedOut));
+        assert!(start.elapsed() >= IDLE / 2);
+    });
+    for timer in [&timer, &of_server] {
+        let stats = timer.stats();
+        assert!(stats.scheduled > 0 && stats.fired > 0, "{stats:?}");
+        assert!(stats.rearmed > 0, "deadlines move in place: {stats:?}");
+    }
+    drop(runtime);
+    eventually("the endpoints are gone with their timers", || timer.is_empty() && of_server.is_empty());
+}
