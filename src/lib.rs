@@ -68,3 +68,21 @@ pub use wheel::{Key, Wheel};
 fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
+
+/// The programs of `docs/embedding`, compiled and run as tests.
+#[cfg(doctest)]
+mod embedding {
+    #[doc = include_str!("../docs/embedding/threads.md")]
+    mod threads {}
+    #[doc = include_str!("../docs/embedding/tokio.md")]
+    mod tokio {}
+    #[cfg(feature = "hyper")]
+    #[doc = include_str!("../docs/embedding/hyper.md")]
+    mod hyper {}
+    #[cfg(feature = "tower")]
+    #[doc = include_str!("../docs/embedding/axum.md")]
+    mod axum {}
+    #[cfg(feature = "quinn")]
+    #[doc = include_str!("../docs/embedding/quinn.md")]
+    mod quinn {}
+}
