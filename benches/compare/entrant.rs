@@ -3,6 +3,8 @@
 use corewheel::Wheel;
 
 use crate::contender::corewheel::CoreWheel;
+use crate::contender::async_io::AsyncIo;
+use crate::contender::sleep::CoreSleep;
 use crate::contender::tokio::TokioSleep;
 use crate::contender::{self, Contender, check};
 use crate::extra::nothing::Nothing;
@@ -68,13 +70,17 @@ impl Entrant {
     }
 }
 
+/// Those who wake tasks where others call closures.
+const WAKERS: [&str; 4] =
+    [CoreSleep::NAME, <TokioSleep as Contender>::NAME, <TokioSleep<true> as Contender>::NAME, AsyncIo::NAME];
+
 /// All of them, in the order of the report.
 pub fn all() -> Vec<Entrant> {
     use contender::Entrant as _;
     let mut all: Vec<Entrant> = contender::all();
     for entrant in &mut all {
         // A callback that takes its time has no place in a waker.
-        if entrant.name == TokioSleep::NAME {
+        if WAKERS.contains(&entrant.name) {
             entrant.takes_part = |workload| !matches!(workload, Workload::W8 | Workload::Wheel);
         }
     }

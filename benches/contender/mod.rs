@@ -2,6 +2,7 @@
 //!
 //! To add one, give it a file here that implements [`Contender`], and its line in [`all`].
 
+pub mod async_io;
 mod b_tree;
 pub mod check;
 pub mod corewheel;
@@ -9,6 +10,7 @@ mod hash_wheel;
 mod heap;
 mod pingora;
 mod sharded_heap;
+pub mod sleep;
 pub mod tokio;
 
 use std::sync::Arc;
@@ -20,10 +22,14 @@ use std::time::Duration;
 pub fn all<E: Entrant>() -> Vec<E> {
     vec![
         E::of::<corewheel::CoreWheel>(),
+        E::of::<sleep::CoreSleep>(),
         E::of::<heap::HeapTimer>(),
         E::of::<sharded_heap::ShardedHeap>(),
         E::of::<b_tree::BTreeTimer>(),
         E::of::<tokio::TokioSleep>(),
+        #[cfg(tokio_unstable)]
+        E::of::<tokio::TokioSleep<true>>(),
+        E::of::<async_io::AsyncIo>(),
         E::of::<pingora::FastTimeout>(),
         E::of::<hash_wheel::HashWheel>(),
     ]

@@ -16,15 +16,23 @@ use super::Contender;
 const USERS: usize = 8;
 
 /// A timer is a `Sleep` that has been polled once, by a waker that is the target. Its box is all that is allocated.
-pub struct TokioSleep(Runtime);
+///
+/// With `ALTERNATIVE` it is tokio's other timer, which a worker keeps for itself: `enable_alt_timer`. That exists only if
+/// all is built with `--cfg tokio_unstable`.
+pub struct TokioSleep<const ALTERNATIVE: bool = false>(Runtime);
 
-impl Contender for TokioSleep {
-    const NAME: &'static str = "tokio";
+impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
+    const NAME: &'static str = if ALTERNATIVE { "tokio-alternative" } else { "tokio" };
     type Handle = Pin<Box<Sleep>>;
 
     fn start(pool: usize) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(pool + USERS).enable_time().build();
-        Self(runtime.expect("the runtime starts"))
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(pool + USERS).enable_time();
+        #[cfg(tokio_unstable)]
+        if ALTERNATIVE {
+            builder.enable_alt_timer();
+        }
+        Self(builder.build().expect("the runtime starts"))
     }
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Pin<Box<Sleep>> {

@@ -16,8 +16,16 @@ use crate::clock::{Due, Ticks};
 /// An entry in the hands of one future.
 pub(crate) struct Hold {
     lease: Lease,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Not polled since the deadline was set.
+    Idle,
     /// The entry was armed, and was not seen to have ended since.
-    armed: bool,
+    Armed,
+    Over(Progress),
 }
 
 /// How far a timer has come.
@@ -38,7 +46,7 @@ impl Hold {
             let shard = local.shard();
             // SAFETY: as above.
             let (entry, index) = unsafe { shard.as_ref() }.core.hold(&mut local.cache)?;
-            Some(Self { lease: Lease { shard, entry: entry.into(), index }, armed: false })
+            Some(Self { lease: Lease { shard, entry: entry.into(), index }, stage: Stage::Idle })
         })
     }
 
@@ -53,60 +61,59 @@ impl Hold {
 
     /// Has `waker` called when it is `due`, unless that has come.
     pub(crate) fn poll(&mut self, due: &Due, waker: &Waker) -> Progress {
-        let now = self.ticks().about_tick();
-        if !self.armed {
-            return if due.tick <= now { Progress::Elapsed } else { self.arm(due.tick, now, waker, true) };
-        }
         let (shard, entry) = self.parts();
-        // SAFETY: the future has the handle to itself, and has armed the entry.
-        match unsafe { entry.look(waker, due.tick, now, |old| _ = contain(&shard, || drop(old))) } {
-            Look::Waiting => Progress::Pending,
-            Look::Renewed(notice) => {
-                local::with(shard, |local| shard.tell(local, self.lease.index, notice, due.tick));
-                Progress::Pending
-            }
-            Look::Taken => {
-                shard.settled_one();
-                self.arm(due.tick, now, waker, false)
-            }
-            Look::Closed => {
-                shard.complete();
-                self.over(Progress::Shutdown)
-            }
-            Look::Over => {
-                let early = entry.is_closed() && due.tick > shard.ticks.now_tick();
-                self.over(if early { Progress::Shutdown } else { Progress::Elapsed })
-            }
-        }
-    }
-
-    fn over(&mut self, progress: Progress) -> Progress {
-        self.armed = false;
+        let now = shard.ticks.about_tick();
+        let progress = match self.stage {
+            Stage::Over(progress) => progress,
+            Stage::Idle if due.tick <= now => Progress::Elapsed,
+            Stage::Idle => self.arm(due.tick, now, Callback::waking(waker.clone()), true),
+            // SAFETY: the future has the handle to itself, and has armed the entry.
+            Stage::Armed => match unsafe { entry.look(waker, due.tick, now, |old| _ = contain(&shard, || drop(old))) } {
+                Look::Waiting => Progress::Pending,
+                Look::Renewed(notice) => {
+                    local::with(shard, |local| shard.tell(local, self.lease.index, notice, due.tick));
+                    Progress::Pending
+                }
+                Look::Taken(callback) => {
+                    shard.settled_one();
+                    self.arm(due.tick, now, callback, false)
+                }
+                Look::Over => self.ended(due),
+                Look::Closed => {
+                    shard.complete();
+                    Progress::Shutdown
+                }
+            },
+        };
+        self.stage = if progress == Progress::Pending { Stage::Armed } else { Stage::Over(progress) };
         progress
     }
 
     /// Arms the entry, or another. `anew` tells whether this is a timer that has not been counted.
-    fn arm(&mut self, deadline: u64, now: u64, waker: &Waker, anew: bool) -> Progress {
-        let callback = Callback::waking(waker.clone());
-        let armed = self.take_another_if_busy() && {
-            let (shard, entry) = self.parts();
-            // SAFETY: the future holds the entry, which nobody has in his hands.
-            let notice = unsafe { entry.arm(callback, deadline, now) };
-            notice.is_ok_and(|notice| {
-                local::with(shard, |local| {
-                    if anew {
-                        local.count(|record| &record.scheduled);
-                    }
-                    shard.tell(local, self.lease.index, notice, deadline);
-                });
-                true
-            })
+    fn arm(&mut self, deadline: u64, now: u64, callback: Callback, anew: bool) -> Progress {
+        let free = self.take_another_if_busy();
+        let (shard, entry) = self.parts();
+        // SAFETY: the future holds the entry, which nobody has in his hands.
+        let notice = free.then(|| unsafe { entry.arm(callback, deadline, now) }.ok()).flatten();
+        let Some(notice) = notice else {
+            if !anew {
+                shard.complete();
+            }
+            return Progress::Shutdown;
         };
-        if !armed && !anew {
-            self.parts().0.complete();
-        }
-        self.armed = armed;
-        if armed { Progress::Pending } else { Progress::Shutdown }
+        local::with(shard, |local| {
+            if anew {
+                local.count(|record| &record.scheduled);
+            }
+            shard.tell(local, self.lease.index, notice, deadline);
+        });
+        Progress::Pending
+    }
+
+    /// Why the timer has ended.
+    fn ended(&self, due: &Due) -> Progress {
+        let (shard, entry) = self.parts();
+        if entry.is_closed() && due.tick > shard.ticks.now_tick() { Progress::Shutdown } else { Progress::Elapsed }
     }
 
     /// Leaves an entry that the driver has in its hands for one that is free. False if there is none any more.
@@ -125,32 +132,30 @@ impl Hold {
         true
     }
 
-    /// Moves the deadline of a timer that is armed and pending; another is not touched.
+    /// Moves the deadline; that of a timer that is not pending counts from the next poll on.
     pub(crate) fn reset(&mut self, due: Due) {
-        if self.armed {
-            let (shard, entry) = self.parts();
-            self.armed = shard.reset(entry, self.lease.index, due);
-        }
+        let (shard, entry) = self.parts();
+        let moved = self.stage == Stage::Armed && shard.reset(entry, self.lease.index, due);
+        self.stage = if moved { Stage::Armed } else { Stage::Idle };
     }
 
     /// How far the timer has come, without a waker.
     pub(crate) fn progress(&self, due: &Due) -> Progress {
         let (shard, entry) = self.parts();
-        if self.armed && shard.is_pending(entry) {
-            Progress::Pending
-        } else if due.tick <= shard.ticks.now_tick() {
-            Progress::Elapsed
-        } else if entry.is_closed() {
-            Progress::Shutdown
-        } else {
-            Progress::Pending
+        match self.stage {
+            Stage::Over(progress) => progress,
+            Stage::Armed if shard.is_pending(entry) => Progress::Pending,
+            Stage::Armed => self.ended(due),
+            Stage::Idle if due.tick <= shard.ticks.now_tick() => Progress::Elapsed,
+            Stage::Idle if entry.is_closed() => Progress::Shutdown,
+            Stage::Idle => Progress::Pending,
         }
     }
 
     /// Ends the timer if it is armed.
     fn cancel(&self) {
         let (shard, entry) = self.parts();
-        if self.armed
+        if self.stage == Stage::Armed
             && let Some(Ended { queued, .. }) = entry.cancel()
         {
             local::with(shard, |local| local.count(|record| &record.cancelled));

@@ -22,7 +22,7 @@ pub(crate) enum Look {
     /// It has ended.
     Over,
     /// It is the caller's to arm anew, but in another entry: the driver has this one in its hands.
-    Taken,
+    Taken(Callback),
     /// The shard is shut down, and the timer has ended by this look.
     Closed,
 }
@@ -56,7 +56,7 @@ impl Entry {
         // SAFETY: this call ended the timer, and it is not running, as a callback that wakes is not armed then.
         discard(unsafe { self.take() });
         if queued {
-            return Look::Taken;
+            return Look::Taken(callback);
         }
         // SAFETY: the caller holds the entry, and nobody takes into his hands what is not armed.
         match unsafe { self.arm(callback, deadline, now) } {

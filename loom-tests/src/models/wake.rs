@@ -48,7 +48,10 @@ impl Sleep {
     }
 
     fn arm(&self, scene: &Scene, task: &Arc<Task>) {
-        let callback = Callback::waking(Waker::from(task.clone()));
+        self.arm_with(scene, Callback::waking(Waker::from(task.clone())));
+    }
+
+    fn arm_with(&self, scene: &Scene, callback: Callback) {
         // SAFETY: the owner holds the entry, which nobody has in his hands.
         let notice = unsafe { scene.entry(&self.handle).arm(callback, self.deadline, 0) };
         scene.core.tell(self.handle.0, notice.ok().expect("an open shard"), self.deadline);
@@ -63,9 +66,9 @@ impl Sleep {
                 scene.core.tell(self.handle.0, notice, self.deadline);
                 true
             }
-            Look::Taken => {
+            Look::Taken(callback) => {
                 self.take_another(scene, cache);
-                self.arm(scene, task);
+                self.arm_with(scene, callback);
                 true
             }
             Look::Over => false,
