@@ -102,7 +102,8 @@ impl Workload {
             Self::W5 => "What the timer's threads do over 5 s in which nothing is due.",
             Self::W6 => {
                 "Timers scheduled from 2 threads at a fixed rate, delays log-uniform from 1 ms to 10 s, 90 % of them \
-                 cancelled at half their delay. `none` schedules nothing: it is the benchmark's own share."
+                 cancelled at half their delay. `none` schedules nothing: it is the benchmark's own share. How late the \
+                 load's own threads wake, which do no more than sleep, is how late the machine lets anybody wake."
             }
             Self::W7 => "Pairs as in W1 on one thread, all delays uniform from 1 s to 1 hour.",
             Self::W8 => {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
+
 use super::Scale;
 use crate::contender::Contender;
 use crate::entrant::Case;
 use crate::harness::laps::{cores, together};
 use crate::harness::random::Random;
-use crate::measured::Measured;
+use crate::measured::{Measured, histogram};
 use crate::system::cpu_time;
 use crate::target::{Alarm, Connection, Lateness, wait_for_all};
 
@@ -44,31 +46,47 @@ fn open_loop<C: Contender>(load: Load) -> Measured {
     let timer = Arc::new(C::start(cores()));
     let before = cpu_time();
     let (_, own) = together(&timer, (0..THREADS).collect(), move |timer, thread, _| generate(timer, thread, load));
-    let (handles, alarms): (Vec<_>, Vec<_>) = own.into_iter().unzip();
-    let alarms = alarms.concat();
+    let alarms = own.iter().flat_map(|generated| generated.alarms.iter().cloned()).collect::<Vec<_>>();
+    let mut woke = histogram();
+    own.iter().for_each(|generated| woke += &generated.woke);
     if let Some(last) = alarms.iter().map(|alarm| alarm.due()).max() {
         thread::sleep(last.saturating_duration_since(Instant::now()));
         wait_for_all(&alarms, last + PATIENCE);
     }
     let cpu = cpu_time() - before;
-    drop(handles);
+    drop(own);
     let millions = load.rate as f64 * load.time.as_secs_f64() / 1e6;
     let measured = Measured::default().with("CPU s per million", cpu.as_secs_f64() / millions);
-    Lateness::of(&alarms).add_to(measured)
+    let woke_late = |percentile| woke.value_at_percentile(percentile) as f64 / 1e6;
+    Lateness::of(&alarms).add_to(measured).with("ms the load itself woke late, p99", woke_late(99.0))
 }
 
-/// Schedules the thread's part of the timers, and cancels most of them. Returns the others.
-fn generate<C: Contender>(timer: &C, thread: usize, load: Load) -> (Vec<C::Handle>, Vec<Arc<Alarm>>) {
+/// What a thread has to show in the end.
+struct Generated<H> {
+    /// Of the timers that were not cancelled.
+    _handles: Vec<H>,
+    alarms: Vec<Arc<Alarm>>,
+    /// How late the thread was when it had slept until its next step.
+    woke: Histogram<u64>,
+}
+
+/// Schedules the thread's part of the timers, and cancels most of them.
+fn generate<C: Contender>(timer: &C, thread: usize, load: Load) -> Generated<C::Handle> {
     let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
     let mut due = Vec::new();
     due.resize_with(steps(load.time) + steps(load.longest / 2) + 2, Vec::new);
-    let (mut handles, mut alarms) = (Vec::new(), Vec::new());
+    let (mut handles, mut alarms, mut woke) = (Vec::new(), Vec::new(), histogram());
     let mut left = load.rate as f64 * load.time.as_secs_f64() / THREADS as f64;
     let each = load.time.as_secs_f64() / left;
     let start = Instant::now();
     let mut next = start;
     for step in 0..due.len() {
-        thread::sleep((start + STEP * step as u32).saturating_duration_since(Instant::now()));
+        let begins = start + STEP * step as u32;
+        let early = begins.saturating_duration_since(Instant::now());
+        if !early.is_zero() {
+            thread::sleep(early);
+            woke += begins.elapsed().as_nanos() as u64;
+        }
         for handle in due[step].drain(..) {
             timer.cancel(handle);
         }
@@ -86,7 +104,7 @@ fn generate<C: Contender>(timer: &C, thread: usize, load: Load) -> (Vec<C::Handl
             }
         }
     }
-    (handles, alarms)
+    Generated { _handles: handles, alarms, woke }
 }
 
 fn steps(time: Duration) -> usize {

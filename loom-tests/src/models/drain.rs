@@ -2,8 +2,6 @@
 //!
 //! Fails if the driver recycles an entry that still has a handle (mutation `entry-free-with-handle`).
 
-use loom::thread;
-
 use super::{Scene, explore};
 use crate::shard::cache::Cache;
 
@@ -23,14 +21,7 @@ fn cancel_during(deadline: u64, before: &'static [u64], meanwhile: &'static [u64
             }
         };
         turn(&mut rounds, before);
-        let canceller = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                assert!(scene.cancel(&handle));
-                scene.release(handle, &mut cache);
-                scene.core.give_back(&mut cache);
-            })
-        };
+        let canceller = scene.cancel_elsewhere(handle, cache);
         turn(&mut rounds, meanwhile);
         canceller.join().unwrap();
         turn(&mut rounds, &meanwhile[meanwhile.len() - 1..]);

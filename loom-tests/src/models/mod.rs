@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use loom::thread;
 
 use crate::shard::cache::Cache;
 use crate::shard::callback::{Callback, Recur, Role};
@@ -184,6 +185,16 @@ impl Scene {
         }
         self.tally.0.cancelled.fetch_add(1, SeqCst);
         true
+    }
+
+    /// Starts a thread that cancels a timer, drops its handle, and gives back what is in its cache.
+    fn cancel_elsewhere(&self, handle: Handle, mut cache: Cache) -> thread::JoinHandle<()> {
+        let scene = self.clone();
+        thread::spawn(move || {
+            assert!(scene.cancel(&handle));
+            scene.release(handle, &mut cache);
+            scene.core.give_back(&mut cache);
+        })
     }
 
     fn reset(&self, handle: &Handle, deadline: u64, now: u64) -> bool {

@@ -124,14 +124,7 @@ fn an_entry_on_its_way_to_the_driver_stays() {
                 worker.into_cache()
             })
         };
-        let canceller = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                assert!(scene.cancel(&handle));
-                scene.release(handle, &mut cache);
-                scene.core.give_back(&mut cache);
-            })
-        };
+        let canceller = scene.cancel_elsewhere(handle, cache);
         let worker = scene.worker(0);
         scene.drive(&mut rounds, &worker);
         canceller.join().unwrap();

@@ -63,14 +63,7 @@ fn memory_that_nobody_needs_goes_back() {
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
         scene.drive(&mut rounds, &worker);
-        let canceller = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                assert!(scene.cancel(&handle));
-                scene.release(handle, &mut cache);
-                scene.core.give_back(&mut cache);
-            })
-        };
+        let canceller = scene.cancel_elsewhere(handle, cache);
         while rounds.next_deadline() != u64::MAX {
             scene.sleep(&rounds, &worker);
             scene.drive(&mut rounds, &worker);
