@@ -184,10 +184,11 @@ fn cpu_time() -> Duration {
 /// The processor time of corewheel's threads; tokio's timer has none. Zero where the system does not tell.
 fn timer_threads() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(|task| Some(task.ok()?.path()));
-    let ours = tasks.filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("corewheel")));
+    let ours =
+        tasks.filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("corewheel")));
     let nanos = ours.filter_map(|task| {
         let times = fs::read_to_string(task.join("schedstat")).ok()?;
-        times.split_whitespace().next()?.parse().ok()
+        times.split_whitespace().next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(nanos.sum())
 }

@@ -87,10 +87,8 @@ fn idle_connections_of_a_client_are_closed() {
                 });
             }
         });
-        let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new())
-            .pool_timer(timer.clone())
-            .pool_idle_timeout(100 * MS)
-            .build_http();
+        let client: Client<_, Empty<Bytes>> =
+            Client::builder(TokioExecutor::new()).pool_timer(timer.clone()).pool_idle_timeout(100 * MS).build_http();
         let uri: hyper::Uri = format!("http://{address}/").parse().unwrap();
         let answer = client.get(uri.clone()).await.unwrap();
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");

@@ -4,6 +4,7 @@ mod common;
 
 use std::future;
 use std::io;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -15,16 +16,15 @@ use common::*;
 use corewheel::tower::{Timeout, TimeoutLayer};
 use corewheel::{Elapsed, Timer};
 use futures::executor::block_on;
-use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 #[test]
 fn a_call_that_takes_too_long_ends_with_elapsed() {
     let (timer, clock) = in_virtual_time();
     let never = service_fn(|()| future::pending::<Result<(), io::Error>>());
-    let mut service = TimeoutLayer::new(timer.clone(), SEC);
-    let mut service = Service::<()>::call(&mut tower::Layer::layer(&mut service, never), ());
+    let mut call = TimeoutLayer::new(timer.clone(), SEC).layer(never).call(());
     let mut context = Context::from_waker(Waker::noop());
-    let mut poll = || std::pin::Pin::new(&mut service).poll(&mut context);
+    let mut poll = || Pin::new(&mut call).poll(&mut context);
     assert!(poll().is_pending());
     clock.advance(SEC);
     let Poll::Ready(Err(error)) = poll() else { panic!("the time is over") };
@@ -35,7 +35,8 @@ fn a_call_that_takes_too_long_ends_with_elapsed() {
 #[test]
 fn a_call_in_time_ends_as_it_would() {
     let timer = Timer::new().unwrap();
-    let half = service_fn(|n: u32| future::ready(if n % 2 == 0 { Ok(n / 2) } else { Err(io::Error::other("odd")) }));
+    let half =
+        service_fn(|n: u32| future::ready(if n.is_multiple_of(2) { Ok(n / 2) } else { Err(io::Error::other("odd")) }));
     let service = Timeout::new(half, timer.clone(), HOUR);
     assert_eq!(block_on(service.clone().oneshot(8)).unwrap(), 4);
     let error = block_on(service.oneshot(7)).unwrap_err();

@@ -2,8 +2,8 @@
 
 use corewheel::Wheel;
 
-use crate::contender::corewheel::CoreWheel;
 use crate::contender::async_io::AsyncIo;
+use crate::contender::corewheel::CoreWheel;
 use crate::contender::sleep::CoreSleep;
 use crate::contender::tokio::TokioSleep;
 use crate::contender::{self, Contender, check};

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use async_io::Timer;
@@ -24,7 +24,7 @@ impl Contender for AsyncIo {
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Timer {
         let mut timer = Timer::after(delay);
         let waker = Waker::from(target);
-        if let Poll::Ready(_) = Pin::new(&mut timer).poll(&mut Context::from_waker(&waker)) {
+        if Pin::new(&mut timer).poll(&mut Context::from_waker(&waker)).is_ready() {
             waker.wake();
         }
         timer
@@ -35,12 +35,7 @@ impl Contender for AsyncIo {
         None
     }
 
-    fn rearm(
-        &self,
-        timer: &mut Timer,
-        delay: Duration,
-        _: &Arc<impl Wake + Send + Sync + 'static>,
-    ) -> Option<bool> {
+    fn rearm(&self, timer: &mut Timer, delay: Duration, _: &Arc<impl Wake + Send + Sync + 'static>) -> Option<bool> {
         // It keeps its waker.
         timer.set_after(delay);
         None

@@ -34,12 +34,7 @@ impl Contender for CoreSleep {
         Some(!sleep.is_elapsed())
     }
 
-    fn rearm(
-        &self,
-        sleep: &mut Sleep,
-        delay: Duration,
-        _: &Arc<impl Wake + Send + Sync + 'static>,
-    ) -> Option<bool> {
+    fn rearm(&self, sleep: &mut Sleep, delay: Duration, _: &Arc<impl Wake + Send + Sync + 'static>) -> Option<bool> {
         let was_pending = !sleep.is_elapsed();
         if was_pending {
             let deadline = self.0.now() + delay;

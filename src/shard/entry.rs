@@ -74,9 +74,7 @@ use std::mem::MaybeUninit;
 use std::task::Waker;
 
 use super::callback::{Callback, Role};
-use super::word::{
-    ARMED, CACHED, CLOSED, HANDLE, LINKED, MAILED, MOVED, QUEUED, REPEAT, RUNNING, WAITED, WAKES, Word,
-};
+use super::word::{ARMED, CACHED, CLOSED, HANDLE, LINKED, MAILED, MOVED, QUEUED, REPEAT, RUNNING, WAITED, WAKES, Word};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::wheel::Links;
 

@@ -41,13 +41,17 @@ impl Hold {
     /// Holds an entry of the shard that is the calling thread's home in `service`; see [`Shard::schedule`]. `None` if it
     /// has been shut down.
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
-        local::with_home(service, || &**choose(), |local| {
-            // The caller has the service, so the shard is there.
-            let shard = local.shard();
-            // SAFETY: as above.
-            let (entry, index) = unsafe { shard.as_ref() }.core.hold(&mut local.cache)?;
-            Some(Self { lease: Lease { shard, entry: entry.into(), index }, stage: Stage::Idle })
-        })
+        local::with_home(
+            service,
+            || &**choose(),
+            |local| {
+                // The caller has the service, so the shard is there.
+                let shard = local.shard();
+                // SAFETY: as above.
+                let (entry, index) = unsafe { shard.as_ref() }.core.hold(&mut local.cache)?;
+                Some(Self { lease: Lease { shard, entry: entry.into(), index }, stage: Stage::Idle })
+            },
+        )
     }
 
     pub(crate) fn ticks(&self) -> &Ticks {
@@ -61,32 +65,37 @@ impl Hold {
 
     /// Has `waker` called when it is `due`, unless that has come.
     pub(crate) fn poll(&mut self, due: &Due, waker: &Waker) -> Progress {
-        let (shard, entry) = self.parts();
-        let now = shard.ticks.about_tick();
+        let now = self.ticks().about_tick();
         let progress = match self.stage {
             Stage::Over(progress) => progress,
             Stage::Idle if due.tick <= now => Progress::Elapsed,
             Stage::Idle => self.arm(due.tick, now, Callback::waking(waker.clone()), true),
-            // SAFETY: the future has the handle to itself, and has armed the entry.
-            Stage::Armed => match unsafe { entry.look(waker, due.tick, now, |old| _ = contain(&shard, || drop(old))) } {
-                Look::Waiting => Progress::Pending,
-                Look::Renewed(notice) => {
-                    local::with(shard, |local| shard.tell(local, self.lease.index, notice, due.tick));
-                    Progress::Pending
-                }
-                Look::Taken(callback) => {
-                    shard.settled_one();
-                    self.arm(due.tick, now, callback, false)
-                }
-                Look::Over => self.ended(due),
-                Look::Closed => {
-                    shard.complete();
-                    Progress::Shutdown
-                }
-            },
+            Stage::Armed => self.look(due, now, waker),
         };
         self.stage = if progress == Progress::Pending { Stage::Armed } else { Stage::Over(progress) };
         progress
+    }
+
+    fn look(&mut self, due: &Due, now: u64, waker: &Waker) -> Progress {
+        let (shard, entry) = self.parts();
+        let discard = |old| _ = contain(&shard, || drop(old));
+        // SAFETY: the future has the handle to itself, and has armed the entry.
+        match unsafe { entry.look(waker, due.tick, now, discard) } {
+            Look::Waiting => Progress::Pending,
+            Look::Renewed(notice) => {
+                local::with(shard, |local| shard.tell(local, self.lease.index, notice, due.tick));
+                Progress::Pending
+            }
+            Look::Taken(callback) => {
+                shard.settled_one();
+                self.arm(due.tick, now, callback, false)
+            }
+            Look::Over => self.ended(due),
+            Look::Closed => {
+                shard.complete();
+                Progress::Shutdown
+            }
+        }
     }
 
     /// Arms the entry, or another. `anew` tells whether this is a timer that has not been counted.

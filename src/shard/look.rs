@@ -34,13 +34,7 @@ impl Entry {
     /// # Safety
     /// The caller must have the handle to itself, and have armed the entry since the timer last ended.
     #[inline]
-    pub(crate) unsafe fn look(
-        &self,
-        waker: &Waker,
-        deadline: u64,
-        now: u64,
-        discard: impl FnOnce(Callback),
-    ) -> Look {
+    pub(crate) unsafe fn look(&self, waker: &Waker, deadline: u64, now: u64, discard: impl FnOnce(Callback)) -> Look {
         if !self.word().has(ARMED) {
             return Look::Over;
         }
