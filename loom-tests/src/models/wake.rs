@@ -116,6 +116,35 @@ fn a_poll_by_another_task_against_fire() {
     });
 }
 
+/// The same after it was moved later: the driver may have it in its hands for the old deadline still.
+#[test]
+fn a_poll_by_another_task_after_a_reset_against_fire() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (first, second) = (Task::new(), Task::new());
+        let mut sleep = Sleep::new(&scene, &mut cache, &first, 5);
+        let poller = {
+            let (scene, second) = (scene.clone(), second.clone());
+            thread::spawn(move || {
+                let moved = scene.reset(&sleep.handle, 9, 5);
+                sleep.deadline = 9;
+                let pending = moved && sleep.poll(&scene, &mut cache, &second);
+                (sleep, cache, pending)
+            })
+        };
+        let (worker, later) = (scene.worker(5), scene.worker(9));
+        scene.drive(&mut rounds, &worker);
+        let (sleep, mut cache, pending) = poller.join().unwrap();
+        scene.drive(&mut rounds, &worker);
+        assert_eq!((first.woken(), second.woken()), if pending { (0, 0) } else { (1, 0) });
+        scene.drive(&mut rounds, &later);
+        assert_eq!(second.woken(), usize::from(pending));
+        assert!(!sleep.drop(&scene, &mut cache), "it is over");
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+    });
+}
+
 /// Either it wakes its task, or it is cancelled; the waker is gone in either case.
 #[test]
 fn a_drop_against_fire() {
