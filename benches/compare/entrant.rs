@@ -2,6 +2,7 @@
 
 use corewheel::Wheel;
 
+use crate::case::Case;
 use crate::contender::async_io::AsyncIo;
 use crate::contender::corewheel::CoreWheel;
 use crate::contender::sleep::CoreSleep;
@@ -9,7 +10,6 @@ use crate::contender::tokio::TokioSleep;
 use crate::contender::{self, Contender, check};
 use crate::extra::nothing::Nothing;
 use crate::extra::task::TokioTask;
-use crate::measured::Measured;
 use crate::queue::Queue;
 use crate::queue::heap::Heap;
 use crate::queue::nexus::Nexus;
@@ -24,24 +24,6 @@ pub struct Entrant {
     pub cases: fn(Workload, Scale) -> Vec<Case>,
     /// The workloads that it takes part in.
     takes_part: fn(Workload) -> bool,
-}
-
-/// One measurement of a workload.
-pub struct Case {
-    pub name: String,
-    /// Its place on the horizontal axis of a plot, if it has one.
-    pub x: Option<f64>,
-    pub run: Box<dyn FnOnce() -> Measured>,
-}
-
-impl Case {
-    pub fn new(name: impl Into<String>, run: impl FnOnce() -> Measured + 'static) -> Self {
-        Self { name: name.into(), x: None, run: Box::new(run) }
-    }
-
-    pub fn at(self, x: usize) -> Self {
-        Self { x: Some(x as f64), ..self }
-    }
 }
 
 impl contender::Entrant for Entrant {

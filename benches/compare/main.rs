@@ -16,6 +16,7 @@
 //! | `extra`    | contenders for one workload only                           |
 //! | `target`   | what timers wake, and how late that was                    |
 //! | `system`   | memory, processor time, context switches                   |
+//! | `case`     | one measurement, to be made                                |
 //! | `measured` | the figures of one measurement                             |
 //! | `child`    | one measurement in a process of its own                    |
 //! | `results`  | all measurements, in turns                                 |
@@ -23,6 +24,7 @@
 //! | `plot`     | the plots                                                  |
 
 mod args;
+mod case;
 mod child;
 #[path = "../contender/mod.rs"]
 mod contender;

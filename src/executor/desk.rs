@@ -56,7 +56,6 @@ impl Desk {
         }
     }
 
-    /// Has a worker do it, of those who do not attend.
     pub(crate) fn pool(&self) -> &rayon::ThreadPool {
         &self.pool
     }

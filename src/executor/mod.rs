@@ -75,10 +75,16 @@ pub(crate) trait Work: Send + Sync + Sized + 'static {
 /// An executor that is up and running.
 #[derive(Clone)]
 pub(crate) enum Hands {
-    Own(Arc<Desk>),
-    Rayon(Arc<rayon::ThreadPool>),
+    Workers(Workers),
     Inline,
     Custom(Arc<dyn Execute>),
+}
+
+/// The threads of a pool.
+#[derive(Clone)]
+pub(crate) enum Workers {
+    Own(Arc<Desk>),
+    Rayon(Arc<rayon::ThreadPool>),
 }
 
 impl Hands {
@@ -86,17 +92,11 @@ impl Hands {
     /// others can [`help`](Self::help) with.
     pub(crate) fn dispatch<W: Work>(&self, work: W, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<W>> {
         match self {
-            // One hand-over for all: it costs as much as several callbacks.
-            Self::Own(desk) => {
+            Self::Workers(workers) => {
+                // One hand-over for all: it costs as much as several callbacks.
                 let work = Arc::new(work);
                 let shared = work.clone();
-                desk.put(Box::new(move || shared.run()));
-                return Some(work);
-            }
-            Self::Rayon(pool) => {
-                let work = Arc::new(work);
-                let shared = work.clone();
-                pool.spawn(move || shared.run());
+                workers.put(move || shared.run());
                 return Some(work);
             }
             Self::Inline => work.run(),
@@ -114,10 +114,25 @@ impl Hands {
 
     /// Calls for more workers.
     pub(crate) fn help(&self, work: Arc<impl Work>) {
+        if let Self::Workers(workers) = self {
+            workers.pool().spawn(|| work.help());
+        }
+    }
+}
+
+impl Workers {
+    fn put(&self, job: impl FnOnce() + Send + 'static) {
         match self {
-            Self::Own(desk) => desk.pool().spawn(|| work.help()),
-            Self::Rayon(pool) => pool.spawn(|| work.help()),
-            Self::Inline | Self::Custom(_) => {}
+            Self::Own(desk) => desk.put(Box::new(job)),
+            Self::Rayon(pool) => pool.spawn(job),
+        }
+    }
+
+    /// For work that those at the desk have no time for.
+    fn pool(&self) -> &rayon::ThreadPool {
+        match self {
+            Self::Own(desk) => desk.pool(),
+            Self::Rayon(pool) => pool,
         }
     }
 }

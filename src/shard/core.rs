@@ -228,7 +228,7 @@ impl Core {
     /// Whether the calling thread is the driver, or inside a callback of this shard: so that the shard may be waiting for
     /// it.
     pub(crate) fn is_on_this_thread(&self) -> bool {
-        frames::inside_core(self) || self.bell.is_attached_here()
+        frames::inside_shard(self) || self.bell.is_attached_here()
     }
 
     /// Whether the driver is to end.

@@ -26,79 +26,105 @@ pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Optio
     }
     system::wake_on_time();
     shard.core.bell.attach();
-    let (mut rounds, mut watch) = (Rounds::new(levels), Watch::default());
-    while !shard.core.is_closing() {
-        // Asked before the round begins, so that the answer covers all that came before the question.
-        let question = shard.settling.as_ref().map_or(0, Settling::begin_round);
-        let mut now;
-        loop {
-            now = shard.ticks.now_tick();
-            round(&shard, &mut rounds, now, &hands, &mut watch);
-            if shard.core.is_closing() {
-                break;
+    Driver { shard, hands, rounds: Rounds::new(levels), watch: Watch::default() }.run();
+}
+
+struct Driver {
+    shard: Arc<Shard>,
+    hands: Hands,
+    rounds: Rounds,
+    watch: Watch,
+}
+
+impl Driver {
+    fn run(mut self) {
+        while !self.shard.core.is_closing() {
+            // Asked before the rounds begin, so that the answer covers all that came before the question.
+            let question = self.settling().map_or(0, Settling::begin_round);
+            let now = self.make_rounds();
+            if let Some(settling) = self.settling() {
+                settling.end_round(question, self.rounds.next_deadline());
             }
-            if rounds.prepare(&shard.core) {
+            while !self.sleep(now, question) {}
+        }
+        if let Some(settling) = self.settling() {
+            settling.driver_ended();
+        }
+    }
+
+    fn settling(&self) -> Option<&Settling> {
+        self.shard.settling.as_ref()
+    }
+
+    /// Makes rounds until there is nothing left to do. Returns the tick of the last.
+    fn make_rounds(&mut self) -> u64 {
+        loop {
+            let now = self.shard.ticks.now_tick();
+            self.round(now);
+            let core = &self.shard.core;
+            if core.is_closing() {
+                return now;
+            }
+            if self.rounds.prepare(core) {
                 continue;
             }
-            if !rounds.rest(&shard.core) {
-                break;
+            if !self.rounds.rest(core) {
+                return now;
             }
             // Nothing is urgent: whoever runs callbacks on this core goes first.
             thread::yield_now();
         }
-        if let Some(settling) = &shard.settling {
-            settling.end_round(question, rounds.next_deadline());
-        }
-        while !sleep(&shard, &rounds, now, question, watch.look(&hands)) {}
     }
-    if let Some(settling) = &shard.settling {
-        settling.driver_ended();
-    }
-}
 
-/// Makes a round at the tick `now`.
-fn round(shard: &Arc<Shard>, rounds: &mut Rounds, now: u64, hands: &Hands, watch: &mut Watch) {
-    rounds.begin(&shard.core, now);
-    let mut due = Vec::new();
-    let mut over = false;
-    while !over && !shard.core.is_closing() {
-        over = rounds.turn(&shard.core, &mut due);
-        if !due.is_empty() {
-            if let Some(settling) = &shard.settling {
-                settling.begin(due.len());
+    /// Makes a round at the tick `now`.
+    fn round(&mut self, now: u64) {
+        self.rounds.begin(&self.shard.core, now);
+        let mut over = false;
+        while !over && !self.shard.core.is_closing() {
+            let mut due = Vec::new();
+            over = self.rounds.turn(&self.shard.core, &mut due);
+            if !due.is_empty() {
+                self.hand_over(due, now);
             }
-            // Tasks are woken here and now: it takes no longer than to hand them over.
-            due.extract_if(.., |&mut index| shard.wakes(index)).for_each(|index| shard.run(index, now));
-        }
-        if !due.is_empty() {
-            let batch = Batch::new(shard.clone(), now, std::mem::take(&mut due));
-            let shared = hands.dispatch(batch, |payload| shard.caught(payload));
-            shared.into_iter().for_each(|batch| watch.add(batch));
         }
     }
-}
 
-/// Sleeps until the next deadline, or something comes in that is due earlier, or `patience` has passed. Returns whether
-/// there is reason for a new round.
-fn sleep(shard: &Shard, rounds: &Rounds, now: u64, question: u64, patience: Option<Duration>) -> bool {
-    let (core, ticks) = (&shard.core, &shard.ticks);
-    let patience_ends = patience.map(|patience| Instant::now() + patience);
-    let left = || patience_ends.map(|end| end.saturating_duration_since(Instant::now()));
-    let (wakeups, rested) = match &shard.settling {
-        None => {
-            let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
-            let idle = || rounds.is_idle(core) && !core.is_closing();
-            (core.bell.sleep(now, rounds.next_deadline(), timeout, idle), true)
+    fn hand_over(&mut self, mut due: Vec<u32>, now: u64) {
+        let shard = &self.shard;
+        if let Some(settling) = &shard.settling {
+            settling.begin(due.len());
         }
-        Some(settling) => {
-            // Time does not pass by itself: only a question wakes the driver.
-            let unasked = || settling.question() == question && !core.is_closing();
-            let timeout = |tick| if tick == 0 { Some(Duration::ZERO) } else { left() };
-            (core.bell.sleep(now, 1, timeout, unasked), !unasked())
+        // Tasks are woken here and now: it takes no longer than to hand them over.
+        due.extract_if(.., |&mut index| shard.wakes(index)).for_each(|index| shard.run(index, now));
+        if !due.is_empty() {
+            let batch = Batch::new(shard.clone(), now, due);
+            let shared = self.hands.dispatch(batch, |payload| shard.caught(payload));
+            shared.into_iter().for_each(|batch| self.watch.add(batch));
         }
-    };
-    local::with(shard, |local| local.count_more(|record| &record.wakeups, wakeups));
-    rested
+    }
+
+    /// Sleeps until the next deadline, or something comes in that is due earlier, or it is time to look after the
+    /// workers. Returns whether there is reason for a new round.
+    fn sleep(&mut self, now: u64, question: u64) -> bool {
+        let (core, ticks) = (&self.shard.core, &self.shard.ticks);
+        let patience_ends = self.watch.look(&self.hands).map(|patience| Instant::now() + patience);
+        let left = || patience_ends.map(|end| end.saturating_duration_since(Instant::now()));
+        let (wakeups, rested) = match &self.shard.settling {
+            None => {
+                let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
+                let idle = || self.rounds.is_idle(core) && !core.is_closing();
+                (core.bell.sleep(now, self.rounds.next_deadline(), timeout, idle), true)
+            }
+            Some(settling) => {
+                // Time does not pass by itself: only a question wakes the driver.
+                let unasked = || settling.question() == question && !core.is_closing();
+                let timeout = |tick| if tick == 0 { Some(Duration::ZERO) } else { left() };
+                (core.bell.sleep(now, 1, timeout, unasked), !unasked())
+            }
+        };
+        local::with(&self.shard, |local| local.count_more(|record| &record.wakeups, wakeups));
+        rested
+    }
 }
 
 fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {

@@ -6,13 +6,13 @@
 use std::cell::Cell;
 use std::ptr;
 
-use super::core::Core;
 use super::entry::Entry;
 use crate::sync::thread_static;
 
 struct Frame {
     entry: *const Entry,
-    core: *const Core,
+    /// An address that tells shards apart.
+    shard: *const (),
     below: *const Frame,
 }
 
@@ -21,8 +21,8 @@ thread_static! {
 }
 
 /// Runs `f` as the callback of `entry`. `f` must not unwind.
-pub(crate) fn enter(core: &Core, entry: &Entry, f: impl FnOnce()) {
-    let frame = Frame { entry, core, below: TOP.with(Cell::get) };
+pub(crate) fn enter<S>(shard: &S, entry: &Entry, f: impl FnOnce()) {
+    let frame = Frame { entry, shard: ptr::from_ref(shard).cast(), below: TOP.with(Cell::get) };
     TOP.with(|top| top.set(&frame));
     f();
     TOP.with(|top| top.set(frame.below));
@@ -34,8 +34,8 @@ pub(crate) fn inside_entry(entry: &Entry) -> bool {
 }
 
 /// Whether the calling thread is inside a callback of this shard.
-pub(crate) fn inside_core(core: &Core) -> bool {
-    any(|frame| ptr::eq(frame.core, core))
+pub(crate) fn inside_shard<S>(shard: &S) -> bool {
+    any(|frame| ptr::eq(frame.shard, ptr::from_ref(shard).cast()))
 }
 
 fn any(matches: impl Fn(&Frame) -> bool) -> bool {

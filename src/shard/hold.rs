@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::entry::{Ended, Entry};
-use super::local;
+use super::entry::Entry;
+use super::local::{self, Local};
 use super::look::Look;
 use super::run::contain;
 use super::{Callback, Lease, Shard};
@@ -41,17 +41,8 @@ impl Hold {
     /// Holds an entry of the shard that is the calling thread's home in `service`; see [`Shard::schedule`]. `None` if it
     /// has been shut down.
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
-        local::with_home(
-            service,
-            || &**choose(),
-            |local| {
-                // The caller has the service, so the shard is there.
-                let shard = local.shard();
-                // SAFETY: as above.
-                let (entry, index) = unsafe { shard.as_ref() }.core.hold(&mut local.cache)?;
-                Some(Self { lease: Lease { shard, entry: entry.into(), index }, stage: Stage::Idle })
-            },
-        )
+        let lease = local::with_home(service, || &**choose(), lease)?;
+        Some(Self { lease, stage: Stage::Idle })
     }
 
     pub(crate) fn ticks(&self) -> &Ticks {
@@ -131,10 +122,7 @@ impl Hold {
         if !entry.is_in_hands() {
             return true;
         }
-        let held = local::with(shard, |local| {
-            shard.core.hold(&mut local.cache).map(|(entry, index)| Lease { entry: entry.into(), index, ..self.lease })
-        });
-        let Some(lease) = held else { return false };
+        let Some(lease) = local::with(shard, lease) else { return false };
         let left = std::mem::replace(&mut self.lease, lease);
         // SAFETY: it was this future's, and is not used any more.
         unsafe { Shard::release(left) };
@@ -165,16 +153,20 @@ impl Hold {
     fn cancel(&self) {
         let (shard, entry) = self.parts();
         if self.stage == Stage::Armed
-            && let Some(Ended { queued, .. }) = entry.cancel()
+            && let Some(ended) = entry.cancel()
         {
-            local::with(shard, |local| local.count(|record| &record.cancelled));
-            // SAFETY: this call ended the timer, which does not run while it is armed; and the future has the handle.
-            contain(&shard, || unsafe { entry.drop_callback() });
-            if queued {
-                shard.settled_one();
-            }
+            // SAFETY: this call ended the timer, and the future has the handle.
+            unsafe { shard.cancelled(entry, ended) };
         }
     }
+}
+
+/// Takes an entry of the shard that the calling thread has this part of.
+fn lease(local: &mut Local) -> Option<Lease> {
+    let shard = local.shard();
+    // SAFETY: whoever uses a thread's part of a shard keeps the shard.
+    let (entry, index) = unsafe { shard.as_ref() }.core.hold(&mut local.cache)?;
+    Some(Lease { shard, entry: entry.into(), index })
 }
 
 impl Drop for Hold {

@@ -214,18 +214,28 @@ impl Shard {
 
     /// Ends the timer. True if it had not ended before.
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
-        let Some(Ended { idle, queued }) = entry.cancel() else {
+        let Some(ended) = entry.cancel() else {
             return false;
         };
-        self.end(|record| &record.cancelled);
+        self.free_place();
+        // SAFETY: this call ended the timer, and the caller has its handle.
+        unsafe { self.cancelled(entry, ended) };
+        true
+    }
+
+    /// What is left to do when a timer has been cancelled.
+    ///
+    /// # Safety
+    /// The caller has done that, and has the timer's handle.
+    unsafe fn cancelled(&self, entry: &Entry, Ended { idle, queued }: Ended) {
+        local::with(self, |local| local.count(|record| &record.cancelled));
         if idle {
-            // SAFETY: this call ended the timer, which is not running; and the caller has its handle.
+            // SAFETY: it is not running, and the rest is as above.
             contain(&self, || unsafe { entry.drop_callback() });
         }
         if queued {
             self.settled_one();
         }
-        true
     }
 
     /// Whether the callback of an entry in a batch wakes a task, which the driver does itself.

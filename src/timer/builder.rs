@@ -5,14 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Timer;
-use super::service::Service;
 use crate::clock::ManualClock;
-use crate::error::BuildError;
 use crate::executor::Executor;
 use crate::shard::PanicHook;
 
-/// Settings for a [`Timer`]: see [`Timer::builder`].
+/// Settings for a [`Timer`](crate::Timer): see [`Timer::builder`](crate::Timer::builder).
 ///
 /// ```
 /// use corewheel::{Executor, Timer};
@@ -109,14 +106,6 @@ impl Builder {
     /// at once. If it panics itself, that is caught.
     pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
         Self { on_panic: Some(Arc::new(hook)), ..self }
-    }
-
-    /// Starts the timer's threads.
-    ///
-    /// # Errors
-    /// If a setting makes no sense, or a thread cannot be started; those that were are ended again.
-    pub fn build(self) -> Result<Timer, BuildError> {
-        Ok(Timer(Arc::new(Service::start(self)?)))
     }
 }
 

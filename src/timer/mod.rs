@@ -21,6 +21,16 @@ use crate::stats::Stats;
 use repeat::{FixedDelay, FixedRate, Recurring, Repeating, Rule};
 use service::Service;
 
+impl Builder {
+    /// Starts the timer's threads.
+    ///
+    /// # Errors
+    /// If a setting makes no sense, or a thread cannot be started; those that were are ended again.
+    pub fn build(self) -> Result<Timer, BuildError> {
+        Ok(Timer(Arc::new(Service::start(self)?)))
+    }
+}
+
 /// A timer service: runs callbacks when they are due, none early, each once.
 ///
 /// Clones share one service. Any method may be called from any number of threads at once, also from inside callbacks;

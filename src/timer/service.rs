@@ -10,7 +10,7 @@ use super::builder::Builder;
 use super::unfired::Unfired;
 use crate::clock::{Clock, Due, Ticks};
 use crate::error::{BuildError, ScheduleError};
-use crate::executor::{self, Desk, Executor, Hands, Pool};
+use crate::executor::{self, Desk, Executor, Hands, Pool, Workers};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
 use crate::shard::{self, Callback, Hold, Limit, Shard};
@@ -50,9 +50,9 @@ impl Service {
         let (hands, pool) = match builder.executor {
             Executor::Pool { threads } => {
                 let pool = Pool::start(threads, &builder.thread_name)?;
-                (Hands::Own(Arc::new(Desk::new(pool.pool().clone()))), Some(pool))
+                (Hands::Workers(Workers::Own(Arc::new(Desk::new(pool.pool().clone())))), Some(pool))
             }
-            Executor::Rayon(pool) => (Hands::Rayon(pool), None),
+            Executor::Rayon(pool) => (Hands::Workers(Workers::Rayon(pool)), None),
             Executor::Inline => (Hands::Inline, None),
             Executor::Custom(custom) => (Hands::Custom(custom), None),
         };

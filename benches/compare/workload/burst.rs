@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{STANDING, Scale, count, fits};
+use crate::case::Case;
 use crate::contender::Contender;
-use crate::entrant::Case;
 use crate::harness::laps::{alone, cores, together};
 use crate::harness::random::Random;
 use crate::measured::{Measured, nanos};

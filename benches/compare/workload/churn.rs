@@ -11,8 +11,8 @@ use std::{array, mem};
 use hdrhistogram::Histogram;
 
 use super::{STANDING, Scale, Workload, count, fits};
+use crate::case::Case;
 use crate::contender::Contender;
-use crate::entrant::Case;
 use crate::extra::nothing::Nothing;
 use crate::harness::laps::{Laps, cores, together};
 use crate::harness::random::Random;

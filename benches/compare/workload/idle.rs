@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::{STANDING, Scale, count};
+use crate::case::Case;
 use crate::contender::Contender;
-use crate::entrant::Case;
 use crate::harness::laps::{cores, together};
 use crate::measured::Measured;
 use crate::system::{context_switches, cpu_time};

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::case::Case;
 use crate::contender::Contender;
-use crate::entrant::Case;
 use crate::system;
 
 /// More than any contender takes for a timer.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::Scale;
+use crate::case::Case;
 use crate::contender::Contender;
-use crate::entrant::Case;
 use crate::harness::laps::{cores, together};
 use crate::harness::random::Random;
 use crate::measured::{Measured, histogram};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Scale, count};
+use crate::case::Case;
 use crate::contender::Contender;
-use crate::entrant::Case;
 use crate::extra::nothing::Nothing;
 use crate::harness::laps::{Laps, cores, together};
 use crate::harness::random::Random;

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Scale;
+use crate::case::Case;
 use crate::contender::Contender;
-use crate::entrant::Case;
 use crate::harness::laps::alone;
 use crate::measured::Measured;
 use crate::target::{Alarm, Lateness, wait_for_all};

@@ -1,7 +1,7 @@
 //! The wheel alone.
 
 use super::Scale;
-use crate::entrant::Case;
+use crate::case::Case;
 use crate::harness::random::Random;
 use crate::measured::{Measured, nanos};
 use crate::queue::{Queue, measure};

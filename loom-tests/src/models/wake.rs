@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use loom::thread;
+use loom::thread::{self, JoinHandle};
 
 use super::{Handle, Scene, explore};
 use crate::shard::cache::Cache;
@@ -76,6 +76,26 @@ impl Sleep {
         }
     }
 
+    /// The same on a thread of its own, which moves it to a `later` tick before.
+    fn poll_elsewhere(
+        mut self,
+        scene: &Scene,
+        mut cache: Cache,
+        task: &Arc<Task>,
+        later: Option<u64>,
+    ) -> JoinHandle<(Self, Cache, bool)> {
+        let (scene, task) = (scene.clone(), task.clone());
+        thread::spawn(move || {
+            let moved = later.is_none_or(|later| {
+                let now = self.deadline;
+                self.deadline = later;
+                scene.reset(&self.handle, later, now)
+            });
+            let pending = moved && self.poll(&scene, &mut cache, &task);
+            (self, cache, pending)
+        })
+    }
+
     fn take_another(&mut self, scene: &Scene, cache: &mut Cache) {
         if scene.entry(&self.handle).is_in_hands() {
             let (_, index) = scene.core.hold(cache).expect("an open shard");
@@ -97,14 +117,8 @@ fn a_poll_by_another_task_against_fire() {
         let scene = Scene::new();
         let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let mut sleep = Sleep::new(&scene, &mut cache, &first, 5);
-        let poller = {
-            let (scene, second) = (scene.clone(), second.clone());
-            thread::spawn(move || {
-                let pending = sleep.poll(&scene, &mut cache, &second);
-                (sleep, cache, pending)
-            })
-        };
+        let sleep = Sleep::new(&scene, &mut cache, &first, 5);
+        let poller = sleep.poll_elsewhere(&scene, cache, &second, None);
         let worker = scene.worker(5);
         scene.drive(&mut rounds, &worker);
         let (sleep, mut cache, pending) = poller.join().unwrap();
@@ -123,16 +137,8 @@ fn a_poll_by_another_task_after_a_reset_against_fire() {
         let scene = Scene::new();
         let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let mut sleep = Sleep::new(&scene, &mut cache, &first, 5);
-        let poller = {
-            let (scene, second) = (scene.clone(), second.clone());
-            thread::spawn(move || {
-                let moved = scene.reset(&sleep.handle, 9, 5);
-                sleep.deadline = 9;
-                let pending = moved && sleep.poll(&scene, &mut cache, &second);
-                (sleep, cache, pending)
-            })
-        };
+        let sleep = Sleep::new(&scene, &mut cache, &first, 5);
+        let poller = sleep.poll_elsewhere(&scene, cache, &second, Some(9));
         let (worker, later) = (scene.worker(5), scene.worker(9));
         scene.drive(&mut rounds, &worker);
         let (sleep, mut cache, pending) = poller.join().unwrap();
