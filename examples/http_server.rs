@@ -197,12 +197,15 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let args = Args::parse();
     let timer = corewheel::Timer::new()?;
     let (mut ours, mut theirs) = (Sum::default(), Sum::default());
-    for _ in 0..args.seconds {
-        if args.timer != Which::Tokio {
-            turn(timer.clone(), args.connections, &mut ours)?;
-        }
-        if args.timer != Which::Corewheel {
-            turn(Tokio, args.connections, &mut theirs)?;
+    for second in 0..args.seconds {
+        // Who was second is first the next time.
+        let pair = [Which::Corewheel, Which::Tokio];
+        for which in if second % 2 == 0 { pair } else { [pair[1], pair[0]] } {
+            match which {
+                _ if args.timer != Which::Both && args.timer != which => {}
+                Which::Tokio => turn(Tokio, args.connections, &mut theirs)?,
+                _ => turn(timer.clone(), args.connections, &mut ours)?,
+            }
         }
     }
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());

@@ -39,11 +39,13 @@ fn call<F: Fn()>(f: F) -> Arc<Call<F>> {
 
 /// All that is sent. What a handle keeps of its target goes with it, so once so many as expected have come the handles
 /// are dropped, and the channel ends.
-fn receive<T>(channel: mpsc::Receiver<T>, expected: usize, handles: impl Sized) -> Vec<T> {
-    let mut received: Vec<_> = channel.iter().take(expected).collect();
-    drop(handles);
-    received.extend(channel);
-    received
+fn receive<C: Contender, T>(timer: &C, channel: mpsc::Receiver<T>, expected: usize, handles: impl Sized) -> Vec<T> {
+    timer.wait(|| {
+        let mut received: Vec<_> = channel.iter().take(expected).collect();
+        drop(handles);
+        received.extend(channel);
+        received
+    })
 }
 
 fn fires_each_timer_once_and_none_early<C: Contender>(timer: &C) {
@@ -56,7 +58,7 @@ fn fires_each_timer_once_and_none_early<C: Contender>(timer: &C) {
     };
     let handles: Vec<_> = (1..=20).rev().map(schedule).collect();
     drop(fired);
-    let mut fired = receive(all_fired, 20, handles);
+    let mut fired = receive(timer, all_fired, 20, handles);
     fired.sort_unstable();
     assert!(fired.iter().map(|(millis, ..)| *millis).eq(1..=20), "{} fires each timer once", C::NAME);
     assert!(fired.iter().all(|(_, deadline, at)| *at + C::EARLY >= *deadline), "{} is early", C::NAME);
@@ -68,10 +70,10 @@ fn tells_a_pending_timer_from_one_that_has_fired<C: Contender>(timer: &C) {
     let fires = |delay| timer.schedule(delay, target.clone());
     let (cancelled, mut past) = (fires(SOON), fires(SOON));
     assert_ne!(timer.cancel(cancelled), Some(false), "{} cancels a pending timer", C::NAME);
-    has_fired.recv().unwrap();
+    timer.wait(|| has_fired.recv()).unwrap();
     assert_ne!(timer.rearm(&mut past, HOUR, &target), Some(true), "{} moves no timer that has fired", C::NAME);
     assert_ne!(timer.cancel(past), Some(true), "{} cancels no timer that has fired", C::NAME);
-    assert!(has_fired.recv_timeout(2 * SOON).is_err(), "{} fires no timer that was cancelled", C::NAME);
+    assert!(timer.wait(|| has_fired.recv_timeout(2 * SOON)).is_err(), "{} fires no timer that was cancelled", C::NAME);
 }
 
 fn fires_moved_timers_at_their_new_deadline<C: Contender>(timer: &C) {
@@ -86,7 +88,7 @@ fn fires_moved_timers_at_their_new_deadline<C: Contender>(timer: &C) {
     };
     let handles = [(HOUR, SOON), (SOON / 2, 2 * SOON)].map(schedule);
     drop(fired);
-    let fired = receive(has_fired, 2, handles);
+    let fired = receive(timer, has_fired, 2, handles);
     assert_eq!(fired.len(), 2, "{} fires a moved timer once", C::NAME);
     let due = |(delay, at): &(Duration, Instant)| *at + C::EARLY >= start + *delay;
     assert!(fired.iter().all(due), "{} fires a moved timer when it is due", C::NAME);
@@ -104,5 +106,5 @@ fn keeps_what_is_pending_when_most_are_cancelled<C: Contender>(timer: &C) {
     drop(fired);
     let cancelled = far.into_iter().all(|handle| timer.cancel(handle) != Some(false));
     assert!(cancelled, "{} cancels pending timers", C::NAME);
-    assert_eq!(receive(has_fired, 100, near).len(), 100, "{} keeps what is pending", C::NAME);
+    assert_eq!(receive(timer, has_fired, 100, near).len(), 100, "{} keeps what is pending", C::NAME);
 }

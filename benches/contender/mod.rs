@@ -76,6 +76,11 @@ pub trait Contender: Send + Sync + Sized + 'static {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         thread::spawn(work);
     }
+
+    /// Has such a thread wait for something, while its timers go on.
+    fn wait<R>(&self, until: impl FnOnce() -> R) -> R {
+        until()
+    }
 }
 
 /// Waits for the thread of a contender that has been told to end.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::unconstrained;
+use tokio::task::{block_in_place, unconstrained};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::Contender;
@@ -37,10 +37,7 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Pin<Box<Sleep>> {
         let mut sleep = Box::pin(sleep(delay));
-        let waker = Waker::from(target);
-        if let Poll::Ready(()) = sleep.as_mut().poll(&mut Context::from_waker(&waker)) {
-            waker.wake();
-        }
+        poll(&mut sleep, target);
         sleep
     }
 
@@ -52,11 +49,15 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
         &self,
         sleep: &mut Pin<Box<Sleep>>,
         delay: Duration,
-        _: &Arc<impl Wake + Send + Sync + 'static>,
+        target: &Arc<impl Wake + Send + Sync + 'static>,
     ) -> Option<bool> {
         let was_pending = !sleep.is_elapsed();
         if was_pending {
             sleep.as_mut().reset(Instant::now() + delay);
+            if ALTERNATIVE {
+                // It is no timer until it is polled again.
+                poll(sleep, target.clone());
+            }
         }
         Some(was_pending)
     }
@@ -64,5 +65,17 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         // A task that does not yield would use up its budget, and then no `Sleep` registers.
         self.0.spawn(unconstrained(async { work() }));
+    }
+
+    fn wait<R>(&self, until: impl FnOnce() -> R) -> R {
+        // A worker's own timers stand still while it does not come back, unless another takes them over.
+        if ALTERNATIVE { block_in_place(until) } else { until() }
+    }
+}
+
+fn poll(sleep: &mut Pin<Box<Sleep>>, target: Arc<impl Wake + Send + Sync + 'static>) {
+    let waker = Waker::from(target);
+    if let Poll::Ready(()) = sleep.as_mut().poll(&mut Context::from_waker(&waker)) {
+        waker.wake();
     }
 }

@@ -9,7 +9,11 @@
 #[path = "../../src/error.rs"]
 mod error;
 #[allow(dead_code)]
+mod scene;
+#[allow(dead_code)]
 mod shard;
+#[cfg(crossbeam_loom)]
+mod stats;
 mod sync;
 #[allow(dead_code, unused_imports)]
 #[path = "../../src/wheel/mod.rs"]

@@ -17,9 +17,13 @@ mod intake;
 #[path = "../../src/shard/look.rs"]
 pub(crate) mod look;
 /// The crate's own is memory of the system.
+#[path = "shard/pages.rs"]
 pub(crate) mod pages;
 #[path = "../../src/shard/pool.rs"]
 pub(crate) mod pool;
+#[cfg(crossbeam_loom)]
+#[path = "../../src/shard/roll.rs"]
+pub(crate) mod roll;
 #[path = "../../src/shard/rounds.rs"]
 pub(crate) mod rounds;
 #[path = "../../src/shard/run.rs"]

@@ -84,7 +84,7 @@ fn generate<C: Contender>(timer: &C, thread: usize, load: Load) -> Generated<C::
         let begins = start + STEP * step as u32;
         let early = begins.saturating_duration_since(Instant::now());
         if !early.is_zero() {
-            thread::sleep(early);
+            timer.wait(|| thread::sleep(early));
             woke += begins.elapsed().as_nanos() as u64;
         }
         for handle in due[step].drain(..) {

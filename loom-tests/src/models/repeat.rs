@@ -9,6 +9,7 @@ use loom::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use loom::thread;
 
 use super::{Handle, Scene, explore};
+use crate::scene::Worker;
 use crate::shard::cache::Cache;
 use crate::shard::callback::{Callback, Recur};
 
@@ -132,7 +133,7 @@ fn reset_against_the_next_run() {
         assert!(scene.cancel(&handle));
         scene.release(handle, &mut cache);
         scene.drive(&mut rounds, &after);
-        let caches = [worker, before, after].map(super::Worker::into_cache);
+        let caches = [worker, before, after].map(Worker::into_cache);
         scene.assert_all_free(&mut rounds, caches.into_iter().collect::<Vec<_>>().iter_mut().chain([&mut cache]));
     });
 }

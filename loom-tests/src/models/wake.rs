@@ -4,111 +4,12 @@
 //! anew, after a cancel (`look-taken`) or after the driver has begun (`entry-in-hands`).
 
 use std::sync::Arc;
-use std::task::{Wake, Waker};
 
-use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use loom::thread::{self, JoinHandle};
+use loom::thread;
 
-use super::{Handle, Scene, explore};
+use super::{Scene, explore};
+use crate::scene::{Sleep, Task};
 use crate::shard::cache::Cache;
-use crate::shard::callback::Callback;
-use crate::shard::look::Look;
-
-/// Counts how often it is woken.
-struct Task(AtomicUsize);
-
-impl Task {
-    fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicUsize::new(0)))
-    }
-
-    fn woken(&self) -> usize {
-        self.0.load(SeqCst)
-    }
-}
-
-impl Wake for Task {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
-/// A future's timer, in the hands of its one owner.
-struct Sleep {
-    handle: Handle,
-    deadline: u64,
-}
-
-impl Sleep {
-    fn new(scene: &Scene, cache: &mut Cache, task: &Arc<Task>, deadline: u64) -> Self {
-        let (_, index) = scene.core.hold(cache).expect("an open shard");
-        let sleep = Self { handle: Handle(index), deadline };
-        sleep.arm(scene, task);
-        sleep
-    }
-
-    fn arm(&self, scene: &Scene, task: &Arc<Task>) {
-        self.arm_with(scene, Callback::waking(Waker::from(task.clone())));
-    }
-
-    fn arm_with(&self, scene: &Scene, callback: Callback) {
-        // SAFETY: the owner holds the entry, which nobody has in his hands.
-        let notice = unsafe { scene.entry(&self.handle).arm(callback, self.deadline, 0) };
-        scene.core.tell(self.handle.0, notice.ok().expect("an open shard"), self.deadline);
-    }
-
-    /// Whether it is pending, for this task from now on. As `Hold::poll` does it.
-    fn poll(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>) -> bool {
-        // SAFETY: the owner has armed the entry.
-        match unsafe { scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, 0, drop) } {
-            Look::Waiting => true,
-            Look::Renewed(notice) => {
-                scene.core.tell(self.handle.0, notice, self.deadline);
-                true
-            }
-            Look::Taken(callback) => {
-                self.take_another(scene, cache);
-                self.arm_with(scene, callback);
-                true
-            }
-            Look::Over => false,
-            Look::Closed => unreachable!("nobody shuts down"),
-        }
-    }
-
-    /// The same on a thread of its own, which moves it to a `later` tick before.
-    fn poll_elsewhere(
-        mut self,
-        scene: &Scene,
-        mut cache: Cache,
-        task: &Arc<Task>,
-        later: Option<u64>,
-    ) -> JoinHandle<(Self, Cache, bool)> {
-        let (scene, task) = (scene.clone(), task.clone());
-        thread::spawn(move || {
-            let moved = later.is_none_or(|later| {
-                let now = self.deadline;
-                self.deadline = later;
-                scene.reset(&self.handle, later, now)
-            });
-            let pending = moved && self.poll(&scene, &mut cache, &task);
-            (self, cache, pending)
-        })
-    }
-
-    fn take_another(&mut self, scene: &Scene, cache: &mut Cache) {
-        if scene.entry(&self.handle).is_in_hands() {
-            let (_, index) = scene.core.hold(cache).expect("an open shard");
-            scene.release(std::mem::replace(&mut self.handle, Handle(index)), cache);
-        }
-    }
-
-    fn drop(self, scene: &Scene, cache: &mut Cache) -> bool {
-        let cancelled = scene.cancel(&self.handle);
-        scene.release(self.handle, cache);
-        cancelled
-    }
-}
 
 /// Either the second poll finds that the sleep is over, or its task is woken. Nobody is woken twice.
 #[test]
@@ -186,9 +87,7 @@ fn used_again_against_fire() {
             thread::spawn(move || {
                 let again = !sleep.poll(&scene, &mut cache, &task);
                 if again {
-                    sleep.deadline = 6;
-                    sleep.take_another(&scene, &mut cache);
-                    sleep.arm(&scene, &task);
+                    sleep.use_again(&scene, &mut cache, &task, 6);
                 }
                 (sleep, cache, again)
             })

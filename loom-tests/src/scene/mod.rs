@@ -1,0 +1,299 @@
+//! What models and scenarios are made of: a shard's core, threads that act on it, and an account of what became of
+//! timers.
+
+#[path = "sleep.rs"]
+mod sleep;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::time::Duration;
+
+use crate::shard::cache::Cache;
+use crate::shard::callback::{Callback, Recur, Role};
+use crate::shard::core::{Armed, Core, Found};
+use crate::shard::entry::{Ended, Entry, Release};
+use crate::shard::rounds::Rounds;
+use crate::shard::run::Host;
+use crate::sync::{Arc, AtomicUsize, Ordering::SeqCst, thread};
+use crate::wheel::Levels;
+pub(crate) use sleep::{Sleep, Task};
+
+/// A tick after all others in any model.
+const END: u64 = 1000;
+
+/// What became of timers: a callback notes its run, and the drop of what it holds.
+#[derive(Clone)]
+pub(crate) struct Tally(Arc<Counts>);
+
+struct Counts {
+    run: AtomicUsize,
+    dropped: AtomicUsize,
+    cancelled: AtomicUsize,
+    unfired: AtomicUsize,
+    completed: AtomicUsize,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        let zero = || AtomicUsize::new(0);
+        Self(Arc::new(Counts { run: zero(), dropped: zero(), cancelled: zero(), unfired: zero(), completed: zero() }))
+    }
+
+    /// A callback that runs once.
+    pub(crate) fn once(&self) -> Callback {
+        let held = Held(self.clone());
+        Callback::once(move || {
+            held.0.0.run.fetch_add(1, SeqCst);
+        })
+    }
+
+    /// A callback that runs every `period`, up to `runs` times.
+    pub(crate) fn repeating(&self, period: u64, runs: usize) -> Callback {
+        Callback::repeating(Box::new(Every { held: Held(self.clone()), period, runs }))
+    }
+
+    pub(crate) fn run(&self) -> usize {
+        self.0.run.load(SeqCst)
+    }
+
+    pub(crate) fn dropped(&self) -> usize {
+        self.0.dropped.load(SeqCst)
+    }
+
+    pub(crate) fn cancelled(&self) -> usize {
+        self.0.cancelled.load(SeqCst)
+    }
+
+    pub(crate) fn unfired(&self) -> usize {
+        self.0.unfired.load(SeqCst)
+    }
+
+    pub(crate) fn completed(&self) -> usize {
+        self.0.completed.load(SeqCst)
+    }
+}
+
+/// Counts its drop.
+struct Held(Tally);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.dropped.fetch_add(1, SeqCst);
+    }
+}
+
+struct Every {
+    held: Held,
+    period: u64,
+    runs: usize,
+}
+
+impl Recur for Every {
+    fn run(&mut self, due: u64) -> Option<u64> {
+        self.held.0.0.run.fetch_add(1, SeqCst);
+        self.runs -= 1;
+        (self.runs > 0).then_some(due + self.period)
+    }
+}
+
+/// A core whose threads may keep handles to its entries, as the crate's do through pinned memory.
+#[derive(Clone)]
+pub(crate) struct Scene {
+    pub(crate) core: Arc<Core>,
+    pub(crate) tally: Tally,
+}
+
+/// The one handle of an entry.
+pub(crate) struct Handle(pub(crate) u32);
+
+/// A thread with its own cache, as a host for callbacks.
+pub(crate) struct Worker<'a> {
+    scene: &'a Scene,
+    now: u64,
+    cache: RefCell<Cache>,
+    /// The deadlines of the runs it made.
+    pub(crate) ran: RefCell<Vec<u64>>,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        Self::with_spare(usize::MAX)
+    }
+
+    /// With this many entries of which the memory is not given back.
+    pub(crate) fn with_spare(spare: usize) -> Self {
+        Self { core: Arc::new(Core::new(Some(0), spare)), tally: Tally::new() }
+    }
+
+    /// The driver's half.
+    pub(crate) fn rounds(&self) -> Rounds {
+        Rounds::new(Levels::new_ahead(0, &[2]).expect("a valid level"))
+    }
+
+    pub(crate) fn worker(&self, now: u64) -> Worker<'_> {
+        Worker { scene: self, now, cache: RefCell::new(Cache::new()), ran: RefCell::default() }
+    }
+
+    /// Makes a timer and sends it to the driver.
+    pub(crate) fn schedule(&self, cache: &mut Cache, callback: Callback, deadline: u64) -> Option<Handle> {
+        let Armed { index, notice, .. } = self.core.arm(cache, callback, deadline, 0).ok()?;
+        self.core.tell(index, notice, deadline);
+        Some(Handle(index))
+    }
+
+    pub(crate) fn entry(&self, handle: &Handle) -> &Entry {
+        self.core.slab.get(handle.0)
+    }
+
+    pub(crate) fn cancel(&self, handle: &Handle) -> bool {
+        let entry = self.entry(handle);
+        let Some(Ended { idle, .. }) = entry.cancel() else {
+            return false;
+        };
+        if idle {
+            // SAFETY: this call ended the timer, which is not running; and the caller has its handle.
+            unsafe { entry.drop_callback() };
+        }
+        self.tally.0.cancelled.fetch_add(1, SeqCst);
+        true
+    }
+
+    /// Starts a thread that cancels a timer, drops its handle, and gives back what is in its cache.
+    pub(crate) fn cancel_elsewhere(&self, handle: Handle, mut cache: Cache) -> thread::JoinHandle<()> {
+        let scene = self.clone();
+        thread::spawn(move || {
+            assert!(scene.cancel(&handle));
+            scene.release(handle, &mut cache);
+            scene.core.give_back(&mut cache);
+        })
+    }
+
+    pub(crate) fn reset(&self, handle: &Handle, deadline: u64, now: u64) -> bool {
+        let notice = self.entry(handle).reset(deadline, now);
+        notice.inspect(|&notice| self.core.tell(handle.0, notice, deadline)).is_some()
+    }
+
+    /// Drops a handle. True if it was the last that kept a closed shard.
+    pub(crate) fn release(&self, handle: Handle, cache: &mut Cache) -> bool {
+        match self.entry(&handle).release() {
+            Release::Held => false,
+            Release::Kept => {
+                self.core.recycle(cache, handle.0);
+                false
+            }
+            Release::Closed => self.core.unpin(),
+        }
+    }
+
+    /// Shuts down. True if no handle is left.
+    pub(crate) fn close(&self, now: u64) -> bool {
+        self.core.close(now, |found| match found {
+            Found::Unfired { .. } => {
+                self.tally.0.unfired.fetch_add(1, SeqCst);
+            }
+            Found::Ended => {
+                self.tally.0.cancelled.fetch_add(1, SeqCst);
+            }
+        })
+    }
+
+    /// Makes rounds until there is nothing more to do at this tick, running what is due.
+    pub(crate) fn drive(&self, rounds: &mut Rounds, worker: &Worker<'_>) {
+        self.hand_over(rounds, worker.now, |due| worker.run(&due));
+    }
+
+    /// The same with a `worker` that is given what is due.
+    pub(crate) fn hand_over(&self, rounds: &mut Rounds, now: u64, mut worker: impl FnMut(Vec<u32>)) {
+        loop {
+            rounds.begin(&self.core, now);
+            let mut over = false;
+            while !over {
+                let mut due = Vec::new();
+                over = rounds.turn(&self.core, &mut due);
+                worker(due);
+            }
+            if self.core.intake_is_empty() {
+                break;
+            }
+        }
+        while rounds.prepare(&self.core) || rounds.rest(&self.core) {}
+    }
+
+    /// Drives until `runs` callbacks have run, sleeping in between: for good, as time stands still.
+    pub(crate) fn drive_until(&self, rounds: &mut Rounds, worker: &Worker<'_>, runs: usize) {
+        loop {
+            self.drive(rounds, worker);
+            if self.tally.run() == runs {
+                return;
+            }
+            self.sleep(rounds, worker);
+        }
+    }
+
+    /// Sleeps as the driver does, at an hour at which nothing comes by itself.
+    pub(crate) fn sleep(&self, rounds: &Rounds, worker: &Worker<'_>) {
+        let timeout = |tick| (tick <= worker.now).then_some(Duration::ZERO);
+        self.core.bell.sleep(worker.now, rounds.next_deadline(), timeout, || rounds.is_idle(&self.core));
+    }
+
+    /// Says that the wheel is empty and every entry is free, once, when the caches have given back what they have.
+    pub(crate) fn assert_all_free<'a>(&self, rounds: &mut Rounds, caches: impl IntoIterator<Item = &'a mut Cache>) {
+        let collector = self.worker(END);
+        caches.into_iter().for_each(|cache| self.core.give_back(cache));
+        self.drive(rounds, &collector);
+        assert_eq!(rounds.next_deadline(), u64::MAX, "nothing is left in the wheel");
+        assert!(collector.ran.borrow().is_empty(), "all that had to run has run");
+        self.core.give_back(&mut collector.into_cache());
+        let mut found = Vec::new();
+        while self.core.pool.pop(&self.core.slab, |index| found.push(index)) {}
+        assert_eq!(found.len(), self.core.slab.len(), "each entry is free, or given back to the system");
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), self.core.slab.len(), "each is free once");
+    }
+}
+
+impl Worker<'_> {
+    /// Runs a batch.
+    pub(crate) fn run(&self, batch: &[u32]) {
+        for &index in batch {
+            self.scene.core.run(index, self.now, self);
+        }
+    }
+
+    pub(crate) fn into_cache(self) -> Cache {
+        self.cache.into_inner()
+    }
+}
+
+impl Host for Worker<'_> {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn sent(&self, _deadline: u64) {}
+
+    fn started(&self, deadline: u64, role: Role) {
+        assert!(deadline <= self.now, "never early");
+        self.ran.borrow_mut().push(deadline);
+        if role != Role::Repeat {
+            self.completed();
+        }
+    }
+
+    fn completed(&self) {
+        self.scene.tally.0.completed.fetch_add(1, SeqCst);
+    }
+
+    fn cancelled(&self) {
+        self.scene.tally.0.cancelled.fetch_add(1, SeqCst);
+    }
+
+    fn panicked(&self, payload: Box<dyn Any + Send>) {
+        std::panic::resume_unwind(payload);
+    }
+
+    fn recycle(&self, index: u32) {
+        self.scene.core.recycle(&mut self.cache.borrow_mut(), index);
+    }
+}

@@ -1,0 +1,139 @@
+//! What callers do.
+
+use std::sync::Arc;
+
+use shuttle::rand::{Rng, thread_rng};
+
+use super::stage::Stage;
+use crate::scene::{Handle, Sleep, Tally, Task};
+use crate::shard::cache::Cache;
+use crate::shard::callback::Callback;
+
+/// A deadline soon after `now`, or `now`.
+fn soon(now: u64) -> u64 {
+    now + thread_rng().gen_range(0..4)
+}
+
+/// Schedules timers, and does all that can be done with their handles.
+pub(super) struct TimeoutUser<'a, F> {
+    stage: &'a Stage,
+    callback: F,
+    cache: Cache,
+    handles: Vec<Handle>,
+}
+
+impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
+    pub(super) fn new(stage: &'a Stage, callback: F) -> Self {
+        Self { stage, callback, cache: Cache::new(), handles: Vec::new() }
+    }
+
+    /// Does so many things, and lets go of every handle. Returns the cache.
+    pub(super) fn spend(mut self, things: usize) -> Cache {
+        for _ in 0..things {
+            match thread_rng().gen_range(0..6) {
+                0 | 1 => self.schedule(),
+                2 => self.with_any(|user, handle| user.end(handle)),
+                3 => self.with_any(|user, handle| {
+                    user.cancel(&handle);
+                    user.stage.scene.core.wait_for_run(user.stage.scene.entry(&handle));
+                    user.let_go(handle);
+                }),
+                4 => self.with_any(|user, handle| {
+                    let now = user.stage.now();
+                    user.stage.scene.reset(&handle, soon(now), now);
+                    user.handles.push(handle);
+                }),
+                _ => self.with_any(Self::let_go),
+            }
+        }
+        while let Some(handle) = self.handles.pop() {
+            if thread_rng().r#gen() { self.end(handle) } else { self.let_go(handle) }
+        }
+        self.cache
+    }
+
+    fn schedule(&mut self) {
+        let callback = (self.callback)(&self.stage.scene.tally);
+        let deadline = soon(self.stage.now());
+        if let Some(handle) = self.stage.scene.schedule(&mut self.cache, callback, deadline) {
+            self.stage.count_scheduled();
+            self.handles.push(handle);
+        } else {
+            self.stage.count_refused();
+        }
+    }
+
+    fn with_any(&mut self, act: impl FnOnce(&mut Self, Handle)) {
+        if !self.handles.is_empty() {
+            let any = thread_rng().gen_range(0..self.handles.len());
+            let handle = self.handles.swap_remove(any);
+            act(self, handle);
+        }
+    }
+
+    fn cancel(&self, handle: &Handle) {
+        self.stage.scene.cancel(handle);
+    }
+
+    fn end(&mut self, handle: Handle) {
+        self.cancel(&handle);
+        self.let_go(handle);
+    }
+
+    fn let_go(&mut self, handle: Handle) {
+        self.stage.count_last(self.stage.scene.release(handle, &mut self.cache));
+    }
+}
+
+/// Has one sleep, which two tasks wait for by turns.
+pub(super) struct Sleeper<'a> {
+    stage: &'a Stage,
+    cache: Cache,
+    tasks: [Arc<Task>; 2],
+}
+
+impl<'a> Sleeper<'a> {
+    pub(super) fn new(stage: &'a Stage) -> Self {
+        Self { stage, cache: Cache::new(), tasks: [Task::new(), Task::new()] }
+    }
+
+    /// Does so many things with sleeps, one after the other. Returns the cache.
+    pub(super) fn spend(mut self, things: usize) -> Cache {
+        let mut sleep = self.sleep();
+        for _ in 0..things {
+            match thread_rng().gen_range(0..4) {
+                0 | 1 => self.poll(&mut sleep),
+                2 => self.reset(&mut sleep),
+                _ => {
+                    let new = self.sleep();
+                    std::mem::replace(&mut sleep, new).drop(&self.stage.scene, &mut self.cache);
+                }
+            }
+        }
+        sleep.drop(&self.stage.scene, &mut self.cache);
+        self.cache
+    }
+
+    fn task(&self) -> Arc<Task> {
+        self.tasks[thread_rng().gen_range(0..2)].clone()
+    }
+
+    fn sleep(&mut self) -> Sleep {
+        let (task, deadline) = (self.task(), soon(self.stage.now()));
+        Sleep::new(&self.stage.scene, &mut self.cache, &task, deadline)
+    }
+
+    /// Uses a sleep that is over again.
+    fn poll(&mut self, sleep: &mut Sleep) {
+        let (scene, task) = (&self.stage.scene, self.task());
+        if !sleep.poll(scene, &mut self.cache, &task) {
+            assert!(sleep.deadline <= self.stage.now(), "never early");
+            sleep.use_again(scene, &mut self.cache, &task, soon(self.stage.now()));
+        }
+    }
+
+    fn reset(&mut self, sleep: &mut Sleep) {
+        let now = self.stage.now();
+        sleep.reset(&self.stage.scene, soon(now), now);
+    }
+}

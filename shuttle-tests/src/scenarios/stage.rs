@@ -1,0 +1,159 @@
+//! Where a scenario takes place: a shard's core with a driver, workers, and a clock.
+
+use std::time::Duration;
+
+use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use shuttle::sync::{Arc, Mutex, mpsc};
+use shuttle::thread::{self, JoinHandle};
+
+use crate::scene::Scene;
+use crate::shard::cache::Cache;
+use crate::shard::rounds::Rounds;
+
+const WORKERS: usize = 2;
+/// A tick after all others.
+const END: u64 = 1000;
+
+/// What is due, and the tick at which it was found to be.
+type Batch = (Vec<u32>, u64);
+
+#[derive(Clone)]
+pub(super) struct Stage {
+    pub(super) scene: Scene,
+    state: Arc<State>,
+}
+
+struct State {
+    now: AtomicU64,
+    /// The play is over, and the driver ends.
+    over: AtomicBool,
+    rounds: Mutex<Option<Rounds>>,
+    scheduled: AtomicUsize,
+    refused: AtomicUsize,
+    /// How many of the handles, and of those who shut down, found that they were the last to have the shard.
+    last: AtomicUsize,
+}
+
+impl Stage {
+    pub(super) fn new(scene: Scene) -> Self {
+        let state = State {
+            now: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            rounds: Mutex::new(Some(scene.rounds())),
+            scheduled: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+            last: AtomicUsize::new(0),
+        };
+        Self { scene, state: Arc::new(state) }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.state.now.load(SeqCst)
+    }
+
+    pub(super) fn count_scheduled(&self) {
+        self.state.scheduled.fetch_add(1, SeqCst);
+    }
+
+    pub(super) fn count_refused(&self) {
+        self.state.refused.fetch_add(1, SeqCst);
+    }
+
+    pub(super) fn count_last(&self, last: bool) {
+        self.state.last.fetch_add(usize::from(last), SeqCst);
+    }
+
+    pub(super) fn close(&self) {
+        self.count_last(self.scene.close(self.now()));
+    }
+
+    /// Lets `ticks` pass, and users act; when they are done, all that is left becomes due. Returns all caches.
+    pub(super) fn play<const N: usize>(&self, ticks: u64, users: [JoinHandle<Cache>; N]) -> Vec<Cache> {
+        let (sender, receiver) = mpsc::channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let driver = self.spawn(move |stage| stage.drive(&sender));
+        let workers = [(); WORKERS].map(|()| {
+            let receiver = receiver.clone();
+            self.spawn(move |stage| stage.work(&receiver))
+        });
+        let clock = self.spawn(move |stage| (1..=ticks).for_each(|tick| stage.turn_to(tick)));
+        let mut caches: Vec<_> = users.into_iter().map(|user| user.join().unwrap()).collect();
+        clock.join().unwrap();
+        self.state.over.store(true, SeqCst);
+        self.turn_to(END);
+        driver.join().unwrap();
+        caches.extend(workers.into_iter().flat_map(|worker| worker.join().unwrap()));
+        caches
+    }
+
+    fn spawn<T: Send + 'static>(&self, act: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
+        let stage = self.clone();
+        thread::spawn(move || act(&stage))
+    }
+
+    fn turn_to(&self, tick: u64) {
+        self.state.now.store(tick, SeqCst);
+        self.scene.core.bell.ring(0);
+    }
+
+    fn drive(&self, workers: &mpsc::Sender<Batch>) {
+        let core = &self.scene.core;
+        let mut rounds = self.state.rounds.lock().unwrap().take().unwrap();
+        loop {
+            let over = self.state.over.load(SeqCst) || core.is_closing();
+            let now = self.now();
+            self.scene.hand_over(&mut rounds, now, |due| workers.send((due, now)).unwrap());
+            if over {
+                break;
+            }
+            let timeout = |tick| (tick <= self.now()).then_some(Duration::ZERO);
+            let idle = || rounds.is_idle(core) && !core.is_closing() && self.now() == now;
+            core.bell.sleep(now, rounds.next_deadline(), timeout, idle);
+        }
+        *self.state.rounds.lock().unwrap() = Some(rounds);
+    }
+
+    fn work(&self, batches: &Mutex<mpsc::Receiver<Batch>>) -> Vec<Cache> {
+        let mut caches = Vec::new();
+        loop {
+            let batch = batches.lock().unwrap().recv();
+            let Ok((due, now)) = batch else { return caches };
+            let worker = self.scene.worker(now);
+            worker.run(&due);
+            caches.push(worker.into_cache());
+        }
+    }
+
+    /// Says that every timer has run, or was cancelled, and that nothing is left of it.
+    pub(super) fn assert_accounted(&self, caches: Vec<Cache>) {
+        self.assert_free(caches);
+        let (tally, scheduled) = (&self.scene.tally, self.state.scheduled.load(SeqCst));
+        assert_eq!(tally.completed() + tally.cancelled(), scheduled, "each ends once");
+        assert_eq!(tally.dropped(), scheduled, "each callback is dropped once");
+    }
+
+    /// Says that every entry is free, when what is left has run.
+    pub(super) fn assert_free(&self, mut caches: Vec<Cache>) {
+        let mut rounds = self.state.rounds.lock().unwrap().take().unwrap();
+        // A repeating timer that ran while the driver ended is still on its way.
+        loop {
+            let worker = self.scene.worker(END);
+            self.scene.drive(&mut rounds, &worker);
+            let ran = !worker.ran.borrow().is_empty();
+            caches.push(worker.into_cache());
+            if !ran {
+                break;
+            }
+        }
+        self.scene.assert_all_free(&mut rounds, &mut caches);
+    }
+
+    /// Says the same of a shard that was shut down: what was left came back, and the last to have the shard knew it.
+    pub(super) fn assert_closed(&self) {
+        let (tally, scheduled) = (&self.scene.tally, self.state.scheduled.load(SeqCst));
+        assert_eq!(tally.completed() + tally.cancelled() + tally.unfired(), scheduled, "each ends once");
+        let made = scheduled + self.state.refused.load(SeqCst);
+        assert_eq!(tally.dropped(), made, "each callback is dropped once");
+        assert_eq!(self.state.last.load(SeqCst), 1, "one is the last");
+    }
+}

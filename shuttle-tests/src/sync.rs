@@ -1,0 +1,18 @@
+//! The primitives of the crate's `sync`, made of shuttle's.
+
+#[path = "../../src/sync/cell.rs"]
+mod cell;
+#[path = "../../src/sync/sleeper.rs"]
+mod sleeper;
+
+pub(crate) use cell::UnsafeCell;
+pub(crate) use shuttle::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub(crate) use shuttle::thread;
+pub(crate) use shuttle::thread_local as thread_static;
+pub(crate) use sleeper::Sleeper;
+
+/// Few, so that threads contend for them.
+pub(crate) const BLOCK: u32 = 2;

@@ -1,0 +1,18 @@
+//! The one place where the standard library and loom are swapped.
+//!
+//! Every file that takes part in a protocol between threads imports its primitives from `crate::sync`, and nothing
+//! else. Here they are the standard library's. The crate `loom-tests` compiles the same files against a `sync` of its
+//! own, of the same names, made of loom's types.
+
+mod cell;
+mod sleeper;
+
+pub(crate) use cell::UnsafeCell;
+pub(crate) use sleeper::Sleeper;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub(crate) use std::thread;
+pub(crate) use std::thread_local as thread_static;
+
+/// Entries that are taken from a slab at once: a page of 4 KiB.
+pub(crate) const BLOCK: u32 = 64;
