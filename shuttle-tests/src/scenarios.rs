@@ -17,7 +17,7 @@ use stage::Stage;
 
 /// Has each of the schedules tried at random, and as many with few preemptions at chosen points.
 fn explore(scenario: fn()) {
-    let schedules = env::var("SHUTTLE_SCHEDULES").map_or(500, |number| number.parse().expect("a number of schedules"));
+    let schedules = env::var("SHUTTLE_SCHEDULES").map_or(100, |number| number.parse().expect("a number of schedules"));
     shuttle::check_random(scenario, schedules);
     shuttle::check_pct(scenario, schedules, 3);
 }
@@ -54,7 +54,7 @@ fn repeating_timers_in_a_passing_day() {
 #[test]
 fn memory_comes_and_goes() {
     explore(|| {
-        let stage = Stage::new(Scene::with_spare(0));
+        let stage = Stage::new(Scene::with_spare(2));
         let users = [(); 3].map(|()| {
             let stage = stage.clone();
             thread::spawn(move || TimeoutUser::new(&stage, |tally| tally.once()).spend(10))

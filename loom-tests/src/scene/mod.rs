@@ -212,11 +212,11 @@ impl Scene {
                 over = rounds.turn(&self.core, &mut due);
                 worker(due);
             }
-            if self.core.intake_is_empty() {
+            while rounds.prepare(&self.core) {}
+            if !rounds.rest(&self.core) && self.core.intake_is_empty() {
                 break;
             }
         }
-        while rounds.prepare(&self.core) || rounds.rest(&self.core) {}
     }
 
     /// Drives until `runs` callbacks have run, sleeping in between: for good, as time stands still.

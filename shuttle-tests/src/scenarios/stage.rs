@@ -98,19 +98,24 @@ impl Stage {
 
     fn drive(&self, workers: &mpsc::Sender<Batch>) {
         let core = &self.scene.core;
+        core.bell.attach();
         let mut rounds = self.state.rounds.lock().unwrap().take().unwrap();
         loop {
-            let over = self.state.over.load(SeqCst) || core.is_closing();
+            let last = self.is_over();
             let now = self.now();
             self.scene.hand_over(&mut rounds, now, |due| workers.send((due, now)).unwrap());
-            if over {
+            if last {
                 break;
             }
             let timeout = |tick| (tick <= self.now()).then_some(Duration::ZERO);
-            let idle = || rounds.is_idle(core) && !core.is_closing() && self.now() == now;
+            let idle = || rounds.is_idle(core) && !self.is_over() && self.now() == now;
             core.bell.sleep(now, rounds.next_deadline(), timeout, idle);
         }
         *self.state.rounds.lock().unwrap() = Some(rounds);
+    }
+
+    fn is_over(&self) -> bool {
+        self.state.over.load(SeqCst) || self.scene.core.is_closing()
     }
 
     fn work(&self, batches: &Mutex<mpsc::Receiver<Batch>>) -> Vec<Cache> {
