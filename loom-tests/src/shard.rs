@@ -21,9 +21,6 @@ pub(crate) mod look;
 pub(crate) mod pages;
 #[path = "../../src/shard/pool.rs"]
 pub(crate) mod pool;
-#[cfg(crossbeam_loom)]
-#[path = "../../src/shard/roll.rs"]
-pub(crate) mod roll;
 #[path = "../../src/shard/rounds.rs"]
 pub(crate) mod rounds;
 #[path = "../../src/shard/run.rs"]

@@ -10,7 +10,7 @@
 #[allow(dead_code)]
 #[path = "../../src/error.rs"]
 mod error;
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 #[path = "../../loom-tests/src/scene/mod.rs"]
 mod scene;
 #[allow(dead_code)]

@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::explore;
-use crate::shard::roll::Roll;
+use crate::roll::Roll;
 use crate::stats::Record;
 
 /// Enters a record, and counts once.
@@ -55,7 +55,7 @@ fn join_against_leave() {
     });
 }
 
-/// Who reads beside a thread that comes and goes never sees less than before.
+/// Who reads beside a thread that comes and goes sees its count or not.
 #[test]
 fn a_visit_against_a_reader() {
     explore(|| {
@@ -68,8 +68,7 @@ fn a_visit_against_a_reader() {
                 unsafe { roll.leave(record) };
             })
         };
-        let (before, after) = (roll.read().scheduled, roll.read().scheduled);
-        assert!(before <= after && after <= 1);
+        assert!(roll.read().scheduled <= 1);
         visitor.join().unwrap();
         assert_eq!(roll.read().scheduled, 1);
     });

@@ -30,7 +30,7 @@ impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
     /// Does so many things, and lets go of every handle. Returns the cache.
     pub(super) fn spend(mut self, things: usize) -> Cache {
         for _ in 0..things {
-            match thread_rng().gen_range(0..6) {
+            match thread_rng().gen_range(0..7) {
                 0 | 1 => self.schedule(),
                 2 => self.with_any(|user, handle| user.end(handle)),
                 3 => self.with_any(|user, handle| {
@@ -43,7 +43,9 @@ impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
                     user.stage.scene.reset(&handle, soon(now), now);
                     user.handles.push(handle);
                 }),
-                _ => self.with_any(Self::let_go),
+                5 => self.with_any(Self::let_go),
+                // As a thread does that ends, and another comes in its place.
+                _ => self.stage.scene.core.give_back(&mut self.cache),
             }
         }
         while let Some(handle) = self.handles.pop() {
