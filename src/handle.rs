@@ -94,7 +94,7 @@ impl TimerHandle {
     }
 
     /// As [`cancel`](Self::cancel); and when it returns, the callback is not running and will not run, whoever ended
-    /// the timer, and its closure has been dropped.
+    /// the timer, and its closure has been dropped, unless the `cancel` of another thread is just dropping it.
     ///
     /// Called from inside that very callback it does not wait. If the callback is running, this blocks until it
     /// returns: two callbacks that wait for each other wait forever.

@@ -181,6 +181,53 @@ fn the_memory_of_a_burst_goes_back_to_the_system() {
     });
 }
 
+/// Has so many timers pending at once, in two shards; half of them end by a cancel, half fire. What they take, and what
+/// is kept of it afterwards.
+#[cfg(target_os = "linux")]
+fn crowd(timers: usize) -> (isize, isize) {
+    let timer = Timer::builder().shards(2).build().unwrap();
+    let mut handles: Vec<Option<TimerHandle>> = Vec::with_capacity(timers);
+    // Touched, so as not to count.
+    handles.extend((0..timers).map(|_| None));
+    let before = resident();
+    thread::scope(|scope| {
+        for handles in handles.chunks_mut(timers / 2) {
+            let timer = &timer;
+            scope.spawn(move || handles.fill_with(|| Some(timer.schedule(HOUR, || ()).unwrap())));
+        }
+    });
+    assert_eq!(timer.len(), timers);
+    let taken = resident() - before;
+    for (number, handle) in handles.iter().flatten().enumerate() {
+        assert!(if number % 2 == 0 { handle.cancel() } else { handle.reset(Duration::ZERO) });
+    }
+    eventually("all have ended", || timer.is_empty());
+    handles.fill_with(|| None);
+    eventually("nine tenths are given back", || resident() - before < taken / 10);
+    assert_eq!((timer.stats().fired, timer.stats().cancelled), (timers as u64 / 2, timers as u64 / 2));
+    (taken, resident() - before)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_million_pending_at_once_take_a_cache_line_each_and_give_it_back() {
+    alone(|| {
+        let (taken, _) = crowd(1_000_000);
+        assert!(taken < 80 * 1_000_000, "{taken} bytes");
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "takes 1 GB"]
+fn ten_million_pending_at_once_take_a_cache_line_each_and_give_it_back() {
+    alone(|| {
+        let (taken, kept) = crowd(10_000_000);
+        println!("{} MB taken, {} MB kept", taken / MB, kept / MB);
+        assert!(taken < 80 * 10_000_000, "{taken} bytes");
+    });
+}
+
 #[test]
 fn a_timer_that_is_moved_again_and_again_takes_no_more_memory() {
     alone(|| {

@@ -257,7 +257,7 @@ impl Entry {
     #[inline]
     fn with_fine_deadline(&self, word: Word, deadline: u64, now: u64) -> Word {
         let (word, remainder) = word.with_fine_deadline(deadline, now);
-        if remainder != 0 {
+        if let Some(remainder) = remainder {
             self.batch.store(remainder, Ordering::Relaxed);
         }
         word

@@ -9,7 +9,6 @@ use std::task::Waker;
 use super::entry::Entry;
 use super::local::{self, Local};
 use super::look::Look;
-use super::run::contain;
 use super::{Callback, Lease, Shard};
 use crate::clock::{Due, Ticks};
 
@@ -69,9 +68,8 @@ impl Hold {
 
     fn look(&mut self, due: &Due, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
-        let discard = |old| _ = contain(&shard, || drop(old));
         // SAFETY: the future has the handle to itself, and has armed the entry.
-        match unsafe { entry.look(waker, due.tick, now, discard) } {
+        match unsafe { entry.look(waker, due.tick, now, |callback| shard.discard_waker(callback)) } {
             Look::Waiting => Progress::Pending,
             Look::Renewed(notice) => {
                 local::with(shard, |local| shard.tell(local, self.lease.index, notice, due.tick));
@@ -94,12 +92,16 @@ impl Hold {
         let free = self.take_another_if_busy();
         let (shard, entry) = self.parts();
         // SAFETY: the future holds the entry, which nobody has in his hands.
-        let notice = free.then(|| unsafe { entry.arm(callback, deadline, now) }.ok()).flatten();
-        let Some(notice) = notice else {
-            if !anew {
-                shard.complete();
+        let armed = if free { unsafe { entry.arm(callback, deadline, now) } } else { Err(callback) };
+        let notice = match armed {
+            Ok(notice) => notice,
+            Err(callback) => {
+                if !anew {
+                    shard.complete();
+                }
+                shard.discard_waker(callback);
+                return Progress::Shutdown;
             }
-            return Progress::Shutdown;
         };
         local::with(shard, |local| {
             if anew {

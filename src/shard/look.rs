@@ -34,7 +34,7 @@ impl Entry {
     /// # Safety
     /// The caller must have the handle to itself, and have armed the entry since the timer last ended.
     #[inline]
-    pub(crate) unsafe fn look(&self, waker: &Waker, deadline: u64, now: u64, discard: impl FnOnce(Callback)) -> Look {
+    pub(crate) unsafe fn look(&self, waker: &Waker, deadline: u64, now: u64, discard: impl Fn(Callback)) -> Look {
         if !self.word().has(ARMED) {
             return Look::Over;
         }
@@ -55,7 +55,10 @@ impl Entry {
         // SAFETY: the caller holds the entry, and nobody takes into his hands what is not armed.
         match unsafe { self.arm(callback, deadline, now) } {
             Ok(notice) => Look::Renewed(notice),
-            Err(_) => Look::Closed,
+            Err(callback) => {
+                discard(callback);
+                Look::Closed
+            }
         }
     }
 }

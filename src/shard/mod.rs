@@ -243,6 +243,11 @@ impl Shard {
         self.core.slab.get(index).word().has(WAKES)
     }
 
+    /// Drops a callback that wakes a task, and will not be called.
+    fn discard_waker(&self, callback: Callback) {
+        contain(&self, || drop(callback));
+    }
+
     /// Counts a future's timer that ends with the shard.
     fn complete(&self) {
         local::with(self, |local| local.count(|record| &record.completed));

@@ -10,7 +10,7 @@
 //! A deadline is a tick, and ticks have 64 bits. Within [`REACH`] of the present it is kept by its low 50 bits: whoever
 //! reads it knows the present well enough to tell the rest. Farther away, and only there, it is kept as a multiple of 16384
 //! ticks ([`FAR`]). Who arms the entry has it to himself and keeps the remainder beside the word ([`FINE`]); but who
-//! resets it has nothing but the word, and rounds up.
+//! resets it has nothing but the word, and rounds up; past the last multiple, to the tick that never comes.
 //!
 //! | the deadline is kept    | how far ahead  | at a tick of 1 µs | at a tick of 1 ms | late by at most |
 //! |-------------------------|----------------|-------------------|-------------------|-----------------|
@@ -44,7 +44,7 @@ pub(crate) const CACHED: u64 = 1 << 10;
 pub(crate) const WAKES: u64 = 1 << 11;
 /// The deadline is a multiple of 16384 ticks.
 const FAR: u64 = 1 << 12;
-/// And a remainder, which is kept beside the word.
+/// And a remainder, which is kept beside the word. This flag alone: the deadline never comes.
 const FINE: u64 = 1 << 13;
 
 const DEADLINE_SHIFT: u32 = 14;
@@ -84,17 +84,23 @@ impl Word {
     /// The same flags with another deadline, rounded up if it is far. `now` is the present tick.
     #[inline]
     pub(crate) fn with_deadline(self, deadline: u64, now: u64) -> Word {
-        if is_near(deadline, now) { self.with_near(deadline) } else { self.with_far(deadline.saturating_add(FLAGS)) }
+        if is_near(deadline, now) {
+            return self.with_near(deadline);
+        }
+        match deadline.checked_add(FLAGS) {
+            Some(rounded_up) => self.with_far(rounded_up),
+            None => Word(self.flags()).with(FINE),
+        }
     }
 
-    /// The same flags with another deadline, and the remainder to keep beside the word. `now` is the present tick.
+    /// The same flags with another deadline, and the remainder to keep beside the word if it is far. `now` is the present
+    /// tick.
     #[inline]
-    pub(crate) fn with_fine_deadline(self, deadline: u64, now: u64) -> (Word, u32) {
-        let remainder = if is_near(deadline, now) { 0 } else { deadline & FLAGS };
-        if remainder == 0 {
-            (self.with_deadline(deadline, now), 0)
+    pub(crate) fn with_fine_deadline(self, deadline: u64, now: u64) -> (Word, Option<u32>) {
+        if is_near(deadline, now) {
+            (self.with_near(deadline), None)
         } else {
-            (self.with_far(deadline).with(FINE), remainder as u32)
+            (self.with_far(deadline).with(FINE), Some((deadline & FLAGS) as u32))
         }
     }
 
@@ -112,13 +118,17 @@ impl Word {
         self.0 & FLAGS & !(FAR | FINE)
     }
 
-    /// The deadline, as a tick; `remainder` tells what is kept beside the word. `now` is the present tick, give or take
-    /// less than [`REACH`].
+    /// The deadline, as a tick; `remainder` tells what is kept beside the word, or was before the timer ended. `now` is
+    /// the present tick, give or take less than [`REACH`].
     #[inline]
     pub(crate) fn deadline(self, now: u64, remainder: impl FnOnce() -> u32) -> u64 {
-        if self.has(FAR) {
-            let rest = if self.has(FINE) { remainder().into() } else { 0 };
-            return (self.0 & !FLAGS) + rest;
+        if self.has(FAR | FINE) {
+            let multiple = self.0 & !FLAGS;
+            return match (self.has(FAR), self.has(FINE)) {
+                (true, false) => multiple,
+                (true, true) => multiple | u64::from(remainder()) & FLAGS,
+                (false, _) => u64::MAX,
+            };
         }
         let distance =
             (self.0 as i64 >> DEADLINE_SHIFT).wrapping_sub(now as i64).wrapping_shl(DEADLINE_SHIFT) >> DEADLINE_SHIFT;
@@ -162,13 +172,13 @@ mod tests {
 
     #[test]
     fn far_deadlines_are_exact_with_their_remainder() {
-        for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX] {
+        for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 16383, u64::MAX] {
             let (word, remainder) = Word(REPEAT).with_fine_deadline(deadline, 0);
-            assert_eq!(word.deadline(12345, || remainder), deadline);
+            assert_eq!(word.deadline(12345, || remainder.unwrap()), deadline);
             assert!(word.has(REPEAT));
         }
         let (word, remainder) = Word::FREE.with_fine_deadline(77, 0);
-        assert_eq!((word.deadline(0, none), remainder), (77, 0));
+        assert_eq!((word.deadline(0, none), remainder), (77, None));
     }
 
     #[test]
@@ -177,8 +187,15 @@ mod tests {
             let kept = Word::FREE.with_deadline(deadline, 0).deadline(12345, none);
             assert!(kept >= deadline && kept - deadline < 16384, "{kept} for {deadline}");
         }
-        let never = Word::FREE.with_deadline(u64::MAX, 0).deadline(0, none);
-        assert!(u64::MAX - never < 16384);
+        for never in [u64::MAX - 16382, u64::MAX - 1, u64::MAX] {
+            assert_eq!(Word::FREE.with_deadline(never, 0).deadline(0, none), u64::MAX);
+        }
+    }
+
+    #[test]
+    fn what_has_taken_the_place_of_a_remainder_does_no_harm() {
+        let (word, _) = Word::FREE.with_fine_deadline(u64::MAX - 5, 0);
+        assert!(word.deadline(0, || u32::MAX) >= u64::MAX - 16383);
     }
 
     #[test]

@@ -142,6 +142,15 @@ impl Drop for Token {
     }
 }
 
+/// Calls a function when it is dropped.
+pub struct OnDrop<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Panics when it is dropped, unless the thread is panicking already.
 pub struct Bomb;
 

@@ -1,0 +1,246 @@
+//! Timers used by the destructors of thread-local values: before the crate's own thread-local values are destroyed,
+//! after that, and on threads that had not used a timer before.
+
+mod common;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Interval, Sleep, Timer, TimerHandle};
+
+/// When the destructor runs.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// Before the crate's own.
+    Before,
+    /// After the crate's own.
+    After,
+    /// As the first on its thread to use a timer.
+    Alone,
+}
+
+const EVER: [When; 3] = [When::Before, When::After, When::Alone];
+
+/// Has a thread that is ending call `f` in the destructor of a thread-local value, and waits for its end. A panic there
+/// would end the process.
+fn at_thread_exit(timer: &Timer, when: When, f: impl FnOnce() + Send + 'static) {
+    let timer = timer.clone();
+    let use_timer = move || assert!(timer.schedule(HOUR, || ()).unwrap().cancel());
+    thread::spawn(move || {
+        // Destructors run in the reverse order of the first use.
+        match when {
+            When::Before => {
+                use_timer();
+                keep_until_exit(f);
+            }
+            When::After => {
+                keep_until_exit(f);
+                use_timer();
+            }
+            When::Alone => keep_until_exit(f),
+        }
+    })
+    .join()
+    .unwrap();
+}
+
+/// Calls `f` when the calling thread ends.
+fn keep_until_exit(f: impl FnOnce() + 'static) {
+    thread_local! {
+        static KEPT: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+    }
+    let mut f = Some(f);
+    let at_exit = OnDrop(move || f.take().into_iter().for_each(|f| f()));
+    KEPT.with_borrow_mut(|kept| kept.push(Box::new(at_exit)));
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Task(AtomicUsize);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn is_ready(sleep: &mut Sleep, task: &Arc<Task>) -> bool {
+    Pin::new(sleep).poll(&mut Context::from_waker(&Waker::from(task.clone()))).is_ready()
+}
+
+fn poll_tick(interval: &mut Interval, task: &Arc<Task>) -> Poll<Instant> {
+    interval.poll_tick(&mut Context::from_waker(&Waker::from(task.clone())))
+}
+
+#[test]
+fn timers_are_made_moved_and_ended_in_a_destructor() {
+    for when in EVER {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.shards(2).max_pending(1000).build().unwrap();
+        let (runs, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
+        let (used, count, give) = (timer.clone(), runs.clone(), tokens.clone());
+        let (sender, receiver) = channel();
+        at_thread_exit(&timer, when, move || {
+            let schedule = || {
+                let (count, token) = (counting(&count), give.give());
+                let f = move || {
+                    let _captured = &token;
+                    count();
+                };
+                used.schedule(HOUR, f).unwrap()
+            };
+            // More than a cache holds.
+            let handles: Vec<_> = (0..300).map(|_| schedule()).collect();
+            let moved = handles[..100].iter().filter(|handle| handle.reset(SEC)).count();
+            let cancelled = handles[100..].iter().filter(|handle| handle.cancel()).count();
+            let waited = handles.iter().skip(90).filter(|handle| handle.cancel_and_wait()).count();
+            drop(handles);
+            drop(schedule().cancel_on_drop());
+            let repeating = used.schedule_at_fixed_rate(SEC, SEC, counting(&count)).unwrap();
+            sender.send((moved, cancelled, waited, used.len(), repeating)).unwrap();
+        });
+        let (moved, cancelled, waited, pending, repeating) = wait_for(&receiver);
+        assert_eq!((moved, cancelled, waited, pending), (100, 200, 10, 91), "{when:?}");
+        assert_eq!(tokens.alive(), 90);
+        clock.advance(3 * SEC);
+        assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (93, 0));
+        assert!(repeating.cancel());
+        let stats = timer.stats();
+        let before = u64::from(!matches!(when, When::Alone));
+        assert_eq!((stats.scheduled, stats.cancelled), (302 + before, 212 + before));
+        assert_balanced(&timer);
+        assert_eq!((0..1001).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count(), 1000, "all places are free");
+    }
+}
+
+#[test]
+fn futures_are_made_polled_and_dropped_in_a_destructor() {
+    for when in EVER {
+        let (timer, clock) = in_virtual_time();
+        let (task, (sender, receiver)) = (Arc::new(Task::default()), channel());
+        let (used, polls) = (timer.clone(), task.clone());
+        at_thread_exit(&timer, when, move || {
+            let dropped = (0..200).filter(|_| !is_ready(&mut used.sleep(HOUR), &polls)).count();
+            let (mut sleep, mut moved) = (used.sleep(SEC), used.sleep(HOUR));
+            let ready = [&mut sleep, &mut moved].map(|sleep| is_ready(sleep, &polls));
+            let deadline = used.now() + 2 * SEC;
+            Pin::new(&mut moved).reset(deadline);
+            let mut interval = used.interval(3 * SEC);
+            let ticks = [(); 2].map(|()| poll_tick(&mut interval, &polls).is_ready());
+            sender.send((dropped, ready, ticks, sleep, moved, interval)).unwrap();
+        });
+        let (dropped, ready, ticks, mut sleep, mut moved, mut interval) = wait_for(&receiver);
+        assert_eq!((dropped, ready, ticks), (200, [false; 2], [true, false]), "{when:?}");
+        for woken in 1..=3 {
+            clock.advance(SEC);
+            assert_eq!(task.0.load(Ordering::SeqCst), woken);
+        }
+        assert!(is_ready(&mut sleep, &task) && is_ready(&mut moved, &task));
+        assert_eq!(poll_tick(&mut interval, &task), Poll::Ready(clock.now()));
+        drop(interval);
+        assert_eq!((timer.len(), Arc::strong_count(&task)), (0, 1));
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn what_a_thread_local_value_holds_is_dropped_with_it() {
+    for when in EVER {
+        for shut_down in [false, true] {
+            let (timer, clock) = in_virtual_time();
+            let (task, runs) = (Arc::new(Task::default()), Arc::new(AtomicUsize::new(0)));
+            let detached = timer.schedule(SEC, counting(&runs)).unwrap();
+            let guard = timer.schedule(SEC, || panic!("it was guarded")).unwrap().cancel_on_drop();
+            let (mut sleep, mut interval) = (timer.sleep(SEC), timer.interval_at(clock.now() + SEC, SEC));
+            assert!(!is_ready(&mut sleep, &task) && poll_tick(&mut interval, &task).is_pending());
+            let ended = shut_down.then(|| timer.clone());
+            at_thread_exit(&timer, when, move || {
+                drop(ended.map(|timer| timer.shutdown()));
+                drop((detached, guard, sleep, interval));
+            });
+            assert_eq!((Arc::strong_count(&task), timer.is_shutdown()), (1, shut_down));
+            assert_balanced(&timer);
+            clock.advance(2 * SEC);
+            let fired = usize::from(!shut_down);
+            assert_eq!((runs.load(Ordering::SeqCst), timer.len(), timer.stats().panicked), (fired, 0, 0), "{when:?}");
+        }
+    }
+}
+
+#[test]
+fn the_last_clone_is_dropped_in_a_destructor_and_then_its_handles() {
+    for when in EVER {
+        for executor in every_executor() {
+            let timer = Timer::builder().shards(2).thread_name("local-last").executor(executor).build().unwrap();
+            let (weak, other, (sender, receiver)) = (timer.downgrade(), Timer::new().unwrap(), channel());
+            let handles: Vec<TimerHandle> = (1..100).map(|n| timer.schedule(n * HOUR, || ()).unwrap()).collect();
+            at_thread_exit(&other, when, move || {
+                drop(timer);
+                let pending = handles.iter().filter(|handle| handle.is_pending() || handle.cancel_and_wait()).count();
+                drop(handles);
+                sender.send(pending).unwrap();
+            });
+            assert_eq!(wait_for(&receiver), 0);
+            assert!(weak.upgrade().is_none());
+            eventually("threads gone", || threads_named("local-last") == 0);
+        }
+    }
+}
+
+#[test]
+fn the_threads_of_a_timer_may_use_it_when_they_end() {
+    for executor in every_executor() {
+        let timer = Timer::builder().shards(1).thread_name("local-own").executor(executor.clone()).build().unwrap();
+        let (kept, handle, (sender, receiver)) = (timer.clone(), timer.schedule(HOUR, || ()).unwrap(), channel());
+        let mut sleep = timer.sleep(HOUR);
+        assert!(!is_ready(&mut sleep, &Arc::default()));
+        let callback = move || {
+            keep_until_exit(move || {
+                let accepted = kept.schedule(HOUR, || ()).is_ok();
+                let unfired = kept.shutdown().len();
+                drop((handle, sleep, kept));
+                sender.send((accepted, unfired)).unwrap();
+            });
+        };
+        let callback = timer.schedule(Duration::ZERO, callback).unwrap();
+        eventually("it has run", || !callback.is_pending());
+        callback.cancel_and_wait();
+        let unfired = in_time("shutdown", move || timer.shutdown().len());
+        drop(executor);
+        // A thread that lives for one callback ends before the shutdown.
+        let (accepted, unfired_before) = wait_for(&receiver);
+        assert_eq!(unfired + unfired_before, 1 + usize::from(accepted));
+        eventually("threads gone", || threads_named("local-own") == 0);
+    }
+}
+
+#[test]
+fn jobs_are_run_in_a_destructor() {
+    for when in EVER {
+        let shelf = Shelf::default();
+        let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+        let (runs, weak, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), timer.downgrade(), channel());
+        let own = Arc::new(OnceLock::<TimerHandle>::new());
+        let handle = own.clone();
+        let f = move || {
+            let timer = weak.upgrade().unwrap();
+            let inner = timer.schedule(HOUR, || ()).unwrap();
+            sender.send((handle.wait().cancel_and_wait(), inner.cancel_and_wait())).unwrap();
+        };
+        own.set(timer.schedule_with_fixed_delay(Duration::ZERO, HOUR, f).unwrap()).unwrap();
+        timer.schedule(Duration::ZERO, counting(&runs)).unwrap();
+        eventually("handed over", || shelf.len() == 2);
+        let jobs = shelf.take();
+        at_thread_exit(&timer, when, move || jobs.into_iter().for_each(|job| job()));
+        assert_eq!(received(&receiver), [(true, true)]);
+        assert_eq!((runs.load(Ordering::SeqCst), timer.len(), timer.stats().panicked), (1, 0, 0), "{when:?}");
+        assert_balanced(&timer);
+    }
+}

@@ -1,0 +1,392 @@
+//! Great uptimes: time jumps to where counters have wrapped elsewhere, and to the end of what can be told, with timers
+//! pending across the jump and scheduled after it. For ticks and wheels of many kinds.
+
+mod common;
+
+use std::iter;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Executor, ManualClock, MissedTickBehavior, Timer, TimerHandle, UnfiredTimer, Wheel};
+
+const TICKS: [Duration; 5] = [Duration::from_micros(1), Duration::from_micros(130), MS, SEC, HOUR];
+const WHEELS: [&[usize]; 5] = [&[64], &[60, 60, 12], &[2], &[7, 1000], &[3, 1 << 16]];
+const EDGES: [u64; 7] = [(1 << 30) - 1, 1 << 32, 1 << 36, (1 << 48) + 100, (1 << 50) - 1, 1 << 53, 15 << 60];
+
+/// By how many ticks a timer may be late that was moved by a reset to 2^48 ticks ahead or more.
+const FAR_RESET: u64 = (1 << 14) - 1;
+
+/// The same for one that was moved to `edge` from the start.
+fn late_by_reset(edge: u64) -> u64 {
+    if edge > 1 << 47 { FAR_RESET } else { 0 }
+}
+
+/// So many ticks of this length.
+fn span(tick: Duration, number: u64) -> Duration {
+    let nanos = tick.as_nanos() * u128::from(number);
+    Duration::new(u64::try_from(nanos / 1_000_000_000).unwrap(), (nanos % 1_000_000_000) as u32)
+}
+
+/// The last instant that there is.
+fn last_instant() -> Instant {
+    let start = Instant::now();
+    let bits = (0..64).map(|bit| Duration::from_secs(1 << bit)).rev();
+    let fractions = (0..30).map(|bit| Duration::from_nanos(1 << bit)).rev();
+    bits.chain(fractions).fold(start, |instant, more| instant.checked_add(more).unwrap_or(instant))
+}
+
+/// What a callback reports: in which way it was scheduled, for which tick, and at which it came.
+type Run = (&'static str, u64, u64);
+
+/// A timer in virtual time whose callbacks report.
+struct World {
+    timer: Timer,
+    clock: ManualClock,
+    start: Instant,
+    tick: Duration,
+    sender: Sender<Run>,
+    runs: Receiver<Run>,
+}
+
+impl World {
+    fn new(tick: Duration, wheel: &[usize]) -> Self {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.tick(tick).wheel(wheel).shards(1).executor(Executor::Inline).build().unwrap();
+        let (sender, runs) = channel();
+        Self { timer, start: clock.now(), clock, tick, sender, runs }
+    }
+
+    fn at(&self, tick: u64) -> Instant {
+        self.start + span(self.tick, tick)
+    }
+
+    /// The last tick that comes.
+    fn last_tick(&self) -> u64 {
+        let ticks = (last_instant() - self.start).as_nanos() / self.tick.as_nanos();
+        u64::try_from(ticks).unwrap_or(u64::MAX).min(u64::MAX - 1)
+    }
+
+    /// A callback that reports that it was to come at `tick`.
+    fn report(&self, way: &'static str, tick: u64) -> impl FnMut() + Send + 'static {
+        let (sender, clock, start, length) = (self.sender.clone(), self.clock.clone(), self.start, self.tick);
+        move || {
+            let elapsed = (clock.now() - start).as_nanos();
+            assert_eq!(elapsed % length.as_nanos(), 0, "callbacks see their own tick");
+            sender.send((way, tick, (elapsed / length.as_nanos()) as u64)).unwrap();
+        }
+    }
+
+    /// Schedules a timer for the tick `first` that is to come at `tick`.
+    fn schedule_first(&self, way: &'static str, first: u64, tick: u64) -> TimerHandle {
+        self.timer.schedule_at(self.at(first), self.report(way, tick)).unwrap()
+    }
+
+    fn schedule(&self, way: &'static str, tick: u64) -> TimerHandle {
+        self.schedule_first(way, tick, tick)
+    }
+
+    fn reset(&self, handle: &TimerHandle, tick: u64) {
+        assert!(handle.reset_at(self.at(tick)));
+        // One that never comes is shown a hundred years ahead.
+        let never = self.clock.now().checked_add(99 * YEAR);
+        let shown = handle.deadline().unwrap();
+        assert!(shown >= never.map_or(self.at(tick), |never| never.min(self.at(tick))));
+    }
+
+    /// Moves the clock to a tick, and returns what has run.
+    fn go_to(&self, tick: u64) -> Vec<Run> {
+        self.clock.advance_to(self.at(tick));
+        received(&self.runs)
+    }
+}
+
+/// Around an edge, near and far, made before the jump and after it, moved and cancelled: each comes once, when it
+/// should.
+fn cross(tick: Duration, wheel: &[usize], edge: u64) {
+    let world = World::new(tick, wheel);
+    let ticks = [edge - 1, edge, edge + 1, edge + 77];
+    let never = [world.timer.schedule(Duration::MAX, world.report("never", 0)).unwrap(), world.schedule("never", 1)];
+    assert!(never[1].reset(Duration::MAX));
+    world.schedule("near", 3);
+    world.reset(&world.schedule_first("near", edge, 5), 5);
+    for tick in ticks {
+        world.schedule("far", tick);
+        world.reset(&world.schedule_first("moved far", 4, tick), tick);
+    }
+    let pulled = ticks.map(|tick| world.schedule_first("pulled", edge + 90, tick));
+    let cancelled = ticks.map(|tick| world.schedule("cancelled", tick));
+    let cancelled_after = ticks.map(|tick| world.schedule("cancelled", tick));
+    assert!(cancelled.iter().all(TimerHandle::cancel));
+    drop(cancelled);
+
+    assert_eq!(world.go_to(edge - 2), [("near", 3, 3), ("near", 5, 5)]);
+    iter::zip(&pulled, ticks).for_each(|(handle, tick)| world.reset(handle, tick));
+    for tick in ticks {
+        world.schedule("new", tick);
+        world.reset(&world.schedule_first("moved on", edge, tick), tick);
+        assert!(world.schedule("cancelled", tick).cancel());
+    }
+    assert!(cancelled_after.iter().all(TimerHandle::cancel));
+
+    let mut runs: Vec<Run> = ticks.iter().flat_map(|&tick| world.go_to(tick)).collect();
+    runs.extend(world.go_to(edge + 77 + FAR_RESET));
+    assert!(runs.is_sorted_by_key(|&(.., came)| came));
+    for &(way, tick, came) in &runs {
+        let late = if way == "moved far" { late_by_reset(edge) } else { 0 };
+        assert!((tick..=tick + late).contains(&came), "{way} for {tick} came at {came}");
+    }
+    let ways = ["far", "moved far", "moved on", "new", "pulled"];
+    let expected: Vec<_> = ways.iter().flat_map(|&way| ticks.map(|tick| (way, tick))).collect();
+    let mut came: Vec<_> = runs.iter().map(|&(way, tick, _)| (way, tick)).collect();
+    came.sort_unstable();
+    assert_eq!(came, expected);
+    assert!(never.iter().all(TimerHandle::is_pending));
+    assert_eq!((world.timer.len(), world.timer.stats().panicked), (2, 0));
+    assert_balanced(&world.timer);
+}
+
+#[test]
+fn timers_around_an_edge_come_once_and_in_time_whatever_the_tick() {
+    for tick in TICKS {
+        let end = World::new(tick, &[64]).last_tick() - 77 - FAR_RESET;
+        EDGES.into_iter().filter(|&edge| edge < end).chain([end]).for_each(|edge| cross(tick, &[64], edge));
+    }
+}
+
+#[test]
+fn timers_around_an_edge_come_once_and_in_time_whatever_the_wheel() {
+    for wheel in WHEELS {
+        EDGES.into_iter().chain([u64::MAX - 78 - FAR_RESET]).for_each(|edge| cross(MS, wheel, edge));
+    }
+}
+
+#[test]
+fn the_last_tick_comes_and_what_is_after_it_never_does() {
+    for (tick, wheel) in iter::zip(TICKS, WHEELS) {
+        let world = World::new(tick, wheel);
+        let last = world.last_tick();
+        let ticks = [last - 1000, last - 1, last];
+        for tick in ticks {
+            world.schedule("far", tick);
+            // These may come too late to be seen, but not early.
+            world.reset(&world.schedule_first("moved far", 1, tick), tick);
+        }
+        let never = [world.timer.schedule(Duration::MAX, || ()).unwrap(), world.schedule("never", 1)];
+        assert!(never[1].reset(Duration::MAX));
+
+        let early: Vec<Run> = world.go_to(last - 1001);
+        assert_eq!(early, []);
+        for tick in ticks {
+            world.schedule("new", tick);
+            world.reset(&world.schedule_first("moved on", last, tick), tick);
+        }
+        assert!(world.timer.schedule(Duration::MAX, world.report("never", 0)).unwrap().is_pending());
+        let mut runs = world.go_to(last);
+        world.clock.advance_to(last_instant());
+        runs.extend(received(&world.runs));
+        for &(way, tick, came) in &runs {
+            assert!(came >= tick && (way == "moved far" || came == tick), "{way} for {tick} came at {came}");
+        }
+        let exact = runs.iter().filter(|(way, ..)| *way != "moved far").count();
+        assert_eq!(exact, 9, "{runs:?}");
+        assert!(never.iter().all(TimerHandle::is_pending));
+        assert_eq!(world.timer.stats().panicked, 0);
+    }
+}
+
+#[test]
+fn cancelled_timers_that_lie_far_ahead_are_nobodys_when_time_comes_to_them() {
+    let world = World::new(MS, &[64]);
+    // With the two below, as many as leave no free entry in this thread's cache, which then has to give some away.
+    let handles: Vec<_> = (0..1022).map(|_| world.schedule("cancelled", u64::MAX - 10)).collect();
+    // The driver comes to these first, and so leaves the others where they are.
+    let before = [1 << 40, 15 << 60].map(|tick| world.schedule("before", tick));
+    assert_eq!(world.go_to(1), []);
+    assert!(handles.iter().all(TimerHandle::cancel));
+    drop(handles);
+    let (clock, to) = (world.clock.clone(), world.at(u64::MAX - 5));
+    in_time("advance", move || clock.advance_to(to));
+    assert_eq!(received(&world.runs), [1 << 40, 15 << 60].map(|tick| ("before", tick, tick)));
+    assert!(!before.iter().any(TimerHandle::is_pending));
+    world.schedule("after", u64::MAX - 1);
+    assert_eq!(world.go_to(u64::MAX - 1), [("after", u64::MAX - 1, u64::MAX - 1)]);
+    assert_balanced(&world.timer);
+}
+
+/// The edges that the clock comes to with ticks of this length, and some way beyond.
+fn edges(tick: Duration) -> impl Iterator<Item = u64> {
+    let end = World::new(tick, &[64]).last_tick() - 20_000;
+    EDGES.into_iter().filter(move |&edge| edge < end).chain([end])
+}
+
+#[test]
+fn repeating_timers_cross_an_edge_run_by_run() {
+    for tick in TICKS {
+        for edge in edges(tick) {
+            let world = World::new(tick, &[64]);
+            let (first, delay) = (edge - 20, span(tick, edge - 20));
+            let timer = &world.timer;
+            timer.schedule_at_fixed_rate(delay, span(tick, 3), world.report("rate", first)).unwrap();
+            timer.schedule_at_fixed_rate(delay, tick / 2, world.report("twice a tick", first)).unwrap();
+            timer.schedule_with_fixed_delay(delay, span(tick, 7), world.report("delay", first)).unwrap();
+            let (mut report, mut next) = (world.report("recurring", first), world.at(first));
+            timer
+                .schedule_recurring(next, move |deadline| {
+                    assert_eq!(deadline, next);
+                    report();
+                    next += span(tick, 11);
+                    Some(next)
+                })
+                .unwrap();
+
+            let mut runs = world.go_to(edge);
+            runs.extend(world.go_to(edge + 20));
+            assert!(runs.is_sorted_by_key(|&(.., came)| came));
+            let came = |way| runs.iter().filter(move |run| run.0 == way).map(|&(.., came)| came);
+            assert!(came("rate").eq((first..=edge + 20).step_by(3)));
+            assert!(came("delay").eq((first..=edge + 20).step_by(7)));
+            assert!(came("recurring").eq((first..=edge + 20).step_by(11)));
+            assert!(came("twice a tick").eq((0..=80).map(|run: u64| first + run.div_ceil(2))));
+            let next: Vec<_> = timer.shutdown().map(|unfired: UnfiredTimer| unfired.deadline).collect();
+            assert_eq!(next, [21, 22, 22, 24].map(|ticks| world.at(edge + ticks)));
+            assert_eq!(timer.stats().panicked, 0);
+        }
+    }
+}
+
+#[test]
+fn every_run_of_a_long_jump_is_made_up_for() {
+    for edge in [1 << 32, 1 << 53] {
+        let world = World::new(MS, &[64]);
+        world.timer.schedule_at_fixed_rate(span(MS, edge - 5000), MS, world.report("rate", 0)).unwrap();
+        let runs = world.go_to(edge + 4999);
+        assert!(runs.iter().map(|&(.., came)| came).eq(edge - 5000..edge + 5000));
+    }
+}
+
+fn is_ready(future: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[test]
+fn sleeps_cross_an_edge() {
+    for tick in TICKS {
+        for edge in edges(tick) {
+            let world = World::new(tick, &[64]);
+            let sleep = |tick| world.timer.sleep_until(world.at(tick));
+            let (mut far, mut forward, mut back) = (sleep(edge), sleep(3), sleep(edge + 50));
+            let mut unpolled = sleep(edge);
+            assert!(!is_ready(&mut far) && !is_ready(&mut forward) && !is_ready(&mut back));
+            Pin::new(&mut forward).reset(world.at(edge));
+            world.go_to(edge - 1);
+            Pin::new(&mut back).reset(world.at(edge));
+            let mut new = sleep(edge);
+            for sleep in [&mut far, &mut forward, &mut back, &mut unpolled, &mut new] {
+                assert!(!is_ready(sleep) && sleep.deadline() == world.at(edge), "at {edge}");
+            }
+            world.go_to(edge);
+            assert!([&mut far, &mut back, &mut unpolled, &mut new].into_iter().all(is_ready), "at {edge}");
+            world.go_to(edge + late_by_reset(edge));
+            assert!(is_ready(&mut forward), "at {edge}");
+            assert_balanced(&world.timer);
+        }
+    }
+}
+
+#[test]
+fn intervals_cross_an_edge() {
+    for tick in TICKS {
+        for edge in edges(tick) {
+            let world = World::new(tick, &[64]);
+            let period = span(tick, 3);
+            let mut context = Context::from_waker(Waker::noop());
+            let mut burst = world.timer.interval_at(world.at(edge - 5), period);
+            assert!(burst.poll_tick(&mut context).is_pending());
+            let mut late = [MissedTickBehavior::Skip, MissedTickBehavior::Delay].map(|behavior| {
+                let mut interval = world.timer.interval(period);
+                interval.set_missed_tick_behavior(behavior);
+                interval
+            });
+            world.go_to(edge);
+            for interval in &mut late {
+                assert_eq!(interval.poll_tick(&mut context), Poll::Ready(world.start));
+                assert!(interval.poll_tick(&mut context).is_pending());
+            }
+            world.go_to(edge + 3);
+            for (interval, next) in iter::zip(&mut late, [3 - edge % 3, 3]) {
+                assert_eq!(interval.poll_tick(&mut context), Poll::Ready(world.at(edge + next)));
+            }
+            for ticks in [0, 3, 6] {
+                assert_eq!(burst.poll_tick(&mut context), Poll::Ready(world.at(edge - 5 + ticks)));
+            }
+            assert!(burst.poll_tick(&mut context).is_pending());
+        }
+    }
+}
+
+/// What comes out of a wheel, of entries whose value is their deadline.
+fn advance(wheel: &mut Wheel<u64>, to: u64) -> Vec<u64> {
+    let mut out = Vec::new();
+    wheel.advance(to, |deadline, value| {
+        assert_eq!(deadline, value);
+        out.push(deadline);
+    });
+    out
+}
+
+#[test]
+fn entries_around_an_edge_come_out_once_and_in_order_whatever_the_wheel() {
+    /// How time goes on from shortly before an edge.
+    type Way = fn(&mut Wheel<u64>, u64) -> Vec<u64>;
+    const WAYS: [Way; 3] = [
+        // Tick by tick around the edge.
+        |wheel, edge| {
+            let ticks = (edge - 4..=edge.saturating_add(4)).chain([edge.saturating_add(77)]);
+            ticks
+                .flat_map(|tick| {
+                    let out = advance(wheel, tick);
+                    assert!(out.iter().all(|&deadline| deadline == tick), "{out:?} at {tick}");
+                    out
+                })
+                .collect()
+        },
+        // At once.
+        |wheel, _| advance(wheel, u64::MAX),
+        // To wherever there is something to do.
+        |wheel, _| {
+            let mut out = Vec::new();
+            while let Some(next) = wheel.next_deadline() {
+                out.extend(advance(wheel, next));
+            }
+            out
+        },
+    ];
+    for wheel in WHEELS {
+        for edge in EDGES.into_iter().chain([u64::MAX - 200, u64::MAX - 1, u64::MAX]) {
+            for way in WAYS {
+                let mut wheel = Wheel::with_levels(0, wheel).unwrap();
+                let ticks = [edge - 1, edge, edge.saturating_add(1), edge.saturating_add(77)];
+                wheel.insert(5, 5);
+                let moved = ticks.map(|tick| wheel.insert(3, tick));
+                let removed = ticks.map(|tick| wheel.insert(tick, 0));
+                let pulled = ticks.map(|tick| wheel.insert(tick.saturating_add(9), tick));
+                for tick in ticks {
+                    wheel.insert(tick, tick);
+                }
+                iter::zip(moved, ticks).for_each(|(key, tick)| assert!(wheel.reset(key, tick)));
+                assert_eq!(advance(&mut wheel, edge - 5), [5]);
+                iter::zip(pulled, ticks).for_each(|(key, tick)| assert!(wheel.reset(key, tick)));
+                assert!(removed.iter().all(|&key| wheel.remove(key) == Some(0)));
+                for tick in ticks {
+                    wheel.insert(tick, tick);
+                }
+                let expected: Vec<_> = ticks.into_iter().flat_map(|tick| [tick; 4]).collect();
+                assert_eq!(way(&mut wheel, edge), expected);
+                assert!(wheel.is_empty());
+            }
+        }
+    }
+}

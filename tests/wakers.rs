@@ -1,0 +1,232 @@
+//! Wakers that panic, block, or end the service: where they are cloned, called and dropped.
+
+mod common;
+
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, RawWaker, RawWakerVTable, Waker};
+use std::thread;
+
+use common::*;
+use corewheel::{ManualClock, Sleep, Timer};
+use futures::executor::block_on;
+
+/// Does something once, if it has been set.
+#[derive(Default)]
+struct Trap(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Trap {
+    fn set(&self, f: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some(Box::new(f));
+    }
+
+    fn spring(&self) {
+        let f = self.0.lock().unwrap().take();
+        f.into_iter().for_each(|f| f());
+    }
+}
+
+/// A task whose wakers do something when they are cloned, called or dropped uncalled.
+#[derive(Default)]
+struct Task {
+    on_clone: Trap,
+    on_wake: Trap,
+    on_drop: Trap,
+    woken: Mutex<usize>,
+}
+
+impl Task {
+    const VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |task| {
+            // SAFETY: the pointer of a waker is that of an `Arc` which it has a count of.
+            unsafe { Arc::increment_strong_count(task.cast::<Task>()) };
+            // SAFETY: the count made above.
+            let task = unsafe { Arc::from_raw(task.cast::<Task>()) };
+            task.on_clone.spring();
+            RawWaker::new(Arc::into_raw(task).cast(), &Self::VTABLE)
+        },
+        |task| {
+            // SAFETY: as above, and this is the end of the waker.
+            let task = unsafe { Arc::from_raw(task.cast::<Task>()) };
+            *task.woken.lock().unwrap() += 1;
+            task.on_wake.spring();
+        },
+        |_| unreachable!("nobody wakes without taking the waker"),
+        |task| {
+            // SAFETY: as above, and this is the end of the waker.
+            let task = unsafe { Arc::from_raw(task.cast::<Task>()) };
+            task.on_drop.spring();
+        },
+    );
+
+    fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    fn woken(&self) -> usize {
+        *self.woken.lock().unwrap()
+    }
+
+    /// Whether the sleep is over when this task polls it.
+    fn polls(self: &Arc<Self>, sleep: &mut Sleep) -> bool {
+        // SAFETY: the functions take the pointer for what it is, and are as safe to share as an `Arc` of a `Task`. This
+        // one waker has no count, and so is not dropped.
+        let waker = ManuallyDrop::new(unsafe { Waker::new(Arc::as_ptr(self).cast(), &Self::VTABLE) });
+        Pin::new(sleep).poll(&mut Context::from_waker(&waker)).is_ready()
+    }
+}
+
+/// A timer in virtual time with two shards, its clock, and how many panics were reported.
+fn reporting() -> (Timer, ManualClock, Arc<AtomicUsize>) {
+    let (builder, clock) = on_manual_clock();
+    let panics = Arc::new(AtomicUsize::new(0));
+    let count = panics.clone();
+    let timer = builder.shards(2).on_panic(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
+    (timer, clock, panics)
+}
+
+#[test]
+fn a_panic_of_a_clone_is_the_pollers_and_changes_nothing() {
+    let (timer, clock, panics) = reporting();
+    let (good, odd) = (Task::new(), Task::new());
+    let panics_when_polled = |sleep: &mut Sleep| {
+        odd.on_clone.set(|| quiet_panic("clone"));
+        catch_unwind(AssertUnwindSafe(|| odd.polls(sleep))).is_err()
+    };
+    let (mut unpolled, mut armed) = (timer.sleep(SEC), timer.sleep(SEC));
+    assert!(!good.polls(&mut armed));
+    assert!(panics_when_polled(&mut unpolled) && panics_when_polled(&mut armed));
+    assert_eq!((timer.len(), timer.stats().scheduled), (1, 1));
+    assert!(!odd.polls(&mut unpolled));
+    clock.advance(SEC);
+    assert_eq!((good.woken(), odd.woken()), (1, 1));
+    assert!(good.polls(&mut unpolled) && good.polls(&mut armed));
+    assert_eq!((panics.load(Ordering::SeqCst), timer.stats().panicked), (0, 0));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_panic_of_a_drop_is_contained() {
+    let (timer, clock, panics) = reporting();
+    let (good, odd) = (Task::new(), Task::new());
+    let mut replaced = timer.sleep(SEC);
+    let mut dropped = timer.sleep(SEC);
+    assert!(!odd.polls(&mut replaced) && !odd.polls(&mut dropped));
+    odd.on_drop.set(|| quiet_panic("replaced"));
+    assert!(!good.polls(&mut replaced));
+    odd.on_drop.set(|| quiet_panic("dropped"));
+    drop(dropped);
+    assert_eq!((panics.load(Ordering::SeqCst), Arc::strong_count(&odd)), (2, 1));
+    clock.advance(SEC);
+    assert_eq!((good.woken(), odd.woken()), (1, 0));
+    let stats = timer.stats();
+    assert_eq!((stats.completed, stats.cancelled, stats.panicked), (1, 1, 2));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_panic_of_a_waker_at_the_shutdown_is_contained() {
+    let (timer, _clock, panics) = reporting();
+    let (good, odd) = (Task::new(), Task::new());
+    let mut sleeps = [(); 3].map(|()| timer.sleep(SEC));
+    odd.on_wake.set(|| quiet_panic("wake"));
+    for (sleep, task) in std::iter::zip(&mut sleeps, [&good, &odd, &good]) {
+        assert!(!task.polls(sleep));
+    }
+    assert_eq!(timer.shutdown().len(), 0);
+    assert_eq!((good.woken(), odd.woken(), panics.load(Ordering::SeqCst)), (2, 1, 1));
+    assert!(sleeps.iter().all(Sleep::is_shutdown));
+    assert_balanced(&timer);
+}
+
+/// What ends the service, by the only clone or by another.
+fn ends_of_service() -> [fn(Timer); 2] {
+    [drop, |timer| drop(timer.shutdown())]
+}
+
+#[test]
+fn a_waker_may_end_the_service_where_it_is_called() {
+    for end in ends_of_service() {
+        let (timer, clock, panics) = reporting();
+        let (weak, good, odd) = (timer.downgrade(), Task::new(), Task::new());
+        let (mut first, mut second) = (timer.sleep(SEC), timer.sleep(HOUR));
+        assert!(!odd.polls(&mut first) && !good.polls(&mut second));
+        timer.schedule(HOUR, || ()).unwrap();
+        odd.on_wake.set(move || end(timer));
+        in_time("the service ends in a waker", move || clock.advance(2 * SEC));
+        assert!(weak.upgrade().is_none());
+        assert_eq!((odd.woken(), good.woken(), panics.load(Ordering::SeqCst)), (1, 1, 0));
+        assert!(good.polls(&mut first) && good.polls(&mut second));
+        assert!(!first.is_shutdown() && second.is_shutdown());
+    }
+}
+
+#[test]
+fn a_waker_may_end_the_service_where_it_is_dropped() {
+    for end in ends_of_service() {
+        for replaced in [false, true] {
+            let (timer, _clock, panics) = reporting();
+            let (weak, good, odd) = (timer.downgrade(), Task::new(), Task::new());
+            let (mut first, mut second) = (timer.sleep(SEC), timer.sleep(HOUR));
+            assert!(!odd.polls(&mut first) && !good.polls(&mut second));
+            odd.on_drop.set(move || end(timer));
+            in_time("the service ends in a waker", move || {
+                if replaced {
+                    assert!(Task::new().polls(&mut first) && first.is_shutdown());
+                }
+            });
+            assert!(weak.upgrade().is_none());
+            assert_eq!((odd.woken(), good.woken(), panics.load(Ordering::SeqCst)), (0, 1, 0));
+            assert!(good.polls(&mut second) && second.is_shutdown());
+        }
+    }
+}
+
+/// A waker comes to a service that its own clone, or the drop of the one before, has just ended.
+#[test]
+fn a_waker_that_comes_too_late_is_dropped_and_a_panic_of_that_is_contained() {
+    for renewed in [false, true] {
+        let (timer, _clock, panics) = reporting();
+        let (before, late) = (Task::new(), Task::new());
+        let mut sleep = timer.sleep(SEC);
+        let shuts_down = {
+            let timer = timer.clone();
+            move || drop(timer.shutdown())
+        };
+        if renewed {
+            assert!(!before.polls(&mut sleep));
+            before.on_drop.set(shuts_down);
+        } else {
+            late.on_clone.set(shuts_down);
+        }
+        late.on_drop.set(|| quiet_panic("late"));
+        assert!(late.polls(&mut sleep) && sleep.is_shutdown());
+        assert_eq!((Arc::strong_count(&late), Arc::strong_count(&before)), (1, 1));
+        let stats = timer.stats();
+        assert_eq!((panics.load(Ordering::SeqCst), stats.panicked), (1, 1));
+        assert_eq!((stats.scheduled, stats.completed), (renewed.into(), renewed.into()));
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn a_waker_that_blocks_holds_up_its_shard_only() {
+    let timer = Timer::builder().shards(2).build().unwrap();
+    let (gate, begun, odd) = (Gate::default(), Gate::default(), Task::new());
+    let (pass, begin) = (gate.clone(), begun.clone());
+    odd.on_wake.set(move || {
+        begin.open();
+        pass.pass();
+    });
+    let (mut blocks, mut held_up, late) = (timer.sleep(SEC / 2), timer.sleep(SEC / 2 + 2 * MS), Task::new());
+    assert!(!odd.polls(&mut blocks) && !late.polls(&mut held_up));
+    begun.pass();
+    // Another thread has its home in the other shard.
+    thread::scope(|scope| scope.spawn(|| block_on(timer.sleep(5 * MS))).join().unwrap());
+    assert_eq!(late.woken(), 0);
+    gate.open();
+    eventually("woken at last", || late.woken() == 1);
+}
