@@ -21,7 +21,7 @@ const MOST_TIMERS: usize = 600;
 /// The most actions of a callback.
 const MOST_ACTIONS: usize = 8;
 /// How many handles are kept, and how many futures.
-pub const SLOTS: usize = 8;
+pub const SLOTS: usize = 4;
 /// How far the clock is moved at the most: an `Instant` has room for some times as much.
 const MOST_UPTIME: Duration = Duration::from_secs(1 << 60);
 
