@@ -71,7 +71,8 @@ impl TimerHandle {
     /// run at the old deadline. False if it had ended: nothing is done then.
     ///
     /// A repeating timer runs next at the new deadline, also if this is called during a run, and a fixed rate counts on
-    /// from there: from the new deadline rounded up to a tick. A delay too long to represent means never.
+    /// from there: from the new deadline rounded up to a tick, or as before if it is due at that tick anyway. A delay too
+    /// long to represent means never.
     ///
     /// Lock-free, in constant time. To move a deadline later costs one atomic step and disturbs no other thread.
     pub fn reset(&self, delay: Duration) -> bool {

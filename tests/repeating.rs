@@ -377,6 +377,20 @@ fn a_reset_from_inside_moves_the_next_run_and_the_grid() {
 }
 
 #[test]
+fn the_deadline_moves_on_with_each_run_however_short_the_period() {
+    let (timer, clock) = in_virtual_time();
+    for first in [MS, MS / 2, Duration::ZERO] {
+        let handle = timer.schedule_at_fixed_rate(first, MS, || ()).unwrap();
+        clock.advance(MS);
+        assert_eq!(handle.deadline(), Some(clock.now() + MS));
+    }
+    clock.advance(MS / 2);
+    let handle = timer.schedule_recurring(clock.now() - MS / 4, |deadline| Some(deadline + MS / 2)).unwrap();
+    clock.advance(Duration::ZERO);
+    assert_eq!(handle.deadline(), Some(clock.now() + MS / 2));
+}
+
+#[test]
 fn a_reset_during_a_run_from_outside_moves_the_next_run() {
     let timer = Timer::new().unwrap();
     let (begun, gate) = (Gate::default(), Gate::default());

@@ -26,7 +26,8 @@ pub(crate) struct Due {
     pub(crate) now: u64,
     /// The deadline, not rounded, if it was told as an instant.
     given: Option<Instant>,
-    /// The deadline in nanoseconds since the origin, not rounded; or [`UNKNOWN`].
+    /// The deadline in nanoseconds since the origin, not rounded; or [`UNKNOWN`], as is one that has passed and so is
+    /// not what was rounded up to the tick.
     pub(crate) exact: u64,
 }
 
@@ -118,7 +119,7 @@ impl Ticks {
     fn due_about(&self, about: Present, deadline: Instant, exact: u64) -> Due {
         let now = about.earliest / self.tick;
         if exact <= about.earliest {
-            Due { tick: now, now, given: Some(deadline), exact }
+            Due { tick: now, now, given: Some(deadline), exact: UNKNOWN }
         } else if exact > about.latest {
             Due { tick: exact.div_ceil(self.tick), now, given: Some(deadline), exact }
         } else {
@@ -139,7 +140,7 @@ impl Ticks {
         let present = self.present(now);
         let (tick, exact) = match deadline {
             None => (NEVER, UNKNOWN),
-            Some(deadline) if deadline <= now => (present, self.nanos(deadline)),
+            Some(deadline) if deadline <= now => (present, UNKNOWN),
             Some(deadline) => (self.ceil(deadline), self.nanos(deadline)),
         };
         Due { tick, now: present, given: deadline, exact }
@@ -190,10 +191,10 @@ impl Ticks {
         (tick != NEVER).then(|| self.origin.checked_add(self.span(tick))).flatten()
     }
 
-    /// What is to be shown as the deadline of a timer that is due at `tick`: `exact` where that is what was rounded
+    /// What is to be shown as the deadline of a timer that is due at `tick`: `exact` where that is what was rounded up
     /// to the tick, and [`FAR_OFF`] where that is never.
     pub(crate) fn shown(&self, tick: u64, exact: u64) -> Instant {
-        if exact != UNKNOWN && (exact / self.tick).abs_diff(tick) <= 1 {
+        if exact != UNKNOWN && exact.div_ceil(self.tick) == tick {
             return self.origin + Duration::from_nanos(exact);
         }
         let now = self.now();
@@ -317,6 +318,8 @@ mod tests {
         let deadline = clock.now() + MS * 5 / 2;
         let due = ticks.at(deadline);
         assert_eq!(ticks.shown(due.tick, due.exact), deadline);
-        assert_eq!(Some(ticks.shown(100, due.exact)), ticks.instant(100));
+        for other in [due.tick - 1, due.tick + 1, 100] {
+            assert_eq!(Some(ticks.shown(other, due.exact)), ticks.instant(other));
+        }
     }
 }

@@ -1,0 +1,222 @@
+//! What a wheel should do: a model that knows the rule of placement and nothing else.
+//!
+//! Shared by a test, where proptest makes the operations, and a fuzz target, where `arbitrary` does.
+
+use std::collections::BTreeMap;
+
+#[cfg(not(test))]
+use arbitrary::Arbitrary;
+use corewheel::{Key, Wheel};
+
+pub type Position = (usize, u64, u64);
+
+/// A tick, told from the present one.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(test), derive(Arbitrary))]
+pub enum When {
+    Before(u64),
+    After(u64),
+    At(u64),
+}
+
+impl When {
+    pub fn tick(self, now: u64) -> u64 {
+        match self {
+            When::Before(delta) => now.saturating_sub(delta),
+            When::After(delta) => now.saturating_add(delta),
+            When::At(tick) => tick,
+        }
+    }
+}
+
+/// Entries and keys are told by their place in a list, which is wrapped around.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(test), derive(Arbitrary))]
+pub enum Operation {
+    Insert(When),
+    Remove(u16),
+    Reset(u16, When),
+    Change(u16),
+    Advance(When),
+    AdvanceToNext,
+    UseStaleKey(u16),
+    Clear,
+}
+
+/// The rule of placement: the lowest level whose window at `now` contains the deadline.
+fn slot(geometry: &[usize], now: u64, deadline: u64) -> Position {
+    let (now, deadline) = (u128::from(now), u128::from(deadline));
+    let mut level = 0;
+    let mut span = 1;
+    loop {
+        let slots = *geometry.get(level).or(geometry.last()).unwrap() as u128;
+        if deadline / span - now / span < slots {
+            let first = deadline / span * span;
+            let last = (first + span - 1).min(u128::from(u64::MAX));
+            return (level, first as u64, last as u64);
+        }
+        span *= slots;
+        level += 1;
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Entry {
+    key: Key,
+    pub value: u64,
+    pub deadline: u64,
+    /// `None` if it was due when it was inserted.
+    pub position: Option<Position>,
+}
+
+pub struct Model {
+    pub geometry: Vec<usize>,
+    pub now: u64,
+    /// In order of insertion or reset.
+    pub entries: Vec<Entry>,
+    stale: Vec<Key>,
+    values: u64,
+}
+
+impl Model {
+    fn add(&mut self, key: Key, value: u64, deadline: u64) {
+        let waits = deadline > self.now;
+        let position = waits.then(|| slot(&self.geometry, self.now, deadline));
+        self.entries.push(Entry { key, value, deadline, position });
+    }
+
+    fn choose(&self, index: u16) -> Option<usize> {
+        (!self.entries.is_empty()).then(|| usize::from(index) % self.entries.len())
+    }
+
+    fn take(&mut self, index: usize) -> Entry {
+        let entry = self.entries.remove(index);
+        self.stale.push(entry.key);
+        entry
+    }
+
+    /// Hands down and expires up to `target`; the expired: those that had been due in order, then the
+    /// others by deadline.
+    fn advance(&mut self, target: u64) -> Vec<(u64, u64)> {
+        if target < self.now {
+            return Vec::new();
+        }
+        self.now = target;
+        let (mut expired, waiting): (Vec<_>, Vec<_>) =
+            self.entries.drain(..).partition(|entry| entry.deadline <= target);
+        self.entries = waiting;
+        for entry in &mut self.entries {
+            while let Some((_, first, _)) = entry.position
+                && first <= target
+            {
+                entry.position = Some(slot(&self.geometry, first, entry.deadline));
+            }
+        }
+        self.stale.extend(expired.iter().map(|entry| entry.key));
+        expired.sort_by_key(|entry| entry.position.map(|_| (entry.deadline, entry.value)));
+        expired.iter().map(|entry| (entry.deadline, entry.value)).collect()
+    }
+
+    fn next_event(&self) -> Option<u64> {
+        let event = |entry: &Entry| entry.position.map_or(self.now, |(_, first, _)| first);
+        self.entries.iter().map(event).min()
+    }
+}
+
+/// Order among equal deadlines is not promised; that of entries that had been due is, and they keep the
+/// deadline they were given, so that only what comes after them is put in order.
+pub fn in_model_order(mut expired: Vec<(u64, u64)>, due: usize) -> Vec<(u64, u64)> {
+    let deadlines = expired[due..].iter().map(|(deadline, _)| deadline);
+    assert!(deadlines.is_sorted(), "out of order: {expired:?}");
+    expired[due..].sort_unstable();
+    expired
+}
+
+pub fn check(wheel: &mut Wheel<u64>, model: &Model) {
+    assert_eq!(wheel.now(), model.now);
+    assert_eq!(wheel.len(), model.entries.len());
+    assert_eq!(wheel.is_empty(), model.entries.is_empty());
+
+    let next = wheel.next_deadline();
+    let earliest = model.entries.iter().map(|entry| entry.deadline).min();
+    assert_eq!(next, model.next_event());
+    assert!(earliest.is_none_or(|earliest| next <= Some(earliest.max(model.now))));
+
+    for entry in &model.entries {
+        assert_eq!(wheel.get(entry.key), Some(&entry.value));
+        assert_eq!(wheel.position(entry.key), entry.position, "{entry:?}");
+    }
+    let expected: BTreeMap<_, _> =
+        (model.entries.iter()).map(|entry| (entry.value, (entry.key, entry.deadline))).collect();
+    assert_eq!(wheel.iter().count(), expected.len());
+    assert!(wheel.iter().all(|(key, deadline, value)| expected[value] == (key, deadline)));
+}
+
+pub fn apply(wheel: &mut Wheel<u64>, model: &mut Model, operation: Operation) {
+    match operation {
+        Operation::Insert(when) => {
+            let deadline = when.tick(model.now);
+            let value = model.values;
+            model.values += 1 << 32;
+            let key = wheel.insert(deadline, value);
+            assert!(model.entries.iter().all(|entry| entry.key != key));
+            assert!(!model.stale.contains(&key));
+            model.add(key, value, deadline);
+        }
+        Operation::Remove(index) => {
+            if let Some(index) = model.choose(index) {
+                let entry = model.take(index);
+                assert_eq!(wheel.remove(entry.key), Some(entry.value));
+            }
+        }
+        Operation::Reset(index, when) => {
+            if let Some(index) = model.choose(index) {
+                let deadline = when.tick(model.now);
+                let entry = model.entries.remove(index);
+                assert!(wheel.reset(entry.key, deadline));
+                model.add(entry.key, entry.value, deadline);
+            }
+        }
+        Operation::Change(index) => {
+            if let Some(index) = model.choose(index) {
+                let entry = &mut model.entries[index];
+                *wheel.get_mut(entry.key).expect("it is pending") += 1;
+                entry.value += 1;
+            }
+        }
+        Operation::Advance(when) => advance(wheel, model, when.tick(model.now)),
+        Operation::AdvanceToNext => {
+            if let Some(next) = wheel.next_deadline() {
+                advance(wheel, model, next);
+            }
+        }
+        Operation::UseStaleKey(index) => {
+            if !model.stale.is_empty() {
+                let key = model.stale[usize::from(index) % model.stale.len()];
+                assert_eq!(wheel.get(key), None);
+                assert_eq!(wheel.get_mut(key), None);
+                assert_eq!(wheel.position(key), None);
+                assert!(!wheel.reset(key, 0));
+                assert_eq!(wheel.remove(key), None);
+            }
+        }
+        Operation::Clear => {
+            wheel.clear();
+            model.stale.extend(model.entries.drain(..).map(|entry| entry.key));
+        }
+    }
+}
+
+pub fn advance(wheel: &mut Wheel<u64>, model: &mut Model, target: u64) {
+    let due = model.entries.iter().filter(|entry| entry.position.is_none()).count();
+    let mut expired = Vec::new();
+    wheel.advance(target, |deadline, value| expired.push((deadline, value)));
+    let due = due.min(expired.len());
+    assert_eq!(in_model_order(expired, due), model.advance(target));
+}
+
+pub fn set_up(start: u64, geometry: Vec<usize>) -> (Wheel<u64>, Model) {
+    let wheel = Wheel::with_levels(start, &geometry).expect("valid levels");
+    let model = Model { geometry, now: start, entries: Vec::new(), stale: Vec::new(), values: 0 };
+    (wheel, model)
+}
