@@ -13,7 +13,7 @@ proptest! {
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions"))),
         // One that hangs takes long.
         max_shrink_time: 60_000,
-        ..ProptestConfig::with_cases(200)
+        ..ProptestConfig::with_cases(150)
     })]
 
     #[test]
