@@ -80,6 +80,7 @@ impl Account {
         let repeats = life.has(mark::REPEATS);
         if drops == 0 {
             self.unfired += 1;
+            life.mark(mark::UNFIRED);
             return check(cancels == 0 && (repeats || runs == 0), "a timer that was handed back");
         }
         let guarded = life.has(mark::GUARDED) && runs == 0;

@@ -113,7 +113,7 @@ impl Actor {
     fn schedule(&mut self) {
         let Some(life) = self.life() else { return };
         let delay = self.delay();
-        let soul = Soul(life);
+        let soul = Soul::new(life);
         let scheduled = match self.random.u8(..64) {
             0 => {
                 let step = Duration::from_micros(self.random.u64(1..3000));
@@ -123,7 +123,7 @@ impl Actor {
             1 => {
                 life.aim(floor(delay));
                 let panics = move || {
-                    soul.0.run();
+                    soul.run();
                     soul.panic();
                 };
                 self.timer.schedule(delay, panics).map_err(|error| error.without_closure())
@@ -132,7 +132,7 @@ impl Actor {
                 life.aim(floor(delay));
                 let round = self.round.clone();
                 let continues = move || {
-                    soul.0.run();
+                    soul.run();
                     round.continue_inside();
                 };
                 self.timer.schedule(delay, continues).map_err(|error| error.without_closure())
@@ -142,14 +142,14 @@ impl Actor {
                 let ballast = [7_u8; 64];
                 let large = move || {
                     assert_eq!(ballast, [7; 64]);
-                    soul.0.run();
+                    soul.run();
                 };
                 self.timer.schedule(delay, large).map_err(|error| error.without_closure())
             }
             20..=35 => {
                 life.aim(floor(delay));
                 let deadline = Instant::now().checked_add(delay);
-                let small = move || soul.0.run();
+                let small = move || soul.run();
                 match deadline {
                     Some(deadline) => self.timer.schedule_at(deadline, small),
                     None => self.timer.schedule(delay, small),
@@ -158,7 +158,7 @@ impl Actor {
             }
             _ => {
                 life.aim(floor(delay));
-                self.timer.schedule(delay, move || soul.0.run()).map_err(|error| error.without_closure())
+                self.timer.schedule(delay, move || soul.run()).map_err(|error| error.without_closure())
             }
         };
         match scheduled {

@@ -18,7 +18,7 @@ pub struct Course {
 
 impl Course {
     pub fn new(soul: Soul, delay: Duration, step: Duration, runs: u32) -> Self {
-        soul.0.mark(mark::REPEATS);
+        soul.life().mark(mark::REPEATS);
         Self { soul, step, floor: floor(delay), left: runs }
     }
 
@@ -28,8 +28,11 @@ impl Course {
         match (way, Instant::now().checked_add(delay)) {
             (0, Some(first)) => {
                 let recurs = move |deadline: Instant| {
-                    if Instant::now() < deadline {
-                        fault::note(|| "a recurring callback was run before the deadline it was given".to_owned());
+                    let early = deadline.saturating_duration_since(Instant::now());
+                    if !early.is_zero() && !self.soul.life().has(mark::UNFIRED) {
+                        fault::note(|| {
+                            format!("a recurring callback was run {early:?} before the deadline it was given")
+                        });
                     }
                     self.run().then(|| deadline + self.step)
                 };
@@ -55,13 +58,14 @@ impl Course {
 
     /// Makes a run; returns whether there is another.
     fn run(&mut self) -> bool {
-        if now() < self.floor && !self.soul.0.has(mark::MOVED) {
-            fault::note(|| "a run of a repeating timer was early".to_owned());
+        let early = Duration::from_nanos(self.floor.saturating_sub(now()));
+        if !early.is_zero() && !self.soul.life().has(mark::MOVED | mark::UNFIRED) {
+            fault::note(|| format!("a run of a repeating timer was {early:?} early"));
         }
-        self.soul.0.run();
+        self.soul.run();
         self.left -= 1;
         if self.left == 0 {
-            self.soul.0.mark(mark::ENDED);
+            self.soul.life().mark(mark::ENDED);
         }
         self.left > 0
     }

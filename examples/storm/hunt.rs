@@ -31,7 +31,7 @@ pub struct Bag {
 
 /// Has each thread schedule so many timers, one when the last has fired.
 pub fn run(shots: u64, threads: usize, mut random: Rng) -> Result<Bag, Box<dyn Error>> {
-    let setting = Setting { max_pending: None, ..Setting::random(&mut random) };
+    let setting = Setting::random(&mut random).unlimited();
     let timer = setting.start(&Arc::default())?;
     let latest = thread::scope(|scope| {
         let hunters: Vec<_> = (0..threads)

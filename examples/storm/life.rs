@@ -23,6 +23,8 @@ pub mod mark {
     pub const ENDED: u32 = 1 << 6;
     pub const PANICKED: u32 = 1 << 7;
     pub const RUNNING: u32 = 1 << 8;
+    /// It was handed back, and so may run at any time.
+    pub const UNFIRED: u32 = 1 << 9;
 }
 
 #[derive(Default)]
@@ -144,9 +146,21 @@ impl Lives {
 }
 
 /// What a closure captures: tells its life when it runs and when it is dropped.
-pub struct Soul(pub &'static Life);
+pub struct Soul(&'static Life);
 
 impl Soul {
+    pub fn new(life: &'static Life) -> Self {
+        Self(life)
+    }
+
+    pub fn life(&self) -> &'static Life {
+        self.0
+    }
+
+    pub fn run(&self) {
+        self.0.run();
+    }
+
     /// Panics, without a message on the terminal.
     pub fn panic(&self) -> ! {
         self.0.mark(mark::PANICKED);

@@ -46,7 +46,7 @@ use round::Round;
 /// The timers of the longest round.
 const LONGEST: usize = 1 << 19;
 /// How many timers each thread hunts with at once.
-const SHOTS: u64 = 100;
+const SHOTS: u64 = 25;
 /// At the most so many threads hunt, as idle as the machine must be.
 const HUNTERS: usize = 4;
 /// A storm that makes no progress for so long hangs.
@@ -91,7 +91,8 @@ fn storm(args: &Args, seed: u64, done: &AtomicU64) -> Result<Outcome, Box<dyn Er
     while done.load(Ordering::Relaxed) < args.timers && fault::count() == 0 {
         let longest = (args.timers / 16).clamp(16, LONGEST as u64).ilog2();
         // As many short rounds as long ones, as the end is the most interesting part.
-        let length = random.usize(1 << 4..2 << random.u32(4..=longest)).min(LONGEST);
+        let octave = random.u32(4..=longest);
+        let length = random.usize(1 << octave..2 << octave).min(LONGEST);
         let account = Round::run(lives, length, args.threads, random.fork())?;
         done.fetch_add(account.scheduled + account.sleeps, Ordering::Relaxed);
         outcome.account += account;

@@ -82,9 +82,9 @@ impl Round {
         if let Some(timer) = self.timer.upgrade()
             && let Some((_, [life])) = self.lives.take(1)
         {
-            let (soul, delay) = (Soul(life), self.tick);
+            let (soul, delay) = (Soul::new(life), self.tick);
             life.aim(floor(delay));
-            match timer.schedule(delay, move || soul.0.run()) {
+            match timer.schedule(delay, move || soul.run()) {
                 Ok(_) => _ = life.mark(mark::ACCEPTED),
                 Err(error) => self.refused(&error.without_closure(), life),
             }

@@ -80,6 +80,11 @@ impl Setting {
         }
     }
 
+    /// The same with as many timers as one likes.
+    pub fn unlimited(self) -> Self {
+        Self { max_pending: None, ..self }
+    }
+
     /// Starts such a timer, whose panics are counted.
     pub fn start(&self, panics: &Arc<AtomicU64>) -> Result<Timer, BuildError> {
         let panics = panics.clone();
