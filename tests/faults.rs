@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::hint;
 use std::io::{BufRead, BufReader, Read};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{self, Stdio};
@@ -164,7 +165,11 @@ fn a_starved_process_runs_everything_in_order() {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().unwrap().get() {
-            scope.spawn(|| while !over.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
         }
         let output = child(STARVED, "renice -n 19 $$ > /dev/null;", &[]);
         over.store(true, Ordering::Relaxed);

@@ -190,10 +190,11 @@ impl Actor {
             return;
         }
         let (handle, life) = self.own.swap_remove(self.random.usize(..self.own.len()));
-        self.cancel_one(&handle, life);
+        self.cancel_one(&handle, life, true);
     }
 
-    fn cancel_one(&mut self, handle: &TimerHandle, life: &Life) {
+    /// `alone` tells that nobody else has the handle.
+    fn cancel_one(&mut self, handle: &TimerHandle, life: &Life, alone: bool) {
         let waits = self.random.u8(..4) == 0;
         let won = if waits { handle.cancel_and_wait() } else { handle.cancel() };
         life.cancels.fetch_add(u32::from(won), Relaxed);
@@ -203,7 +204,7 @@ impl Actor {
         if waits && life.has(mark::RUNNING) {
             fault::note(|| "a callback ran after `cancel_and_wait`".to_owned());
         }
-        if waits && !life.was_dropped() && !self.timer.is_shutdown() {
+        if waits && alone && !life.was_dropped() && !self.timer.is_shutdown() {
             fault::note(|| "a closure was alive after `cancel_and_wait`".to_owned());
         }
         if handle.cancel() || handle.is_pending() || handle.reset(Duration::ZERO) || handle.deadline().is_some() {
@@ -245,7 +246,7 @@ impl Actor {
         };
         let (handle, life) = taken;
         match self.random.u8(..3) {
-            0 => self.cancel_one(&handle, life),
+            0 => self.cancel_one(&handle, life, false),
             1 => {
                 let delay = self.delay();
                 life.mark(mark::MOVED);
