@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use corewheel::{CancelOnDrop, Timer, TimerHandle};
+use corewheel::{CancelOnDrop, ScheduleError, Timer, TimerHandle};
 use fastrand::Rng;
 
 use crate::course::Course;
@@ -85,7 +85,7 @@ impl Actor {
         }
     }
 
-    fn delay(&mut self) -> Duration {
+    fn random_delay(&mut self) -> Duration {
         match self.random.u8(..16) {
             0..=1 => Duration::ZERO,
             2 if self.round.patient => Duration::ZERO,
@@ -112,53 +112,43 @@ impl Actor {
 
     fn schedule(&mut self) {
         let Some(life) = self.life() else { return };
-        let delay = self.delay();
-        let soul = Soul::new(life);
+        let (delay, soul, timer) = (self.random_delay(), Soul::new(life), &self.timer);
+        life.aim(floor(delay));
         let scheduled = match self.random.u8(..64) {
             0 => {
                 let step = Duration::from_micros(self.random.u64(1..3000));
-                let course = Course::new(soul, delay, step, self.random.u32(1..8));
-                course.schedule(&self.timer, delay, self.random.u8(..3))
+                Course::new(soul, delay, step, self.random.u32(1..8)).schedule(timer, delay, self.random.u8(..3))
             }
             1 => {
-                life.aim(floor(delay));
                 let panics = move || {
                     soul.run();
                     soul.panic();
                 };
-                self.timer.schedule(delay, panics).map_err(|error| error.without_closure())
+                timer.schedule(delay, panics).map_err(ScheduleError::without_closure)
             }
             2..=3 => {
-                life.aim(floor(delay));
                 let round = self.round.clone();
                 let continues = move || {
                     soul.run();
                     round.continue_inside();
                 };
-                self.timer.schedule(delay, continues).map_err(|error| error.without_closure())
+                timer.schedule(delay, continues).map_err(ScheduleError::without_closure)
             }
             4..=19 => {
-                life.aim(floor(delay));
                 let ballast = [7_u8; 64];
                 let large = move || {
                     assert_eq!(ballast, [7; 64]);
                     soul.run();
                 };
-                self.timer.schedule(delay, large).map_err(|error| error.without_closure())
+                timer.schedule(delay, large).map_err(ScheduleError::without_closure)
             }
-            20..=35 => {
-                life.aim(floor(delay));
-                let deadline = Instant::now().checked_add(delay);
+            kind => {
                 let small = move || soul.run();
-                match deadline {
-                    Some(deadline) => self.timer.schedule_at(deadline, small),
-                    None => self.timer.schedule(delay, small),
+                match Instant::now().checked_add(delay) {
+                    Some(deadline) if kind < 36 => timer.schedule_at(deadline, small),
+                    _ => timer.schedule(delay, small),
                 }
-                .map_err(|error| error.without_closure())
-            }
-            _ => {
-                life.aim(floor(delay));
-                self.timer.schedule(delay, move || soul.run()).map_err(|error| error.without_closure())
+                .map_err(ScheduleError::without_closure)
             }
         };
         match scheduled {
@@ -216,7 +206,7 @@ impl Actor {
         if self.own.is_empty() {
             return;
         }
-        let delay = self.delay();
+        let delay = self.random_delay();
         let (handle, life) = &self.own[self.random.usize(..self.own.len())];
         if life.has(mark::REPEATS) {
             life.mark(mark::MOVED);
@@ -248,7 +238,7 @@ impl Actor {
         match self.random.u8(..3) {
             0 => self.cancel_one(&handle, life, false),
             1 => {
-                let delay = self.delay();
+                let delay = self.random_delay();
                 life.mark(mark::MOVED);
                 life.may_run(floor(delay));
                 self.moved += u64::from(handle.reset(delay));
@@ -261,7 +251,7 @@ impl Actor {
 
     fn sleep(&mut self) {
         let Some(life) = self.life() else { return };
-        let delay = self.delay();
+        let delay = self.random_delay();
         self.naps.extend(Nap::begin(&self.timer, delay, life));
         self.over |= self.timer.is_shutdown();
     }
@@ -274,7 +264,7 @@ impl Actor {
         let pending = match self.random.u8(..3) {
             0 if self.round.moves_naps => {
                 self.naps_moved += 1;
-                let delay = self.delay();
+                let delay = self.random_delay();
                 self.naps[place].reset(delay)
             }
             0 => false,
