@@ -72,7 +72,8 @@ impl Round {
     /// A timer was refused.
     pub fn refused(&self, error: &ScheduleError<()>, life: &Life) {
         life.mark(mark::REFUSED);
-        if !error.is_shutdown() && !(error.is_full() && self.limited) {
+        let expected = error.is_shutdown() || error.is_full() && self.limited;
+        if !expected {
             fault::note(|| format!("a timer was refused for no reason: {error}"));
         }
     }

@@ -11,10 +11,12 @@ use corewheel::{BuildError, Execute, Executor, Timer};
 use fastrand::Rng;
 
 type Job = Box<dyn FnOnce() + Send>;
+/// An executor, and what it is called.
+type Named = (&'static str, fn() -> Executor);
 
 const TICKS: [u64; 5] = [1, 20, 100, 1000, 5000];
 const WHEELS: [&[usize]; 6] = [&[64], &[2], &[3, 3, 3], &[60, 60, 12], &[256, 16], &[10_000]];
-const EXECUTORS: [(&str, fn() -> Executor); 6] = [
+const EXECUTORS: [Named; 6] = [
     ("a pool of 1", || Executor::Pool { threads: 1 }),
     ("a pool of 3", || Executor::Pool { threads: 3 }),
     ("the caller's pool", || Executor::Rayon(POOL.clone())),
@@ -62,7 +64,7 @@ pub struct Setting {
     pub tick: Duration,
     shards: usize,
     wheel: &'static [usize],
-    executor: (&'static str, fn() -> Executor),
+    executor: Named,
     pub max_pending: Option<usize>,
     pin_cores: bool,
 }
