@@ -95,7 +95,8 @@ impl TimerHandle {
     }
 
     /// As [`cancel`](Self::cancel); and when it returns, the callback is not running and will not run, whoever ended
-    /// the timer, and its closure has been dropped, unless the `cancel` of another thread is just dropping it.
+    /// the timer; and its closure has been dropped, unless a `shutdown` has handed it back, or another thread that has
+    /// cancelled it at the same time is about to drop it.
     ///
     /// Called from inside that very callback it does not wait. If the callback is running, this blocks until it
     /// returns: two callbacks that wait for each other wait forever.

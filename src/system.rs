@@ -1,5 +1,7 @@
 //! What is asked of the operating system directly.
 
+pub(crate) use process::Process;
+
 /// The size of a page of memory.
 #[cfg(target_os = "linux")]
 pub(crate) fn page_size() -> usize {
@@ -16,5 +18,54 @@ pub(crate) fn wake_on_time() {
         const SLACK: libc::c_ulong = 1; // ns
         // SAFETY: it sets a number of the calling thread.
         let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK) };
+    }
+}
+
+/// The child of a `fork` has none of its parent's threads, and sees it here, by a load of a word that is hardly ever
+/// written: asking for the number of the process would be a system call.
+#[cfg(target_os = "linux")]
+mod process {
+    use std::sync::Once;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// How many forks lie between this process and the first that asked.
+    static FORKS: AtomicU32 = AtomicU32::new(0);
+
+    /// The process in which something was made.
+    pub(crate) struct Process(u32);
+
+    impl Process {
+        pub(crate) fn this() -> Self {
+            static WATCHED: Once = Once::new();
+            // SAFETY: the function given may be called in the child of a fork: it only adds to an atomic.
+            WATCHED.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(forked)) });
+            Self(FORKS.load(Ordering::Relaxed))
+        }
+
+        /// Whether this is another one.
+        #[inline]
+        pub(crate) fn is_gone(&self) -> bool {
+            // Relaxed: it is written before the child's only thread goes on.
+            FORKS.load(Ordering::Relaxed) != self.0
+        }
+    }
+
+    extern "C" fn forked() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod process {
+    pub(crate) struct Process(());
+
+    impl Process {
+        pub(crate) fn this() -> Self {
+            Self(())
+        }
+
+        pub(crate) fn is_gone(&self) -> bool {
+            false
+        }
     }
 }

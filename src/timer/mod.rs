@@ -51,6 +51,17 @@ impl Builder {
 /// - **Panics stay inside.** A callback that panics affects no other timer.
 /// - **Tickless.** While nothing is due, the threads sleep.
 ///
+/// # Fork
+///
+/// The child of a `fork` has none of the timer's threads, and what was pending is the parent's. To the child, on Linux, a
+/// timer of the parent is shut down: it refuses new timers, new sleeps are over at once, and a `shutdown` or a drop does
+/// nothing, not even drop closures. No callback runs there. Where the child needs timers, it builds its own; `global` is
+/// the parent's if that has used it before.
+///
+/// A child must not wait for what the parent's threads would do: for a [`Sleep`] that was pending, for a callback that
+/// was running ([`cancel_and_wait`](TimerHandle::cancel_and_wait)), or for a [`ManualClock`](crate::ManualClock) that has
+/// a timer of the parent. On other systems it must not use a timer of the parent at all.
+///
 /// ```
 /// use corewheel::Timer;
 /// use std::sync::mpsc;

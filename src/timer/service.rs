@@ -1,5 +1,6 @@
 //! The service behind a `Timer` and its clones: its shards, its threads, and their end.
 
+use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,6 +16,7 @@ use crate::future::Sleep;
 use crate::handle::TimerHandle;
 use crate::shard::{self, Callback, Hold, Limit, Shard};
 use crate::stats::Stats;
+use crate::system::Process;
 use crate::wheel::Levels;
 
 const LEAST_TICK: Duration = Duration::from_micros(1);
@@ -27,6 +29,8 @@ pub(super) struct Service {
     /// The shard that the next new thread will schedule in.
     next_home: AtomicUsize,
     closed: AtomicBool,
+    /// The one that has the threads.
+    process: Process,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -63,6 +67,7 @@ impl Service {
             shards: Vec::new(),
             next_home: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            process: Process::this(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
         };
         let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
@@ -115,13 +120,13 @@ impl Service {
 
     pub(super) fn is_closed(&self) -> bool {
         // Relaxed: a hint that saves work. What decides is the word of each entry.
-        self.closed.load(Ordering::Relaxed)
+        self.closed.load(Ordering::Relaxed) || self.process.is_gone()
     }
 
     /// Refuses new timers, waits for the callbacks that have started, takes back the others, and ends the threads. Only
     /// the first call does anything.
     pub(super) fn shutdown(&self) -> Unfired {
-        if self.closed.swap(true, Ordering::AcqRel) {
+        if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
             return Unfired::new(Vec::new());
         }
         let unfired = self.shards.iter().flat_map(Shard::close).collect();
@@ -144,10 +149,14 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
+        if self.process.is_gone() {
+            // Threads of another process: there is nothing to let go of.
+            mem::forget(self.threads.get_mut().map(Option::take));
+        }
         for unfired in self.shutdown() {
             // The drop of a closure may panic, and this may be in the middle of another panic.
             if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(unfired))) {
-                std::mem::forget(payload);
+                mem::forget(payload);
             }
         }
     }

@@ -204,24 +204,36 @@ pub fn in_time<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'st
 
 /// How many threads of this process have a name that begins with `prefix`, which has 15 bytes at the most.
 pub fn threads_named(prefix: &str) -> usize {
+    tasks_named(prefix).len()
+}
+
+/// The numbers of these threads.
+pub fn tasks_named(prefix: &str) -> Vec<i32> {
     fs::read_dir("/proc/self/task")
         .unwrap()
-        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok())
-        .filter(|name| name.starts_with(prefix))
-        .count()
+        .filter_map(|task| {
+            let task = task.ok()?;
+            let name = fs::read_to_string(task.path().join("comm")).ok()?;
+            name.starts_with(prefix).then(|| task.file_name().to_str()?.parse().ok())?
+        })
+        .collect()
 }
 
 /// Runs one test of this binary in a process of its own, with an environment variable set that tells it so; it goes
 /// through a shell, which may lower its limits first.
 pub fn child(test: &str, shell: &str, variables: &[(&str, &str)]) -> process::Output {
-    process::Command::new("sh")
+    child_command(test, shell).envs(variables.iter().copied()).output().unwrap()
+}
+
+/// The same, not started yet.
+pub fn child_command(test: &str, shell: &str) -> process::Command {
+    let mut command = process::Command::new("sh");
+    command
         .arg("-c")
         .arg(format!("{shell} exec \"$0\" --exact {test} --nocapture --test-threads 1"))
         .arg(std::env::current_exe().unwrap())
-        .env("COREWHEEL_TEST_CHILD", test)
-        .envs(variables.iter().copied())
-        .output()
-        .unwrap()
+        .env("COREWHEEL_TEST_CHILD", test);
+    command
 }
 
 /// Whether this process was started by [`child`] for this test.

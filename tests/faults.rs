@@ -1,0 +1,387 @@
+//! Faults from outside: the process is stopped, starved or forked, its cores change, and its threads die.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::hint;
+use std::io::{BufRead, BufReader, Read};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{self, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Executor, Timer, TimerHandle};
+use futures::executor::block_on;
+use futures::future::join_all;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+
+/// What a child says before it stops itself, with the milliseconds after which it is to go on; and when all was right.
+const STOP: &str = "stopped for";
+const PASSED: &str = "the child has passed";
+
+/// One run of a callback: when it was due, and when it ran.
+type Run = (Instant, Instant);
+
+/// Runs of many timers, in their order.
+#[derive(Clone, Default)]
+struct Runs(Arc<Mutex<Vec<Run>>>);
+
+impl Runs {
+    fn schedule(&self, timer: &Timer, deadline: Instant) -> TimerHandle {
+        let runs = self.clone();
+        timer.schedule_at(deadline, move || runs.note(deadline)).unwrap()
+    }
+
+    fn note(&self, deadline: Instant) {
+        self.0.lock().unwrap().push((deadline, Instant::now()));
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// Asserts that nothing was early, and that what was due more than a tick of 1 ms later ran later.
+    #[track_caller]
+    fn assert_in_order(&self) {
+        let runs = self.0.lock().unwrap();
+        assert_eq!(runs.iter().find(|(deadline, ran)| ran < deadline), None, "it was early");
+        let mut latest = runs[0].0;
+        for &(deadline, _) in &*runs {
+            assert!(deadline + MS >= latest, "{:?} late in the order", latest - deadline);
+            latest = latest.max(deadline);
+        }
+    }
+}
+
+/// A timer with one shard, which hands over its callbacks one by one, in the order in which they are recorded.
+fn one_by_one() -> Timer {
+    Timer::builder().shards(1).executor(Executor::Custom(Arc::new(AtOnce))).build().unwrap()
+}
+
+#[track_caller]
+fn assert_passed(success: bool, text: &str) {
+    assert!(success && text.contains(PASSED), "{text}");
+}
+
+/// Has a child run `test`, which is given a time within which to schedule what is due after it, and returns whether that
+/// was enough.
+fn with_enough_time(test: impl Fn(Duration) -> bool) {
+    let mut time = 500 * MS;
+    while !test(time) {
+        time *= 2;
+    }
+    println!("{PASSED}");
+}
+
+const STOPPED: &str = "after_a_stop_the_backlog_is_caught_up_in_order";
+
+#[test]
+fn after_a_stop_the_backlog_is_caught_up_in_order() {
+    if is_child(STOPPED) {
+        return with_enough_time(catch_up_after_a_stop);
+    }
+    let mut child = child_command(STOPPED, "").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let (mut text, pid) = (String::new(), Pid::from_raw(child.id() as i32));
+    let time = loop {
+        assert!(stdout.read_line(&mut text).unwrap() > 0, "{text}");
+        if let Some((_, time)) = text.split_once(STOP) {
+            break Duration::from_millis(time.trim().parse().unwrap());
+        }
+    };
+    assert_eq!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(pid, Signal::SIGSTOP));
+    thread::sleep(time);
+    kill(pid, Signal::SIGCONT).unwrap();
+    stdout.read_to_string(&mut text).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_passed(child.wait().unwrap().success(), &text);
+}
+
+fn catch_up_after_a_stop(time: Duration) -> bool {
+    const TIMERS: u32 = 10_000;
+    const CANCELLED: u32 = 1000;
+    let (timer, pool) = (one_by_one(), Timer::new().unwrap());
+    let start = Instant::now() + time;
+    let at = |place: u32| start + place * Duration::from_micros(50);
+
+    let (ordered, pooled, grid) = (Runs::default(), Runs::default(), Runs::default());
+    // What is due first is scheduled last.
+    for place in (0..TIMERS).rev() {
+        ordered.schedule(&timer, at(place));
+        pooled.schedule(&pool, at(place));
+    }
+    let sleeps = join_all((0..100).map(|place| timer.sleep_until(at(200 * place))));
+    let sleeper = thread::spawn(move || block_on(sleeps).len());
+    let (runs, mut due) = (grid.clone(), start);
+    let every = timer.schedule_at_fixed_rate(start - Instant::now(), 5 * MS, move || {
+        runs.note(due);
+        due += 5 * MS;
+    });
+    // These are met in the middle of the backlog, by the one that is due before the others, and then by another thread
+    // while the driver is busy with it.
+    let cancelled = Arc::new(AtomicUsize::new(0));
+    let last = at(TIMERS) + MS;
+    let (inside, outside) = [(); 2]
+        .map(|()| (0..CANCELLED).map(|_| timer.schedule_at(last, counting(&cancelled)).unwrap()).collect::<Vec<_>>())
+        .into();
+    let (caught_up, others_done, added) = (Gate::default(), Gate::default(), Runs::default());
+    let (reached, go_on, more, weak) = (caught_up.clone(), others_done.clone(), added.clone(), timer.downgrade());
+    let middle = at(TIMERS / 2);
+    timer
+        .schedule_at(middle, move || {
+            assert!(middle.elapsed() > 300 * MS, "it was not stopped");
+            let timer = weak.upgrade().unwrap();
+            assert_eq!(inside.iter().filter(|handle| handle.cancel()).count(), inside.len());
+            (0..100).for_each(|_| drop(more.schedule(&timer, Instant::now())));
+            reached.open();
+            go_on.pass();
+        })
+        .unwrap();
+
+    if start.saturating_duration_since(Instant::now()) < time / 5 {
+        return false;
+    }
+    println!("{STOP} {}", (last - Instant::now() + 500 * MS).as_millis());
+    raise(Signal::SIGSTOP).unwrap();
+    caught_up.pass();
+    assert!(last < Instant::now(), "these are due");
+    assert_eq!(outside.iter().filter(|handle| handle.cancel()).count(), outside.len());
+    (0..100).for_each(|_| drop(added.schedule(&timer, Instant::now())));
+    others_done.open();
+
+    eventually("the backlog is caught up", || ordered.len() + pooled.len() == 2 * TIMERS as usize);
+    eventually("what was added has run", || added.len() == 200);
+    assert_eq!(sleeper.join().unwrap(), 100);
+    eventually("the grid is caught up", || {
+        let missed = start.elapsed().as_millis() as usize / 5;
+        grid.len() >= missed
+    });
+    assert!(every.unwrap().cancel());
+    ordered.assert_in_order();
+    grid.assert_in_order();
+    assert!(pooled.0.lock().unwrap().iter().all(|(deadline, ran)| ran >= deadline));
+    assert_eq!(cancelled.load(Ordering::SeqCst), 0);
+    for timer in [timer, pool] {
+        assert!(timer.is_empty());
+        assert_balanced(&timer);
+    }
+    true
+}
+
+const STARVED: &str = "a_starved_process_runs_everything_in_order";
+
+#[test]
+fn a_starved_process_runs_everything_in_order() {
+    if is_child(STARVED) {
+        return with_enough_time(run_though_starved);
+    }
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().unwrap().get() {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+        }
+        let output = child(STARVED, "renice -n 19 $$ > /dev/null;", &[]);
+        over.store(true, Ordering::Relaxed);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert_passed(output.status.success(), &text);
+    });
+}
+
+fn run_though_starved(time: Duration) -> bool {
+    const TIMERS: u32 = 1000;
+    let (timer, runs, cancelled) = (one_by_one(), Runs::default(), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..TIMERS {
+        let handle = timer.schedule(2 * HOUR, counting(&cancelled)).unwrap();
+        assert!(handle.reset(HOUR) && handle.cancel());
+    }
+    let (start, mut random) = (Instant::now() + time, Random(19));
+    for _ in 0..TIMERS {
+        runs.schedule(&timer, start + Duration::from_micros(random.below(1_000_000)));
+    }
+    if Instant::now() >= start {
+        return false;
+    }
+    eventually("all have run", || runs.len() == TIMERS as usize);
+    runs.assert_in_order();
+    assert_eq!(cancelled.load(Ordering::SeqCst), 0);
+    assert!(timer.is_empty());
+    assert_balanced(&timer);
+    true
+}
+
+#[test]
+fn timers_fire_while_the_cores_of_the_threads_change() {
+    let me = Pid::from_raw(0);
+    let all = sched_getaffinity(me).unwrap();
+    let cores: Vec<CpuSet> = (0..CpuSet::count())
+        .filter(|&core| all.is_set(core).unwrap())
+        .map(|core| {
+            let mut set = CpuSet::new();
+            set.set(core).unwrap();
+            set
+        })
+        .collect();
+    for pinned in [true, false] {
+        // It is built where there is one core only.
+        sched_setaffinity(me, &cores[0]).unwrap();
+        let builder = Timer::builder().shards(3).executor(Executor::Pool { threads: 2 });
+        let timer = builder.thread_name("faults-cores").pin_cores(pinned).build().unwrap();
+        sched_setaffinity(me, &all).unwrap();
+        eventually("all threads are there", || threads_named("faults-cores") == 5);
+        let threads: Vec<_> = tasks_named("faults-cores").into_iter().map(Pid::from_raw).collect();
+
+        let (runs, mut random, mut number) = (Runs::default(), Random(7), 0);
+        for round in 0..30 {
+            for _ in 0..200 {
+                runs.schedule(&timer, Instant::now() + Duration::from_micros(random.below(20_000)));
+                number += 1;
+            }
+            for (place, &thread) in threads.iter().enumerate() {
+                let set = if round % 3 == 2 { &all } else { &cores[(round + place) % cores.len()] };
+                sched_setaffinity(thread, set).unwrap();
+            }
+            thread::sleep(5 * MS);
+        }
+        eventually("all have run", || runs.len() == number);
+        assert!(runs.0.lock().unwrap().iter().all(|(deadline, ran)| ran >= deadline));
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn threads_that_die_leave_their_timers_behind() {
+    const THREADS: usize = 200;
+    const TIMERS: usize = 100;
+    let timer = Timer::builder().shards(2).build().unwrap();
+    let [left, cancelled, guarded] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let timer = timer.clone();
+            let [left, cancelled, guarded] = [&left, &cancelled, &guarded].map(Arc::clone);
+            thread::spawn(move || {
+                let (mut handles, mut guards) = (Vec::new(), Vec::new());
+                for _ in 0..TIMERS {
+                    handles.push(timer.schedule(20 * MS, counting(&left)).unwrap());
+                    assert!(timer.schedule(HOUR, counting(&cancelled)).unwrap().cancel());
+                    guards.push(timer.schedule(HOUR, counting(&guarded)).unwrap().cancel_on_drop());
+                }
+                // In the middle of one more, whose closure is still its own.
+                let unfinished = counting(&left);
+                timer.schedule(if number % 2 == 0 { MS } else { quiet_panic("dies") }, unfinished).unwrap();
+                quiet_panic("dies")
+            })
+        })
+        .collect();
+    for thread in threads {
+        assert!(thread.join().is_err());
+    }
+    let number = THREADS * TIMERS + THREADS / 2;
+    eventually("what they left has fired", || left.load(Ordering::SeqCst) == number && timer.is_empty());
+    assert_eq!(cancelled.load(Ordering::SeqCst) + guarded.load(Ordering::SeqCst), 0);
+    let stats = timer.stats();
+    assert_eq!((stats.fired, stats.cancelled), (number as u64, 2 * (THREADS * TIMERS) as u64));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_callback_that_dies_with_handles_leaves_their_timers_behind() {
+    let (timer, clock) = in_virtual_time();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<_> = (0..10).map(|_| timer.schedule(SEC, counting(&runs)).unwrap()).collect();
+    let guards: Vec<_> = (0..10).map(|_| timer.schedule(SEC, counting(&runs)).unwrap().cancel_on_drop()).collect();
+    let dies = move || {
+        let _held = (handles, guards);
+        quiet_panic("dies")
+    };
+    timer.schedule(MS, dies).unwrap();
+    clock.advance(SEC);
+    let stats = timer.stats();
+    assert_eq!((runs.load(Ordering::SeqCst), stats.cancelled, stats.panicked), (10, 10, 1));
+    assert_balanced(&timer);
+}
+
+const EXITS: &str = "a_process_may_exit_while_timers_run";
+
+#[test]
+fn a_process_may_exit_while_timers_run() {
+    if is_child(EXITS) {
+        for _ in 0..1000 {
+            Timer::global().schedule_with_fixed_delay(Duration::ZERO, Duration::ZERO, || ()).unwrap();
+        }
+        thread::sleep(20 * MS);
+        Timer::global().schedule(Duration::ZERO, || process::exit(42)).unwrap();
+        thread::sleep(HOUR);
+    }
+    let output = in_time("the process exits", || child(EXITS, "", &[]));
+    assert_eq!(output.status.code(), Some(42), "{output:?}");
+}
+
+const FORKS: &str = "to_the_child_of_a_fork_an_inherited_timer_is_shut_down";
+
+#[test]
+fn to_the_child_of_a_fork_an_inherited_timer_is_shut_down() {
+    if is_child(FORKS) {
+        return fork_with_timers();
+    }
+    let output = in_time("the child forks", || child(FORKS, "", &[]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_passed(output.status.success(), &text);
+}
+
+fn fork_with_timers() {
+    let (timer, runs, tokens) = (Timer::new().unwrap(), Arc::new(AtomicUsize::new(0)), Tokens::default());
+    let token = tokens.give();
+    let handle = timer.schedule(HOUR, move || drop(token)).unwrap();
+    timer.schedule(300 * MS, counting(&runs)).unwrap();
+    // SAFETY: the child does what a program with threads does that forks all the same; the allocator and the standard
+    // library of Linux allow for it.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            let outcome = panic::catch_unwind(AssertUnwindSafe(|| use_inherited(timer, handle, &tokens)));
+            process::exit(if outcome.is_ok() { 42 } else { 1 });
+        }
+        ForkResult::Parent { child } => {
+            let mut status = WaitStatus::StillAlive;
+            eventually("the fork ends", || {
+                status = waitpid(child, Some(WaitPidFlag::WNOHANG)).unwrap();
+                status != WaitStatus::StillAlive
+            });
+            assert_eq!(status, WaitStatus::Exited(child, 42));
+        }
+    }
+    // The parent's timer has not noticed.
+    eventually("the parent's fires", || runs.load(Ordering::SeqCst) == 1);
+    assert!(!timer.is_shutdown() && handle.cancel() && tokens.alive() == 0);
+    assert_balanced(&timer);
+    println!("{PASSED}");
+}
+
+/// What the child of a fork does with the timer of its parent.
+fn use_inherited(timer: Timer, handle: TimerHandle, tokens: &Tokens) {
+    assert!(timer.is_shutdown());
+    assert!(timer.schedule(MS, || ()).unwrap_err().is_shutdown());
+    assert!(timer.schedule_at_fixed_rate(MS, MS, || ()).unwrap_err().is_shutdown());
+    let mut sleep = timer.sleep(HOUR);
+    block_on(&mut sleep);
+    assert!(sleep.is_shutdown());
+    assert_eq!(timer.shutdown().len(), 0);
+    assert!(handle.is_pending(), "it is the parent's");
+    drop(timer);
+    assert_eq!(tokens.alive(), 1, "what is the parent's is not dropped");
+
+    let own = Timer::new().unwrap();
+    let (sender, receiver) = channel();
+    own.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+    wait_for(&receiver);
+    assert_eq!(own.shutdown().len(), 0);
+}
