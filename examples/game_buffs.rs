@@ -4,11 +4,11 @@
 //! cargo run --release --example game_buffs
 //! ```
 //!
-//! Game servers have long kept buffs and cooldowns on a clock of wheels: 60 seconds, 60 minutes, 12 hours. The first part
-//! shows such a clock as it turns: a timer waits at the hand that still reaches it, and hops from hand to hand. The second is a
-//! game loop. Its players have buffs that act every 3 s, stack, expire and get dispelled; each buff is one entry of the
-//! wheel, however often it is to act. Beside it runs the same game with the loop that the wheel replaces: it looks at
-//! every buff of every player in each tick. Both must come to the same end, act for act.
+//! Game servers have long kept buffs and cooldowns on a clock of wheels: 60 seconds, 60 minutes, 12 hours. The first
+//! part shows such a clock as it turns: a timer waits at the hand that still reaches it, and hops from hand to hand.
+//! The second is a game loop. Its players have buffs that act every 3 s, stack, expire and get dispelled; each buff is
+//! one entry of the wheel, however often it is to act. Beside it runs the same game with the loop that the wheel
+//! replaces: it looks at every buff of every player in each tick. Both must come to the same end, act for act.
 
 use std::time::{Duration, Instant};
 
