@@ -207,6 +207,7 @@ impl Finder for Turn {
         self.clock.advance(now, |_, buff| due.push(buff));
         for (player, kind) in due.drain(..) {
             let (player, kind) = (player as usize, usize::from(kind));
+            assert!(players[player].buffs[kind].due() <= now, "the wheel gives what is due");
             self.keys[player][kind] = None;
             players[player].run(kind, now, tally);
             self.changed(player, kind, players[player].buffs[kind].due());
