@@ -27,7 +27,7 @@ use corewheel::rayon::{ThreadPool, ThreadPoolBuilder};
 use corewheel::{Key, Wheel};
 use fastrand::Rng;
 use hdrhistogram::Histogram;
-use indicatif::HumanCount;
+use indicatif::{HumanCount, ProgressBar};
 
 /// For how long the reaper waits at the most, as Kafka's.
 const REAP: Duration = Duration::from_millis(200);
@@ -72,7 +72,10 @@ fn main() {
                 purgatory.timer.advance(REAP);
             }
         });
+        let spinner = ProgressBar::new_spinner();
+        spinner.enable_steady_tick(Duration::from_millis(100));
         let load = send(&args, &purgatory);
+        spinner.finish_and_clear();
         stopped.store(true, Ordering::Relaxed);
         load
     });

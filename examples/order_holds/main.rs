@@ -31,8 +31,8 @@ use std::time::Duration;
 use clap::Parser;
 use corewheel::{BuildError, ManualClock};
 use heap::Heap;
-use holds::{Time, Wheels};
-use indicatif::HumanCount;
+use holds::{Holds, Time, Wheels};
+use indicatif::{HumanCount, ProgressBar};
 use shop::{Figures, Orders, Shop};
 
 /// Holds stock for orders, most of which are paid for in time, and releases the rest.
@@ -61,11 +61,19 @@ fn main() -> Result<(), BuildError> {
     println!("{} holds of {hold:?} on the {clock} clock\n", HumanCount(args.orders.into()));
 
     let figures = [
-        ("corewheel", Shop::new(&orders, Wheels::start(time())?).trade()),
-        ("heap", Shop::new(&orders, Heap::new(time())).trade()),
+        ("corewheel", trade(Shop::new(&orders, Wheels::start(time())?))),
+        ("heap", trade(Shop::new(&orders, Heap::new(time())))),
     ];
     report(&figures);
     Ok(())
+}
+
+fn trade(shop: Shop<impl Holds>) -> Figures {
+    let spinner = ProgressBar::new_spinner();
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    let figures = shop.trade();
+    spinner.finish_and_clear();
+    figures
 }
 
 fn report(figures: &[(&str, Figures)]) {

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use client::Client;
 use corewheel::{BuildError, Wheel};
 use fastrand::Rng;
-use indicatif::HumanCount;
+use indicatif::{HumanCount, ProgressBar};
 use proxy::{End, Proxy, Wait};
 
 /// Of the timer, and of the traffic.
@@ -50,6 +50,7 @@ fn main() -> Result<(), BuildError> {
 
     let (mut now, mut most) = (0, 0);
     let mut due = Vec::new();
+    let bar = ProgressBar::new(CONNECTIONS as u64);
     while !traffic.is_empty() || !proxy.timer.is_empty() {
         now += 1;
         proxy.pass_tick(now);
@@ -61,7 +62,9 @@ fn main() -> Result<(), BuildError> {
             }
         }
         most = most.max(proxy.timer.len());
+        bar.set_position(proxy.ended);
     }
+    bar.finish_and_clear();
     check(&clients, &proxy);
     report(&proxy, now, most, start.elapsed());
     Ok(())

@@ -56,6 +56,8 @@ pub struct Proxy {
     pub armed: [u64; Wait::ALL.len()],
     /// The timers for idleness, at every byte.
     pub moved: u64,
+    /// Connections.
+    pub ended: u64,
 }
 
 impl Proxy {
@@ -64,7 +66,15 @@ impl Proxy {
         // One thread has all the connections, so one shard has all the timers.
         let builder = Timer::builder().clock(clock.clone()).tick(TICK).shards(1).executor(Executor::Inline);
         let connections = (0..connections).map(|_| Connection::default()).collect();
-        Ok(Self { clock, timer: builder.build()?, connections, fired: Arc::default(), armed: [0; 4], moved: 0 })
+        Ok(Self {
+            clock,
+            timer: builder.build()?,
+            connections,
+            fired: Arc::default(),
+            armed: [0; 4],
+            moved: 0,
+            ended: 0,
+        })
     }
 
     /// Lets a tick pass, and closes the connections whose timers fire.
@@ -107,6 +117,7 @@ impl Proxy {
     }
 
     fn end(&mut self, connection: usize, end: End) {
+        self.ended += 1;
         self.connections[connection] = Connection { end: Some(end), ..Connection::default() };
     }
 
