@@ -8,7 +8,7 @@ use crate::proxy::{Proxy, Wait};
 const REQUESTS: u32 = 2;
 /// The pieces that a request's header comes in, and the answer.
 const HEADER: u32 = 3;
-const ANSWER: u32 = 20;
+const ANSWER: u32 = 10;
 
 pub struct Client {
     pub id: usize,

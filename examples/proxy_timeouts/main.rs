@@ -32,8 +32,8 @@ use indicatif::{HumanCount, ProgressBar};
 use proxy::{End, Proxy, Wait};
 
 /// Of the timer, and of the traffic.
-const TICK: Duration = Duration::from_millis(10);
-const SECOND: u64 = 100;
+const TICK: Duration = Duration::from_millis(50);
+const SECOND: u64 = 20;
 
 const CONNECTIONS: usize = 100_000;
 /// Ticks within which they are opened.
