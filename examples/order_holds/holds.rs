@@ -1,0 +1,82 @@
+//! What a timer must do to hold stock, and corewheel doing it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use corewheel::{BuildError, Executor, ManualClock, Timer, TimerHandle};
+
+pub trait Holds: Sync {
+    type Hold: Send;
+
+    fn hold(&self, time: Duration, release: impl FnOnce() + Send + 'static) -> Self::Hold;
+    /// Ends a hold before its time. Whether it was not released before.
+    fn confirm(&self, hold: Self::Hold) -> bool;
+    fn len(&self) -> usize;
+
+    fn now(&self) -> Instant;
+    /// Lets time pass until then, and releases what is due meanwhile.
+    fn pass_until(&self, to: Instant);
+}
+
+/// Whose time.
+pub enum Time {
+    Virtual(ManualClock),
+    Real,
+}
+
+impl Time {
+    pub fn now(&self) -> Instant {
+        match self {
+            Self::Virtual(clock) => clock.now(),
+            Self::Real => Instant::now(),
+        }
+    }
+
+    pub fn pass_until(&self, to: Instant) {
+        match self {
+            Self::Virtual(clock) => clock.advance_to(to),
+            Self::Real => thread::sleep(to.saturating_duration_since(Instant::now())),
+        }
+    }
+}
+
+pub struct Wheels {
+    timer: Timer,
+    time: Time,
+}
+
+impl Wheels {
+    pub fn start(time: Time) -> Result<Self, BuildError> {
+        // All that a release does is to add one: that needs no pool.
+        let builder = Timer::builder().executor(Executor::Inline);
+        let timer = match &time {
+            Time::Virtual(clock) => builder.clock(clock.clone()),
+            Time::Real => builder,
+        };
+        Ok(Self { timer: timer.build()?, time })
+    }
+}
+
+impl Holds for Wheels {
+    type Hold = TimerHandle;
+
+    fn hold(&self, time: Duration, release: impl FnOnce() + Send + 'static) -> TimerHandle {
+        self.timer.schedule(time, release).expect("it has not been shut down")
+    }
+
+    fn confirm(&self, hold: TimerHandle) -> bool {
+        hold.cancel()
+    }
+
+    fn len(&self) -> usize {
+        self.timer.len()
+    }
+
+    fn now(&self) -> Instant {
+        self.timer.now()
+    }
+
+    fn pass_until(&self, to: Instant) {
+        self.time.pass_until(to);
+    }
+}

@@ -1,0 +1,13 @@
+//! How much memory the process has.
+
+use std::fs;
+
+use nix::unistd::{SysconfVar, sysconf};
+
+/// How much of it is resident, where the system is Linux.
+pub fn resident_bytes() -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok()??;
+    Some(pages * page as u64)
+}

@@ -1,0 +1,273 @@
+//! Kafka's purgatory: requests that wait for something to happen, each with a timeout, almost all of which is
+//! cancelled.
+//!
+//! ```text
+//! cargo run --release --example purgatory
+//! cargo run --release --example purgatory -- --rate 100000 --timeout 500 --seconds 5
+//! ```
+//!
+//! A broker has a produce request wait until its replicas have the data. Kafka keeps such requests in a
+//! `DelayedOperationPurgatory`, whose `SystemTimer` is a hierarchical `TimingWheel` with a queue of buckets beside it;
+//! the sliding windows of this crate's wheel are those of Kafka's. Here is that timer on a [`Wheel`], with its
+//! operations: `add`, `cancel`, an `advance` that waits at most so long, and `size`. A reaper thread calls `advance`
+//! again and again, and what has expired goes to an executor.
+//!
+//! The load is like that of Kafka's own benchmark of it: requests come at random, whether or not earlier ones are done,
+//! and complete after a log-normal time that is given by two of its percentiles. The answer to a request may meet with
+//! its timeout: exactly one of them ends it.
+
+use std::f64::consts::TAU;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use corewheel::rayon::{ThreadPool, ThreadPoolBuilder};
+use corewheel::{Key, Wheel};
+use fastrand::Rng;
+use hdrhistogram::Histogram;
+use indicatif::{HumanCount, ProgressBar};
+
+/// For how long the reaper waits at the most, as Kafka's.
+const REAP: Duration = Duration::from_millis(200);
+/// How many standard deviations above the mean three in four are.
+const SIGMAS_TO_75: f64 = 0.674_490;
+/// For how long after the last timeout a request may take to end: only what never does takes longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Has requests wait for their completion, or for their timeout.
+///
+/// Panics if a request does not end in exactly one way, or is timed out early.
+#[derive(Parser)]
+struct Args {
+    /// Requests a second, on average
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rate: u32,
+
+    /// Milliseconds
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: u32,
+
+    /// Milliseconds within which half of the requests complete
+    #[arg(long, default_value_t = 20.0)]
+    pct50: f64,
+
+    /// Milliseconds within which three in four do
+    #[arg(long, default_value_t = 60.0)]
+    pct75: f64,
+
+    /// For how long requests come
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+}
+
+fn main() {
+    let args = Args::parse();
+    let purgatory = Purgatory::new();
+    let stopped = AtomicBool::new(false);
+    let (arrived, most) = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stopped.load(Ordering::Relaxed) {
+                purgatory.timer.advance(REAP);
+            }
+        });
+        let spinner = ProgressBar::new_spinner();
+        spinner.enable_steady_tick(Duration::from_millis(100));
+        let load = send(&args, &purgatory);
+        spinner.finish_and_clear();
+        stopped.store(true, Ordering::Relaxed);
+        load
+    });
+    report(arrived, most, &purgatory);
+}
+
+/// Sends requests and answers, until every request has ended. How many there were, and how many waited at once.
+fn send(args: &Args, purgatory: &Purgatory) -> (u64, usize) {
+    let timeout = Duration::from_millis(args.timeout.into());
+    let (median, sigma) = (args.pct50 / 1e3, (args.pct75 / args.pct50).ln() / SIGMAS_TO_75);
+    let mut rng = Rng::with_seed(50_75);
+    let mut uniform = move || 1.0 - rng.f64();
+
+    let start = Instant::now();
+    let end = start + Duration::from_secs(args.seconds.into());
+    let mut next = start;
+    let (mut arrived, mut most) = (0, 0);
+    // The answers that are under way, in microseconds from the start.
+    let mut answers = Wheel::new(0);
+    loop {
+        let now = Instant::now();
+        while next < end.min(now) {
+            let request = purgatory.accept(timeout);
+            let normal = (-2.0 * uniform().ln()).sqrt() * (TAU * uniform()).cos();
+            let time = Duration::try_from_secs_f64(median * (sigma * normal).exp()).unwrap_or(Duration::MAX);
+            let answered = (next - start).saturating_add(time).as_micros();
+            answers.insert(answered.try_into().unwrap_or(u64::MAX), request);
+            next += Duration::from_secs_f64(-uniform().ln() / f64::from(args.rate));
+            arrived += 1;
+        }
+        most = most.max(purgatory.timer.size());
+        answers.advance((now - start).as_micros() as u64, |_, request| purgatory.complete(&request));
+        if next >= end && purgatory.tally.left_timer() == arrived || now > end + timeout + PATIENCE {
+            return (arrived, most);
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn report(arrived: u64, most: usize, purgatory: &Purgatory) {
+    let Tally { completed, expired, cancelled, taken, early, late } = &*purgatory.tally;
+    let [completed, expired, cancelled, taken, early] =
+        [completed, expired, cancelled, taken, early].map(|count| count.load(Ordering::Relaxed));
+    let row = |name: &str, count| println!("{name:<34}{:>12}", HumanCount(count).to_string());
+    row("requests", arrived);
+    row("most of them waiting at once", most as u64);
+    row("completed", completed);
+    row("expired", expired);
+    row("completed while they expired", taken - expired);
+
+    let late = late.lock().expect("a lock");
+    println!("\n{:<34}{:>12}{:>12}{:>12}", "lateness of the timeouts", "p50", "p99", "max");
+    let at = |quantile| format!("{:.2} ms", late.value_at_quantile(quantile) as f64 / 1e3);
+    println!("{:<34}{:>12}{:>12}{:>12}", "", at(0.5), at(0.99), at(1.0));
+
+    assert_eq!(completed + expired, arrived, "a request ends in one way");
+    assert_eq!(cancelled + taken, arrived, "a timer is cancelled, or comes out");
+    assert_eq!((purgatory.timer.size(), early), (0, 0), "timers left, and timeouts that were early");
+    println!("\nok: each request has ended once, and none was timed out early");
+}
+
+/// A request that waits.
+struct Request {
+    ended: AtomicBool,
+    timeout: OnceLock<Key>,
+}
+
+impl Request {
+    /// Kafka's `forceComplete`: whether this call has ended it.
+    fn end(&self) -> bool {
+        !self.ended.swap(true, Ordering::AcqRel)
+    }
+}
+
+struct Purgatory {
+    timer: SystemTimer,
+    tally: Arc<Tally>,
+}
+
+struct Tally {
+    completed: AtomicU64,
+    expired: AtomicU64,
+    /// Timers that were cancelled, and timers that the executor was given.
+    cancelled: AtomicU64,
+    taken: AtomicU64,
+    early: AtomicU64,
+    /// How late the executor has come to the requests that it expired, in microseconds.
+    late: Mutex<Histogram<u64>>,
+}
+
+impl Tally {
+    fn left_timer(&self) -> u64 {
+        self.cancelled.load(Ordering::Acquire) + self.taken.load(Ordering::Acquire)
+    }
+
+    fn expire(&self, request: &Request, deadline: Instant) {
+        let now = Instant::now();
+        self.early.fetch_add(u64::from(now < deadline), Ordering::Relaxed);
+        if request.end() {
+            self.expired.fetch_add(1, Ordering::Relaxed);
+            *self.late.lock().expect("a lock") += now.saturating_duration_since(deadline).as_micros() as u64;
+        }
+        // Release: what it has counted is counted for whoever sees this.
+        self.taken.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Purgatory {
+    fn new() -> Self {
+        let [completed, expired, cancelled, taken, early] = [0; 5].map(AtomicU64::new);
+        let late = Mutex::new(Histogram::new(3).expect("three digits are possible"));
+        let executor = ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+        let tally = Arc::new(Tally { completed, expired, cancelled, taken, early, late });
+        Self { timer: SystemTimer::new(executor), tally }
+    }
+
+    fn accept(&self, timeout: Duration) -> Arc<Request> {
+        let request = Arc::new(Request { ended: AtomicBool::new(false), timeout: OnceLock::new() });
+        let deadline = Instant::now() + timeout;
+        let (tally, expiring) = (self.tally.clone(), request.clone());
+        let key = self.timer.add(deadline, Box::new(move || tally.expire(&expiring, deadline)));
+        request.timeout.set(key).expect("it is accepted once");
+        request
+    }
+
+    fn complete(&self, request: &Request) {
+        if request.end() {
+            self.tally.completed.fetch_add(1, Ordering::Relaxed);
+            let key = request.timeout.get().expect("it has been accepted");
+            self.tally.cancelled.fetch_add(u64::from(self.timer.cancel(*key)), Ordering::Relaxed);
+        }
+    }
+}
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// Kafka's, on a wheel whose ticks are milliseconds.
+struct SystemTimer {
+    start: Instant,
+    wheel: Mutex<Wheel<Task>>,
+    /// There is something to do earlier than the reaper thinks.
+    earlier: Condvar,
+    executor: ThreadPool,
+}
+
+impl SystemTimer {
+    fn new(executor: ThreadPool) -> Self {
+        Self { start: Instant::now(), wheel: Mutex::new(Wheel::new(0)), earlier: Condvar::new(), executor }
+    }
+
+    fn add(&self, deadline: Instant, task: Task) -> Key {
+        let tick = (deadline - self.start).as_nanos().div_ceil(1_000_000) as u64;
+        let mut wheel = self.wheel();
+        let next = wheel.next_deadline();
+        let key = wheel.insert(tick, task);
+        if wheel.next_deadline() != next {
+            self.earlier.notify_one();
+        }
+        key
+    }
+
+    /// Whether it had not expired.
+    fn cancel(&self, key: Key) -> bool {
+        let task = self.wheel().remove(key);
+        task.is_some()
+    }
+
+    /// Hands what has expired to the executor, and waits for that, but no longer than so. Whether there was anything.
+    fn advance(&self, at_most: Duration) -> bool {
+        let end = Instant::now() + at_most;
+        let mut expired = Vec::new();
+        let mut wheel = self.wheel();
+        loop {
+            let now = Instant::now();
+            wheel.advance((now - self.start).as_millis() as u64, |_, task| expired.push(task));
+            if !expired.is_empty() || now >= end {
+                break;
+            }
+            let next = wheel.next_deadline().map_or(end, |tick| end.min(self.start + Duration::from_millis(tick)));
+            wheel = self.earlier.wait_timeout(wheel, next.saturating_duration_since(now)).expect("a lock").0;
+        }
+        drop(wheel);
+        let any = !expired.is_empty();
+        expired.into_iter().for_each(|task| self.executor.spawn(task));
+        any
+    }
+
+    fn size(&self) -> usize {
+        self.wheel().len()
+    }
+
+    fn wheel(&self) -> MutexGuard<'_, Wheel<Task>> {
+        self.wheel.lock().expect("nobody panics with the lock")
+    }
+}
