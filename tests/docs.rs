@@ -1,0 +1,124 @@
+//! What the documents say of other files is so: every link leads somewhere, and every test that is named exists.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+/// A page, and what can be asked of it.
+struct Page {
+    links: Vec<String>,
+    anchors: HashSet<String>,
+    /// What is set as code within a line.
+    code: Vec<String>,
+}
+
+impl Page {
+    fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut page = Self { links: Vec::new(), anchors: HashSet::new(), code: Vec::new() };
+        let (mut heading, mut seen) = (None::<String>, HashMap::<String, usize>::new());
+        for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+            if let (Some(heading), Event::Text(text) | Event::Code(text)) = (&mut heading, &event) {
+                heading.push_str(text);
+            }
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    page.links.push(dest_url.into_string());
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    let slug = slug(&heading.take().expect("a heading that began"));
+                    let times = seen.entry(slug.clone()).and_modify(|times| *times += 1).or_insert(0);
+                    page.anchors.insert(if *times == 0 { slug } else { format!("{slug}-{times}") });
+                }
+                Event::Code(code) => page.code.push(code.into_string()),
+                _ => {}
+            }
+        }
+        page
+    }
+}
+
+/// The anchor of a heading, as GitHub makes it.
+fn slug(heading: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    heading.trim().to_lowercase().chars().filter(|&c| kept(c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The readme and all that is in `docs`.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![root().join("README.md")];
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages: HashMap<_, _> =
+        pages().into_iter().map(|path| (path.canonicalize().unwrap(), Page::read(&path))).collect();
+    let (mut broken, mut checked) = (Vec::new(), 0);
+    for (path, page) in &pages {
+        for link in page.links.iter().filter(|link| !link.contains("://")) {
+            checked += 1;
+            let (file, anchor) = link.split_once('#').map_or((&**link, None), |(file, anchor)| (file, Some(anchor)));
+            let target = if file.is_empty() { path.clone() } else { path.with_file_name("").join(file) };
+            let found = target.canonicalize().is_ok_and(|target| {
+                anchor.is_none_or(|anchor| pages.get(&target).is_some_and(|page| page.anchors.contains(anchor)))
+            });
+            if !found {
+                broken.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(checked > 100, "{checked} links: too few to be all");
+}
+
+fn has_test(source: &str, function: &str) -> bool {
+    source.split("#[test]\n").skip(1).any(|test| {
+        let mut lines = test.lines().map(str::trim).filter(|line| !line.starts_with("#["));
+        lines.next().is_some_and(|line| line.starts_with(&format!("fn {function}(")))
+    })
+}
+
+/// In the pages that name tests, as `file::function`, or as `loom::file` or `loom::file::function`.
+#[test]
+fn every_test_that_is_named_exists() {
+    let (mut missing, mut checked) = (Vec::new(), 0);
+    for page in ["guarantees.md", "protocols.md"] {
+        for name in Page::read(&root().join("docs").join(page)).code {
+            // Whatever has a capital is a type's.
+            let named = name.split_once("::").filter(|_| !name.contains(char::is_uppercase));
+            let Some((first, rest)) = named else { continue };
+            checked += 1;
+            let (folder, file, function) = match (first, rest.split_once("::")) {
+                ("loom", Some((file, function))) => ("loom-tests/src/models", file, Some(function)),
+                ("loom", None) => ("loom-tests/src/models", rest, None),
+                _ => ("tests", first, Some(rest)),
+            };
+            let source = fs::read_to_string(root().join(folder).join(file).with_extension("rs"));
+            let exists = source.is_ok_and(|source| function.is_none_or(|function| has_test(&source, function)));
+            if !exists {
+                missing.push(format!("{page}: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(checked > 50, "{checked} names: too few to be all");
+}
