@@ -1,4 +1,5 @@
-//! What the documents say of other files is so: every link leads somewhere, and every test that is named exists.
+//! What the documents say of other files is so: every link leads somewhere, every test that is named exists, and the rooms
+//! of the crate import one way.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -51,20 +52,21 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// All files of this kind in a folder, and the folders in it.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let of = |path: PathBuf| match path.extension() {
+        _ if path.is_dir() => files(&path, extension),
+        Some(its) if its == extension => vec![path],
+        _ => Vec::new(),
+    };
+    entries.flat_map(of).collect()
+}
+
 /// The readme and all that is in `docs`.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
-    let mut folders = vec![root().join("docs")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
+    let mut pages = files(&root().join("docs"), "md");
+    pages.push(root().join("README.md"));
     pages
 }
 
@@ -121,4 +123,38 @@ fn every_test_that_is_named_exists() {
     }
     assert!(missing.is_empty(), "{missing:#?}");
     assert!(checked > 50, "{checked} names: too few to be all");
+}
+
+/// By the table of rooms: whatever imports is in it, and imports from lines below its own.
+#[test]
+fn the_rooms_import_one_way() {
+    let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let table = page.split("\n## ").find(|section| section.starts_with("The rooms")).unwrap();
+    let mut lines = HashMap::new();
+    for (line, row) in table.lines().filter(|row| row.starts_with("| [")).enumerate() {
+        let cell = row.split(" | ").next().unwrap();
+        lines.extend(cell.split('`').skip(1).step_by(2).map(|room| (room.to_owned(), line)));
+    }
+    let src = root().join("src");
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for path in files(&src, "rs") {
+        let inside = path.strip_prefix(&src).unwrap().with_extension("");
+        let room = inside.iter().next().unwrap().to_str().unwrap();
+        if room == "lib" {
+            continue;
+        }
+        let source = fs::read_to_string(&path).unwrap();
+        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let imports = code.flat_map(|line| line.split("crate::").skip(1));
+        let names = imports.map(|import| import.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap());
+        for name in names.filter(|&name| name != room) {
+            let Some(line) = lines.get(name) else { continue };
+            checked += 1;
+            if lines.get(room).is_none_or(|own| line <= own) {
+                wrong.push(format!("{}: {name}", inside.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(checked > 50, "{checked} imports: too few to be all");
 }

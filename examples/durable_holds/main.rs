@@ -30,6 +30,8 @@ use corewheel::Timer;
 use service::Progress;
 use store::{Account, Store};
 
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
+
 /// A life that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// For how long nobody is there after a kill: holds fall due meanwhile.
@@ -46,7 +48,7 @@ struct Args {
     serve: Option<PathBuf>,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let args = Args::parse();
     match args.serve {
         Some(path) => service::serve(&Store::open(&path)?, args.holds),
@@ -60,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Two lives that are cut short, and one that is not.
-fn tell(path: &Path, holds: u64) -> Result<(), Box<dyn Error>> {
+fn tell(path: &Path, holds: u64) -> Result<()> {
     live(path, holds, |progress| progress.placed >= holds / 3)?;
     check(path, "killed while holds are placed")?;
     live(path, holds, |progress| progress.released >= holds / 20)?;
@@ -77,7 +79,7 @@ fn tell(path: &Path, holds: u64) -> Result<(), Box<dyn Error>> {
 }
 
 /// One life of the service, in a process of its own. It is killed when it is `time`. Returns whether it was not.
-fn live(path: &Path, holds: u64, time: impl Fn(Progress) -> bool) -> Result<bool, Box<dyn Error>> {
+fn live(path: &Path, holds: u64, time: impl Fn(Progress) -> bool) -> Result<bool> {
     let mut child = Command::new(env::current_exe()?)
         .arg("--serve")
         .arg(path)
@@ -115,7 +117,7 @@ fn kill(child: &Mutex<Child>) {
 }
 
 /// What is in the store must be consistent at any time.
-fn check(path: &Path, when: &str) -> Result<Account, Box<dyn Error>> {
+fn check(path: &Path, when: &str) -> Result<Account> {
     let account = Store::open(path)?.account()?;
     println!("{when}: {account}");
     account.check()?;

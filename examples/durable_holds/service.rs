@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use corewheel::{Executor, Timer, TimerHandle};
 
+use crate::Result;
 use crate::store::{End, Hold, Store, wall_clock};
 
 /// How far ahead holds are in memory. A minute, where holds are of half an hour; here they are of some seconds.
@@ -50,7 +51,7 @@ pub struct Progress {
 }
 
 /// Serves customers until `holds` have been placed in all, and all of them have ended.
-pub fn serve(store: &Store, holds: u64) -> Result<(), Box<dyn Error>> {
+pub fn serve(store: &Store, holds: u64) -> Result<()> {
     // The callbacks only send.
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build()?;
     let (sender, events) = mpsc::channel();
@@ -69,7 +70,7 @@ pub fn serve(store: &Store, holds: u64) -> Result<(), Box<dyn Error>> {
 
 /// Customers come, place holds, and nine of ten confirm; some of these too late. Those whose holds were placed in an
 /// earlier life have given up.
-fn customers(timer: &Timer, sender: Sender<Event>, mut ids: Range<u64>) -> Result<(), Box<dyn Error>> {
+fn customers(timer: &Timer, sender: Sender<Event>, mut ids: Range<u64>) -> Result<()> {
     let weak = timer.downgrade();
     let (crowd, pause) = CROWD;
     let come = move |now: Instant| {
@@ -101,7 +102,7 @@ struct Near {
 
 impl Near {
     /// Makes one transaction of all events, and acts on it when it is committed.
-    fn handle(&mut self, store: &Store, events: Vec<Event>, progress: &mut Progress) -> Result<(), Box<dyn Error>> {
+    fn handle(&mut self, store: &Store, events: Vec<Event>, progress: &mut Progress) -> Result<()> {
         let now = wall_clock();
         let change = store.begin()?;
         let mut look_ahead = false;
@@ -151,7 +152,7 @@ impl Near {
         Ok(())
     }
 
-    fn arm(&mut self, hold: Hold) -> Result<(), Box<dyn Error>> {
+    fn arm(&mut self, hold: Hold) -> Result<()> {
         let (id, sender) = (hold.id, self.sender.clone());
         let left = Duration::from_millis(hold.due.saturating_sub(wall_clock()));
         let handle = self.timer.schedule(left, move || sender.send(Event::Due(id)).unwrap_or(()))?;

@@ -4,13 +4,14 @@
 //! (the stock, how it ended) is in the same transaction: all of it is there after a crash, or nothing. So of a
 //! confirmation and a release one comes first, and of two releases, too, whoever sent them and however often.
 
-use std::error::Error;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::SystemTime;
 
 use redb::{Database, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
+
+use crate::Result;
 
 /// How much there is of each item when nothing is held.
 const STOCK: u32 = 1_000_000;
@@ -58,7 +59,7 @@ pub struct Store(Database);
 
 impl Store {
     /// The store in this file, as the last to use it left it, however that ended.
-    pub fn open(path: &Path) -> Result<Self, redb::Error> {
+    pub fn open(path: &Path) -> Result<Self> {
         let store = Self(Database::create(path)?);
         let change = store.begin()?;
         if change.0.open_table(FREE)?.is_empty()? {
@@ -73,27 +74,27 @@ impl Store {
         Ok(store)
     }
 
-    pub fn begin(&self) -> Result<Change, redb::Error> {
+    pub fn begin(&self) -> Result<Change> {
         Ok(Change(self.0.begin_write()?))
     }
 
     /// How many holds were ever placed.
-    pub fn placed(&self) -> Result<u64, redb::Error> {
+    pub fn placed(&self) -> Result<u64> {
         Ok(self.0.begin_read()?.open_table(HOLDS)?.len()?)
     }
 
     /// How many holds wait.
-    pub fn waiting(&self) -> Result<u64, redb::Error> {
+    pub fn waiting(&self) -> Result<u64> {
         Ok(self.0.begin_read()?.open_table(DUE)?.len()?)
     }
 
     /// The holds that wait, and are due in this time.
-    pub fn due(&self, time: RangeInclusive<u64>) -> Result<Vec<Hold>, redb::Error> {
+    pub fn due(&self, time: RangeInclusive<u64>) -> Result<Vec<Hold>> {
         let view = self.0.begin_read()?;
         let (due, holds) = (view.open_table(DUE)?, view.open_table(HOLDS)?);
         let range = due.range((*time.start(), 0)..=(*time.end(), u64::MAX))?;
         range
-            .map(|key| -> Result<Hold, redb::Error> {
+            .map(|key| -> Result<Hold> {
                 let (due, id) = key?.0.value();
                 let (_, item, quantity) = holds.get(id)?.expect("what waits was placed").value();
                 Ok(Hold { id, due, item, quantity })
@@ -102,7 +103,7 @@ impl Store {
     }
 
     /// How all the holds have ended.
-    pub fn account(&self) -> Result<Account, redb::Error> {
+    pub fn account(&self) -> Result<Account> {
         let view = self.0.begin_read()?;
         let (due, holds, ends) = (view.open_table(DUE)?, view.open_table(HOLDS)?, view.open_table(ENDS)?);
         let mut account = Account::default();
@@ -137,7 +138,7 @@ impl Store {
 pub struct Change(WriteTransaction);
 
 impl Change {
-    pub fn place(&self, hold: Hold) -> Result<(), redb::Error> {
+    pub fn place(&self, hold: Hold) -> Result<()> {
         let Hold { id, due, item, quantity } = hold;
         self.take(item, |free| free - quantity)?;
         self.0.open_table(HOLDS)?.insert(id, (due, item, quantity))?;
@@ -146,7 +147,7 @@ impl Change {
     }
 
     /// Ends a hold, if it has not ended: false if it has.
-    pub fn end(&self, hold: Hold, end: End, now: u64) -> Result<bool, redb::Error> {
+    pub fn end(&self, hold: Hold, end: End, now: u64) -> Result<bool> {
         let claimed = self.0.open_table(DUE)?.remove((hold.due, hold.id))?.is_some();
         if claimed {
             if end == End::Released {
@@ -159,14 +160,14 @@ impl Change {
         Ok(claimed)
     }
 
-    fn take(&self, item: u32, change: impl FnOnce(u32) -> u32) -> Result<(), redb::Error> {
+    fn take(&self, item: u32, change: impl FnOnce(u32) -> u32) -> Result<()> {
         let mut stock = self.0.open_table(FREE)?;
         let free = stock.get(item)?.expect("an item of ours").value();
         stock.insert(item, change(free))?;
         Ok(())
     }
 
-    pub fn commit(self) -> Result<(), redb::Error> {
+    pub fn commit(self) -> Result<()> {
         Ok(self.0.commit()?)
     }
 }
@@ -196,7 +197,7 @@ impl Account {
     }
 
     /// Whether it adds up.
-    pub fn check(&self) -> Result<(), Box<dyn Error>> {
+    pub fn check(&self) -> Result<()> {
         let holds = self.placed == self.wait + self.ended();
         let stock = self.free + self.held + self.gone == ITEMS * STOCK;
         let ok = holds && stock && self.twice == 0 && self.early == 0;
