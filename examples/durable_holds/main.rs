@@ -99,7 +99,7 @@ fn live(path: &Path, holds: u64, time: impl Fn(Progress) -> bool) -> Result<bool
         progress = line?.parse()?;
         if time(progress) {
             // Somewhere in one of the next transactions.
-            thread::sleep(Duration::from_micros(fastrand::u64(..20_000)));
+            thread::sleep(Duration::from_micros(fastrand::u64(..200_000)));
             kill(&child);
             break;
         }
