@@ -1,12 +1,6 @@
 //! Timers for high-throughput servers: millions pending, armed, moved and cancelled from many threads at once, of which
 //! few fire, but those on time.
 //!
-//! - [`Timer`] is the service: callbacks once or again and again, on a pool, on the caller's pool, or inline.
-//! - [`TimerHandle`] is what it gives out: to cancel a timer, or to move it.
-//! - [`Sleep`], [`Timeout`] and [`Interval`] are timers to be awaited, on any executor or none.
-//! - [`ManualClock`] is virtual time, for tests.
-//! - [`Wheel`] is the data structure alone, single-threaded, for event loops that drive time themselves.
-//!
 //! ```
 //! use corewheel::Timer;
 //! use std::time::Duration;
@@ -17,6 +11,60 @@
 //! idle.cancel(); // the peer has closed
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # What you want
+//!
+//! | to have something happen              |                                                                             |
+//! |---------------------------------------|-----------------------------------------------------------------------------|
+//! | once, after a delay, or at an instant | [`Timer::schedule`], [`Timer::schedule_at`]                                 |
+//! | every so often, on a fixed grid       | [`Timer::schedule_at_fixed_rate`]                                           |
+//! | again and again, with a pause between | [`Timer::schedule_with_fixed_delay`]                                        |
+//! | whenever it says itself               | [`Timer::schedule_recurring`]                                               |
+//!
+//! | to a timer that is pending            |                                                                             |
+//! |---------------------------------------|-----------------------------------------------------------------------------|
+//! | stop it                               | [`TimerHandle::cancel`]                                                     |
+//! | stop it, and know that it is not running | [`TimerHandle::cancel_and_wait`]                                         |
+//! | put it off, or bring it forward       | [`TimerHandle::reset`], [`TimerHandle::reset_at`]                           |
+//! | stop it when a scope ends             | [`TimerHandle::cancel_on_drop`]                                             |
+//! | leave it alone                        | drop the handle: it fires                                                   |
+//!
+//! | in async code, on any executor or none |                                                                            |
+//! |---------------------------------------|-----------------------------------------------------------------------------|
+//! | wait                                  | [`Timer::sleep`], [`Timer::sleep_until`]                                    |
+//! | give up on something                  | [`Timer::timeout`], [`Timer::timeout_at`]                                   |
+//! | wait again and again                  | [`Timer::interval`], [`Timer::interval_at`]                                 |
+//!
+//! | of the service                        |                                                                             |
+//! |---------------------------------------|-----------------------------------------------------------------------------|
+//! | one for the whole process             | [`Timer::global`]                                                           |
+//! | a finer tick, fewer threads, a limit  | [`Timer::builder`]                                                          |
+//! | callbacks on a pool of your own, inline, or on a runtime | [`Executor`]                                             |
+//! | to be told of panics                  | [`Builder::on_panic`]                                                       |
+//! | how late, how many, how often         | [`Timer::stats`], [`Timer::len`]                                            |
+//! | to end it, and have back what has not fired | [`Timer::shutdown`]                                                   |
+//! | not to keep it alive in a callback    | [`Timer::downgrade`]                                                        |
+//!
+//! | otherwise                             |                                                                             |
+//! |---------------------------------------|-----------------------------------------------------------------------------|
+//! | tests of timeouts that take no time   | [`ManualClock`], by [`Builder::clock`]                                      |
+//! | a wheel in an event loop, a game loop, a simulation | [`Wheel`]: the data structure alone, for one thread           |
+//!
+//! # What it promises
+//!
+//! Nothing is early. Everything accepted fires once, or is cancelled once, or is handed back by the shutdown. No call of
+//! these waits for another thread, but those that say so. While nothing is due, nothing runs. See [`Timer`] for the list.
+//!
+//! # How it works
+//!
+//! A timer is one cache line. Scheduling it, cancelling it and moving it are a few atomic steps, without a lock; each
+//! core has a shard of its own, a hierarchical timing wheel, whose thread sleeps until something is due there. What is
+//! due runs on a pool of threads.
+//!
+//! In the repository, `docs` tells more: `architecture.md`, the way of a timer; `protocols.md`, why the threads do not
+//! get into each other's way; `guarantees.md`, what checks each promise; `choosing.md`, when to take something else;
+//! `tuning.md`, what each setting does; `durable.md`, timers that survive the process; and `embedding`, a complete program
+//! for threads, tokio, hyper, axum and quinn each.
 //!
 //! # Features
 //!
@@ -29,11 +77,6 @@
 //! | `tower`        | `corewheel::tower::TimeoutLayer`, for services such as axum's and tonic's                    |
 //! | `quinn`        | `corewheel::quinn::Runtime`, for QUIC endpoints                                              |
 //! | `metrics`      | `corewheel::metrics::Exporter`, which hands [`Stats`] to whatever recorder there is          |
-//!
-//! # How it works
-//!
-//! A timer is one cache line. Scheduling it, cancelling it and moving it are a few atomic steps, without a lock; each
-//! core has a shard of its own, whose thread sleeps until something is due there.
 
 mod adapter;
 mod clock;
@@ -64,14 +107,13 @@ pub use stats::{Lateness, ShardStats, Stats};
 pub use timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer};
 pub use wheel::{Key, Wheel};
 
-/// How many threads can run at once, as far as the system tells.
-fn parallelism() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// The programs of `docs/embedding`, compiled and run as tests.
+/// The programs in `docs`, compiled and run as tests.
 #[cfg(doctest)]
-mod embedding {
+mod docs {
+    #[doc = include_str!("../docs/choosing.md")]
+    mod choosing {}
+    #[doc = include_str!("../docs/tuning.md")]
+    mod tuning {}
     #[doc = include_str!("../docs/embedding/threads.md")]
     mod threads {}
     #[doc = include_str!("../docs/embedding/tokio.md")]

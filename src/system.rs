@@ -2,6 +2,11 @@
 
 pub(crate) use process::Process;
 
+/// How many threads can run at once, as far as the system tells.
+pub(crate) fn parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// The size of a page of memory.
 #[cfg(target_os = "linux")]
 pub(crate) fn page_size() -> usize {

@@ -47,7 +47,7 @@ pub trait Execute: Send + Sync + 'static {
 
 impl Default for Executor {
     fn default() -> Self {
-        Self::Pool { threads: crate::parallelism() }
+        Self::Pool { threads: crate::system::parallelism() }
     }
 }
 

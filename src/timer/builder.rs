@@ -43,7 +43,7 @@ impl Builder {
     pub(super) fn new() -> Self {
         Self {
             tick: Duration::from_millis(1),
-            shards: crate::parallelism(),
+            shards: crate::system::parallelism(),
             pin_cores: true,
             slots_per_level: vec![64],
             executor: Executor::default(),

@@ -1,0 +1,160 @@
+//! What the documents say of other files is so: every link leads somewhere, every test that is named exists, and the rooms
+//! of the crate import one way.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+/// A page, and what can be asked of it.
+struct Page {
+    links: Vec<String>,
+    anchors: HashSet<String>,
+    /// What is set as code within a line.
+    code: Vec<String>,
+}
+
+impl Page {
+    fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut page = Self { links: Vec::new(), anchors: HashSet::new(), code: Vec::new() };
+        let (mut heading, mut seen) = (None::<String>, HashMap::<String, usize>::new());
+        for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+            if let (Some(heading), Event::Text(text) | Event::Code(text)) = (&mut heading, &event) {
+                heading.push_str(text);
+            }
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    page.links.push(dest_url.into_string());
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    let slug = slug(&heading.take().expect("a heading that began"));
+                    let times = seen.entry(slug.clone()).and_modify(|times| *times += 1).or_insert(0);
+                    page.anchors.insert(if *times == 0 { slug } else { format!("{slug}-{times}") });
+                }
+                Event::Code(code) => page.code.push(code.into_string()),
+                _ => {}
+            }
+        }
+        page
+    }
+}
+
+/// The anchor of a heading, as GitHub makes it.
+fn slug(heading: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    heading.trim().to_lowercase().chars().filter(|&c| kept(c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files of this kind in a folder, and the folders in it.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let of = |path: PathBuf| match path.extension() {
+        _ if path.is_dir() => files(&path, extension),
+        Some(its) if its == extension => vec![path],
+        _ => Vec::new(),
+    };
+    entries.flat_map(of).collect()
+}
+
+/// The readme and all that is in `docs`.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = files(&root().join("docs"), "md");
+    pages.push(root().join("README.md"));
+    pages
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages: HashMap<_, _> =
+        pages().into_iter().map(|path| (path.canonicalize().unwrap(), Page::read(&path))).collect();
+    let (mut broken, mut checked) = (Vec::new(), 0);
+    for (path, page) in &pages {
+        for link in page.links.iter().filter(|link| !link.contains("://")) {
+            checked += 1;
+            let (file, anchor) = link.split_once('#').map_or((&**link, None), |(file, anchor)| (file, Some(anchor)));
+            let target = if file.is_empty() { path.clone() } else { path.with_file_name("").join(file) };
+            let found = target.canonicalize().is_ok_and(|target| {
+                anchor.is_none_or(|anchor| pages.get(&target).is_some_and(|page| page.anchors.contains(anchor)))
+            });
+            if !found {
+                broken.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(checked > 100, "{checked} links: too few to be all");
+}
+
+fn has_test(source: &str, function: &str) -> bool {
+    source.split("#[test]\n").skip(1).any(|test| {
+        let mut lines = test.lines().map(str::trim).filter(|line| !line.starts_with("#["));
+        lines.next().is_some_and(|line| line.starts_with(&format!("fn {function}(")))
+    })
+}
+
+/// In the pages that name tests, as `file::function`, or as `loom::file` or `loom::file::function`.
+#[test]
+fn every_test_that_is_named_exists() {
+    let (mut missing, mut checked) = (Vec::new(), 0);
+    for page in ["guarantees.md", "protocols.md"] {
+        for name in Page::read(&root().join("docs").join(page)).code {
+            // Whatever has a capital is a type's.
+            let named = name.split_once("::").filter(|_| !name.contains(char::is_uppercase));
+            let Some((first, rest)) = named else { continue };
+            checked += 1;
+            let (folder, file, function) = match (first, rest.split_once("::")) {
+                ("loom", Some((file, function))) => ("loom-tests/src/models", file, Some(function)),
+                ("loom", None) => ("loom-tests/src/models", rest, None),
+                _ => ("tests", first, Some(rest)),
+            };
+            let source = fs::read_to_string(root().join(folder).join(file).with_extension("rs"));
+            let exists = source.is_ok_and(|source| function.is_none_or(|function| has_test(&source, function)));
+            if !exists {
+                missing.push(format!("{page}: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(checked > 50, "{checked} names: too few to be all");
+}
+
+/// By the table of rooms: whatever imports is in it, and imports from lines below its own.
+#[test]
+fn the_rooms_import_one_way() {
+    let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let table = page.split("\n## ").find(|section| section.starts_with("The rooms")).unwrap();
+    let mut lines = HashMap::new();
+    for (line, row) in table.lines().filter(|row| row.starts_with("| [")).enumerate() {
+        let cell = row.split(" | ").next().unwrap();
+        lines.extend(cell.split('`').skip(1).step_by(2).map(|room| (room.to_owned(), line)));
+    }
+    let src = root().join("src");
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for path in files(&src, "rs") {
+        let inside = path.strip_prefix(&src).unwrap().with_extension("");
+        let room = inside.iter().next().unwrap().to_str().unwrap();
+        if room == "lib" {
+            continue;
+        }
+        let source = fs::read_to_string(&path).unwrap();
+        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let imports = code.flat_map(|line| line.split("crate::").skip(1));
+        let names = imports.map(|import| import.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap());
+        for name in names.filter(|&name| name != room) {
+            let Some(line) = lines.get(name) else { continue };
+            checked += 1;
+            if lines.get(room).is_none_or(|own| line <= own) {
+                wrong.push(format!("{}: {name}", inside.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(checked > 50, "{checked} imports: too few to be all");
+}
