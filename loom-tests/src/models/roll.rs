@@ -5,7 +5,7 @@
 //! be modelled without.
 
 use loom::sync::Arc;
-use loom::thread;
+use loom::thread::{self, JoinHandle};
 
 use super::explore;
 use crate::roll::Roll;
@@ -19,18 +19,19 @@ fn join(roll: &Roll) -> &Record {
     record
 }
 
+/// Starts a thread that takes a record off.
+fn leave_elsewhere(roll: &Arc<Roll>, record: *const Record) -> JoinHandle<()> {
+    let (roll, record) = (roll.clone(), record as usize);
+    // SAFETY: it is on the roll, and nobody counts on it any more.
+    thread::spawn(move || unsafe { roll.leave(record as *const Record) })
+}
+
 /// A thread that leaves takes no count with it, and leaves none twice.
 #[test]
 fn leave_against_a_reader() {
     explore(|| {
         let roll = Arc::new(Roll::new());
-        let record: *const Record = join(&roll);
-        let record = record as usize;
-        let leaver = {
-            let roll = roll.clone();
-            // SAFETY: it is on the roll, and nobody counts on it any more.
-            thread::spawn(move || unsafe { roll.leave(record as *const Record) })
-        };
+        let leaver = leave_elsewhere(&roll, join(&roll));
         assert_eq!(roll.read().scheduled, 1);
         leaver.join().unwrap();
         assert_eq!(roll.read().scheduled, 1);
@@ -42,13 +43,7 @@ fn leave_against_a_reader() {
 fn join_against_leave() {
     explore(|| {
         let roll = Arc::new(Roll::new());
-        let record: *const Record = join(&roll);
-        let record = record as usize;
-        let leaver = {
-            let roll = roll.clone();
-            // SAFETY: it is on the roll, and nobody counts on it any more.
-            thread::spawn(move || unsafe { roll.leave(record as *const Record) })
-        };
+        let leaver = leave_elsewhere(&roll, join(&roll));
         join(&roll);
         leaver.join().unwrap();
         assert_eq!(roll.read().scheduled, 2);
