@@ -9,9 +9,9 @@ use crate::scene::{Handle, Sleep, Tally, Task};
 use crate::shard::cache::Cache;
 use crate::shard::callback::Callback;
 
-/// A deadline soon after `now`, or `now`.
-fn soon(now: u64) -> u64 {
-    now + thread_rng().gen_range(0..4)
+/// A deadline less than `ticks` after `now`.
+fn within(ticks: u64, now: u64) -> u64 {
+    now + thread_rng().gen_range(0..ticks)
 }
 
 /// Schedules timers, and does all that can be done with their handles.
@@ -40,7 +40,7 @@ impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
                 }),
                 4 => self.with_any(|user, handle| {
                     let now = user.stage.now();
-                    user.stage.scene.reset(&handle, soon(now), now);
+                    user.stage.scene.reset(&handle, within(4, now), now);
                     user.handles.push(handle);
                 }),
                 5 => self.with_any(Self::let_go),
@@ -56,7 +56,7 @@ impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
 
     fn schedule(&mut self) {
         let callback = (self.callback)(&self.stage.scene.tally);
-        let deadline = soon(self.stage.now());
+        let deadline = within(4, self.stage.now());
         if let Some(handle) = self.stage.scene.schedule(&mut self.cache, callback, deadline) {
             self.stage.count_scheduled();
             self.handles.push(handle);
@@ -103,9 +103,9 @@ impl<'a> Sleeper<'a> {
     pub(super) fn spend(mut self, things: usize) -> Cache {
         let mut sleep = self.sleep();
         for _ in 0..things {
-            match thread_rng().gen_range(0..4) {
-                0 | 1 => self.poll(&mut sleep),
-                2 => self.reset(&mut sleep),
+            match thread_rng().gen_range(0..8) {
+                0..6 => self.poll(&mut sleep),
+                6 => self.reset(&mut sleep),
                 _ => {
                     let new = self.sleep();
                     std::mem::replace(&mut sleep, new).drop(&self.stage.scene, &mut self.cache);
@@ -121,7 +121,7 @@ impl<'a> Sleeper<'a> {
     }
 
     fn sleep(&mut self) -> Sleep {
-        let (task, deadline) = (self.task(), soon(self.stage.now()));
+        let (task, deadline) = (self.task(), within(2, self.stage.now()));
         Sleep::new(&self.stage.scene, &mut self.cache, &task, deadline)
     }
 
@@ -130,12 +130,12 @@ impl<'a> Sleeper<'a> {
         let (scene, task) = (&self.stage.scene, self.task());
         if !sleep.poll(scene, &mut self.cache, &task) {
             assert!(sleep.deadline <= self.stage.now(), "never early");
-            sleep.use_again(scene, &mut self.cache, &task, soon(self.stage.now()));
+            sleep.use_again(scene, &mut self.cache, &task, within(2, self.stage.now()));
         }
     }
 
     fn reset(&mut self, sleep: &mut Sleep) {
         let now = self.stage.now();
-        sleep.reset(&self.stage.scene, soon(now), now);
+        sleep.reset(&self.stage.scene, within(2, now), now);
     }
 }
