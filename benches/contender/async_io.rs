@@ -1,14 +1,13 @@
 //! async-io's `Timer`, of smol: a B-tree behind a mutex, and a thread that waits for what is due.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::task::Wake;
 use std::time::Duration;
 
 use async_io::Timer;
 
-use super::Contender;
+use super::{Contender, poll};
 
 /// A timer is a `Timer` that has been polled once, by a waker that is the target.
 pub struct AsyncIo;
@@ -23,10 +22,7 @@ impl Contender for AsyncIo {
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Timer {
         let mut timer = Timer::after(delay);
-        let waker = Waker::from(target);
-        if Pin::new(&mut timer).poll(&mut Context::from_waker(&waker)).is_ready() {
-            waker.wake();
-        }
+        poll(Pin::new(&mut timer), target);
         timer
     }
 

@@ -13,8 +13,9 @@ mod sharded_heap;
 pub mod sleep;
 pub mod tokio;
 
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Wake;
+use std::task::{Context, Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -80,6 +81,14 @@ pub trait Contender: Send + Sync + Sized + 'static {
     /// Has such a thread wait for something, while its timers go on.
     fn wait<R>(&self, until: impl FnOnce() -> R) -> R {
         until()
+    }
+}
+
+/// Polls a future by a waker that is the target, which is woken at once if it is ready.
+fn poll(future: Pin<&mut impl Future>, target: Arc<impl Wake + Send + Sync + 'static>) {
+    let waker = Waker::from(target);
+    if future.poll(&mut Context::from_waker(&waker)).is_ready() {
+        waker.wake();
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Wake;
 use std::time::Duration;
 
 use pingora_timeout::fast_timeout::fast_sleep;
 
-use super::Contender;
+use super::{Contender, poll};
 
 /// A timer is a `fast_sleep` that has been polled once, by a waker that is the target. It cannot be cancelled: dropping
 /// the future takes it off the list of its slot, and the slot stays.
@@ -27,10 +27,7 @@ impl Contender for FastTimeout {
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Sleep {
         let mut sleep = Box::pin(fast_sleep(delay));
-        let waker = Waker::from(target);
-        if let Poll::Ready(()) = sleep.as_mut().poll(&mut Context::from_waker(&waker)) {
-            waker.wake();
-        }
+        poll(sleep.as_mut(), target);
         sleep
     }
 

@@ -1,14 +1,13 @@
 //! This crate's `Sleep`, used from any thread.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Wake;
 use std::time::Duration;
 
 use corewheel::{Sleep, Timer};
 
-use super::Contender;
+use super::{Contender, poll};
 
 /// A timer is a `Sleep` that has been polled once, by a waker that is the target. It needs no box.
 pub struct CoreSleep(Timer);
@@ -23,10 +22,7 @@ impl Contender for CoreSleep {
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Sleep {
         let mut sleep = self.0.sleep(delay);
-        let waker = Waker::from(target);
-        if let Poll::Ready(()) = Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)) {
-            waker.wake();
-        }
+        poll(Pin::new(&mut sleep), target);
         sleep
     }
 

@@ -2,14 +2,14 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Wake;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{block_in_place, unconstrained};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::Contender;
+use super::{Contender, poll};
 
 /// How many threads of a benchmark can be workers. The others of the runtime are left to do what those never come to:
 /// to wait for what is due.
@@ -37,7 +37,7 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Pin<Box<Sleep>> {
         let mut sleep = Box::pin(sleep(delay));
-        poll(&mut sleep, target);
+        poll(sleep.as_mut(), target);
         sleep
     }
 
@@ -56,7 +56,7 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
             sleep.as_mut().reset(Instant::now() + delay);
             if ALTERNATIVE {
                 // It is no timer until it is polled again.
-                poll(sleep, target.clone());
+                poll(sleep.as_mut(), target.clone());
             }
         }
         Some(was_pending)
@@ -70,12 +70,5 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
     fn wait<R>(&self, until: impl FnOnce() -> R) -> R {
         // A worker's own timers stand still while it does not come back, unless another takes them over.
         if ALTERNATIVE { block_in_place(until) } else { until() }
-    }
-}
-
-fn poll(sleep: &mut Pin<Box<Sleep>>, target: Arc<impl Wake + Send + Sync + 'static>) {
-    let waker = Waker::from(target);
-    if let Poll::Ready(()) = sleep.as_mut().poll(&mut Context::from_waker(&waker)) {
-        waker.wake();
     }
 }

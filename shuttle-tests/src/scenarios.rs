@@ -7,9 +7,8 @@ mod stage;
 use std::env;
 
 use shuttle::sync::mpsc;
-use shuttle::thread;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, Tally};
 use crate::shard::cache::Cache;
 use crate::shard::callback::Callback;
 use errands::{Sleeper, TimeoutUser};
@@ -27,10 +26,7 @@ fn explore(scenario: fn()) {
 fn timeouts_in_a_passing_day() {
     explore(|| {
         let stage = Stage::new(Scene::new());
-        let users = [(); 3].map(|()| {
-            let stage = stage.clone();
-            thread::spawn(move || TimeoutUser::new(&stage, |tally| tally.once()).spend(10))
-        });
+        let users = [(); 3].map(|()| stage.spawn(|stage| TimeoutUser::new(stage, |tally| tally.once()).spend(10)));
         let caches = stage.play(6, users);
         stage.assert_accounted(caches);
     });
@@ -41,10 +37,8 @@ fn timeouts_in_a_passing_day() {
 fn repeating_timers_in_a_passing_day() {
     explore(|| {
         let stage = Stage::new(Scene::new());
-        let users = [(); 2].map(|()| {
-            let stage = stage.clone();
-            thread::spawn(move || TimeoutUser::new(&stage, |tally| tally.repeating(1, 3)).spend(8))
-        });
+        let repeating = |stage: &Stage| TimeoutUser::new(stage, |tally| tally.repeating(1, 3)).spend(8);
+        let users = [(); 2].map(|()| stage.spawn(repeating));
         let caches = stage.play(6, users);
         stage.assert_accounted(caches);
     });
@@ -55,10 +49,7 @@ fn repeating_timers_in_a_passing_day() {
 fn memory_comes_and_goes() {
     explore(|| {
         let stage = Stage::new(Scene::with_spare(2));
-        let users = [(); 3].map(|()| {
-            let stage = stage.clone();
-            thread::spawn(move || TimeoutUser::new(&stage, |tally| tally.once()).spend(10))
-        });
+        let users = [(); 3].map(|()| stage.spawn(|stage| TimeoutUser::new(stage, |tally| tally.once()).spend(10)));
         let caches = stage.play(4, users);
         stage.assert_accounted(caches);
     });
@@ -70,15 +61,10 @@ fn shutdown_in_the_middle_of_it() {
     explore(|| {
         let stage = Stage::new(Scene::new());
         let users = [true, true, false].map(|once| {
-            let stage = stage.clone();
-            thread::spawn(move || {
-                TimeoutUser::new(&stage, move |tally| if once { tally.once() } else { tally.repeating(1, 3) }).spend(8)
-            })
+            let callback = move |tally: &Tally| if once { tally.once() } else { tally.repeating(1, 3) };
+            stage.spawn(move |stage| TimeoutUser::new(stage, callback).spend(8))
         });
-        let closer = {
-            let stage = stage.clone();
-            thread::spawn(move || stage.close())
-        };
+        let closer = stage.spawn(Stage::close);
         stage.play(4, users);
         closer.join().unwrap();
         stage.assert_closed();
@@ -90,10 +76,7 @@ fn shutdown_in_the_middle_of_it() {
 fn sleeps_in_a_passing_day() {
     explore(|| {
         let stage = Stage::new(Scene::new());
-        let users = [(); 3].map(|()| {
-            let stage = stage.clone();
-            thread::spawn(move || Sleeper::new(&stage).spend(8))
-        });
+        let users = [(); 3].map(|()| stage.spawn(|stage| Sleeper::new(stage).spend(8)));
         let caches = stage.play(6, users);
         stage.assert_free(caches);
     });
@@ -105,8 +88,7 @@ fn nobody_waits_in_vain() {
     explore(|| {
         let stage = Stage::new(Scene::new());
         let users = [(); 3].map(|()| {
-            let stage = stage.clone();
-            thread::spawn(move || {
+            stage.spawn(|stage| {
                 let mut cache = Cache::new();
                 for _ in 0..4 {
                     let (sender, receiver) = mpsc::channel();

@@ -86,7 +86,8 @@ impl Stage {
         caches
     }
 
-    fn spawn<T: Send + 'static>(&self, act: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
+    /// Starts somebody who acts here.
+    pub(super) fn spawn<T: Send + 'static>(&self, act: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
         let stage = self.clone();
         thread::spawn(move || act(&stage))
     }
