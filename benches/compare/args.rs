@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long)]
     no_write: bool,
     /// Given by cargo, unless it tests
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, global = true)]
     bench: bool,
     #[command(subcommand)]
     pub task: Option<Task>,
