@@ -138,6 +138,22 @@ fn a_reset_moves_a_pending_sleep_and_keeps_its_waker() {
 }
 
 #[test]
+fn a_reset_can_count_from_the_present() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
+    assert_eq!(ready(&mut sleep, &task), None);
+    clock.advance(4 * SEC);
+    Pin::new(&mut sleep).reset_after(2 * SEC);
+    assert_eq!(sleep.deadline(), clock.now() + 2 * SEC);
+    clock.advance(2 * SEC - MS);
+    assert_eq!(task.woken(), 0);
+    clock.advance(MS);
+    assert_eq!((task.woken(), ready(&mut sleep, &task)), (1, Some(())));
+    Pin::new(&mut sleep).reset_after(Duration::MAX);
+    assert!(sleep.deadline() > clock.now() + 1000 * 24 * HOUR);
+}
+
+#[test]
 fn a_sleep_can_be_used_again() {
     let (timer, clock) = in_virtual_time();
     let (mut sleep, task) = (timer.sleep(SEC), Task::new());
@@ -182,7 +198,7 @@ fn a_shutdown_completes_what_is_pending_and_what_comes_after() {
         assert!(sleep.is_shutdown() && sleep.is_elapsed());
         let later = sleep.deadline() + SEC;
         Pin::new(&mut *sleep).reset(later);
-        assert_eq!(ready(sleep, &task), Some(()));
+        assert_eq!((ready(sleep, &task), sleep.deadline()), (Some(()), later));
     }
     assert!(ready(&mut timeout, &task).unwrap().unwrap_err().is_shutdown());
     let mut interval = timer.interval(SEC);

@@ -185,6 +185,22 @@ fn a_waker_may_end_the_service_where_it_is_dropped() {
     }
 }
 
+#[test]
+fn a_panic_after_the_end_of_the_service_is_contained() {
+    for end in ends_of_service() {
+        let (timer, _clock, _) = reporting();
+        let (weak, odd) = (timer.downgrade(), Task::new());
+        let mut sleep = timer.sleep(SEC);
+        assert!(!odd.polls(&mut sleep));
+        odd.on_drop.set(move || {
+            end(timer);
+            quiet_panic("nobody is left to be told");
+        });
+        in_time("the service ends in a waker", move || drop(sleep));
+        assert_eq!((weak.upgrade().is_none(), Arc::strong_count(&odd)), (true, 1));
+    }
+}
+
 /// A waker comes to a service that its own clone, or the drop of the one before, has just ended.
 #[test]
 fn a_waker_that_comes_too_late_is_dropped_and_a_panic_of_that_is_contained() {

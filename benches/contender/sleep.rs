@@ -33,8 +33,7 @@ impl Contender for CoreSleep {
     fn rearm(&self, sleep: &mut Sleep, delay: Duration, _: &Arc<impl Wake + Send + Sync + 'static>) -> Option<bool> {
         let was_pending = !sleep.is_elapsed();
         if was_pending {
-            let deadline = self.0.now() + delay;
-            Pin::new(sleep).reset(deadline);
+            Pin::new(sleep).reset_after(delay);
         }
         Some(was_pending)
     }

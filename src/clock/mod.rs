@@ -25,7 +25,7 @@ pub use manual::ManualClock;
 pub(crate) use manual::{Settle, Settled};
 pub(crate) use reckoning::Present;
 use reckoning::{Fix, Reckoning};
-pub(crate) use ticks::{Due, NEVER, Ticks, UNKNOWN};
+pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};
 
 /// What a timer reads the time from.
 #[derive(Clone, Debug)]

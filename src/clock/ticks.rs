@@ -31,6 +31,26 @@ pub(crate) struct Due {
     pub(crate) exact: u64,
 }
 
+/// A deadline as it was asked for, not rounded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    At(Instant),
+    /// So many nanoseconds after the origin.
+    After(u64),
+    Never,
+}
+
+impl Due {
+    #[inline]
+    pub(crate) fn asked(&self) -> Asked {
+        match self.given {
+            Some(instant) => Asked::At(instant),
+            None if self.exact == UNKNOWN => Asked::Never,
+            None => Asked::After(self.exact),
+        }
+    }
+}
+
 /// A clock, and how its time is counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticks {
@@ -147,13 +167,17 @@ impl Ticks {
     }
 
     /// The deadline, not rounded; `None` if no instant can hold it.
-    pub(crate) fn deadline(&self, due: &Due) -> Option<Instant> {
-        due.given.or_else(|| self.origin.checked_add(Duration::from_nanos(due.exact)).filter(|_| due.exact != UNKNOWN))
+    pub(crate) fn deadline(&self, asked: Asked) -> Option<Instant> {
+        match asked {
+            Asked::At(instant) => Some(instant),
+            Asked::After(nanos) => self.origin.checked_add(Duration::from_nanos(nanos)),
+            Asked::Never => None,
+        }
     }
 
     /// The same, with [`FAR_OFF`] where that is never.
-    pub(crate) fn shown_due(&self, due: &Due) -> Instant {
-        self.deadline(due).unwrap_or_else(|| self.shown(NEVER, UNKNOWN))
+    pub(crate) fn shown_as(&self, asked: Asked) -> Instant {
+        self.deadline(asked).unwrap_or_else(|| self.shown(NEVER, UNKNOWN))
     }
 
     /// The present tick at `now`: the last that is not after it, but for [`NEVER`].

@@ -4,9 +4,9 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::clock::{Due, Ticks};
+use crate::clock::{Asked, Due, Ticks};
 use crate::shard::{Hold, Progress};
 
 /// Completes at a deadline: what [`Timer::sleep`](crate::Timer::sleep) and
@@ -39,19 +39,20 @@ pub struct Sleep(State);
 enum State {
     Held {
         hold: Hold,
-        due: Due,
+        /// The tick at which it is due.
+        tick: u64,
+        asked: Asked,
     },
     /// The service had been shut down before.
-    Over {
-        deadline: Instant,
-    },
+    Over { deadline: Instant },
 }
 
 impl Sleep {
     /// What holds an entry sleeps until it is `due`; what does not is over, and tells `deadline`.
+    #[inline]
     pub(crate) fn new(hold: Option<Hold>, due: Due, deadline: impl FnOnce() -> Instant) -> Self {
         Self(match hold {
-            Some(hold) => State::Held { hold, due },
+            Some(hold) => State::Held { hold, tick: due.tick, asked: due.asked() },
             None => State::Over { deadline: deadline() },
         })
     }
@@ -59,7 +60,7 @@ impl Sleep {
     /// When it completes. If that is never, this is an instant a hundred years ahead.
     pub fn deadline(&self) -> Instant {
         match &self.0 {
-            State::Held { hold, due } => hold.ticks().shown_due(due),
+            State::Held { hold, asked, .. } => hold.ticks().shown_as(*asked),
             State::Over { deadline } => *deadline,
         }
     }
@@ -76,7 +77,7 @@ impl Sleep {
 
     fn progress(&self) -> Progress {
         match &self.0 {
-            State::Held { hold, due } => hold.progress(due),
+            State::Held { hold, tick, .. } => hold.progress(*tick),
             State::Over { .. } => Progress::Shutdown,
         }
     }
@@ -86,14 +87,27 @@ impl Sleep {
     ///
     /// Lock-free, in constant time. To move a pending one later costs one atomic step and disturbs no other thread.
     pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
-        self.reset_by(|ticks| ticks.at(deadline));
+        match &mut self.0 {
+            State::Held { .. } => self.reset_by(|ticks| ticks.at(deadline)),
+            State::Over { deadline: shown } => *shown = deadline,
+        }
     }
 
-    /// As [`reset`](Self::reset), to what `when` tells.
+    /// As [`reset`](Self::reset), to `delay` from now: that is cheaper, as most of the time no clock is read. A delay too
+    /// long to represent means never.
+    ///
+    /// After a shutdown, which ends all sleeps, the deadline stays as it was.
+    pub fn reset_after(mut self: Pin<&mut Self>, delay: Duration) {
+        self.reset_by(|ticks| ticks.after(delay));
+    }
+
+    /// The same, to what `when` tells.
+    #[inline]
     pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Due) {
-        if let State::Held { hold, due } = &mut self.0 {
-            *due = when(hold.ticks());
-            hold.reset(*due);
+        if let State::Held { hold, tick, asked } = &mut self.0 {
+            let due = when(hold.ticks());
+            (*tick, *asked) = (due.tick, due.asked());
+            hold.reset(due);
         }
     }
 
@@ -111,7 +125,7 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let progress = match &mut self.0 {
-            State::Held { hold, due } => hold.poll(due, context.waker()),
+            State::Held { hold, tick, .. } => hold.poll(*tick, context.waker()),
             State::Over { .. } => Progress::Shutdown,
         };
         if progress == Progress::Pending { Poll::Pending } else { Poll::Ready(()) }
@@ -124,5 +138,15 @@ impl fmt::Debug for Sleep {
             .field("deadline", &self.deadline())
             .field("is_elapsed", &self.is_elapsed())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_less_than_a_cache_line() {
+        assert_eq!(size_of::<Sleep>(), 48);
     }
 }

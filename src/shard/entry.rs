@@ -48,6 +48,7 @@
 //! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`     |
 //! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`      |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
+//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`                |
 //! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `recycle`             |
 //! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`      |
 //! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
@@ -437,6 +438,25 @@ impl Entry {
         } else {
             Release::Kept
         }
+    }
+
+    /// Ends the timer and lets go of the handle, in one move instead of two: then the callback and the entry are the
+    /// caller's. `None`, and nothing is done, if it has ended, or is in somebody's hands, or the shard is shut down.
+    ///
+    /// # Safety
+    /// The caller must have the handle to itself, and have armed the entry since it last ended the timer. It must not
+    /// touch the entry any more if this succeeds, but keep its index for the cache.
+    #[inline]
+    pub(crate) unsafe fn cancel_and_release(&self) -> Option<Callback> {
+        // Before the move, as the entry is another's right after it.
+        // SAFETY: only who has the handle to itself writes the callback of such an entry. That of a timer that has ended
+        // meanwhile is a copy for dead.
+        let callback = self.callback.with(|cell| unsafe { cell.read() });
+        let alone = |word: Word| word.has(ARMED) && !word.has(RUNNING | QUEUED | CLOSED);
+        // What is armed and in nobody's hands is in the wheel or in the intake.
+        let moved = self.advance(|word| alone(word).then(|| word.without(ARMED | HANDLE).with(CACHED)));
+        // SAFETY: this call ended the timer, and it was not running.
+        moved.ok().map(|_| unsafe { callback.assume_init() })
     }
 
     /// The driver, who has the entry from the pool, wants it to himself: it is free then. Returns whether it was in the

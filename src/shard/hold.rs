@@ -3,6 +3,7 @@
 //! As the entry keeps the shard's memory, a future need not count itself among the owners of the service, which would be
 //! a line that all threads write.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -12,9 +13,12 @@ use super::look::Look;
 use super::{Callback, Lease, Shard};
 use crate::clock::{Due, Ticks};
 
-/// An entry in the hands of one future.
+/// An entry in the hands of one future. Of a lease and a stage it has the parts, not both as they are: so it is as small
+/// as a lease.
 pub(crate) struct Hold {
-    lease: Lease,
+    shard: NonNull<Shard>,
+    entry: NonNull<Entry>,
+    index: u32,
     stage: Stage,
 }
 
@@ -39,47 +43,55 @@ pub(crate) enum Progress {
 impl Hold {
     /// Holds an entry of the shard that is the calling thread's home in `service`; see [`Shard::schedule`]. `None` if it
     /// has been shut down.
+    #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
-        let lease = local::with_home(service, || &**choose(), lease)?;
-        Some(Self { lease, stage: Stage::Idle })
+        let Lease { shard, entry, index } = local::with_home(service, || &**choose(), lease)?;
+        Some(Self { shard, entry, index, stage: Stage::Idle })
     }
 
+    #[inline]
     pub(crate) fn ticks(&self) -> &Ticks {
         &self.parts().0.ticks
     }
 
+    #[inline]
     fn parts(&self) -> (&Shard, &Entry) {
         // SAFETY: a lease keeps its entry and its shard in memory.
-        unsafe { (self.lease.shard.as_ref(), self.lease.entry.as_ref()) }
+        unsafe { (self.shard.as_ref(), self.entry.as_ref()) }
     }
 
-    /// Has `waker` called when it is `due`, unless that has come.
-    pub(crate) fn poll(&mut self, due: &Due, waker: &Waker) -> Progress {
+    #[inline]
+    fn lease(&self) -> Lease {
+        Lease { shard: self.shard, entry: self.entry, index: self.index }
+    }
+
+    /// Has `waker` called at `deadline`, a tick, unless that has come.
+    pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Progress {
         let now = self.ticks().about_tick();
         let progress = match self.stage {
             Stage::Over(progress) => progress,
-            Stage::Idle if due.tick <= now => Progress::Elapsed,
-            Stage::Idle => self.arm(due.tick, now, Callback::waking(waker.clone()), true),
-            Stage::Armed => self.look(due, now, waker),
+            Stage::Idle if deadline <= now => Progress::Elapsed,
+            Stage::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
+            Stage::Armed => self.look(deadline, now, waker),
         };
         self.stage = if progress == Progress::Pending { Stage::Armed } else { Stage::Over(progress) };
         progress
     }
 
-    fn look(&mut self, due: &Due, now: u64, waker: &Waker) -> Progress {
+    fn look(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
         // SAFETY: the future has the handle to itself, and has armed the entry.
-        match unsafe { entry.look(waker, due.tick, now, |callback| shard.discard_waker(callback)) } {
+        match unsafe { entry.look(waker, deadline, now, |callback| shard.discard_waker(callback)) } {
             Look::Waiting => Progress::Pending,
             Look::Renewed(notice) => {
-                local::with(shard, |local| shard.tell(local, self.lease.index, notice, due.tick));
+                local::with(shard, |local| shard.tell(local, self.index, notice, deadline));
                 Progress::Pending
             }
             Look::Taken(callback) => {
                 shard.settled_one();
-                self.arm(due.tick, now, callback, false)
+                self.arm(deadline, now, callback, false)
             }
-            Look::Over => self.ended(due),
+            Look::Over => self.ended(deadline),
             Look::Closed => {
                 shard.complete();
                 Progress::Shutdown
@@ -88,6 +100,7 @@ impl Hold {
     }
 
     /// Arms the entry, or another. `anew` tells whether this is a timer that has not been counted.
+    #[inline]
     fn arm(&mut self, deadline: u64, now: u64, callback: Callback, anew: bool) -> Progress {
         let free = self.take_another_if_busy();
         let (shard, entry) = self.parts();
@@ -107,15 +120,15 @@ impl Hold {
             if anew {
                 local.count(|record| &record.scheduled);
             }
-            shard.tell(local, self.lease.index, notice, deadline);
+            shard.tell(local, self.index, notice, deadline);
         });
         Progress::Pending
     }
 
     /// Why the timer has ended.
-    fn ended(&self, due: &Due) -> Progress {
+    fn ended(&self, deadline: u64) -> Progress {
         let (shard, entry) = self.parts();
-        if entry.is_closed() && due.tick > shard.ticks.now_tick() { Progress::Shutdown } else { Progress::Elapsed }
+        if entry.is_closed() && deadline > shard.ticks.now_tick() { Progress::Shutdown } else { Progress::Elapsed }
     }
 
     /// Leaves an entry that the driver has in its hands for one that is free. False if there is none any more.
@@ -125,30 +138,52 @@ impl Hold {
             return true;
         }
         let Some(lease) = local::with(shard, lease) else { return false };
-        let left = std::mem::replace(&mut self.lease, lease);
         // SAFETY: it was this future's, and is not used any more.
-        unsafe { Shard::release(left) };
+        unsafe { Shard::release(self.lease()) };
+        (self.entry, self.index) = (lease.entry, lease.index);
         true
     }
 
     /// Moves the deadline; that of a timer that is not pending counts from the next poll on.
+    #[inline]
     pub(crate) fn reset(&mut self, due: Due) {
         let (shard, entry) = self.parts();
-        let moved = self.stage == Stage::Armed && shard.reset(entry, self.lease.index, due);
+        let moved = self.stage == Stage::Armed && shard.reset(entry, self.index, due);
         self.stage = if moved { Stage::Armed } else { Stage::Idle };
     }
 
     /// How far the timer has come, without a waker.
-    pub(crate) fn progress(&self, due: &Due) -> Progress {
+    #[inline]
+    pub(crate) fn progress(&self, deadline: u64) -> Progress {
         let (shard, entry) = self.parts();
         match self.stage {
             Stage::Over(progress) => progress,
             Stage::Armed if shard.is_pending(entry) => Progress::Pending,
-            Stage::Armed => self.ended(due),
-            Stage::Idle if due.tick <= shard.ticks.now_tick() => Progress::Elapsed,
+            Stage::Armed => self.ended(deadline),
+            Stage::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
             Stage::Idle if entry.is_closed() => Progress::Shutdown,
             Stage::Idle => Progress::Pending,
         }
+    }
+
+    /// Ends an armed timer and lets go of the entry, in one step instead of two, if it can be done so.
+    #[inline]
+    fn cancel_and_release(&self) -> bool {
+        let (shard, entry) = self.parts();
+        let shard_id = shard.id;
+        let callback = local::with(shard, |local| {
+            // A thread that is ending could not tell the shard of a panic.
+            if local.is_in_passing() {
+                return None;
+            }
+            // SAFETY: the future has the handle to itself, has armed the entry, and is being dropped. From here on nothing
+            // need keep the shard.
+            let callback = unsafe { entry.cancel_and_release() }?;
+            local.count(|record| &record.cancelled);
+            local.keep(self.index);
+            Some(callback)
+        });
+        callback.map(|callback| Shard::discard_left(shard_id, callback)).is_some()
     }
 
     /// Ends the timer if it is armed.
@@ -164,6 +199,7 @@ impl Hold {
 }
 
 /// Takes an entry of the shard that the calling thread has this part of.
+#[inline]
 fn lease(local: &mut Local) -> Option<Lease> {
     let shard = local.shard();
     // SAFETY: whoever uses a thread's part of a shard keeps the shard.
@@ -172,10 +208,14 @@ fn lease(local: &mut Local) -> Option<Lease> {
 }
 
 impl Drop for Hold {
+    #[inline]
     fn drop(&mut self) {
+        if self.stage == Stage::Armed && self.cancel_and_release() {
+            return;
+        }
         self.cancel();
         // SAFETY: the lease was this future's alone.
-        unsafe { Shard::release(self.lease) };
+        unsafe { Shard::release(self.lease()) };
     }
 }
 

@@ -7,10 +7,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::Shard;
 use super::cache::Cache;
+use super::roll::Roll;
 use crate::stats::{Count, Record};
 
 /// A thread's own part of a shard.
@@ -19,6 +20,8 @@ pub(crate) struct Local {
     id: u64,
     /// The service whose timers this thread schedules here.
     home_of: Option<u64>,
+    /// Kept, for whoever counts the end of what kept the shard.
+    roll: Arc<Roll>,
     record: NonNull<Record>,
     /// Whether other threads count on the same record.
     shared: bool,
@@ -70,18 +73,26 @@ impl Local {
         });
     }
 
+    /// Whether this is a part for one call only, of a thread that is ending.
+    #[inline]
+    pub(crate) fn is_in_passing(&self) -> bool {
+        self.shared
+    }
+
     #[inline]
     fn record(&self) -> &Record {
-        // SAFETY: it is on the roll of the shard, or it is the shard's own, and the caller has the shard.
+        // SAFETY: it is on the roll, or it is the shard's own, which `in_passing` keeps.
         unsafe { self.record.as_ref() }
     }
 
     fn new(shard: &Shard) -> Self {
-        let record = shard.roll.join().cast_mut();
+        let roll = shard.roll.clone();
+        let record = roll.join().cast_mut();
         Self {
             shard: shard.this.clone(),
             id: shard.id,
             home_of: None,
+            roll,
             record: NonNull::new(record).expect("a record that has just joined"),
             shared: false,
             cache: Cache::new(),
@@ -96,9 +107,9 @@ impl Drop for Local {
         }
         if let Some(shard) = self.shard.upgrade() {
             shard.core.give_back(&mut self.cache);
-            // SAFETY: it joined this shard's roll, and this thread counts no more.
-            unsafe { shard.roll.leave(self.record.as_ptr()) };
         }
+        // SAFETY: it joined this roll, and this thread counts no more.
+        unsafe { self.roll.leave(self.record.as_ptr()) };
     }
 }
 
@@ -113,6 +124,14 @@ pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
 #[inline]
 pub(crate) fn with_home<'a, R>(service: u64, choose: impl FnOnce() -> &'a Shard, f: impl FnOnce(&mut Local) -> R) -> R {
     find(|local| local.home_of == Some(service), || (choose(), Some(service)), f)
+}
+
+/// The shard with this id, if the calling thread has used it, and it is still there.
+#[cold]
+pub(crate) fn shard(id: u64) -> Option<Arc<Shard>> {
+    let part = LOCALS.try_with(|locals| locals.find(|local| local.id == id)).ok().flatten()?;
+    // SAFETY: it is in the list.
+    unsafe { part.as_ref() }.borrow().shard.upgrade()
 }
 
 #[inline]
@@ -161,6 +180,7 @@ fn in_passing<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
         shard: shard.this.clone(),
         id: shard.id,
         home_of: None,
+        roll: shard.roll.clone(),
         record: NonNull::from(&shard.common),
         shared: true,
         cache: Cache::new(),

@@ -119,7 +119,7 @@ pub(crate) struct Shard {
     /// Unlike any other shard's, ever.
     id: u64,
     this: Weak<Shard>,
-    roll: Roll,
+    roll: Arc<Roll>,
     /// The counts of threads that have no record of their own.
     common: Record,
     /// In virtual time only.
@@ -137,7 +137,7 @@ impl Shard {
             core: Core::new((!manual).then(|| ticks.count(PATIENCE)), SPARE),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             this: this.clone(),
-            roll: Roll::new(),
+            roll: Arc::new(Roll::new()),
             common: Record::default(),
             settling: manual.then(Settling::default),
             ticks,
@@ -246,6 +246,17 @@ impl Shard {
     /// Drops a callback that wakes a task, and will not be called.
     fn discard_waker(&self, callback: Callback) {
         contain(&self, || drop(callback));
+    }
+
+    /// The same for a shard that the caller has let go of. If that is gone, there is nobody to tell of a panic.
+    fn discard_left(id: u64, callback: Callback) {
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(callback))) {
+            match local::shard(id) {
+                Some(shard) => shard.caught(payload),
+                // Its drop may panic as well: better leaked.
+                None => mem::forget(payload),
+            }
+        }
     }
 
     /// Counts a future's timer that ends with the shard.

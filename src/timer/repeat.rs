@@ -58,7 +58,7 @@ pub(super) struct Repeating<R> {
 impl<R: Rule> Recur for Repeating<R> {
     fn run(&mut self, due: u64) -> Option<u64> {
         // A reset has moved the run if the tick is another: then it counts on from there.
-        let deadline = self.ticks.deadline(&self.next).filter(|_| due == self.next.tick);
+        let deadline = self.ticks.deadline(self.next.asked()).filter(|_| due == self.next.tick);
         let deadline = deadline.unwrap_or_else(|| self.ticks.shown(due, UNKNOWN));
         self.next = self.rule.run(deadline, &self.ticks)?;
         Some(self.next.tick)

@@ -1,7 +1,8 @@
 //! Model 8: a future that is polled by another task, moved or dropped, against fire.
 //!
 //! Fails if the callback of another task stays (mutation `look-old-waker`), and if an entry in the driver's hands is armed
-//! anew, after a cancel (`look-taken`) or after the driver has begun (`entry-in-hands`).
+//! anew, after a cancel (`look-taken`) or after the driver has begun (`entry-in-hands`), or dropped like one that is in
+//! nobody's (`entry-left-queued`).
 
 use std::sync::Arc;
 
@@ -71,6 +72,34 @@ fn a_drop_against_fire() {
         let (mut cache, cancelled) = dropper.join().unwrap();
         assert_eq!((task.woken(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// The next sleep of the thread may have the same entry, and is not touched by what was begun for the one before.
+#[test]
+fn a_drop_and_another_sleep_against_fire() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (first, second) = (Task::new(), Task::new());
+        let sleep = Sleep::new(&scene, &mut cache, &first, 5);
+        let user = {
+            let (scene, second) = (scene.clone(), second.clone());
+            thread::spawn(move || {
+                sleep.drop(&scene, &mut cache);
+                let next = Sleep::new(&scene, &mut cache, &second, 9);
+                (next, cache)
+            })
+        };
+        let (worker, later) = (scene.worker(5), scene.worker(9));
+        scene.drive(&mut rounds, &worker);
+        let (next, mut cache) = user.join().unwrap();
+        scene.drive(&mut rounds, &worker);
+        assert_eq!(second.woken(), 0, "it is early");
+        scene.drive(&mut rounds, &later);
+        assert_eq!(second.woken(), 1);
+        assert!(!next.drop(&scene, &mut cache), "it is over");
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
     });
 }
 

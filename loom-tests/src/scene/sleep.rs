@@ -111,7 +111,13 @@ impl Sleep {
         }
     }
 
+    /// As `Hold` is dropped.
     pub(crate) fn drop(self, scene: &Scene, cache: &mut Cache) -> bool {
+        // SAFETY: the owner has armed the entry, and does not come back to it.
+        if unsafe { scene.entry(&self.handle).cancel_and_release() }.is_some() {
+            scene.core.recycle(cache, self.handle.0);
+            return true;
+        }
         let cancelled = scene.cancel(&self.handle);
         scene.release(self.handle, cache);
         cancelled
