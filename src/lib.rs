@@ -78,6 +78,9 @@
 //! | `quinn`        | `corewheel::quinn::Runtime`, for QUIC endpoints                                              |
 //! | `metrics`      | `corewheel::metrics::Exporter`, which hands [`Stats`] to whatever recorder there is          |
 
+// Tests have more to choose from than they use each.
+#![cfg_attr(not(test), deny(unused_crate_dependencies))]
+
 mod adapter;
 mod clock;
 mod error;
