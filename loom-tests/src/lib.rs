@@ -19,6 +19,8 @@ mod shard;
 #[cfg(crossbeam_loom)]
 mod stats;
 mod sync;
+#[allow(dead_code)]
+mod system;
 #[allow(dead_code, unused_imports)]
 #[path = "../../src/wheel/mod.rs"]
 mod wheel;

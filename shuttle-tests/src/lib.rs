@@ -17,6 +17,9 @@ mod scene;
 #[path = "../../loom-tests/src/shard.rs"]
 mod shard;
 mod sync;
+#[allow(dead_code)]
+#[path = "../../loom-tests/src/system.rs"]
+mod system;
 #[allow(dead_code, unused_imports)]
 #[path = "../../src/wheel/mod.rs"]
 mod wheel;

@@ -9,8 +9,8 @@ use std::env;
 use shuttle::sync::mpsc;
 
 use crate::scene::{Scene, Tally};
-use crate::shard::cache::Cache;
-use crate::shard::callback::Callback;
+use crate::shard::entry::Callback;
+use crate::shard::memory::Cache;
 use errands::{Sleeper, TimeoutUser};
 use stage::Stage;
 

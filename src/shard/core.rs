@@ -3,13 +3,13 @@
 //! Everything here is said in ticks and entries: no clock, no executor, no counters. That is what lets loom run it.
 
 use super::bell::Bell;
-use super::cache::Cache;
-use super::callback::Callback;
+use super::entry::Callback;
 use super::entry::{Close, Entry, Notice};
 use super::frames;
 use super::intake::Intake;
-use super::pool::Pool;
-use super::slab::Slab;
+use super::memory::Cache;
+use super::memory::Pool;
+use super::memory::Slab;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
 
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::entry::Entry;
+use super::entry::Look;
 use super::local::{self, Local};
-use super::look::Look;
 use super::{Callback, Lease, Shard};
 use crate::clock::{Due, Ticks};
 

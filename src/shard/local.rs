@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Weak};
 
 use super::Shard;
-use super::cache::Cache;
+use super::memory::Cache;
 use super::roll::Roll;
 use crate::stats::{Count, Record};
 

@@ -2,22 +2,18 @@
 //!
 //! | file       | concern                                                                          | under loom |
 //! |------------|----------------------------------------------------------------------------------|------------|
-//! | `word`     | the state word of an entry: flags and deadline in 64 bits                        | yes        |
-//! | `callback` | a closure of any type in 32 bytes                                                | yes        |
-//! | `entry`    | one timer: the state machine, and who may touch what                             | yes        |
-//! | `slab`, `pages` | where entries live, and the memory that they live in                        | yes, no    |
-//! | `cache`, `pool` | free entries: a thread's own, and everybody's                               | yes        |
-//! | `stack`    | what the pool and the slab keep free things in                                   | yes        |
-//! | `trim`     | giving memory back to the system                                                 | yes        |
-//! | `look`     | how a future has its timer wake another task                                     | yes        |
+//! | [`entry`]  | one timer: the state machine, and who may touch what                             | yes        |
+//! | [`memory`] | where entries live, and how those that are free come to who needs one            | yes        |
 //! | `intake`   | entries on their way to the driver                                               | yes        |
 //! | `bell`     | the driver's sleep, and how it is woken                                          | yes        |
 //! | `frames`   | which callbacks a thread is inside of                                            | yes        |
 //! | `core`     | the shared half of a shard, and each step of a timer's way through it            | yes        |
 //! | `run`      | what a worker does with a due timer                                              | yes        |
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
-//! | `roll`, `local` | the threads that use the shard, their counters and caches                   |            |
+//! | `trim`     | giving memory back to the system                                                 | yes        |
+//! | `roll`, `local` | the threads that use the shard, their counters and caches                   | yes, no    |
 //! | `hold`     | what a future has of a shard                                                     |            |
+//! | `limit`    | how many timers may be pending                                                   |            |
 //! | `batch`, `watch` | due timers on their way through the executor, and those that take long      |            |
 //! | `settling` | how a manual clock waits for the driver                                          |            |
 //! | `driver`   | the thread                                                                       |            |
@@ -26,47 +22,40 @@
 
 mod batch;
 mod bell;
-mod cache;
-mod callback;
 mod core;
 mod driver;
 mod entry;
 mod frames;
 mod hold;
 mod intake;
+mod limit;
 mod local;
-mod look;
-mod pages;
-mod pool;
+mod memory;
 mod roll;
 mod rounds;
 mod run;
 mod settling;
-mod slab;
-mod stack;
 mod trim;
 mod watch;
-mod word;
 
 use std::any::Any;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use self::core::{Armed, Core, Found};
-use callback::Role;
-pub(crate) use callback::{Callback, Recur};
 pub(crate) use driver::drive;
-pub(crate) use entry::Entry;
-use entry::{Ended, Notice, Release};
+use entry::word::{ARMED, WAKES};
+pub(crate) use entry::{Callback, Entry, Recur};
+use entry::{Ended, Notice, Release, Role};
 pub(crate) use hold::{Hold, Progress};
+pub(crate) use limit::Limit;
 use roll::Roll;
 use run::{Host, contain};
 use settling::Settling;
-use word::{ARMED, WAKES};
 
 use crate::clock::{Due, Settle, Settled, Ticks, UNKNOWN};
 use crate::error::ScheduleError;
@@ -80,29 +69,6 @@ const SPARE: usize = 1 << 14;
 
 /// What is called with the payload of a panic.
 pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
-
-/// The most timers that may be pending in all shards of a service together.
-pub(crate) struct Limit {
-    most: usize,
-    pending: AtomicUsize,
-}
-
-impl Limit {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, pending: AtomicUsize::new(0) }
-    }
-
-    fn take(&self) -> bool {
-        // Relaxed: the count guards nothing but itself.
-        self.pending
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| (pending < self.most).then_some(pending + 1))
-            .is_ok()
-    }
-
-    fn give_back(&self) {
-        self.pending.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// An entry in the hands of a handle, which keeps it, and the memory of its shard.
 #[derive(Clone, Copy)]

@@ -7,14 +7,14 @@
 //! A round is made in turns, each bounded, whatever has piled up: some entries are collected, or some steps are made and
 //! a batch is filled, which the driver hands over before the next turn.
 
-use super::cache::Cache;
 use super::core::Core;
+use super::entry::word::ARMED;
 use super::entry::{Collect, Expire};
 use super::intake::chain;
-use super::slab::Slab;
-use super::stack::NIL;
+use super::memory::Cache;
+use super::memory::NIL;
+use super::memory::Slab;
 use super::trim::Trim;
-use super::word::ARMED;
 use crate::wheel::{Levels, Links, Nodes, Step};
 
 /// The most entries collected from the intake in a turn: some 20 µs.

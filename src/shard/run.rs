@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::callback::{Callback, Role};
 use super::core::Core;
+use super::entry::{Callback, Role};
 use super::entry::{Finish, Rearm, Start};
 use super::frames;
 

@@ -8,8 +8,8 @@
 use std::mem;
 
 use super::core::Core;
-use super::pool::{BATCH, members, next_batch};
-use super::stack::NIL;
+use super::memory::NIL;
+use super::memory::{BATCH, members, next_batch};
 use crate::sync::BLOCK;
 
 /// How many batches are counted, or put back, in a turn.

@@ -6,7 +6,7 @@
 use loom::thread;
 
 use super::{Scene, explore};
-use crate::shard::cache::Cache;
+use crate::shard::memory::Cache;
 
 /// One winner; the callback is run or dropped, once; the entry is recycled once.
 #[test]

@@ -7,7 +7,7 @@
 use loom::thread;
 
 use super::{Scene, explore};
-use crate::shard::cache::Cache;
+use crate::shard::memory::Cache;
 
 /// A timer due at `first`, perhaps moved to `moved`, is cancelled, if it has not fired, and another due at `second` takes
 /// its entry, while the driver turns at `meanwhile`. That one runs, once, when it is due.

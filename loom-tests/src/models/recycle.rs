@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
 
 use super::{Scene, explore};
-use crate::shard::cache::Cache;
+use crate::shard::memory::Cache;
 
 /// Who holds each entry: a thread that takes one that is held finds out.
 #[derive(Clone)]

@@ -10,8 +10,8 @@ use loom::thread;
 
 use super::{Handle, Scene, explore};
 use crate::scene::Worker;
-use crate::shard::cache::Cache;
-use crate::shard::callback::{Callback, Recur};
+use crate::shard::entry::{Callback, Recur};
+use crate::shard::memory::Cache;
 
 /// No run begins after a cancel that won, and the closure is dropped once.
 #[test]

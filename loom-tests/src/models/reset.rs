@@ -6,7 +6,7 @@
 use loom::thread;
 
 use super::{Scene, explore};
-use crate::shard::cache::Cache;
+use crate::shard::memory::Cache;
 
 /// Moved later while it fires: it runs once, at the deadline that was in force.
 #[test]

@@ -7,7 +7,7 @@
 use loom::thread;
 
 use super::{Scene, explore};
-use crate::shard::cache::Cache;
+use crate::shard::memory::Cache;
 
 #[test]
 fn shutdown_against_schedule() {

@@ -8,8 +8,8 @@
 use loom::thread;
 
 use super::{Scene, explore};
-use crate::shard::cache::Cache;
 use crate::shard::core::Armed;
+use crate::shard::memory::Cache;
 
 /// Two threads schedule what is due; the driver misses neither.
 #[test]

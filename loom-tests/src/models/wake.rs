@@ -10,7 +10,7 @@ use loom::thread;
 
 use super::{Scene, explore};
 use crate::scene::{Sleep, Task};
-use crate::shard::cache::Cache;
+use crate::shard::memory::Cache;
 
 /// Either the second poll finds that the sleep is over, or its task is woken. Nobody is woken twice.
 #[test]

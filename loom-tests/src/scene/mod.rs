@@ -8,10 +8,10 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::time::Duration;
 
-use crate::shard::cache::Cache;
-use crate::shard::callback::{Callback, Recur, Role};
 use crate::shard::core::{Armed, Core, Found};
+use crate::shard::entry::{Callback, Recur, Role};
 use crate::shard::entry::{Ended, Entry, Release};
+use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
 use crate::sync::{Arc, AtomicUsize, Ordering::SeqCst, thread};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use super::{Handle, Scene};
-use crate::shard::cache::Cache;
-use crate::shard::callback::Callback;
-use crate::shard::look::Look;
+use crate::shard::entry::Callback;
+use crate::shard::entry::Look;
+use crate::shard::memory::Cache;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicUsize, Ordering::SeqCst};
 

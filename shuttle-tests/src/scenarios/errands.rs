@@ -6,8 +6,8 @@ use shuttle::rand::{Rng, thread_rng};
 
 use super::stage::Stage;
 use crate::scene::{Handle, Sleep, Tally, Task};
-use crate::shard::cache::Cache;
-use crate::shard::callback::Callback;
+use crate::shard::entry::Callback;
+use crate::shard::memory::Cache;
 
 /// A deadline less than `ticks` after `now`.
 fn within(ticks: u64, now: u64) -> u64 {

@@ -7,7 +7,7 @@ use shuttle::sync::{Arc, Mutex, mpsc};
 use shuttle::thread::{self, JoinHandle};
 
 use crate::scene::Scene;
-use crate::shard::cache::Cache;
+use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 
 const WORKERS: usize = 2;

@@ -10,10 +10,10 @@
 use std::ops::Range;
 use std::ptr;
 
-use super::entry::Entry;
-use super::pages::Pages;
 use super::stack::Stack;
+use crate::shard::entry::Entry;
 use crate::sync::{AtomicPtr, AtomicU32, BLOCK, Ordering, fence};
+use crate::system::Pages;
 
 const SEGMENTS: usize = 26;
 /// The count of blocks in a slab from which none is carved any more.

@@ -1,4 +1,4 @@
-//! Values that loom has to construct one by one.
+//! The crate's `system`, without one: values that loom has to construct one by one.
 
 use std::ops::{Deref, Range};
 

@@ -13,9 +13,9 @@
 //!           ..
 //! ```
 
-use super::entry::Cargo;
 use super::slab::Slab;
 use super::stack::{NIL, Stack};
+use crate::shard::entry::Cargo;
 use crate::sync::{AtomicI64, Ordering};
 
 /// The most entries in a batch: half a [cache](super::cache).

@@ -9,8 +9,9 @@
 
 use std::task::Waker;
 
+use super::Entry;
 use super::callback::Callback;
-use super::entry::{Ended, Entry, Notice};
+use super::outcome::{Ended, Notice};
 use super::word::ARMED;
 
 /// What a look at an armed entry finds.

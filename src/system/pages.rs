@@ -34,7 +34,7 @@ impl<T> Pages<T> {
     pub(crate) unsafe fn discard(&self, range: Range<usize>) {
         #[cfg(target_os = "linux")]
         {
-            let page = crate::system::page_size();
+            let page = page_size();
             let start = (range.start * size_of::<T>()).next_multiple_of(page);
             let end = range.end * size_of::<T>() / page * page;
             if start < end {
@@ -64,3 +64,11 @@ impl<T> Deref for Pages<T> {
 unsafe impl<T: Send> Send for Pages<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Pages<T> {}
+
+/// The size of a page of memory.
+#[cfg(target_os = "linux")]
+fn page_size() -> usize {
+    // SAFETY: it only asks for a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).expect("a page has a size")
+}

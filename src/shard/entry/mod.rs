@@ -1,8 +1,17 @@
 //! One timer: a cache line, and the state machine that says who may touch it.
 //!
+//! | file       | concern                                              |
+//! |------------|------------------------------------------------------|
+//! | `word`     | the state word: flags and deadline in 64 bits        |
+//! | `callback` | a closure of any type in 32 bytes                    |
+//! | `outcome`  | what becomes of an entry by a move                   |
+//! | `look`     | how a future has its timer wake another task         |
+//!
+//! This file has the rules, and the moves.
+//!
 //! # Ground rules
 //!
-//! All ownership is in the [word](super::word). Every move below is one compare-exchange on it, so that of any number
+//! All ownership is in the [word]. Every move below is one compare-exchange on it, so that of any number
 //! of threads that try, one makes the move and the others see that it was made.
 //!
 //! - Whoever clears `ARMED` owns the callback from then on. While `RUNNING` is set, the worker that set it owns it.
@@ -71,23 +80,30 @@
 //! A move is retried only when the word changed under it, that is when another thread made a move: lock-free. Each
 //! timer's life has few moves, so in practice a retry is rare and bounded.
 
+mod callback;
+mod look;
+mod outcome;
+pub(super) mod word;
+
 use std::mem::MaybeUninit;
 use std::task::Waker;
 
-use super::callback::{Callback, Role};
-use super::word::{ARMED, CACHED, CLOSED, HANDLE, LINKED, MAILED, MOVED, QUEUED, REPEAT, RUNNING, WAITED, WAKES, Word};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::wheel::Links;
+pub(crate) use callback::{Callback, Recur, Role};
+pub(crate) use look::Look;
+pub(crate) use outcome::{Close, Collect, Ended, Expire, Finish, Notice, Rearm, Release, Start};
+use word::{ARMED, CACHED, CLOSED, HANDLE, LINKED, MAILED, MOVED, QUEUED, REPEAT, RUNNING, WAITED, WAKES, Word};
 
 /// One timer. All zero bytes are a free entry.
 #[repr(C, align(64))]
 pub(crate) struct Entry {
     word: AtomicU64,
     /// The next entry in the intake.
-    pub(super) mail: AtomicU32,
+    pub(in crate::shard) mail: AtomicU32,
     /// The next batch of entries in the pool; while the entry is armed, what its word has no room for of a far
     /// deadline.
-    pub(super) batch: AtomicU32,
+    pub(in crate::shard) batch: AtomicU32,
     /// The low half of the tick by which the driver has linked the entry, or [`NOWHERE`].
     placed: AtomicU32,
     /// Written before it is read: at first the bytes are zero, which is some place in the wheel.
@@ -96,7 +112,7 @@ pub(crate) struct Entry {
 }
 
 /// As many indices of entries as there is room for where a callback would be.
-pub(super) type Cargo = [u32; size_of::<Callback>() / size_of::<u32>()];
+pub(in crate::shard) type Cargo = [u32; size_of::<Callback>() / size_of::<u32>()];
 
 /// The place of an entry whose tick is too far away to be told by half of it.
 const NOWHERE: u32 = u32::MAX;
@@ -104,109 +120,9 @@ const NOWHERE: u32 = u32::MAX;
 /// behind the driver.
 const PLACED_REACH: u64 = 1 << 30;
 
-/// A timer that was cancelled.
-pub(crate) struct Ended {
-    /// The callback is the canceller's, who must [drop](Entry::drop_callback) it: it is not running.
-    pub(crate) idle: bool,
-    /// The entry is in a batch.
-    pub(crate) queued: bool,
-}
-
-/// What the driver must be told of a new deadline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Notice {
-    /// Nothing: whoever looks at the entry next will see it in time.
-    None,
-    /// The entry is in the intake: the driver must look there by the new deadline.
-    Ring,
-    /// The caller must put the entry into the intake, to be looked at by the new deadline.
-    Mail,
-}
-
-impl Notice {
-    /// What it adds to the word.
-    fn flag(self) -> u64 {
-        if self == Self::Mail { MAILED } else { 0 }
-    }
-}
-
-/// What became of the entry when its handle was dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Release {
-    /// Somebody else has it, and recycles it when done.
-    Held,
-    /// It is the caller's, for his cache.
-    Kept,
-    /// The shard is shut down: the caller must take its pin away.
-    Closed,
-}
-
-/// What the driver does with an entry from the intake.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Collect {
-    /// Link it into the wheel, after unlinking it if it was linked.
-    Place { linked: bool },
-    /// Unlink it if it was linked, and recycle it if it is free.
-    Over { linked: bool, free: bool },
-}
-
-/// What the driver does with an entry that it has just unlinked from a slot whose time has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Expire {
-    /// Hand it to the executor.
-    Due,
-    /// Collect it: its deadline has moved.
-    Later,
-    /// Leave it: it is in the intake.
-    Mailed,
-    /// Recycle it if it is free.
-    Over { free: bool },
-}
-
-/// What a worker does with an entry from a batch.
-pub(crate) enum Start {
-    /// Run the callback, for this deadline.
-    Run { callback: Callback, deadline: u64 },
-    /// Put it into the intake: its deadline has moved to this one.
-    Mail { deadline: u64 },
-    /// Recycle it if it is free.
-    Over { free: bool },
-}
-
-/// What is left to do after a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Finish {
-    /// Somebody sleeps until the run is over.
-    pub(crate) waited: bool,
-    /// The entry must be recycled.
-    pub(crate) free: bool,
-}
-
-/// What became of the attempt to run again.
-pub(crate) enum Rearm {
-    /// Cancelled during the run: the callback is the caller's again, who drops it and finishes.
-    Cancelled(Callback),
-    /// Put it into the intake, for this deadline.
-    Mail { deadline: u64 },
-    /// The shard is shut down: whoever shuts it down takes the entry. Somebody sleeps until then, if `waited`.
-    Held { waited: bool },
-}
-
-/// What became of the entry in a shutdown.
-pub(crate) enum Close {
-    /// It had no timer, or one that is over.
-    Over,
-    /// The callback was to run at this deadline, and is the caller's. The entry is in a batch, if `queued`.
-    Claimed { deadline: u64, callback: Callback, queued: bool },
-    /// The callback is running.
-    Running,
-    /// The callback is running, further down the caller's own stack; it will not run again.
-    Ended,
-}
-
 impl Entry {
     /// A free entry.
-    pub(super) fn new() -> Self {
+    pub(in crate::shard) fn new() -> Self {
         Self {
             word: AtomicU64::new(Word::FREE.0),
             mail: AtomicU32::new(0),
@@ -295,7 +211,7 @@ impl Entry {
     /// # Safety
     /// The caller must own the callback, by the ground rules, and there must be one in the entry.
     #[inline]
-    pub(super) unsafe fn take(&self) -> Callback {
+    pub(in crate::shard) unsafe fn take(&self) -> Callback {
         // SAFETY: the owner leaves the copy behind for dead. Meanwhile others do no more than look at it, in `wakes`.
         self.callback.with(|cell| unsafe { (*cell).assume_init_read() })
     }
@@ -305,7 +221,7 @@ impl Entry {
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
     #[inline]
-    pub(super) unsafe fn load(&self, cargo: Cargo) {
+    pub(in crate::shard) unsafe fn load(&self, cargo: Cargo) {
         // SAFETY: such an entry has no callback, its owner has the cell to itself, and they fit.
         self.callback.with_mut(|cell| unsafe { cell.cast::<Cargo>().write(cargo) });
     }
@@ -315,7 +231,7 @@ impl Entry {
     /// # Safety
     /// As for [`load`](Self::load), which must have been called since the entry was last a timer.
     #[inline]
-    pub(super) unsafe fn unload(&self) -> Cargo {
+    pub(in crate::shard) unsafe fn unload(&self) -> Cargo {
         // SAFETY: by this function's contract.
         self.callback.with(|cell| unsafe { cell.cast::<Cargo>().read() })
     }
@@ -620,12 +536,12 @@ impl Entry {
         self.advance(|word| word.has(RUNNING).then(|| word.with(WAITED))).is_ok()
     }
 
-    pub(super) fn links(&self) -> Links {
+    pub(in crate::shard) fn links(&self) -> Links {
         // SAFETY: only the driver reads or writes the links, and their bytes are never uninitialised.
         self.links.with(|links| unsafe { (*links).assume_init() })
     }
 
-    pub(super) fn set_links(&self, new: Links) {
+    pub(in crate::shard) fn set_links(&self, new: Links) {
         // SAFETY: only the driver reads or writes the links.
         self.links.with_mut(|links| unsafe { (*links).write(new) });
     }

@@ -1,0 +1,26 @@
+//! How many timers may be pending.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The most timers that may be pending in all shards of a service together.
+pub(crate) struct Limit {
+    most: usize,
+    pending: AtomicUsize,
+}
+
+impl Limit {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, pending: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn take(&self) -> bool {
+        // Relaxed: the count guards nothing but itself.
+        self.pending
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| (pending < self.most).then_some(pending + 1))
+            .is_ok()
+    }
+
+    pub(super) fn give_back(&self) {
+        self.pending.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,24 @@
+//! The memory of entries: where they live, and how those that are free come to who needs one.
+//!
+//! ```text
+//!   a thread's cache ◄──── batches ────► pool ◄──── blocks ──── slab ◄──── pages ──── the system
+//! ```
+//!
+//! | file    | concern                                             |
+//! |---------|-----------------------------------------------------|
+//! | `cache` | a thread's own free entries                         |
+//! | `pool`  | everybody's                                         |
+//! | `slab`  | where entries live                                  |
+//! | `stack` | what the pool and the slab keep free things in      |
+//!
+//! The way back, from the pool to the system, is the driver's to go: [`trim`](super::trim).
+
+mod cache;
+mod pool;
+mod slab;
+mod stack;
+
+pub(crate) use cache::Cache;
+pub(crate) use pool::{BATCH, Pool, members, next_batch};
+pub(crate) use slab::Slab;
+pub(crate) use stack::NIL;
