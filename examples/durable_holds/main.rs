@@ -25,9 +25,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use corewheel::Timer;
-use service::Progress;
+use service::{Halt, Progress};
 use store::{Account, Store};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
@@ -46,12 +46,15 @@ struct Args {
     /// Lives one life of the service on this store, until every hold has ended or it is killed.
     #[arg(long, hide = true)]
     serve: Option<PathBuf>,
+    /// Where that life stands still.
+    #[arg(long, hide = true)]
+    halt: Option<Halt>,
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
     match args.serve {
-        Some(path) => service::serve(&Store::open(&path)?, args.holds),
+        Some(path) => service::serve(&Store::open(&path)?, args.holds, args.halt),
         None => {
             let path = env::temp_dir().join(format!("durable-holds-{}.redb", process::id()));
             let told = tell(&path, args.holds);
@@ -63,13 +66,22 @@ fn main() -> Result<()> {
 
 /// Some lives that are cut short, and one that is not.
 fn tell(path: &Path, holds: u64) -> Result<()> {
-    live(path, holds, |progress| progress.placed >= holds / 3)?;
+    live(path, holds, None, |progress| progress.placed >= holds / 3)?;
     check(path, "killed while holds are placed")?;
     for _ in 0..3 {
-        live(path, holds, |progress| progress.released >= holds / 20)?;
+        live(path, holds, None, |progress| progress.released >= holds / 20)?;
         check(path, "killed while holds are released")?;
     }
-    if !live(path, holds, |_| false)? {
+    for (halt, when) in [
+        (Halt::BeforeCommit, "killed when a transaction had released holds, before it was committed"),
+        (Halt::AfterCommit, "killed right after such a commit"),
+    ] {
+        if live(path, holds, Some(halt), |_| false)? {
+            return Err("a life that stands still should have been killed".into());
+        }
+        check(path, when)?;
+    }
+    if !live(path, holds, None, |_| false)? {
         return Err("the last life should have come to its end".into());
     }
     let account = check(path, "ended by itself")?;
@@ -80,14 +92,15 @@ fn tell(path: &Path, holds: u64) -> Result<()> {
     Ok(())
 }
 
-/// One life of the service, in a process of its own. It is killed when it is `time`. Returns whether it was not.
-fn live(path: &Path, holds: u64, time: impl Fn(Progress) -> bool) -> Result<bool> {
-    let mut child = Command::new(env::current_exe()?)
-        .arg("--serve")
-        .arg(path)
-        .args(["--holds", &holds.to_string()])
-        .stdout(Stdio::piped())
-        .spawn()?;
+/// One life of the service, in a process of its own. It is killed when it is `time`, or where it stands still. Returns
+/// whether it was not.
+fn live(path: &Path, holds: u64, halt: Option<Halt>, time: impl Fn(Progress) -> bool) -> Result<bool> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg("--serve").arg(path).args(["--holds", &holds.to_string()]);
+    if let Some(halt) = halt.and_then(|halt| halt.to_possible_value()) {
+        command.args(["--halt", halt.get_name()]);
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
     let lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
     let child = Arc::new(Mutex::new(child));
     let watchdog = {
@@ -96,7 +109,12 @@ fn live(path: &Path, holds: u64, time: impl Fn(Progress) -> bool) -> Result<bool
     };
     let mut progress = Progress::default();
     for line in lines {
-        progress = line?.parse()?;
+        let line = line?;
+        if line == Halt::LINE {
+            kill(&child);
+            break;
+        }
+        progress = line.parse()?;
         if time(progress) {
             // Somewhere in one of the next transactions.
             thread::sleep(Duration::from_micros(fastrand::u64(..200_000)));

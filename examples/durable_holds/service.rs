@@ -12,8 +12,10 @@ use std::iter;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::mpsc::{self, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use corewheel::{Executor, Timer, TimerHandle};
 
 use crate::Result;
@@ -38,6 +40,25 @@ enum Event {
     LookAhead,
 }
 
+/// A moment of the first transaction that releases something, at which a life stands still to be ended there.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Halt {
+    BeforeCommit,
+    AfterCommit,
+}
+
+impl Halt {
+    /// What is printed then.
+    pub const LINE: &str = "stands still";
+
+    fn here() -> ! {
+        println!("{}", Self::LINE);
+        loop {
+            thread::park();
+        }
+    }
+}
+
 /// What one life has done so far.
 #[derive(Clone, Copy, Default)]
 pub struct Progress {
@@ -50,15 +71,15 @@ pub struct Progress {
     near: usize,
 }
 
-/// Serves customers until `holds` have been placed in all, and all of them have ended.
-pub fn serve(store: &Store, holds: u64) -> Result<()> {
+/// Serves customers until `holds` have been placed in all, and all of them have ended; or until the moment of `halt`.
+pub fn serve(store: &Store, holds: u64, halt: Option<Halt>) -> Result<()> {
     // The callbacks only send.
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build()?;
     let (sender, events) = mpsc::channel();
     let look = sender.clone();
     timer.schedule_with_fixed_delay(Duration::ZERO, LOOK, move || look.send(Event::LookAhead).unwrap_or(()))?;
     customers(&timer, sender.clone(), store.placed()?..holds)?;
-    let mut near = Near { timer, sender, holds: HashMap::new(), seen: 0 };
+    let mut near = Near { timer, sender, holds: HashMap::new(), seen: 0, halt };
     let mut progress = Progress::default();
     while store.placed()? < holds || store.waiting()? > 0 {
         let first = events.recv()?;
@@ -98,6 +119,7 @@ struct Near {
     holds: HashMap<u64, (Hold, TimerHandle)>,
     /// All that are due until then are here.
     seen: u64,
+    halt: Option<Halt>,
 }
 
 impl Near {
@@ -105,7 +127,7 @@ impl Near {
     fn handle(&mut self, store: &Store, events: Vec<Event>, progress: &mut Progress) -> Result<()> {
         let now = wall_clock();
         let change = store.begin()?;
-        let mut look_ahead = false;
+        let (mut look_ahead, before) = (false, progress.released);
         let (mut placed, mut over) = (Vec::new(), Vec::new());
         for event in events {
             match event {
@@ -132,7 +154,14 @@ impl Near {
                 Event::LookAhead => look_ahead = true,
             }
         }
+        let halt = self.halt.filter(|_| progress.released > before);
+        if halt == Some(Halt::BeforeCommit) {
+            Halt::here();
+        }
         change.commit()?;
+        if halt == Some(Halt::AfterCommit) {
+            Halt::here();
+        }
         for id in over {
             if let Some((_, handle)) = self.holds.remove(&id) {
                 handle.cancel();

@@ -80,10 +80,9 @@ impl Interval {
         let now = self.sleep.now();
         let late = now.saturating_duration_since(due);
         let (from, delay) = match self.behavior {
-            _ if late <= LATE => (due, self.period),
-            MissedTickBehavior::Burst => (due, self.period),
-            MissedTickBehavior::Delay => (now, self.period),
-            MissedTickBehavior::Skip => (now, self.period - remainder(late, self.period)),
+            MissedTickBehavior::Delay if late > LATE => (now, self.period),
+            MissedTickBehavior::Skip if late > LATE => (now, self.period - remainder(late, self.period)),
+            _ => (due, self.period),
         };
         self.sleep.reset_by(|ticks| ticks.after_instant(from, delay));
         Poll::Ready(due)
