@@ -5,7 +5,7 @@
 #[path = "../../tests/wheel_model/mod.rs"]
 mod wheel_model;
 
-use arbitrary::Arbitrary;
+use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use wheel_model::{Operation, advance, apply, check, set_up};
 
@@ -13,7 +13,17 @@ use wheel_model::{Operation, advance, apply, check, set_up};
 struct Input {
     start: u64,
     levels: Vec<u16>,
+    #[arbitrary(with = operations)]
     operations: Vec<Operation>,
+}
+
+/// As many as there are bytes for. By its own rule a `Vec` tosses a coin after each, whether that was the last.
+fn operations(bytes: &mut Unstructured<'_>) -> Result<Vec<Operation>> {
+    let mut operations = Vec::new();
+    while !bytes.is_empty() {
+        operations.push(bytes.arbitrary()?);
+    }
+    Ok(operations)
 }
 
 fuzz_target!(|input: Input| {

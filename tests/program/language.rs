@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[cfg(not(test))]
-use arbitrary::Arbitrary;
+use arbitrary::{Arbitrary, Result, Unstructured};
 #[cfg(test)]
 use proptest::{
     collection::vec,
@@ -17,9 +17,41 @@ pub struct Program {
     pub settings: Settings,
     /// What callbacks do.
     #[cfg_attr(test, proptest(strategy = "vec(vec(any::<Action>(), 0..6), 1..5)"))]
+    #[cfg_attr(not(test), arbitrary(with = scripts))]
     pub scripts: Vec<Vec<Action>>,
     #[cfg_attr(test, proptest(strategy = "vec(any::<Step>(), 1..60)"))]
+    #[cfg_attr(not(test), arbitrary(with = steps))]
     pub steps: Vec<Step>,
+}
+
+#[cfg(not(test))]
+fn scripts(bytes: &mut Unstructured<'_>) -> Result<Vec<Vec<Action>>> {
+    let mut script = |_| (0..bytes.int_in_range(0..=5)?).map(|_| action(bytes)).collect();
+    (1..5).map(&mut script).collect()
+}
+
+/// As many as there are bytes for. By its own rule a `Vec` tosses a coin after each, whether that was the last.
+#[cfg(not(test))]
+fn steps(bytes: &mut Unstructured<'_>) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    while !bytes.is_empty() {
+        steps.push(match bytes.ratio(2_u8, 3)? {
+            true => Step::Do { action: action(bytes)?, elsewhere: bytes.arbitrary()? },
+            false => bytes.arbitrary()?,
+        });
+    }
+    Ok(steps)
+}
+
+/// Seldom one that ends all, and often one that needs another before it.
+#[cfg(not(test))]
+fn action(bytes: &mut Unstructured<'_>) -> Result<Action> {
+    match bytes.arbitrary()? {
+        Action::Panic | Action::Shutdown if !bytes.ratio(1_u8, 8)? => {
+            Ok(Action::Touch { whose: bytes.arbitrary()?, touch: bytes.arbitrary()? })
+        }
+        action => Ok(action),
+    }
 }
 
 #[derive(Clone, Debug, Arbitrary)]
