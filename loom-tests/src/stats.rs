@@ -18,6 +18,11 @@ impl Watched {
     }
 }
 
+// SAFETY: that is what loom watches.
+unsafe impl Send for Watched {}
+// SAFETY: as above.
+unsafe impl Sync for Watched {}
+
 impl Default for Watched {
     fn default() -> Self {
         let watched = Self(UnsafeCell::new(()));

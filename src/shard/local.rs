@@ -11,7 +11,6 @@ use std::sync::{Arc, Weak};
 
 use super::Shard;
 use super::memory::Cache;
-use super::roll::Roll;
 use crate::stats::{Count, Record};
 
 /// A thread's own part of a shard.
@@ -21,8 +20,7 @@ pub(crate) struct Local {
     /// The service whose timers this thread schedules here.
     home_of: Option<u64>,
     /// Kept, for whoever counts the end of what kept the shard.
-    roll: Arc<Roll>,
-    record: NonNull<Record>,
+    record: Arc<Record>,
     /// Whether other threads count on the same record.
     shared: bool,
     pub(crate) cache: Cache,
@@ -47,12 +45,12 @@ impl Local {
 
     #[inline]
     pub(crate) fn count_more(&self, which: impl FnOnce(&Record) -> &Count, more: u64) {
-        which(self.record()).add(more, self.shared);
+        which(&self.record).add(more, self.shared);
     }
 
     #[inline]
     pub(crate) fn late(&self, lateness: std::time::Duration) {
-        self.record().late(lateness, self.shared);
+        self.record.late(lateness, self.shared);
     }
 
     /// The shard, which lives as long as the caller's timer or handle does.
@@ -79,21 +77,12 @@ impl Local {
         self.shared
     }
 
-    #[inline]
-    fn record(&self) -> &Record {
-        // SAFETY: it is on the roll, or it is the shard's own, which `in_passing` keeps.
-        unsafe { self.record.as_ref() }
-    }
-
     fn new(shard: &Shard) -> Self {
-        let roll = shard.roll.clone();
-        let record = roll.join().cast_mut();
         Self {
             shard: shard.this.clone(),
             id: shard.id,
             home_of: None,
-            roll,
-            record: NonNull::new(record).expect("a record that has just joined"),
+            record: shard.roll.join(),
             shared: false,
             cache: Cache::new(),
         }
@@ -107,9 +96,8 @@ impl Drop for Local {
         }
         if let Some(shard) = self.shard.upgrade() {
             shard.core.give_back(&mut self.cache);
+            shard.roll.leave(&self.record);
         }
-        // SAFETY: it joined this roll, and this thread counts no more.
-        unsafe { self.roll.leave(self.record.as_ptr()) };
     }
 }
 
@@ -180,8 +168,7 @@ fn in_passing<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
         shard: shard.this.clone(),
         id: shard.id,
         home_of: None,
-        roll: shard.roll.clone(),
-        record: NonNull::from(&shard.common),
+        record: shard.common.clone(),
         shared: true,
         cache: Cache::new(),
     };

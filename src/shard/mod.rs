@@ -85,9 +85,9 @@ pub(crate) struct Shard {
     /// Unlike any other shard's, ever.
     id: u64,
     this: Weak<Shard>,
-    roll: Arc<Roll>,
+    roll: Roll,
     /// The counts of threads that have no record of their own.
-    common: Record,
+    common: Arc<Record>,
     /// In virtual time only.
     settling: Option<Settling>,
     limit: Option<Arc<Limit>>,
@@ -103,8 +103,8 @@ impl Shard {
             core: Core::new((!manual).then(|| ticks.count(PATIENCE)), SPARE),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             this: this.clone(),
-            roll: Arc::new(Roll::new()),
-            common: Record::default(),
+            roll: Roll::new(),
+            common: Arc::default(),
             settling: manual.then(Settling::default),
             ticks,
             limit,

@@ -6,8 +6,9 @@
 //!
 //! The roll is one page, never changed: who joins or leaves writes a new page and puts it in place of the old by one
 //! compare-exchange. So who leaves takes his record off the page and puts his counts onto it in the same step, and a
-//! reader, who reads one page from beginning to end, never misses a count or sees it twice. The old page, and the record
-//! of one who left, may still be read by others: they are retired through [`crossbeam_epoch`].
+//! reader, who reads one page from beginning to end, never misses a count or sees it twice. The old page may still be read
+//! by others: it is retired through [`crossbeam_epoch`]. A record lives as long as a page names it, or its thread counts on
+//! it, which may be a little longer than the shard.
 //!
 //! Joining and leaving copy the page, which costs by the number of threads: they happen once a thread. They are
 //! lock-free: an attempt fails only where another succeeded. Reading is wait-free. Loom model `roll`, which is explored with
@@ -22,50 +23,35 @@ pub(crate) struct Roll(Atomic<Page>);
 
 struct Page {
     left: Arc<ShardStats>,
-    present: Vec<*const Record>,
+    present: Vec<Arc<Record>>,
 }
-
-// SAFETY: a page owns nothing that its thread could not share: the records are `Sync`.
-unsafe impl Send for Page {}
-// SAFETY: as above.
-unsafe impl Sync for Page {}
 
 impl Roll {
     pub(crate) fn new() -> Self {
         Self(Atomic::new(Page { left: Arc::default(), present: Vec::new() }))
     }
 
-    /// Enters a new record, which is valid until it [leaves](Self::leave), or the roll is dropped.
-    pub(crate) fn join(&self) -> *const Record {
-        let record = Box::into_raw(Box::<Record>::default()).cast_const();
+    /// Enters a new record.
+    pub(crate) fn join(&self) -> Arc<Record> {
+        let record = Arc::new(Record::default());
         self.turn_page(|page| Page {
             left: page.left.clone(),
-            present: page.present.iter().copied().chain([record]).collect(),
+            present: page.present.iter().chain([&record]).cloned().collect(),
         });
         record
     }
 
-    /// Takes a record off, and keeps its counts.
-    ///
-    /// # Safety
-    /// The record must be one that joined this roll and has not left, and nobody may count on it any more.
-    pub(crate) unsafe fn leave(&self, record: *const Record) {
-        // SAFETY: it is on the roll, so it is valid.
-        let counts = unsafe { &*record }.read();
+    /// Takes a record off, and keeps its counts. Nobody must count on it any more.
+    pub(crate) fn leave(&self, record: &Arc<Record>) {
+        let counts = record.read();
         self.turn_page(|page| {
             let mut left = (*page.left).clone();
             left += &counts;
             Page {
                 left: Arc::new(left),
-                present: page.present.iter().copied().filter(|&other| other != record).collect(),
+                present: page.present.iter().filter(|other| !Arc::ptr_eq(other, record)).cloned().collect(),
             }
         });
-        let guard = epoch::pin();
-        let record = record.cast_mut() as usize;
-        // SAFETY: no page names it any more but those that readers pinned earlier are in the middle of, and it is
-        // retired once.
-        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(record as *mut Record))) };
-        guard.flush();
     }
 
     /// The sum of all that was counted.
@@ -73,12 +59,11 @@ impl Roll {
         let guard = epoch::pin();
         // Acquire: pairs with the release of the page.
         let page = self.0.load(Ordering::Acquire, &guard);
-        // SAFETY: there always is a page, and the guard keeps it and the records on it from being freed.
+        // SAFETY: there always is a page, and the guard keeps it from being freed.
         let page = unsafe { page.deref() };
         let mut sum = (*page.left).clone();
-        for &record in &page.present {
-            // SAFETY: as above.
-            sum += &unsafe { &*record }.read();
+        for record in &page.present {
+            sum += &record.read();
         }
         sum
     }
@@ -103,13 +88,8 @@ impl Roll {
 
 impl Drop for Roll {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the roll, so nobody else reads its page, or the records on it.
-        unsafe {
-            let page = std::mem::take(&mut self.0).into_owned().into_box();
-            for record in page.present {
-                drop(Box::from_raw(record.cast_mut()));
-            }
-        }
+        // SAFETY: nobody else has the roll, so nobody else reads its page.
+        drop(unsafe { std::mem::take(&mut self.0).into_owned() });
     }
 }
 
@@ -121,13 +101,10 @@ mod tests {
     fn counts_stay_when_their_thread_leaves() {
         let roll = Roll::new();
         let (stays, leaves) = (roll.join(), roll.join());
-        // SAFETY: both are on the roll.
-        let count = |record: *const Record, by| unsafe { &*record }.scheduled.add(by, false);
-        count(stays, 1);
-        count(leaves, 10);
-        // SAFETY: it joined, and nobody counts on it any more.
-        unsafe { roll.leave(leaves) };
-        count(stays, 100);
+        stays.scheduled.add(1, false);
+        leaves.scheduled.add(10, false);
+        roll.leave(&leaves);
+        stays.scheduled.add(100, false);
         assert_eq!(roll.read().scheduled, 111);
     }
 
@@ -139,11 +116,8 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         let record = roll.join();
-                        // SAFETY: it has just joined, and leaves after.
-                        unsafe {
-                            (*record).fired.add(1, false);
-                            roll.leave(record);
-                        }
+                        record.fired.add(1, false);
+                        roll.leave(&record);
                     }
                 });
             }

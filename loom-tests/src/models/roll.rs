@@ -1,6 +1,6 @@
 //! Model 10: a thread's record that is entered and retired, against those who read the roll.
 //!
-//! Fails if a reader does not hold the epoch (mutation `roll-unguarded`), if a record is freed at once (`roll-freed-early`),
+//! Fails if a reader does not hold the epoch (mutation `roll-unguarded`), if a page is freed at once (`roll-freed-early`),
 //! and if a page is not published (`roll-relaxed`). Explored only with `--cfg crossbeam_loom`, as crossbeam-epoch would not
 //! be modelled without.
 
@@ -12,18 +12,16 @@ use crate::roll::Roll;
 use crate::stats::Record;
 
 /// Enters a record, and counts once.
-fn join(roll: &Roll) -> &Record {
-    // SAFETY: it has joined, and leaves after its last use.
-    let record = unsafe { &*roll.join() };
+fn join(roll: &Roll) -> Arc<Record> {
+    let record = roll.join();
     record.count();
     record
 }
 
 /// Starts a thread that takes a record off.
-fn leave_elsewhere(roll: &Arc<Roll>, record: *const Record) -> JoinHandle<()> {
-    let (roll, record) = (roll.clone(), record as usize);
-    // SAFETY: it is on the roll, and nobody counts on it any more.
-    thread::spawn(move || unsafe { roll.leave(record as *const Record) })
+fn leave_elsewhere(roll: &Arc<Roll>, record: Arc<Record>) -> JoinHandle<()> {
+    let roll = roll.clone();
+    thread::spawn(move || roll.leave(&record))
 }
 
 /// A thread that leaves takes no count with it, and leaves none twice.
@@ -57,11 +55,7 @@ fn a_visit_against_a_reader() {
         let roll = Arc::new(Roll::new());
         let visitor = {
             let roll = roll.clone();
-            thread::spawn(move || {
-                let record = join(&roll);
-                // SAFETY: it is on the roll, and nobody counts on it any more.
-                unsafe { roll.leave(record) };
-            })
+            thread::spawn(move || roll.leave(&join(&roll)))
         };
         assert!(roll.read().scheduled <= 1);
         visitor.join().unwrap();
