@@ -3,13 +3,10 @@
 //! Everything here is said in ticks and entries: no clock, no executor, no counters. That is what lets loom run it.
 
 use super::bell::Bell;
-use super::entry::Callback;
-use super::entry::{Close, Entry, Notice};
+use super::entry::{Callback, Close, Entry, Notice};
 use super::frames;
 use super::intake::Intake;
-use super::memory::Cache;
-use super::memory::Pool;
-use super::memory::Slab;
+use super::memory::{Cache, Pool, Slab};
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
 
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.

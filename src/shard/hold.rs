@@ -7,8 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::entry::Entry;
-use super::entry::Look;
+use super::entry::{Entry, Look};
 use super::local::{self, Local};
 use super::{Callback, Lease, Shard};
 use crate::clock::{Due, Ticks};
@@ -186,12 +185,10 @@ impl Hold {
         callback.map(|callback| Shard::discard_left(shard_id, callback)).is_some()
     }
 
-    /// Ends the timer if it is armed.
+    /// Ends an armed timer.
     fn cancel(&self) {
         let (shard, entry) = self.parts();
-        if self.stage == Stage::Armed
-            && let Some(ended) = entry.cancel()
-        {
+        if let Some(ended) = entry.cancel() {
             // SAFETY: this call ended the timer, and the future has the handle.
             unsafe { shard.cancelled(entry, ended) };
         }
@@ -210,10 +207,12 @@ fn lease(local: &mut Local) -> Option<Lease> {
 impl Drop for Hold {
     #[inline]
     fn drop(&mut self) {
-        if self.stage == Stage::Armed && self.cancel_and_release() {
-            return;
+        if self.stage == Stage::Armed {
+            if self.cancel_and_release() {
+                return;
+            }
+            self.cancel();
         }
-        self.cancel();
         // SAFETY: the lease was this future's alone.
         unsafe { Shard::release(self.lease()) };
     }

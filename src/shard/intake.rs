@@ -8,8 +8,7 @@
 //!
 //! The flag `MAILED` in an entry's word lets each be in here once at most. Checked by loom models `sleep` and `drain`.
 
-use super::memory::NIL;
-use super::memory::Slab;
+use super::memory::{NIL, Slab};
 use crate::sync::{AtomicU32, Ordering};
 
 pub(crate) struct Intake {

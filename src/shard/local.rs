@@ -1,9 +1,9 @@
 //! What a thread keeps for each shard it uses: its counters, and a few free entries.
 //!
 //! A thread finds its own by one comparison where it used it last, and otherwise by a short walk over a list in its
-//! thread-local storage; a thread that uses one timer has one or two. The list does not keep a shard alive: what it knows of a shard that is gone is forgotten when the thread
-//! next meets a new one, or ends. While a thread is in a call of a [`Timer`](crate::Timer) or of a handle, that keeps
-//! the shard alive.
+//! thread-local storage; a thread that uses one timer has one or two. The list does not keep a shard alive: what it knows
+//! of a shard that is gone is forgotten when the thread next meets a new one, or ends. While a thread is in a call of a
+//! [`Timer`](crate::Timer) or of a handle, that keeps the shard alive.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};

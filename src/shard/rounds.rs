@@ -11,9 +11,7 @@ use super::core::Core;
 use super::entry::word::ARMED;
 use super::entry::{Collect, Expire};
 use super::intake::chain;
-use super::memory::Cache;
-use super::memory::NIL;
-use super::memory::Slab;
+use super::memory::{Cache, NIL, Slab};
 use super::trim::Trim;
 use crate::wheel::{Levels, Links, Nodes, Step};
 

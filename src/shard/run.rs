@@ -4,8 +4,7 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 
 use super::core::Core;
-use super::entry::{Callback, Role};
-use super::entry::{Finish, Rearm, Start};
+use super::entry::{Callback, Finish, Rearm, Role, Start};
 use super::frames;
 
 /// What a worker tells its surroundings. None of it may unwind.

@@ -8,8 +8,7 @@
 use std::mem;
 
 use super::core::Core;
-use super::memory::NIL;
-use super::memory::{BATCH, members, next_batch};
+use super::memory::{BATCH, NIL, members, next_batch};
 use crate::sync::BLOCK;
 
 /// How many batches are counted, or put back, in a turn.
