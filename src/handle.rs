@@ -118,7 +118,9 @@ impl TimerHandle {
     /// unless it was reset since.
     ///
     /// This is the instant that was asked for where this handle knows it, and otherwise, as for the later runs of a
-    /// repeating timer, the tick it was rounded up to. A timer that is never due shows an instant a hundred years ahead.
+    /// repeating timer, the tick it was rounded up to. A delay was counted from the time of the call, or from up to 30 µs
+    /// after it: see [`Timer::schedule`](crate::Timer::schedule). A timer that is never due shows an instant a hundred
+    /// years ahead.
     pub fn deadline(&self) -> Option<Instant> {
         let (shard, entry) = self.parts();
         let tick = shard.deadline(entry)?;

@@ -211,11 +211,7 @@ fn the_deadline_is_the_one_that_was_asked_for() {
     let deadline = timer.now() + HOUR + Duration::from_nanos(12_345);
     let handle = timer.schedule_at(deadline, || ()).unwrap();
     assert_eq!(handle.deadline(), Some(deadline));
-    let before = timer.now();
-    handle.reset(2 * HOUR);
-    let shown = handle.deadline().unwrap();
-    assert!(shown >= before + 2 * HOUR && shown <= timer.now() + 2 * HOUR);
-    assert!(handle.reset_at(deadline));
+    assert!(handle.reset(2 * HOUR) && handle.reset_at(deadline));
     assert_eq!(handle.deadline(), Some(deadline));
 }
 

@@ -107,6 +107,9 @@ impl Timer {
 
     /// Runs `f` once, when `delay` has passed.
     ///
+    /// A delay other than zero may be counted from some microseconds after the call, 30 at most, and never from before
+    /// it: on the clock of the system the present is told by a counter that costs less than the clock.
+    ///
     /// Lock-free, in constant time. A closure of up to 24 bytes is stored without an allocation.
     ///
     /// # Errors
