@@ -425,7 +425,8 @@ impl Settle for Shard {
         match &self.settling {
             Some(settling) => {
                 let now = self.ticks.now_tick();
-                let (next, worked) = settling.ask(now, || self.core.intake_is_empty(), || self.core.bell.ring(0));
+                let is_quiet = || self.core.intake_is_empty() && !self.core.is_mostly_free();
+                let (next, worked) = settling.ask(now, is_quiet, || self.core.bell.ring(0));
                 Settled { next: self.ticks.instant(next), worked }
             }
             None => Settled { next: None, worked: false },

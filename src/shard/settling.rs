@@ -2,7 +2,8 @@
 //!
 //! The clock asks, and sleeps. The driver, when it finds nothing more to do, answers what was asked before it began to
 //! look, and tells its next deadline. A shard has settled when its driver has answered, and no timer that it handed to
-//! the executor is left to run. The clock need not ask a driver at rest that has nothing to do.
+//! the executor is left to run. The clock need not ask a driver at rest that has nothing to do. Memory goes back in these
+//! rounds, and as soon as the clock is moved.
 //!
 //! Between two questions the driver of a manual clock does nothing of its own accord but run what is due at once. So it
 //! finds the timers where the program had put them before it moved the clock, and the same program gives the same run.
@@ -88,9 +89,10 @@ impl Settling {
 
     /// Returns when the shard has settled at the tick `now`: the tick to ask again at, and whether timers have been
     /// handed over since the last time. If there is something to do, asks the driver and `wake`s it.
-    pub(crate) fn ask(&self, now: u64, intake_is_empty: impl FnOnce() -> bool, wake: impl FnOnce()) -> (u64, bool) {
+    /// `is_quiet`: whether nothing has come in, nor memory is to be given back.
+    pub(crate) fn ask(&self, now: u64, is_quiet: impl FnOnce() -> bool, wake: impl FnOnce()) -> (u64, bool) {
         // In this order: where the driver has taken the intake, it is seen to be in its round.
-        let idle = intake_is_empty() && self.under_way.load(Ordering::Acquire) == 0;
+        let idle = is_quiet() && self.under_way.load(Ordering::Acquire) == 0;
         let mut answer = self.lock();
         if !(idle && answer.asked == self.question() && answer.next > now) {
             drop(answer);
