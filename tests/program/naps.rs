@@ -118,6 +118,12 @@ impl Stage {
         }
     }
 
+    pub fn clear_beds(&self) {
+        let mut world = self.lock();
+        let World { beds, oracle, .. } = &mut *world;
+        beds.iter_mut().filter_map(Option::take).for_each(|bed| bed.clear(oracle, None));
+    }
+
     fn make_bed(self: &Arc<Self>, oracle: &Oracle, when: When) -> Bed {
         let (told, deadline) = self.tell(when);
         let sleep = match told {

@@ -78,6 +78,7 @@ pub fn play(program: &Program) {
     }
     drop(stage.shutdown(stage.lock(), None));
     stage.look_around();
+    stage.clear_beds();
     drop(curtain);
     stage.account();
 }
