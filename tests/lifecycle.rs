@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
@@ -422,18 +423,21 @@ fn a_drop_inside_a_callback_does_not_deadlock() {
 fn callbacks_that_shut_down_at_the_same_time_do_not_deadlock() {
     for threads in [1, 2, 4] {
         let timer = Timer::builder().shards(2).executor(Executor::Pool { threads }).build().unwrap();
-        let (sender, receiver) = channel();
+        let ((sender, receiver), gate) = (channel(), Gate::default());
         for _ in 0..4 {
-            let (weak, sender) = (timer.downgrade(), sender.clone());
+            let (weak, sender, gate) = (timer.downgrade(), sender.clone(), gate.clone());
             timer
                 .schedule(MS, move || {
+                    gate.pass();
                     let unfired = weak.upgrade().map_or(0, |timer| timer.shutdown().len());
                     sender.send(1 + unfired).unwrap();
                 })
                 .unwrap();
         }
+        drop(sender);
+        gate.open();
         // Those that ran and those that were handed back to one of them are all.
-        let accounted: usize = (0..4).map_while(|_| receiver.recv_timeout(200 * MS).ok()).sum();
+        let accounted: usize = iter::from_fn(|| receiver.recv_timeout(PATIENCE).ok()).sum();
         assert_eq!(accounted, 4);
         assert_balanced(&timer);
     }
