@@ -394,12 +394,13 @@ impl Host for &Shard {
             self.free_place();
         }
         let lateness = self.ticks.lateness(deadline);
+        // In this order, so that whoever sees the end of a timer sees its run, and how late that was.
         local::with(self, |local| {
+            local.late(lateness);
             local.count(|record| &record.fired);
             if role != Role::Repeat {
                 local.count(|record| &record.completed);
             }
-            local.late(lateness);
         });
     }
 

@@ -89,8 +89,8 @@ impl Recorder {
     #[inline]
     pub(crate) fn record(&self, lateness: Duration, shared: bool) {
         let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
-        self.buckets[bucket_of(nanos)].add(1, shared);
         self.max.raise(nanos);
+        self.buckets[bucket_of(nanos)].add(1, shared);
     }
 
     pub(crate) fn read(&self) -> Lateness {

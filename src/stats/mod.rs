@@ -95,8 +95,9 @@ impl ShardStats {
     /// The same with `pending` worked out from the rest.
     pub(crate) fn balanced(mut self) -> Self {
         let ended = self.completed + self.cancelled + self.unfired;
-        // While others count, an end may be seen before its beginning.
-        self.pending = self.scheduled.saturating_sub(ended);
+        // While others count, an end may be seen before its beginning, and is seen for both.
+        self.scheduled = self.scheduled.max(ended);
+        self.pending = self.scheduled - ended;
         self
     }
 }

@@ -15,25 +15,26 @@ impl Count {
     /// Counts. `shared` if other threads may do so at the same time.
     #[inline]
     pub(crate) fn add(&self, more: u64, shared: bool) {
-        // Relaxed throughout: a number for itself orders nothing. Whoever wants it exact has waited for the counting
-        // threads by other means.
+        // Release, for the acquire in `get`: whoever sees this count sees those that the thread made before it.
         if shared {
-            self.0.fetch_add(more, Ordering::Relaxed);
+            self.0.fetch_add(more, Ordering::Release);
         } else {
-            self.0.store(self.get() + more, Ordering::Relaxed);
+            // Relaxed: nobody else writes it.
+            self.0.store(self.0.load(Ordering::Relaxed) + more, Ordering::Release);
         }
     }
 
     #[inline]
     pub(super) fn raise(&self, to: u64) {
-        if self.get() < to {
+        // Relaxed: it is raised before the run is counted.
+        if self.0.load(Ordering::Relaxed) < to {
             self.0.fetch_max(to, Ordering::Relaxed);
         }
     }
 
     #[inline]
     pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Acquire)
     }
 }
 
