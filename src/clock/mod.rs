@@ -4,6 +4,7 @@
 //! |-------------|-----------------------------------------------------------------|
 //! | `ticks`     | time in ticks since a timer's birth                             |
 //! | `manual`    | virtual time                                                    |
+//! | `quiescence` | how virtual time waits for the drivers                         |
 //! | `reckoning` | the present without a look at the clock, never early            |
 //! | `pace`      | how much time the counts of a counter can be                    |
 //! | `counter`   | the counter                                                     |
@@ -13,6 +14,7 @@ mod counter;
 mod machine;
 mod manual;
 mod pace;
+pub(crate) mod quiescence;
 mod reckoning;
 mod ticks;
 
@@ -22,7 +24,8 @@ use std::time::Instant;
 
 use counter::Processor;
 pub use manual::ManualClock;
-pub(crate) use manual::{Settle, Settled};
+pub(crate) use manual::{OnClock, Pinned, Registration};
+pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
 pub(crate) use reckoning::Present;
 use reckoning::{Fix, Reckoning};
 pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};

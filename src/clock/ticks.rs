@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Clock, ManualClock, Present};
+use super::{Clock, ManualClock, Pinned, Present};
 
 /// Nanoseconds that do not fit 64 bits, that is from the year 584 of a timer's life on.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
@@ -91,6 +91,24 @@ impl Ticks {
     #[inline]
     pub(crate) fn about_tick(&self) -> u64 {
         self.about().map_or_else(|| self.now_tick(), |about| about.earliest / self.tick)
+    }
+
+    /// The present tick by which a deadline is to be written, and in virtual time what keeps it the present until the
+    /// driver knows of the deadline. `now` is the present tick, or was some time ago.
+    ///
+    /// A deadline is written by fewer bits than it has, so who reads it must know the present that it was written at,
+    /// within some years of microseconds. Real time does not pass faster than that; virtual time may, while the thread
+    /// that writes is held up.
+    #[inline]
+    pub(crate) fn pin(&self, now: u64) -> (Option<Pinned<'_>>, u64) {
+        match &self.clock {
+            Clock::System(_) => (None, now),
+            Clock::Manual(clock) => {
+                let pinned = clock.pin();
+                let now = self.present(pinned.now());
+                (Some(pinned), now)
+            }
+        }
     }
 
     /// Whether time is virtual.

@@ -56,7 +56,7 @@ impl Desk {
         }
     }
 
-    pub(crate) fn pool(&self) -> &rayon::ThreadPool {
+    pub(crate) fn pool(&self) -> &Arc<rayon::ThreadPool> {
         &self.pool
     }
 

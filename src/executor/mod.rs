@@ -6,7 +6,7 @@ mod pool;
 use std::any::Any;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 pub(crate) use desk::Desk;
 pub(crate) use pool::{Pool, join, spawn};
@@ -110,6 +110,18 @@ impl Hands {
             }
         }
         None
+    }
+
+    /// Tells a thread whether callbacks may have to wait until it is free: any thread of the timer's own pool, or the
+    /// only one of another. Keeps no pool.
+    pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let (pool, own) = match self {
+            Self::Workers(Workers::Own(desk)) => (Arc::downgrade(desk.pool()), true),
+            Self::Workers(Workers::Rayon(pool)) => (Arc::downgrade(pool), false),
+            Self::Inline | Self::Custom(_) => (Weak::new(), false),
+        };
+        let needs = move |pool: &rayon::ThreadPool| own || pool.current_num_threads() == 1;
+        move || pool.upgrade().is_some_and(|pool| pool.current_thread_index().is_some() && needs(&pool))
     }
 
     /// Calls for more workers.

@@ -11,9 +11,8 @@ use super::Shard;
 use super::batch::Batch;
 use super::local;
 use super::rounds::Rounds;
-use super::settling::Settling;
 use super::watch::Watch;
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Quiescence};
 use crate::executor::Hands;
 use crate::system;
 use crate::wheel::Levels;
@@ -43,21 +42,21 @@ struct Driver {
 impl Driver {
     fn run(mut self) {
         while !self.shard.core.is_closing() {
-            // Asked before the rounds begin, so that the answer covers all that came before the question.
-            let question = self.settling().map_or(0, Settling::begin_round);
+            // Read before the rounds begin, so that the answer covers all that came before the request.
+            let request = self.quiescence().map_or(0, Quiescence::begin_round);
             let now = self.make_rounds();
-            if let Some(settling) = self.settling() {
-                settling.end_round(question, self.rounds.next_deadline());
+            if let Some(quiescence) = self.quiescence() {
+                quiescence.end_round(request, self.rounds.next_deadline());
             }
-            while !self.sleep(now, question) {}
+            while !self.sleep(now, request) {}
         }
-        if let Some(settling) = self.settling() {
-            settling.driver_ended();
+        if let Some(quiescence) = self.quiescence() {
+            quiescence.driver_ended();
         }
     }
 
-    fn settling(&self) -> Option<&Settling> {
-        self.shard.settling.as_ref()
+    fn quiescence(&self) -> Option<&Quiescence> {
+        self.shard.quiescence()
     }
 
     /// Makes rounds until there is nothing left to do. Returns the tick of the last.
@@ -98,8 +97,8 @@ impl Driver {
 
     fn hand_over(&mut self, mut due: Vec<u32>, now: u64) {
         let shard = &self.shard;
-        if let Some(settling) = &shard.settling {
-            settling.begin(due.len());
+        if let Some(quiescence) = shard.quiescence() {
+            quiescence.begin(due.len());
         }
         // Tasks are woken here and now: it takes no longer than to hand them over.
         due.extract_if(.., |&mut index| shard.wakes(index)).for_each(|index| shard.run(index, now));
@@ -112,19 +111,19 @@ impl Driver {
 
     /// Sleeps until the next deadline, or something comes in that is due earlier, or it is time to look after the
     /// workers. Returns whether there is reason for a new round.
-    fn sleep(&mut self, now: u64, question: u64) -> bool {
+    fn sleep(&mut self, now: u64, request: u64) -> bool {
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
         let patience_ends = self.watch.look(&self.hands).map(|patience| Instant::now() + patience);
         let left = || patience_ends.map(|end| end.saturating_duration_since(Instant::now()));
-        let (wakeups, rested) = match &self.shard.settling {
+        let (wakeups, rested) = match self.shard.quiescence() {
             None => {
                 let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
                 let idle = || self.rounds.is_idle(core) && !core.is_closing();
                 (core.bell.sleep(now, self.rounds.next_deadline(), timeout, idle), true)
             }
-            Some(settling) => {
-                // Time does not pass by itself: only a question wakes the driver.
-                let unasked = || settling.question() == question && !core.is_closing();
+            Some(quiescence) => {
+                // Time does not pass by itself: only a request wakes the driver.
+                let unasked = || quiescence.last_request() == request && !core.is_closing();
                 let timeout = |tick| if tick == 0 { Some(Duration::ZERO) } else { left() };
                 (core.bell.sleep(now, 1, timeout, unasked), !unasked())
             }

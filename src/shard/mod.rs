@@ -15,7 +15,7 @@
 //! | `hold`     | what a future has of a shard                                                     |            |
 //! | `limit`    | how many timers may be pending                                                   |            |
 //! | `batch`, `watch` | due timers on their way through the executor, and those that take long      |            |
-//! | `settling` | how a manual clock waits for the driver                                          |            |
+//! | `virtual_time` | what a shard has in virtual time only                                        |            |
 //! | `driver`   | the thread                                                                       |            |
 //!
 //! This file puts them together, with the clock and the counters, which loom does not know.
@@ -34,8 +34,8 @@ mod memory;
 mod roll;
 mod rounds;
 mod run;
-mod settling;
 mod trim;
+mod virtual_time;
 mod watch;
 
 use std::any::Any;
@@ -55,10 +55,11 @@ pub(crate) use hold::{Hold, Progress};
 pub(crate) use limit::Limit;
 use roll::Roll;
 use run::{Host, contain};
-use settling::Settling;
+use virtual_time::VirtualTime;
 
-use crate::clock::{Due, Settle, Settled, Ticks, UNKNOWN};
+use crate::clock::{Due, Pinned, Quiescence, Ticks, UNKNOWN};
 use crate::error::ScheduleError;
+use crate::executor::Hands;
 use crate::stats::{Record, ShardStats};
 
 /// For how long what nobody waits for is left to do: half of what is promised.
@@ -88,33 +89,32 @@ pub(crate) struct Shard {
     roll: Roll,
     /// The counts of threads that have no record of their own.
     common: Arc<Record>,
-    /// In virtual time only.
-    settling: Option<Settling>,
+    virtual_time: Option<VirtualTime>,
     limit: Option<Arc<Limit>>,
     on_panic: Option<Arc<PanicHook>>,
 }
 
 impl Shard {
-    pub(crate) fn new(ticks: Ticks, limit: Option<Arc<Limit>>, on_panic: Option<Arc<PanicHook>>) -> Arc<Self> {
+    /// `hands` will run the callbacks.
+    pub(crate) fn new(
+        ticks: Ticks,
+        limit: Option<Arc<Limit>>,
+        on_panic: Option<Arc<PanicHook>>,
+        hands: &Hands,
+    ) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let manual = ticks.manual().is_some();
-        let shard = Arc::new_cyclic(|this| Self {
+        Arc::new_cyclic(|this| Self {
             // In virtual time the driver looks when the clock is moved.
-            core: Core::new((!manual).then(|| ticks.count(PATIENCE)), SPARE),
+            core: Core::new(ticks.manual().is_none().then(|| ticks.count(PATIENCE)), SPARE),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             this: this.clone(),
             roll: Roll::new(),
             common: Arc::default(),
-            settling: manual.then(Settling::default),
+            virtual_time: ticks.manual().map(|clock| VirtualTime::new(clock, this.clone(), hands.need_this_thread())),
             ticks,
             limit,
             on_panic,
-        });
-        if let Some(clock) = shard.ticks.manual() {
-            let settle: Weak<dyn Settle> = Arc::downgrade(&shard) as Weak<dyn Settle>;
-            clock.register(settle);
-        }
-        shard
+        })
     }
 
     /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`local::with_home`]. The
@@ -150,10 +150,11 @@ impl Shard {
             local.count(|record| &record.rejected);
             return Err(ScheduleError::Full(callback));
         }
-        match self.core.arm(&mut local.cache, callback, due.tick, due.now) {
+        let (pinned, now) = self.ticks.pin(due.now);
+        match self.core.arm(&mut local.cache, callback, due.tick, now) {
             Ok(armed) => {
                 local.count(|record| &record.scheduled);
-                self.tell(local, armed.index, armed.notice, due.tick);
+                self.tell(local, armed.index, armed.notice, due.tick, pinned);
                 Ok(armed)
             }
             Err(callback) => {
@@ -164,12 +165,14 @@ impl Shard {
         }
     }
 
+    /// Tells the driver of a deadline that was written while the clock was `pinned`.
     #[inline]
-    fn tell(&self, local: &local::Local, index: u32, notice: Notice, deadline: u64) {
+    fn tell(&self, local: &local::Local, index: u32, notice: Notice, deadline: u64, pinned: Option<Pinned<'_>>) {
         if notice == Notice::Mail {
             local.count(|record| &record.enqueued);
         }
         self.core.tell(index, notice, deadline);
+        drop(pinned);
         self.ask_if_due(deadline);
     }
 
@@ -247,19 +250,25 @@ impl Shard {
     /// In virtual time, has the driver look for a timer that is due at once; others wait until the clock is moved.
     #[inline]
     fn ask_if_due(&self, deadline: u64) {
-        if let Some(settling) = &self.settling
+        if let Some(quiescence) = self.quiescence()
             && deadline <= self.ticks.now_tick()
         {
-            settling.pose();
+            quiescence.request();
             self.core.bell.ring(0);
         }
     }
 
     /// A timer that was handed to the executor has run, or has ended otherwise.
     fn settled_one(&self) {
-        if let Some(settling) = &self.settling {
-            settling.end();
+        if let Some(quiescence) = self.quiescence() {
+            quiescence.end();
         }
+    }
+
+    /// In virtual time only.
+    #[inline]
+    fn quiescence(&self) -> Option<&Quiescence> {
+        self.virtual_time.as_ref().map(|time| &time.quiescence)
     }
 
     /// Returns when the callback is not running, unless the calling thread is inside it.
@@ -269,11 +278,12 @@ impl Shard {
 
     /// Moves the deadline. True if the timer had not ended before.
     pub(crate) fn reset(&self, entry: &Entry, index: u32, due: Due) -> bool {
-        let Some(notice) = entry.reset(due.tick, due.now) else {
+        let (pinned, now) = self.ticks.pin(due.now);
+        let Some(notice) = entry.reset(due.tick, now) else {
             return false;
         };
         local::with(self, |local| {
-            self.tell(local, index, notice, due.tick);
+            self.tell(local, index, notice, due.tick, pinned);
             local.count(|record| &record.rearmed);
         });
         true
@@ -418,23 +428,5 @@ impl Host for &Shard {
 
     fn recycle(&self, index: u32) {
         local::with(self, |local| self.core.recycle(&mut local.cache, index));
-    }
-}
-
-impl Settle for Shard {
-    fn settle(&self) -> Settled {
-        match &self.settling {
-            Some(settling) => {
-                let now = self.ticks.now_tick();
-                let is_quiet = || self.core.intake_is_empty() && !self.core.is_mostly_free();
-                let (next, worked) = settling.ask(now, is_quiet, || self.core.bell.ring(0));
-                Settled { next: self.ticks.instant(next), worked }
-            }
-            None => Settled { next: None, worked: false },
-        }
-    }
-
-    fn is_on_this_thread(&self) -> bool {
-        self.is_on_this_thread()
     }
 }

@@ -72,7 +72,7 @@ impl Service {
         };
         let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
         for index in 0..builder.shards {
-            let shard = Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone());
+            let shard = Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone(), &hands);
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let (levels, hands) = (Levels::new_ahead(0, &builder.slots_per_level)?, hands.clone());
             let name = format!("{}-{index}", builder.thread_name);
