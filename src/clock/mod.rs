@@ -26,8 +26,8 @@ use counter::Processor;
 pub use manual::ManualClock;
 pub(crate) use manual::{OnClock, Pinned, Registration};
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
-pub(crate) use reckoning::Present;
 use reckoning::{Fix, Reckoning};
+pub(crate) use reckoning::{Present, Rough};
 pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};
 
 /// What a timer reads the time from.
@@ -42,6 +42,10 @@ pub(crate) enum Clock {
 /// `Instant::now`, and what can stand in for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock(Option<&'static Reckoning<Processor>>);
+
+thread_local! {
+    static LAST: Cell<Option<Fix>> = const { Cell::new(None) };
+}
 
 impl Clock {
     /// The clock of the system. The first call in a process takes a third of a millisecond.
@@ -72,9 +76,13 @@ impl Clock {
     #[inline]
     pub(crate) fn about(&self) -> Option<Present> {
         let Self::System(SystemClock(Some(reckoning))) = self else { return None };
-        thread_local! {
-            static LAST: Cell<Option<Fix>> = const { Cell::new(None) };
-        }
         Some(LAST.with(|last| reckoning.present(last)))
+    }
+
+    /// The same without the latest, cheaper still.
+    #[inline]
+    pub(crate) fn roughly(&self) -> Option<Rough> {
+        let Self::System(SystemClock(Some(reckoning))) = self else { return None };
+        Some(LAST.with(|last| reckoning.rough(last)))
     }
 }

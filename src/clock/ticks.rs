@@ -90,7 +90,7 @@ impl Ticks {
     /// The present tick, or one that was present some microseconds ago.
     #[inline]
     pub(crate) fn about_tick(&self) -> u64 {
-        self.about().map_or_else(|| self.now_tick(), |about| about.earliest / self.tick)
+        self.clock.roughly().map_or_else(|| self.now_tick(), |rough| self.since_origin(rough.earliest) / self.tick)
     }
 
     /// The present tick by which a deadline is to be written, and in virtual time what keeps it the present until the
@@ -122,10 +122,15 @@ impl Ticks {
     /// Between which nanoseconds since the origin the present is; `None` if only the clock can tell.
     #[inline]
     fn about(&self) -> Option<Present> {
-        let Present { earliest, likely, latest } = self.clock.about()?;
+        let Present { earliest, latest } = self.clock.about()?;
+        Some(Present { earliest: self.since_origin(earliest), latest: self.since_origin(latest) })
+    }
+
+    /// Nanoseconds on the scale of [`Clock::about`], counted from the origin.
+    #[inline]
+    fn since_origin(&self, nanos: u64) -> u64 {
         // The earliest may be what the clock said before the origin.
-        let since = |nanos: u64| nanos.saturating_sub(self.about_origin);
-        Some(Present { earliest: since(earliest), likely: since(likely), latest: since(latest) })
+        nanos.saturating_sub(self.about_origin)
     }
 
     /// When something is due that shall come after `delay`.
@@ -252,10 +257,10 @@ impl Ticks {
     /// How much later than `tick` it is, give or take some microseconds.
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
-        if let Some(about) = self.about()
+        if let Some(rough) = self.clock.roughly()
             && let Some(due) = tick.checked_mul(self.tick)
         {
-            return Duration::from_nanos(about.likely.saturating_sub(due));
+            return Duration::from_nanos(self.since_origin(rough.likely).saturating_sub(due));
         }
         let elapsed = self.now().saturating_duration_since(self.origin);
         elapsed.saturating_sub(self.span(tick))
@@ -325,7 +330,7 @@ mod tests {
     fn in_doubt_the_clock_is_asked() {
         let (ticks, clock) = at(MS * 3 / 2);
         let (now, some) = (1_500_000, 10_000);
-        let about = Present { earliest: now - some, likely: now, latest: now + some };
+        let about = Present { earliest: now - some, latest: now + some };
         let tick = |exact| ticks.due_about(about, ticks.origin + Duration::from_nanos(exact), exact).tick;
         assert_eq!(ticks.nanos(clock.now()), now);
         for passed in [some * 2, some, some / 2, 0] {
