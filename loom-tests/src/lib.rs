@@ -9,6 +9,9 @@
 #[allow(dead_code)]
 #[path = "../../src/error.rs"]
 mod error;
+#[allow(dead_code)]
+#[path = "../../src/clock/quiescence.rs"]
+mod quiescence;
 #[cfg(crossbeam_loom)]
 #[path = "../../src/shard/roll.rs"]
 mod roll;

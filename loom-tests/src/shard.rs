@@ -1,7 +1,7 @@
 //! The files of a shard that take part in a protocol between threads.
 
 #[path = "../../src/shard/bell.rs"]
-mod bell;
+pub(crate) mod bell;
 #[path = "../../src/shard/core.rs"]
 pub(crate) mod core;
 #[path = "../../src/shard/entry/mod.rs"]

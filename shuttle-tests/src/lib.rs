@@ -10,6 +10,9 @@
 #[allow(dead_code)]
 #[path = "../../src/error.rs"]
 mod error;
+#[allow(dead_code)]
+#[path = "../../src/clock/quiescence.rs"]
+mod quiescence;
 #[allow(dead_code, unused_imports)]
 #[path = "../../loom-tests/src/scene/mod.rs"]
 mod scene;

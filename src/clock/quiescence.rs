@@ -8,12 +8,11 @@
 //! ```text
 //! clock                          driver                                worker
 //! ─────                          ──────                                ──────
-//! request each driver, wake it   in a round := true
-//! for each shard:                r := the last request
-//!   until r is answered,         dispatch what is due: in flight += n  run
-//!   the driver is in no round,   answer r, name the next deadline      in flight -= 1; the last one
-//!   nothing is in flight: wait   in a round := false, wake the clock   wakes the clock
-//! again, if anything ran
+//! request each driver, wake it   r := the last request
+//! for each shard:                take the intake
+//!   until r is answered, and     dispatch what is due: in flight += n  run
+//!   nothing is in flight: wait   answer r, name the next deadline      in flight -= 1
+//! again, if anything ran         wake the clock                        the last one wakes the clock
 //! ```
 //!
 //! # Why nothing is left
@@ -25,7 +24,9 @@
 //! requests of the last pass come after T, so their answers cover it. What other threads send meanwhile is concurrent
 //! with the `advance`, and may come before or after it.
 //!
-//! A driver is not disturbed if its answer still holds: nothing has come in since, and the next deadline is ahead.
+//! A driver is not disturbed if its answer still holds: nothing has come in since, and the next deadline is ahead. A
+//! driver that has taken something out of the intake since has a request to answer, as it begins a round for nothing
+//! else.
 //!
 //! Between two requests the driver of a manual clock does nothing of its own accord but run what is due at once. So it
 //! finds the timers where the program had put them before it moved the clock, and a shard makes the same run of the
@@ -81,8 +82,6 @@ pub(crate) struct Quiescence {
 }
 
 struct State {
-    /// The driver may have taken timers out of the intake and not dispatched them yet.
-    in_round: bool,
     /// The last request answered.
     answered: u64,
     /// The tick to request again at.
@@ -98,28 +97,26 @@ impl Quiescence {
         Self {
             requests: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
-            state: Mutex::new(State { in_round: false, answered: 0, next: 0, ended: false, worked: false }),
+            state: Mutex::new(State { answered: 0, next: 0, ended: false, worked: false }),
             changed: Condvar::new(),
         }
     }
 
     /// The driver begins a round. Returns the request that the round answers.
     pub(crate) fn begin_round(&self) -> u64 {
-        self.lock().in_round = true;
         self.last_request()
     }
 
     /// The driver is about to dispatch `timers`.
     pub(crate) fn begin(&self, timers: usize) {
-        // Relaxed: the driver is in a round, and leaves it under the lock, which publishes the count to the clock. The
-        // executor publishes it to the workers.
+        // Relaxed: the lock publishes the count to the clock when the driver answers, and the executor to the workers.
         self.in_flight.fetch_add(timers as u64, Ordering::Relaxed);
         self.lock().worked = true;
     }
 
     /// A timer that was dispatched has run, or has ended otherwise.
     pub(crate) fn end(&self) {
-        // Release: publishes what the callback did to the clock; pairs with the acquire in `is_quiet`. Acquire: keeps
+        // Release: publishes what the callback did to the clock; pairs with `wait`. Acquire: keeps
         // the release sequence whole for the thread that wakes the clock.
         if self.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.change(|_| ());
@@ -129,7 +126,6 @@ impl Quiescence {
     /// The round is over: the driver has found nothing to do before the tick `next`.
     pub(crate) fn end_round(&self, request: u64, next: u64) {
         self.change(|state| {
-            state.in_round = false;
             state.answered = request;
             state.next = next;
         });
@@ -137,10 +133,7 @@ impl Quiescence {
 
     /// The driver has ended, perhaps in the middle of a round.
     pub(crate) fn driver_ended(&self) {
-        self.change(|state| {
-            state.in_round = false;
-            state.ended = true;
-        });
+        self.change(|state| state.ended = true);
     }
 
     /// Makes a request, and returns its number. The driver must be woken for it.
@@ -163,11 +156,10 @@ impl Quiescence {
         is_empty: impl FnOnce() -> bool,
         wake: impl FnOnce(),
     ) -> Option<u64> {
-        // In this order: where the driver has taken the intake, it is seen to be in a round, or to have dispatched.
+        // In this order: a driver that has emptied the intake had seen its request before, which is seen here as well.
         let empty = is_empty();
         let state = self.lock();
-        let holds = empty && self.is_quiet(&state) && state.answered == self.last_request() && state.next > now;
-        if holds || state.ended {
+        if state.ended || empty && state.answered == self.last_request() && state.next > now {
             return None;
         }
         drop(state);
@@ -180,16 +172,13 @@ impl Quiescence {
     /// unless the driver has ended, and whether timers were dispatched since the last time.
     pub(crate) fn wait(&self, request: Option<u64>) -> Quiet<u64> {
         let mut state = self.lock();
-        while !(self.is_quiet(&state) && (state.ended || request.is_none_or(|request| state.answered >= request))) {
+        let is_answered = |state: &State| state.ended || request.is_none_or(|request| state.answered >= request);
+        // Acquire: pairs with `end`.
+        while !is_answered(&state) || self.in_flight.load(Ordering::Acquire) > 0 {
             state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         let worked = std::mem::take(&mut state.worked);
         Quiet { next: (!state.ended).then_some(state.next), worked }
-    }
-
-    fn is_quiet(&self, state: &State) -> bool {
-        // Acquire: pairs with `end`. The driver's part is ordered by the lock.
-        !state.in_round && self.in_flight.load(Ordering::Acquire) == 0
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {

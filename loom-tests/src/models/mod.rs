@@ -7,6 +7,7 @@
 
 mod cancel;
 mod drain;
+mod quiescence;
 mod reaim;
 mod recycle;
 mod repeat;
