@@ -54,14 +54,15 @@ fn callbacks_of_one_tick_in_two_shards_that_wait_for_each_other() {
         let runs = [Runs::new(), Runs::new()];
         for (this, shard) in shards.iter().enumerate() {
             let (mine, others, runs) = (begun[this].clone(), begun[1 - this].clone(), runs[this].clone());
-            shard.schedule(0, move || {
+            shard.schedule(1, move || {
                 mine.notify();
                 others.wait();
                 runs.count();
             });
         }
         let drivers = shards.each_ref().map(|shard| shard.start(1, inline));
-        clock.advance_to(0, &shards);
+        clock.step();
+        assert_eq!(clock.settle(&shards), None);
         assert_eq!(runs.each_ref().map(Runs::get), [1, 1]);
         drivers.into_iter().for_each(|driver| driver.join().unwrap());
     });
@@ -78,7 +79,7 @@ fn a_callback_that_sends_to_another_shard() {
         first.schedule(0, move || there.schedule(0, move || count.count()));
         let drivers = [first.start(1, inline), second.start(1, inline)];
         let shards = [second, first];
-        clock.advance_to(0, &shards);
+        assert_eq!(clock.settle(&shards), None);
         assert_eq!(runs.get(), 1);
         drivers.into_iter().for_each(|driver| driver.join().unwrap());
     });
@@ -99,7 +100,8 @@ fn a_worker_that_is_not_through() {
             let shard = shard.clone();
             thread::spawn(move || shard.run(batches.recv().unwrap()))
         };
-        clock.advance_to(1, std::slice::from_ref(&shard));
+        clock.step();
+        clock.settle(std::slice::from_ref(&shard));
         assert_eq!(runs.get(), 1);
         worker.join().unwrap();
         driver.join().unwrap();

@@ -36,14 +36,14 @@ impl Clock {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Moves to a tick, as `ManualClock::advance_to` does: by way of all at which a shard has something to do.
-    pub(crate) fn advance_to(&self, target: u64, shards: &[OnClock]) {
-        let settle = || wait_for_all(|| shards.iter().collect());
-        while let Some(next) = settle().filter(|&next| next <= target) {
-            self.0.store(next, Ordering::Release);
-        }
-        self.0.store(target, Ordering::Release);
-        settle();
+    /// Has the shards do what is due where the clock stands.
+    pub(crate) fn settle(&self, shards: &[OnClock]) -> Option<u64> {
+        wait_for_all(|| shards.iter().collect())
+    }
+
+    /// Moves to the next tick.
+    pub(crate) fn step(&self) {
+        self.0.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -81,9 +81,13 @@ impl OnClock {
     fn drive(&self, mut left: usize, mut executor: impl FnMut(&Self, Vec<Callback>)) {
         let State { clock, timers, bell, quiescence } = &*self.0;
         bell.attach();
-        loop {
-            let request = quiescence.begin_round();
-            let now = clock.now();
+        // At rest, as after its first round.
+        let (mut request, mut now) = (0, 0);
+        while left > 0 {
+            let timeout = |tick| (tick == 0).then_some(Duration::ZERO);
+            bell.sleep(now, 1, timeout, || quiescence.last_request() == request);
+            request = quiescence.begin_round();
+            now = clock.now();
             let mut guard = timers.lock().unwrap();
             let (due, later): (Vec<_>, Vec<_>) = mem::take(&mut *guard).into_iter().partition(|&(at, _)| at <= now);
             let next = later.iter().map(|&(at, _)| at).min().unwrap_or(u64::MAX);
@@ -95,11 +99,6 @@ impl OnClock {
                 executor(self, due.into_iter().map(|(_, callback)| callback).collect());
             }
             quiescence.end_round(request, next);
-            if left == 0 {
-                break;
-            }
-            let timeout = |tick| (tick == 0).then_some(Duration::ZERO);
-            bell.sleep(now, 1, timeout, || quiescence.last_request() == request);
         }
         quiescence.driver_ended();
     }
