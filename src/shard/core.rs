@@ -7,7 +7,7 @@ use super::entry::{Callback, Close, Entry, Notice};
 use super::frames;
 use super::intake::Intake;
 use super::memory::{Cache, Pool, Slab};
-use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence};
 
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
 pub(crate) struct Core {
@@ -135,20 +135,31 @@ impl Core {
         free >= self.spare && free >= self.slab.len() / 4 * 3
     }
 
-    /// Puts an entry with the flag `MAILED` into the intake, to be looked at by `deadline`. Lock-free.
+    /// Puts an entry with the flag `MAILED` into the intake, and has the driver look there in time. `deadline` is the one
+    /// that the caller gave the entry; another thread may have given it an earlier one since. `present` reads the
+    /// present tick. Returns the tick by which the driver looks. Lock-free.
     #[inline]
-    pub(crate) fn send(&self, index: u32, deadline: u64) {
+    pub(crate) fn send(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         self.intake.push(&self.slab, index);
-        self.bell.ring(deadline);
+        // Orders the push before the loads of the state word and of the driver's sleep: see the head of `bell`. Loom
+        // models `sleep` and `in_flight`.
+        fence(Ordering::SeqCst);
+        let tick = self.slab.get(index).earliest_deadline(deadline, present);
+        self.bell.ring_fenced(tick);
+        tick
     }
 
-    /// Tells the driver what it must know of an entry's new deadline. Lock-free.
+    /// Tells the driver what it must know of an entry's new deadline. Returns the tick by which the driver looks at the
+    /// entry, as [`send`](Self::send) does. Lock-free.
     #[inline]
-    pub(crate) fn tell(&self, index: u32, notice: Notice, deadline: u64) {
+    pub(crate) fn tell(&self, index: u32, notice: Notice, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         match notice {
-            Notice::None => {}
-            Notice::Ring => self.bell.ring(deadline),
-            Notice::Mail => self.send(index, deadline),
+            Notice::None => deadline,
+            Notice::Ring => {
+                self.bell.ring(deadline);
+                deadline
+            }
+            Notice::Mail => self.send(index, deadline, present),
         }
     }
 

@@ -169,8 +169,8 @@ impl Shard {
         if notice == Notice::Mail {
             local.count(|record| &record.enqueued);
         }
-        self.core.tell(index, notice, deadline);
-        self.ask_if_due(deadline);
+        let tick = self.core.tell(index, notice, deadline, || self.ticks.now_tick());
+        self.ask_if_due(tick);
     }
 
     /// Counts a timer that was refused before it came to any shard.

@@ -11,7 +11,7 @@ use super::frames;
 pub(crate) trait Host {
     /// The present tick.
     fn now(&self) -> u64;
-    /// A timer for this deadline was sent to the driver.
+    /// A timer was sent to the driver, which looks at it by this tick.
     fn sent(&self, deadline: u64);
     /// A callback for this deadline starts, and ends the timer unless it is repeating.
     fn started(&self, deadline: u64, role: Role);
@@ -72,8 +72,7 @@ impl Core {
     }
 
     fn send_again(&self, index: u32, deadline: u64, host: &impl Host) {
-        self.send(index, deadline);
-        host.sent(deadline);
+        host.sent(self.send(index, deadline, || host.now()));
     }
 
     fn finish(&self, index: u32, host: &impl Host) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::shard::core::{Armed, Core, Found};
 use crate::shard::entry::{Callback, Recur, Role};
-use crate::shard::entry::{Ended, Entry, Release};
+use crate::shard::entry::{Ended, Entry, Notice, Release};
 use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
@@ -43,13 +43,18 @@ impl Tally {
     pub(crate) fn once(&self) -> Callback {
         let held = Held(self.clone());
         Callback::once(move || {
-            held.0.0.run.fetch_add(1, SeqCst);
+            held.0.count_run();
         })
     }
 
     /// A callback that runs every `period`, up to `runs` times.
     pub(crate) fn repeating(&self, period: u64, runs: usize) -> Callback {
         Callback::repeating(Box::new(Every { held: Held(self.clone()), period, runs }))
+    }
+
+    /// Notes a run.
+    pub(crate) fn count_run(&self) {
+        self.0.run.fetch_add(1, SeqCst);
     }
 
     pub(crate) fn run(&self) -> usize {
@@ -90,7 +95,7 @@ struct Every {
 
 impl Recur for Every {
     fn run(&mut self, due: u64) -> Option<u64> {
-        self.held.0.0.run.fetch_add(1, SeqCst);
+        self.held.0.count_run();
         self.runs -= 1;
         (self.runs > 0).then_some(due + self.period)
     }
@@ -137,7 +142,7 @@ impl Scene {
     /// Makes a timer and sends it to the driver.
     pub(crate) fn schedule(&self, cache: &mut Cache, callback: Callback, deadline: u64) -> Option<Handle> {
         let Armed { index, notice, .. } = self.core.arm(cache, callback, deadline, 0).ok()?;
-        self.core.tell(index, notice, deadline);
+        self.tell(index, notice, deadline);
         Some(Handle(index))
     }
 
@@ -170,7 +175,12 @@ impl Scene {
 
     pub(crate) fn reset(&self, handle: &Handle, deadline: u64, now: u64) -> bool {
         let notice = self.entry(handle).reset(deadline, now);
-        notice.inspect(|&notice| self.core.tell(handle.0, notice, deadline)).is_some()
+        notice.inspect(|&notice| self.tell(handle.0, notice, deadline)).is_some()
+    }
+
+    /// Tells the driver what it must know of a new deadline.
+    pub(crate) fn tell(&self, index: u32, notice: Notice, deadline: u64) {
+        self.core.tell(index, notice, deadline, || 0);
     }
 
     /// Drops a handle. True if it was the last that kept a closed shard.

@@ -50,7 +50,7 @@ impl Sleep {
     fn arm_with(&self, scene: &Scene, callback: Callback) {
         // SAFETY: the owner holds the entry, which nobody has in his hands.
         let notice = unsafe { scene.entry(&self.handle).arm(callback, self.deadline, 0) };
-        scene.core.tell(self.handle.0, notice.ok().expect("an open shard"), self.deadline);
+        scene.tell(self.handle.0, notice.ok().expect("an open shard"), self.deadline);
     }
 
     /// Whether it is pending, for this task from now on. As `Hold::poll` does it.
@@ -59,7 +59,7 @@ impl Sleep {
         match unsafe { scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, 0, drop) } {
             Look::Waiting => true,
             Look::Renewed(notice) => {
-                scene.core.tell(self.handle.0, notice, self.deadline);
+                scene.tell(self.handle.0, notice, self.deadline);
                 true
             }
             Look::Taken(callback) => {

@@ -52,10 +52,10 @@
 //!
 //! | move             | by               | from → to                                                | checked by loom model |
 //! |------------------|------------------|----------------------------------------------------------|-----------------------|
-//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `reaim` |
+//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `reaim`, `in_flight` |
 //! | `hold`           | its owner        | free, `CACHED` → `HANDLE`                                | `wake`                |
 //! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`     |
-//! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`      |
+//! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`, `in_flight` |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
 //! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`                |
 //! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `recycle`             |
@@ -63,7 +63,7 @@
 //! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
 //! | `start`          | worker           | `ARMED QUEUED` → `RUNNING`, or → `ARMED MAILED` if moved | `cancel`, `reset`     |
 //! | `finish`         | worker           | `RUNNING` → none                                         | `cancel`, `repeat`    |
-//! | `rearm`          | worker           | `ARMED RUNNING` → `ARMED MAILED`                         | `repeat`, `shutdown`  |
+//! | `rearm`          | worker           | `ARMED RUNNING` → `ARMED MAILED`                         | `repeat`, `shutdown`, `in_flight` |
 //! | `end`            | worker           | `ARMED RUNNING` → `RUNNING`                              | `repeat`              |
 //! | `discard`        | who drops a batch| `ARMED QUEUED` → `QUEUED`                                | `cancel`              |
 //! | `close`          | who shuts down   | any → `CLOSED`; `ARMED` → not, unless `RUNNING`          | `shutdown`            |
@@ -151,6 +151,19 @@ impl Entry {
         // Relaxed: written before the move that made the word, and not again before the next such move. Who has no hold
         // on the entry, and only wants to show the deadline, may see a newer one.
         word.deadline(now, || self.batch.load(Ordering::Relaxed))
+    }
+
+    /// The earlier of `deadline`, which the caller gave the entry when it announced it by `MAILED`, and the deadline that
+    /// another thread has given it since. To be called after the push, with a fence in between. The `present` is read
+    /// only if the two differ.
+    #[inline]
+    pub(crate) fn earliest_deadline(&self, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+        let word = self.word();
+        // Without the flag, the driver has collected the entry since the push, and knows its deadline.
+        if !word.has(MAILED) || word.has_deadline(deadline) {
+            return deadline;
+        }
+        deadline.min(self.deadline_in(word, present()))
     }
 
     /// The tick by which the driver has linked the entry, at the latest, if it can be told. `now` is the present tick.
