@@ -88,6 +88,11 @@ pub(crate) enum Workers {
 }
 
 impl Hands {
+    /// Whether [`dispatch`](Self::dispatch) runs code of the user's on the calling thread.
+    pub(crate) fn runs_foreign_code(&self) -> bool {
+        !matches!(self, Self::Workers(_))
+    }
+
     /// Has the work done. A panic of the executor itself goes to `panicked`. Returns what one worker does now, and
     /// others can [`help`](Self::help) with.
     pub(crate) fn dispatch<W: Work>(&self, work: W, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<W>> {

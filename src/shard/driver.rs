@@ -15,7 +15,7 @@ use super::settling::Settling;
 use super::watch::Watch;
 use crate::clock::NEVER;
 use crate::executor::Hands;
-use crate::system;
+use crate::system::Scheduling;
 use crate::wheel::Levels;
 
 /// After how many turns of giving memory back, some 50 µs each, whoever else runs on this core goes first. As that may take
@@ -24,13 +24,10 @@ const TURNS: u32 = 8;
 
 /// Drives the shard until it is closed. To be called on a thread of its own.
 pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Option<CoreId>) {
-    if let Some(core) = core {
-        // Best effort: a driver on whichever core is as good, but for its caches.
-        core_affinity::set_for_current(core);
-    }
-    system::wake_on_time();
     shard.core.bell.attach();
-    Driver { shard, hands, rounds: Rounds::new(levels), watch: Watch::default() }.run();
+    let mut scheduling = Scheduling::new(core);
+    scheduling.apply();
+    Driver { shard, hands, rounds: Rounds::new(levels), watch: Watch::default(), scheduling }.run();
 }
 
 struct Driver {
@@ -38,6 +35,7 @@ struct Driver {
     hands: Hands,
     rounds: Rounds,
     watch: Watch,
+    scheduling: Scheduling,
 }
 
 impl Driver {
@@ -54,6 +52,8 @@ impl Driver {
         if let Some(settling) = self.settling() {
             settling.driver_ended();
         }
+        // The executor, which may be dropped here, is foreign code.
+        self.scheduling.restore();
     }
 
     fn settling(&self) -> Option<&Settling> {
@@ -102,8 +102,15 @@ impl Driver {
             settling.begin(due.len());
         }
         // Tasks are woken here and now: it takes no longer than to hand them over.
-        due.extract_if(.., |&mut index| shard.wakes(index)).for_each(|index| shard.run(index, now));
+        let mut wakers = due.extract_if(.., |&mut index| shard.wakes(index)).peekable();
+        if wakers.peek().is_some() {
+            self.scheduling.restore();
+        }
+        wakers.for_each(|index| shard.run(index, now));
         if !due.is_empty() {
+            if self.hands.runs_foreign_code() {
+                self.scheduling.restore();
+            }
             let batch = Batch::new(shard.clone(), now, due);
             let shared = self.hands.dispatch(batch, |payload| shard.caught(payload));
             shared.into_iter().for_each(|batch| self.watch.add(batch));
@@ -113,6 +120,7 @@ impl Driver {
     /// Sleeps until the next deadline, or something comes in that is due earlier, or it is time to look after the
     /// workers. Returns whether there is reason for a new round.
     fn sleep(&mut self, now: u64, question: u64) -> bool {
+        self.scheduling.apply();
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
         let patience_ends = self.watch.look(&self.hands).map(|patience| Instant::now() + patience);
         let left = || patience_ends.map(|end| end.saturating_duration_since(Instant::now()));

@@ -44,7 +44,7 @@ impl Builder {
         Self {
             tick: Duration::from_millis(1),
             shards: crate::system::parallelism(),
-            pin_cores: true,
+            pin_cores: false,
             slots_per_level: vec![64],
             executor: Executor::default(),
             max_pending: None,
@@ -68,7 +68,12 @@ impl Builder {
         Self { shards, ..self }
     }
 
-    /// Whether each shard's thread stays on one core: true by default. Best effort, never an error.
+    /// Whether each shard's thread stays on one core: false by default. Best effort, never an error.
+    ///
+    /// Shard *i* stays on the *i*-th of the cores that the process may use. So several processes that pin, or several
+    /// containers on one machine, use the same cores: pin where the process has its cores to itself. Threads that foreign
+    /// code starts on a shard's thread (a callback, a waker, an [executor](Executor::Custom)) may use all the process's
+    /// cores, pinned or not. On Linux, Android, Windows and macOS; elsewhere the setting has no effect.
     pub fn pin_cores(self, pin: bool) -> Self {
         Self { pin_cores: pin, ..self }
     }
