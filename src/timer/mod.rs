@@ -110,7 +110,7 @@ impl Timer {
     /// A delay other than zero may be counted from some microseconds after the call, 30 at most, and never from before
     /// it: on the clock of the system the present is told by a counter that costs less than the clock.
     ///
-    /// Lock-free, in constant time. A closure of up to 24 bytes is stored without an allocation.
+    /// Lock-free, in constant time. A closure of up to 24 bytes, aligned as a pointer, is stored without an allocation.
     ///
     /// # Errors
     /// After [`shutdown`](Self::shutdown), or with [`max_pending`](Builder::max_pending) timers pending already. The
