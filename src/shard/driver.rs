@@ -9,12 +9,13 @@ use core_affinity::CoreId;
 
 use super::Shard;
 use super::batch::Batch;
+use super::driver_thread::Whereabouts;
 use super::local;
 use super::rounds::Rounds;
 use super::settling::Settling;
-use super::watch::Watch;
+use super::stragglers::Stragglers;
 use crate::clock::NEVER;
-use crate::executor::Hands;
+use crate::executor::Dispatcher;
 use crate::system::Scheduling;
 use crate::wheel::Levels;
 
@@ -23,22 +24,30 @@ use crate::wheel::Levels;
 const TURNS: u32 = 8;
 
 /// Drives the shard until it is closed. To be called on a thread of its own.
-pub(crate) fn drive(shard: Arc<Shard>, levels: Levels, hands: Hands, core: Option<CoreId>) {
+pub(crate) fn drive(
+    shard: Arc<Shard>,
+    levels: Levels,
+    dispatcher: Dispatcher,
+    core: Option<CoreId>,
+    whereabouts: &Whereabouts,
+) {
     shard.core.bell.attach();
     let mut scheduling = Scheduling::new(core);
     scheduling.apply();
-    Driver { shard, hands, rounds: Rounds::new(levels), watch: Watch::default(), scheduling }.run();
+    let (rounds, stragglers) = (Rounds::new(levels), Stragglers::default());
+    Driver { shard, dispatcher, rounds, stragglers, scheduling, whereabouts }.run();
 }
 
-struct Driver {
+struct Driver<'a> {
     shard: Arc<Shard>,
-    hands: Hands,
+    dispatcher: Dispatcher,
     rounds: Rounds,
-    watch: Watch,
+    stragglers: Stragglers,
     scheduling: Scheduling,
+    whereabouts: &'a Whereabouts,
 }
 
-impl Driver {
+impl Driver<'_> {
     fn run(mut self) {
         while !self.shard.core.is_closing() {
             // Asked before the rounds begin, so that the answer covers all that came before the question.
@@ -108,22 +117,23 @@ impl Driver {
         }
         wakers.for_each(|index| shard.run(index, now));
         if !due.is_empty() {
-            if self.hands.runs_foreign_code() {
+            if self.dispatcher.runs_foreign_code() {
                 self.scheduling.restore();
             }
             let batch = Batch::new(shard.clone(), now, due);
-            let shared = self.hands.dispatch(batch, |payload| shard.caught(payload));
-            shared.into_iter().for_each(|batch| self.watch.add(batch));
+            let dispatch = || self.dispatcher.dispatch(batch, |payload| shard.caught(payload));
+            let watched = if self.dispatcher.may_block() { self.whereabouts.execute(dispatch) } else { dispatch() };
+            watched.into_iter().for_each(|batch| self.stragglers.add(batch));
         }
     }
 
-    /// Sleeps until the next deadline, or something comes in that is due earlier, or it is time to look after the
-    /// workers. Returns whether there is reason for a new round.
+    /// Sleeps until the next deadline, or something comes in that is due earlier, or it is time to look for
+    /// stragglers. Returns whether there is reason for a new round.
     fn sleep(&mut self, now: u64, question: u64) -> bool {
         self.scheduling.apply();
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
-        let patience_ends = self.watch.look(&self.hands).map(|patience| Instant::now() + patience);
-        let left = || patience_ends.map(|end| end.saturating_duration_since(Instant::now()));
+        let look_at = self.stragglers.look(&self.dispatcher).map(|time| Instant::now() + time);
+        let left = || look_at.map(|at| at.saturating_duration_since(Instant::now()));
         let (wakeups, rested) = match &self.shard.settling {
             None => {
                 let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());

@@ -14,9 +14,9 @@
 //! | `roll`, `local` | the threads that use the shard, their counters and caches                   | yes, no    |
 //! | `hold`     | what a future has of a shard                                                     |            |
 //! | `limit`    | how many timers may be pending                                                   |            |
-//! | `batch`, `watch` | due timers on their way through the executor, and those that take long      |            |
+//! | `batch`, `stragglers` | due timers on their way through the executor, and those that take long |            |
 //! | `settling` | how a manual clock waits for the driver                                          |            |
-//! | `driver`   | the thread                                                                       |            |
+//! | `driver`, `driver_thread` | the thread, and how a shutdown waits for it                       |            |
 //!
 //! This file puts them together, with the clock and the counters, which loom does not know.
 
@@ -24,6 +24,7 @@ mod batch;
 mod bell;
 mod core;
 mod driver;
+mod driver_thread;
 mod entry;
 mod frames;
 mod hold;
@@ -35,8 +36,8 @@ mod roll;
 mod rounds;
 mod run;
 mod settling;
+mod stragglers;
 mod trim;
-mod watch;
 
 use std::any::Any;
 use std::mem;
@@ -48,6 +49,7 @@ use std::time::{Duration, Instant};
 
 use self::core::{Armed, Core, Found};
 pub(crate) use driver::drive;
+pub(crate) use driver_thread::DriverThread;
 use entry::word::{ARMED, WAKES};
 pub(crate) use entry::{Callback, Entry, Recur};
 use entry::{Ended, Notice, Release, Role};

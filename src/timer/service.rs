@@ -4,17 +4,16 @@ use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::builder::Builder;
 use super::unfired::Unfired;
 use crate::clock::{Clock, Due, Ticks};
 use crate::error::{BuildError, ScheduleError};
-use crate::executor::{self, Desk, Executor, Hands, Pool, Workers};
+use crate::executor::{BorrowedPool, Dispatcher, Executor, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{self, Callback, Hold, Limit, Shard};
+use crate::shard::{self, Callback, DriverThread, Hold, Limit, Shard};
 use crate::stats::Stats;
 use crate::system::Process;
 use crate::wheel::Levels;
@@ -35,7 +34,7 @@ pub(super) struct Service {
 }
 
 struct Threads {
-    drivers: Vec<JoinHandle<()>>,
+    drivers: Vec<DriverThread>,
     pool: Option<Pool>,
 }
 
@@ -51,14 +50,15 @@ impl Service {
         Levels::new(0, &builder.slots_per_level)?;
         // Both before any thread is pinned: from then on it, and its children, see its own core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
-        let (hands, pool) = match builder.executor {
+        let (dispatcher, pool) = match builder.executor {
             Executor::Pool { threads } => {
                 let pool = Pool::start(threads, &builder.thread_name)?;
-                (Hands::Workers(Workers::Own(Arc::new(Desk::new(pool.pool().clone())))), Some(pool))
+                (Dispatcher::Own(pool.queue().clone()), Some(pool))
             }
-            Executor::Rayon(pool) => (Hands::Workers(Workers::Rayon(pool)), None),
-            Executor::Inline => (Hands::Inline, None),
-            Executor::Custom(custom) => (Hands::Custom(custom), None),
+            Executor::Rayon(pool) => (Dispatcher::Borrowed(Arc::new(BorrowedPool::new(pool))), None),
+            Executor::RayonGlobal => (Dispatcher::Borrowed(Arc::new(BorrowedPool::global()?)), None),
+            Executor::Inline => (Dispatcher::Inline, None),
+            Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
         };
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let mut service = Self {
@@ -74,10 +74,11 @@ impl Service {
         for index in 0..builder.shards {
             let shard = Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone());
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
-            let (levels, hands) = (Levels::new_ahead(0, &builder.slots_per_level)?, hands.clone());
+            let (levels, dispatcher) = (Levels::new_ahead(0, &builder.slots_per_level)?, dispatcher.clone());
             let name = format!("{}-{index}", builder.thread_name);
             let driven = shard.clone();
-            let driver = executor::spawn(name, move || shard::drive(driven, levels, hands, core));
+            let drive = move |place: &_| shard::drive(driven, levels, dispatcher, core, place);
+            let driver = DriverThread::start(name, drive);
             // Dropping the service ends what has been started so far.
             let driver = driver.map_err(BuildError::ThreadStart)?;
             service.shards.push(shard);
@@ -137,7 +138,7 @@ impl Service {
             let inside = self.shards.iter().any(|shard| shard.is_on_this_thread())
                 || pool.as_ref().is_some_and(Pool::is_on_this_thread);
             if !inside {
-                drivers.into_iter().for_each(executor::join);
+                drivers.into_iter().for_each(DriverThread::join);
             }
             if let Some(pool) = pool {
                 pool.stop(!inside);
