@@ -36,8 +36,8 @@
 //!
 //! On alert the worker that parked first is the *lookout*: it wakes for the next straggler, and looks for rayon's work
 //! after a millisecond, two, four, and so on. Before it does either, it calls the next of the parked to be the lookout,
-//! so the idle join one after another. The alert ends when a lookout sees that nobody is busy. Without an alert, workers
-//! park without a timeout.
+//! so the idle join one after another. The alert ends when a lookout sees that nobody is busy. If rayon's work was found
+//! meanwhile, all that are parked look once more before. Without an alert, workers park without a timeout.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -104,6 +104,8 @@ struct Alert {
     /// When the lookout looks next.
     look_at: Instant,
     interval: Duration,
+    /// Rayon's work was found.
+    found: bool,
 }
 
 /// The worker's own part of its state.
@@ -148,7 +150,7 @@ impl JobQueue {
 
     /// Raises the alert: a batch was not finished [`STRAGGLER_AFTER`] after its hand-over.
     pub(crate) fn alert(&self, now: Instant) {
-        self.lock().raise_alert(now);
+        self.lock().raise_alert(now, false);
     }
 
     /// Lets the workers end once no job is left.
@@ -190,8 +192,9 @@ impl JobQueue {
             }
             // More may be left, here or where `rayon::spawn_broadcast` has put it: with workers that are parked.
             let mut state = self.lock();
-            if state.alert.is_none() {
-                state.raise_alert(now);
+            match &mut state.alert {
+                Some(alert) => alert.found = true,
+                None => state.raise_alert(now, true),
             }
         }
     }
@@ -213,7 +216,7 @@ impl JobQueue {
         let was_lookout = std::mem::take(&mut worker.is_lookout);
         let mut state = self.lock();
         if found {
-            state.raise_alert(now);
+            state.raise_alert(now, true);
         } else if was_lookout && let Some(alert) = &mut state.alert {
             // The next lookout may have gone to sleep for the old interval: then it wakes, and sleeps on.
             alert.look_at += alert.interval;
@@ -296,9 +299,32 @@ impl State {
     }
 
     /// Has the lookout look at once, and then in short intervals.
-    fn raise_alert(&mut self, now: Instant) {
-        self.alert = Some(Alert { look_at: now, interval: MIN_INTERVAL });
+    fn raise_alert(&mut self, now: Instant, found: bool) {
+        let found = found || self.alert.as_ref().is_some_and(|alert| alert.found);
+        self.alert = Some(Alert { look_at: now, interval: MIN_INTERVAL, found });
         self.call_lookout();
+    }
+
+    /// The lookout leaves its place to the next one.
+    fn look_again(&mut self, now: Instant) {
+        let Some(alert) = &mut self.alert else { return };
+        alert.look_at = now + alert.interval;
+        if self.active.is_empty() && alert.interval == MAX_INTERVAL {
+            // The last look of this alert is everybody's: `rayon::spawn_broadcast` leaves work with each worker.
+            alert.found = false;
+            self.parked.drain(..).for_each(|parked| parked.call.notify_one());
+        }
+        self.call_lookout();
+    }
+
+    /// Ends the alert if nobody is busy, and those that are parked know that rayon has no work for them. True if it ended.
+    fn end_alert(&mut self) -> bool {
+        let over =
+            self.active.is_empty() && self.jobs.is_empty() && self.alert.as_ref().is_some_and(|alert| !alert.found);
+        if over {
+            self.alert = None;
+        }
+        over
     }
 
     /// Has the lookout see when it is to look.
@@ -332,6 +358,7 @@ fn park<'a>(
     loop {
         // Whoever calls a worker takes it from the list: so a wake-up for no reason is told from a call.
         let Some(place) = state.parked.iter().position(|parked| parked.worker == worker.id) else {
+            worker.has_looked = false;
             return state;
         };
         let timeout = match state.look_at().filter(|_| place == 0) {
@@ -339,17 +366,13 @@ fn park<'a>(
             Some(at) => {
                 let now = thread.now();
                 if at <= now {
-                    if state.active.is_empty() && state.jobs.is_empty() {
-                        state.alert = None;
+                    if state.end_alert() {
                         continue;
                     }
                     state.parked.remove(place);
                     worker.is_lookout = true;
                     worker.has_looked = false;
-                    if let Some(alert) = &mut state.alert {
-                        alert.look_at = now + alert.interval;
-                    }
-                    state.call_lookout();
+                    state.look_again(now);
                     return state;
                 }
                 Some(at - now)
