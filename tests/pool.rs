@@ -72,7 +72,11 @@ fn a_worker_that_was_busy_elsewhere_is_called_for_what_is_due() {
             assert_eq!(wait_for(&receiver), "elsewhere");
             thread::sleep(5 * MS);
             timer.schedule(Duration::ZERO, move || sender.send("due").unwrap()).unwrap();
-            assert_eq!(receiver.recv_timeout(PATIENCE / 4), Ok("due"), "one worker of {executor:?} is idle in trial {trial}");
+            assert_eq!(
+                receiver.recv_timeout(PATIENCE / 4),
+                Ok("due"),
+                "one worker of {executor:?} is idle in trial {trial}"
+            );
             blocked.open();
         }
     }

@@ -39,6 +39,7 @@ pub fn every_executor() -> Vec<Executor> {
         Executor::Pool { threads: 1 },
         Executor::Pool { threads: 3 },
         Executor::Rayon(Arc::new(pool)),
+        Executor::RayonGlobal,
         Executor::Inline,
         Executor::Custom(Arc::new(Threads)),
         Executor::Custom(Arc::new(AtOnce)),
