@@ -239,6 +239,19 @@ fn stragglers_are_assisted() {
     });
 }
 
+/// Callbacks of one batch that need all workers, of which its driver calls one.
+#[test]
+fn lookouts_follow_one_another() {
+    explore(|| {
+        let (pool, threads) = Pool::start(3);
+        let meeting = Meeting::of(4);
+        let batch = pool.put([(); 3].map(|()| meeting.callback()).into());
+        pool.look_after(&batch);
+        meeting.meet();
+        pool.end(threads);
+    });
+}
+
 /// Every worker is busy when a batch comes and when its driver looks, and its first callback waits for the second.
 #[test]
 fn a_batch_that_is_begun_late_is_assisted() {
