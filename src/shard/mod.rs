@@ -6,7 +6,7 @@
 //! | [`memory`] | where entries live, and how those that are free come to who needs one            | yes        |
 //! | `intake`   | entries on their way to the driver                                               | yes        |
 //! | `bell`     | the driver's sleep, and how it is woken                                          | yes        |
-//! | `frames`   | which callbacks a thread is inside of                                            | yes        |
+//! | `call_stack` | which callbacks a thread is inside of                                            | yes        |
 //! | `core`     | the shared half of a shard, and each step of a timer's way through it            | yes        |
 //! | `run`      | what a worker does with a due timer                                              | yes        |
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
@@ -22,10 +22,10 @@
 
 mod batch;
 mod bell;
+mod call_stack;
 mod core;
 mod driver;
 mod entry;
-mod frames;
 mod hold;
 mod intake;
 mod limit;
@@ -39,14 +39,17 @@ mod trim;
 mod watch;
 
 use std::any::Any;
+use std::io::{self, Write};
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+use std::time::Duration;
 
-use self::core::{Armed, Core, Found};
+pub(crate) use self::core::Running;
+use self::core::{Armed, Closing, Core, Found};
 pub(crate) use driver::drive;
 use entry::word::{ARMED, WAKES};
 pub(crate) use entry::{Callback, Entry, Recur};
@@ -57,7 +60,7 @@ use roll::Roll;
 use run::{Host, contain};
 use settling::Settling;
 
-use crate::clock::{Due, Settle, Settled, Ticks, UNKNOWN};
+use crate::clock::{Due, Settle, Settled, Ticks};
 use crate::error::ScheduleError;
 use crate::stats::{Record, ShardStats};
 
@@ -92,6 +95,11 @@ pub(crate) struct Shard {
     settling: Option<Settling>,
     limit: Option<Arc<Limit>>,
     on_panic: Option<Arc<PanicHook>>,
+    /// What there was when the shard was closed, by a shutdown or by its driver.
+    closing: OnceLock<Closing>,
+    /// The driver is to panic, when it has taken a timer out of the wheel.
+    #[cfg(test)]
+    pub(crate) fault: std::sync::atomic::AtomicBool,
 }
 
 impl Shard {
@@ -109,6 +117,9 @@ impl Shard {
             ticks,
             limit,
             on_panic,
+            closing: OnceLock::new(),
+            #[cfg(test)]
+            fault: false.into(),
         });
         if let Some(clock) = shard.ticks.manual() {
             let settle: Weak<dyn Settle> = Arc::downgrade(&shard) as Weak<dyn Settle>;
@@ -211,7 +222,7 @@ impl Shard {
 
     /// Drops a callback that wakes a task, and will not be called.
     fn discard_waker(&self, callback: Callback) {
-        contain(&self, || drop(callback));
+        self.drop_unfired(callback);
     }
 
     /// The same for a shard that the caller has let go of. If that is gone, there is nobody to tell of a panic.
@@ -305,7 +316,8 @@ impl Shard {
                     local.keep(lease.index);
                     false
                 }
-                Release::Closed => shard.core.unpin(),
+                // SAFETY: the handle that this takes away keeps the shard.
+                Release::Closed => unsafe { Core::unpin(NonNull::from(&shard.core)) },
             }
         });
         if last {
@@ -314,37 +326,90 @@ impl Shard {
         }
     }
 
-    /// Shuts the shard down and returns what has not fired; see [`Core::close`]. To be called once.
-    pub(crate) fn close(self: &Arc<Self>) -> Vec<(Instant, u64, Callback)> {
-        // The count that the handles share.
-        let pinned = Arc::into_raw(self.clone());
-        let now = self.ticks.now_tick();
-        let mut unfired = Vec::new();
-        let unpinned = self.core.close(now, |found| match found {
+    /// Refuses new timers, and starts no callback any more; see [`Core::close`]. Returns how many closures may be claimed.
+    pub(crate) fn close(self: &Arc<Self>) -> usize {
+        let closing = self.closing.get_or_init(|| {
+            // The count that the handles share.
+            let pinned = Arc::into_raw(self.clone());
+            let closing = self.core.close();
+            if closing.unpinned {
+                // SAFETY: the count made above; no lease has a part in it.
+                drop(unsafe { Arc::from_raw(pinned) });
+            }
+            closing
+        });
+        closing.closures + closing.running
+    }
+
+    /// Completes the sleeps of a closed shard.
+    pub(crate) fn complete_sleeps(&self) {
+        if self.closing.get().is_some_and(|closing| closing.wakers > 0) {
+            self.core.claim_wakers(self.ticks.now_tick(), |found| self.found(found, &mut |_, _| ()));
+        }
+    }
+
+    /// Takes the pending timers of a closed shard, with their ticks, and returns those that are running.
+    pub(crate) fn claim(&self, unfired: &mut impl FnMut(u64, Callback)) -> Running<'_> {
+        self.core.claim_closures(self.ticks.now_tick(), |found| self.found(found, unfired))
+    }
+
+    /// Takes those that were running, when they have run; see [`Core::claim_running`].
+    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, unfired: &mut impl FnMut(u64, Callback)) {
+        self.core.claim_running(running, wait, self.ticks.now_tick(), |found| self.found(found, unfired));
+    }
+
+    fn found(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
+        match found {
             Found::Unfired { deadline, callback, queued } => {
-                if callback.role() == Role::Wake {
-                    self.complete();
-                    contain(&&**self, || callback.run(deadline));
-                } else {
-                    self.end(|record| &record.unfired);
-                    unfired.push((self.ticks.shown(deadline, UNKNOWN), deadline, callback));
-                }
                 if queued {
                     self.settled_one();
                 }
+                if callback.role() == Role::Wake {
+                    self.complete();
+                    contain(&self, || callback.run(deadline));
+                } else {
+                    self.end(|record| &record.unfired);
+                    unfired(deadline, callback);
+                }
             }
             Found::Ended => self.end(|record| &record.cancelled),
-        });
-        if unpinned {
-            // SAFETY: the count made above; no lease has a part in it.
-            drop(unsafe { Arc::from_raw(pinned) });
         }
-        unfired
+    }
+
+    /// Drops a closure that will not run. Its panic goes no further.
+    pub(crate) fn drop_unfired(&self, callback: Callback) {
+        contain(&self, || drop(callback));
+    }
+
+    /// The driver has panicked. The shard is closed: it refuses new timers, and its sleeps are over. Closures stay pending
+    /// for the shutdown, which hands them back.
+    fn driver_panicked(self: &Arc<Self>, payload: Box<dyn Any + Send>) {
+        self.close();
+        self.complete_sleeps();
+        let thread = thread::current();
+        let message = format!(
+            "corewheel: the thread {:?} of a shard has panicked, which is a defect of corewheel: {}. The shard is shut \
+             down; its pending callbacks do not run, and are handed back by the timer's shutdown",
+            thread.name().unwrap_or_default(),
+            text_of(&*payload)
+        );
+        // Its drop may panic as well: better leaked.
+        mem::forget(payload);
+        if self.on_panic.is_none() {
+            // Best effort: there may be no such stream.
+            let _ = writeln!(io::stderr(), "{message}");
+        }
+        self.caught(Box::new(message));
     }
 
     /// Whether the shard may be waiting for the calling thread, its driver or inside one of its callbacks.
     pub(crate) fn is_on_this_thread(&self) -> bool {
         self.core.is_on_this_thread()
+    }
+
+    /// Whether the calling thread is inside a callback of this shard.
+    pub(crate) fn is_inside_callback(&self) -> bool {
+        self.core.is_inside_callback()
     }
 
     /// What has been done so far.
@@ -418,6 +483,15 @@ impl Host for &Shard {
 
     fn recycle(&self, index: u32) {
         local::with(self, |local| self.core.recycle(&mut local.cache, index));
+    }
+}
+
+/// What a panic said, if it said something.
+fn text_of(payload: &(dyn Any + Send)) -> &str {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (None, Some(text)) => text,
+        (None, None) => "it did not say why",
     }
 }
 

@@ -1,7 +1,6 @@
 //! The service behind a `Timer` and its clones: its shards, its threads, and their end.
 
 use std::mem;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -126,16 +125,47 @@ impl Service {
     /// Refuses new timers, waits for the callbacks that have started, takes back the others, and ends the threads. Only
     /// the first call does anything.
     pub(super) fn shutdown(&self) -> Unfired {
-        if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
-            return Unfired::new(Vec::new());
+        let mut unfired = Vec::new();
+        if let Some(pending) = self.close() {
+            unfired.reserve_exact(pending);
+            self.end(|_, tick, callback| unfired.push((tick, callback)));
         }
-        let unfired = self.shards.iter().flat_map(Shard::close).collect();
+        Unfired::new(unfired, self.ticks.clone())
+    }
+
+    /// Closes every shard before anything is waited for: from here on no callback starts, in any of them. Returns how many
+    /// timers [`end`](Self::end) finds at the most; or `None` if this is not the first call.
+    fn close(&self) -> Option<usize> {
+        if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        Some(self.shards.iter().map(Shard::close).sum())
+    }
+
+    /// Gives every timer that has not fired to `unfired`, with its shard and its tick, and ends the threads.
+    ///
+    /// In this order: a closure that is dropped, or a callback that runs, may wait for a sleep; and a callback that runs may
+    /// wait for the drop of a closure.
+    fn end(&self, mut unfired: impl FnMut(&Shard, u64, Callback)) {
         let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let on_pool = threads.as_ref().and_then(|threads| threads.pool.as_ref()).is_some_and(Pool::is_on_this_thread);
+        // Work on the timer's own pool outside of any callback is what a callback has given to the pool. That callback may
+        // be waiting for this very work, as for its half of a `rayon::join`, and which one it is cannot be known.
+        let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
+
+        self.shards.iter().for_each(|shard| shard.complete_sleeps());
+        let mut started = Vec::with_capacity(self.shards.len());
+        for shard in &self.shards {
+            started.push((shard, shard.claim(&mut |tick, callback| unfired(shard, tick, callback))));
+        }
+        for (shard, running) in started {
+            shard.claim_running(running, wait, &mut |tick, callback| unfired(shard, tick, callback));
+        }
+
         if let Some(Threads { drivers, pool }) = threads {
             // A callback cannot wait for threads, nor one of them for the others: one of these may be waiting for it. They
             // end by themselves.
-            let inside = self.shards.iter().any(|shard| shard.is_on_this_thread())
-                || pool.as_ref().is_some_and(Pool::is_on_this_thread);
+            let inside = on_pool || self.shards.iter().any(|shard| shard.is_on_this_thread());
             if !inside {
                 drivers.into_iter().for_each(executor::join);
             }
@@ -143,7 +173,6 @@ impl Service {
                 pool.stop(!inside);
             }
         }
-        Unfired::new(unfired)
     }
 }
 
@@ -153,11 +182,9 @@ impl Drop for Service {
             // Threads of another process: there is nothing to let go of.
             mem::forget(self.threads.get_mut().map(Option::take));
         }
-        for unfired in self.shutdown() {
-            // The drop of a closure may panic, and this may be in the middle of another panic.
-            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(unfired))) {
-                mem::forget(payload);
-            }
+        if self.close().is_some() {
+            // Each closure is dropped where it is found: there is nobody to sort them for.
+            self.end(|shard, _, callback| shard.drop_unfired(callback));
         }
     }
 }
