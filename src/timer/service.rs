@@ -188,3 +188,126 @@ impl Drop for Service {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::mpsc::{self, Sender};
+    use std::task::{Context, Poll, Waker};
+    use std::thread;
+
+    use super::*;
+    use crate::{ManualClock, Timer};
+
+    const SEC: Duration = Duration::from_secs(1);
+
+    /// Has the driver of the shard panic when the next timer is due.
+    fn break_shard(timer: &Timer, shard: usize) {
+        timer.0.shards[shard].fault.store(true, SeqCst);
+    }
+
+    /// Runs `f`, and fails if it takes forever.
+    fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(f()));
+        receiver.recv_timeout(20 * SEC).expect("it does not hang")
+    }
+
+    /// A timer in virtual time, and what its `on_panic` was given.
+    fn timer_that_reports(shards: usize, executor: Executor) -> (Timer, ManualClock, mpsc::Receiver<String>) {
+        let (clock, (sender, reports)) = (ManualClock::new(), mpsc::channel());
+        let sender: Mutex<Sender<String>> = Mutex::new(sender);
+        let report = move |payload: Box<dyn std::any::Any + Send>| {
+            sender.lock().unwrap().send(*payload.downcast().unwrap()).unwrap();
+        };
+        let builder = Timer::builder().clock(clock.clone()).shards(shards).executor(executor).on_panic(report);
+        (builder.build().unwrap(), clock, reports)
+    }
+
+    #[test]
+    fn a_driver_that_panics_closes_its_shard_and_loses_no_timer() {
+        for executor in [Executor::Inline, Executor::Pool { threads: 2 }] {
+            let (timer, clock, reports) = timer_that_reports(1, executor);
+            let (ran, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+            let start = clock.now();
+            let handles: Vec<_> = (1..=4_u32)
+                .map(|secs| {
+                    let (ran, kept) = (ran.clone(), kept.clone());
+                    let run = move || {
+                        ran.fetch_add(1, SeqCst);
+                        drop(kept);
+                    };
+                    timer.schedule(secs * SEC, run).unwrap()
+                })
+                .collect();
+            let every = timer.schedule_at_fixed_rate(3 * SEC, SEC, || ()).unwrap();
+            let mut sleep = Box::pin(timer.sleep(10 * SEC));
+            let mut context = Context::from_waker(Waker::noop());
+            assert_eq!(sleep.as_mut().poll(&mut context), Poll::Pending);
+            let mut soon = Box::pin(timer.sleep(2 * SEC));
+            assert_eq!(soon.as_mut().poll(&mut context), Poll::Pending);
+
+            let advancing = clock.clone();
+            in_time(move || advancing.advance(SEC));
+            assert_eq!(ran.load(SeqCst), 1, "the first has run");
+            break_shard(&timer, 0);
+            // What is due when the driver panics has been taken out of the wheel.
+            let advancing = clock.clone();
+            in_time(move || {
+                advancing.advance(2 * SEC);
+                advancing.advance(2 * SEC);
+            });
+            let report = reports.recv().unwrap();
+            assert!(report.contains("corewheel-0") && report.contains("a test has broken the wheel"), "{report}");
+            assert_eq!((timer.stats().panicked, ran.load(SeqCst)), (1, 1));
+
+            assert!(timer.schedule(Duration::ZERO, || ()).unwrap_err().is_shutdown());
+            assert!(!handles[3].reset(SEC) && !every.reset(SEC), "no timer is accepted any more");
+            assert_eq!(soon.as_mut().poll(&mut context), Poll::Ready(()));
+            assert_eq!(sleep.as_mut().poll(&mut context), Poll::Ready(()));
+            assert!(sleep.is_shutdown());
+            assert!(handles[3].is_pending() && handles[3].cancel());
+            assert_eq!(Arc::strong_count(&kept), 3, "one has run, and one was cancelled");
+            assert_eq!(timer.len(), 3, "they wait for the shutdown");
+
+            let shutting = timer.clone();
+            let unfired = in_time(move || shutting.shutdown());
+            assert_eq!(unfired.map(|timer| timer.deadline - start).collect::<Vec<_>>(), [2 * SEC, 3 * SEC, 3 * SEC]);
+            assert_eq!((Arc::strong_count(&kept), timer.len()), (1, 0));
+            let stats = timer.stats();
+            assert_eq!(stats.scheduled, stats.completed + stats.cancelled + stats.unfired);
+            assert_eq!((stats.cancelled, stats.unfired), (1, 3));
+        }
+    }
+
+    #[test]
+    fn a_driver_that_panics_leaves_other_shards_alone() {
+        let (timer, clock, reports) = timer_that_reports(2, Executor::default());
+        break_shard(&timer, 0);
+        let (in_first, elsewhere) = (timer.clone(), timer.clone());
+        // Each new thread is at home in the next shard.
+        thread::spawn(move || _ = in_first.schedule(SEC, || ()).unwrap()).join().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let schedule = move || _ = elsewhere.schedule(SEC, move || sender.send(()).unwrap()).unwrap();
+        thread::spawn(schedule).join().unwrap();
+        in_time(move || clock.advance(SEC));
+        assert_eq!((reports.iter().take(1).count(), receiver.try_iter().count()), (1, 1));
+        let shutting = timer.clone();
+        assert_eq!(in_time(move || shutting.shutdown().len()), 1);
+        assert_eq!(timer.stats().completed, 1);
+    }
+
+    #[test]
+    fn a_driver_that_panics_keeps_no_drop_from_returning() {
+        let (timer, clock, _reports) = timer_that_reports(1, Executor::default());
+        let kept = Arc::new(());
+        let held = kept.clone();
+        timer.schedule(SEC, move || drop(held)).unwrap();
+        break_shard(&timer, 0);
+        in_time(move || {
+            clock.advance(SEC);
+            drop(timer);
+        });
+        assert_eq!(Arc::strong_count(&kept), 1);
+    }
+}
