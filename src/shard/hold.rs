@@ -69,6 +69,7 @@ impl Hold {
         let now = self.ticks().about_tick();
         let progress = match self.stage {
             Stage::Over(progress) => progress,
+            _ if self.parts().0.is_inherited() => Progress::Shutdown,
             Stage::Idle if deadline <= now => Progress::Elapsed,
             Stage::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
             Stage::Armed => self.look(deadline, now, waker),
@@ -157,6 +158,7 @@ impl Hold {
         let (shard, entry) = self.parts();
         match self.stage {
             Stage::Over(progress) => progress,
+            _ if shard.is_inherited() => Progress::Shutdown,
             Stage::Armed if shard.is_pending(entry) => Progress::Pending,
             Stage::Armed => self.ended(deadline),
             Stage::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
@@ -208,7 +210,8 @@ impl Drop for Hold {
     #[inline]
     fn drop(&mut self) {
         if self.stage == Stage::Armed {
-            if self.cancel_and_release() {
+            // The waker is the parent's.
+            if self.parts().0.is_inherited() || self.cancel_and_release() {
                 return;
             }
             self.cancel();

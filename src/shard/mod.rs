@@ -63,6 +63,7 @@ use settling::Settling;
 use crate::clock::{Due, Settle, Settled, Ticks};
 use crate::error::ScheduleError;
 use crate::stats::{Record, ShardStats};
+use crate::system::Process;
 
 /// For how long what nobody waits for is left to do: half of what is promised.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -87,6 +88,8 @@ pub(crate) struct Shard {
     pub(crate) ticks: Ticks,
     /// Unlike any other shard's, ever.
     id: u64,
+    /// The one that has the driver.
+    process: Process,
     this: Weak<Shard>,
     roll: Roll,
     /// The counts of threads that have no record of their own.
@@ -110,6 +113,7 @@ impl Shard {
             // In virtual time the driver looks when the clock is moved.
             core: Core::new((!manual).then(|| ticks.count(PATIENCE)), SPARE),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            process: Process::this(),
             this: this.clone(),
             roll: Roll::new(),
             common: Arc::default(),
@@ -189,8 +193,18 @@ impl Shard {
         local::with(self, |local| local.count(|record| &record.rejected));
     }
 
+    /// Whether the calling thread is in another process than the driver, the child of a fork. What is pending here is the
+    /// parent's then: to the child every timer has ended, and it ends none, as it must not drop what they hold.
+    #[inline]
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process.is_gone()
+    }
+
     /// Ends the timer. True if it had not ended before.
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
         let Some(ended) = entry.cancel() else {
             return false;
         };
@@ -243,14 +257,15 @@ impl Shard {
 
     /// Runs the callback of an entry in a batch of what was due at `due`.
     fn run(&self, index: u32, due: u64) {
-        if self.core.run(index, due, &self) {
+        // A callback may fork, and the child comes here when it returns.
+        if !self.is_inherited() && self.core.run(index, due, &self) {
             self.settled_one();
         }
     }
 
     /// Ends a timer in a batch that is dropped unrun.
     fn discard(&self, index: u32) {
-        if self.core.discard(index, &self) {
+        if !self.is_inherited() && self.core.discard(index, &self) {
             self.settled_one();
         }
     }
@@ -275,11 +290,16 @@ impl Shard {
 
     /// Returns when the callback is not running, unless the calling thread is inside it.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
-        self.core.wait_for_run(entry);
+        if !self.is_inherited() {
+            self.core.wait_for_run(entry);
+        }
     }
 
     /// Moves the deadline. True if the timer had not ended before.
     pub(crate) fn reset(&self, entry: &Entry, index: u32, due: Due) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
         let Some(notice) = entry.reset(due.tick, due.now) else {
             return false;
         };
@@ -292,7 +312,7 @@ impl Shard {
 
     /// Whether the timer has not ended.
     pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
-        entry.word().has(ARMED)
+        entry.word().has(ARMED) && !self.is_inherited()
     }
 
     /// The tick at which the timer is due, unless it has ended.
@@ -498,13 +518,14 @@ fn text_of(payload: &(dyn Any + Send)) -> &str {
 impl Settle for Shard {
     fn settle(&self) -> Settled {
         match &self.settling {
-            Some(settling) => {
+            // The threads of another process do nothing here.
+            Some(settling) if !self.is_inherited() => {
                 let now = self.ticks.now_tick();
                 let is_quiet = || self.core.intake_is_empty() && !self.core.is_mostly_free();
                 let (next, worked) = settling.ask(now, is_quiet, || self.core.bell.ring(0));
                 Settled { next: self.ticks.instant(next), worked }
             }
-            None => Settled { next: None, worked: false },
+            _ => Settled { next: None, worked: false },
         }
     }
 

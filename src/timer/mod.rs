@@ -54,13 +54,14 @@ impl Builder {
 /// # Fork
 ///
 /// The child of a `fork` has none of the timer's threads, and what was pending is the parent's. To the child, on Linux, a
-/// timer of the parent is shut down: it refuses new timers, new sleeps are over at once, and a `shutdown` or a drop does
-/// nothing, not even drop closures. No callback runs there. Where the child needs timers, it builds its own; `global` is
-/// the parent's if that has used it before.
+/// timer of the parent is shut down: it refuses new timers, its sleeps are over, and a `shutdown` or a drop does nothing,
+/// not even drop closures. To the child, every handle's timer has ended: `cancel` and `reset` return false, and
+/// [`cancel_and_wait`](TimerHandle::cancel_and_wait) does not wait. No callback runs there, also where a callback has
+/// forked. Where the child needs timers, it builds its own; `global` is the parent's if that has used it before.
 ///
-/// A child must not wait for what the parent's threads would do: for a [`Sleep`] that was pending, for a callback that
-/// was running ([`cancel_and_wait`](TimerHandle::cancel_and_wait)), or for a [`ManualClock`](crate::ManualClock) that has
-/// a timer of the parent. On other systems it must not use a timer of the parent at all.
+/// Nothing wakes a task of the child that waits for a [`Sleep`] of the parent already: the sleep is over when it is polled
+/// next. A [`ManualClock`](crate::ManualClock) that another thread was moving when the process was forked must not be moved
+/// in the child. On other systems than Linux a child must not use a timer of the parent at all.
 ///
 /// ```
 /// use corewheel::Timer;
