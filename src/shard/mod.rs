@@ -41,7 +41,7 @@ mod watch;
 use std::any::Any;
 use std::io::{self, Write};
 use std::mem;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, RefUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -56,6 +56,7 @@ pub(crate) use entry::{Callback, Entry, Recur};
 use entry::{Ended, Notice, Release, Role};
 pub(crate) use hold::{Hold, Progress};
 pub(crate) use limit::Limit;
+use local::Local;
 use roll::Roll;
 use run::{Host, contain};
 use settling::Settling;
@@ -155,12 +156,7 @@ impl Shard {
     }
 
     #[inline]
-    fn accept(
-        &self,
-        local: &mut local::Local,
-        due: Due,
-        callback: Callback,
-    ) -> Result<Armed<'_>, ScheduleError<Callback>> {
+    fn accept(&self, local: &mut Local, due: Due, callback: Callback) -> Result<Armed<'_>, ScheduleError<Callback>> {
         if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
             local.count(|record| &record.rejected);
             return Err(ScheduleError::Full(callback));
@@ -180,7 +176,7 @@ impl Shard {
     }
 
     #[inline]
-    fn tell(&self, local: &local::Local, index: u32, notice: Notice, deadline: u64) {
+    fn tell(&self, local: &Local, index: u32, notice: Notice, deadline: u64) {
         if notice == Notice::Mail {
             local.count(|record| &record.enqueued);
         }
@@ -325,21 +321,24 @@ impl Shard {
     /// # Safety
     /// It must come from [`schedule`](Self::schedule), and not have been released before.
     pub(crate) unsafe fn release(lease: Lease) {
-        // SAFETY: the lease keeps the shard's memory.
-        let shard = unsafe { lease.shard.as_ref() };
         // The thread's own part is found first: once the lease is over, nothing need keep the shard.
-        let last = local::with(shard, |local| {
-            // SAFETY: as above; not touched any more once it is released.
+        let release = |local: &mut Local| {
+            // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
+            // one to a shard, a reference to it may outlive it in a call.
             match unsafe { lease.entry.as_ref() }.release() {
                 Release::Held => false,
                 Release::Kept => {
                     local.keep(lease.index);
                     false
                 }
-                // SAFETY: the handle that this takes away keeps the shard.
-                Release::Closed => unsafe { Core::unpin(NonNull::from(&shard.core)) },
+                Release::Closed => {
+                    // SAFETY: the handle that this takes away keeps the shard until then.
+                    unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*lease.shard.as_ptr()).core)) }
+                }
             }
-        });
+        };
+        // SAFETY: the lease keeps the shard until `release` ends it.
+        let last = unsafe { local::with_leased(lease.shard, release) };
         if last {
             // SAFETY: `close` left a count of the shard to its leases, and this was the last of them.
             drop(unsafe { Arc::from_raw(lease.shard.as_ptr()) });
@@ -464,6 +463,12 @@ impl Shard {
         }
     }
 }
+
+// What `Timer`s, handles and futures share is a shard and its entries. A panic cannot leave them half changed: their state
+// changes by single atomic steps, foreign code (a closure, a waker, a hook) is called between two such steps, and nothing is
+// borrowed or locked meanwhile. `tests/unwind.rs` has the list of public types for which this makes it hold.
+impl RefUnwindSafe for Shard {}
+impl RefUnwindSafe for Entry {}
 
 impl Host for &Shard {
     fn now(&self) -> u64 {
