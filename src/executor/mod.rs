@@ -14,6 +14,10 @@ pub(crate) use pool::{Pool, join, spawn};
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
 ///
 /// Timers that are due together are handed over together, in the order of their ticks.
+///
+/// A callback that waits for work that it gives to its pool must not wait there for itself: see
+/// [`Timer::shutdown`](crate::Timer::shutdown#inside-callbacks) and
+/// [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Executor {

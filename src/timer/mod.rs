@@ -289,8 +289,25 @@ impl Timer {
     /// Ends the service: refuses new timers, waits for callbacks that have started, ends the threads, and hands back
     /// every timer that has not started, also if the executor had it already.
     ///
-    /// Only the first call does anything; another returns an empty [`Unfired`] at once. Called from inside a callback
-    /// it does not wait for that, nor for the threads, which end when the callback has returned.
+    /// No callback starts any more, in any shard, before this waits for those that have started; sleeps complete before
+    /// that, too. Only the first call does anything; another returns an empty [`Unfired`] at once. It allocates a list of
+    /// what it hands back; the drop of the last clone, which hands nothing back, drops closures where they are.
+    ///
+    /// # Inside callbacks
+    ///
+    /// Called from inside a callback it does not wait for that, nor for the threads, which end when the callback has
+    /// returned. It waits for the other callbacks that have started: one of these must not wait for this one.
+    ///
+    /// A callback may give work to the pool that it runs on, and wait for it, as [`rayon::join`](crate::rayon::join) does
+    /// with its two halves. Such work is on another thread, and cannot be told from other work there:
+    ///
+    /// - On a thread of the timer's own pool, outside of any callback, all work comes from callbacks, so there the shutdown
+    ///   does not wait for any callback, nor for the threads. A repeating timer that is running ends with that run, and is
+    ///   not handed back.
+    /// - It waits forever for a callback that waits for it in any other case: from work that was given to
+    ///   [`Executor::Rayon`](crate::Executor::Rayon) or to an executor of one's own, which others use as well; or that a
+    ///   thread does in the middle of another callback, which itself waits for its part of such work. Shut down from the
+    ///   callback itself, or from a thread that it does not wait for.
     ///
     /// ```
     /// # use corewheel::Timer;
