@@ -5,9 +5,12 @@
 //! (`entry-rearm-closed`), if a worker starts what is closed (`entry-start-closed`), if a run that is not waited for is
 //! forgotten (`entry-claim-running`), and if what has been running is taken before it is over (`core-claim-early`).
 
+use std::sync::Arc;
+
 use loom::thread;
 
 use super::{Scene, explore};
+use crate::scene::{Sleep, Task};
 use crate::shard::entry::Held;
 use crate::shard::memory::Cache;
 
@@ -196,5 +199,22 @@ fn a_run_that_is_not_waited_for_is_the_last() {
         assert_eq!(scene.tally.cancelled() + scene.tally.unfired(), 1);
         driver.join().unwrap();
         assert_eq!(scene.tally.dropped(), 1);
+    });
+}
+
+/// A task whose sleep is pending is woken, or finds when it polls that the sleep is over.
+#[test]
+fn shutdown_against_poll() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
+        let sleep = Sleep::new(&scene, &mut cache, &first, 9);
+        let poller = sleep.poll_elsewhere(&scene, cache, &second, None);
+        scene.close(5);
+        let (sleep, mut cache, pending) = poller.join().unwrap();
+        assert_eq!(second.woken(), usize::from(pending));
+        assert!(first.woken() + second.woken() <= 1);
+        assert!(!sleep.drop(&scene, &mut cache), "it is over");
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     });
 }

@@ -213,9 +213,10 @@ impl Scene {
 
     fn found(&self, found: Found) {
         match found {
-            Found::Unfired { .. } => self.tally.0.unfired.fetch_add(1, SeqCst),
-            Found::Ended => self.tally.0.cancelled.fetch_add(1, SeqCst),
-        };
+            Found::Unfired { deadline, callback, .. } if callback.role() == Role::Wake => callback.run(deadline),
+            Found::Unfired { .. } => _ = self.tally.0.unfired.fetch_add(1, SeqCst),
+            Found::Ended => _ = self.tally.0.cancelled.fetch_add(1, SeqCst),
+        }
     }
 
     /// Makes rounds until there is nothing more to do at this tick, running what is due.
