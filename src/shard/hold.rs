@@ -183,7 +183,7 @@ impl Hold {
             local.keep(self.index);
             Some(callback)
         };
-        // SAFETY: the entry, which the future holds, keeps the shard until `release` lets go of it.
+        // SAFETY: the entry, which the future holds, keeps the shard until `release` ends that.
         let callback = unsafe { local::with_leased(self.shard, release) };
         callback.map(|callback| Shard::discard_left(shard_id, callback)).is_some()
     }

@@ -107,11 +107,11 @@ pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
     find(|local| local.id == shard.id, || (shard, None), f)
 }
 
-/// The same for an `f` that may let go of what keeps the shard: no reference to it is held meanwhile, as one that is passed
+/// The same for an `f` that may release what keeps the shard. No reference to it is held meanwhile, as one that is passed
 /// to a function promises that it is valid for as long as that runs.
 ///
 /// # Safety
-/// The shard must be valid until `f` lets go of it.
+/// The shard must be valid until `f` releases what keeps it.
 #[inline]
 pub(crate) unsafe fn with_leased<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
     // SAFETY: by this function's contract, as `f` comes after.
@@ -174,7 +174,7 @@ fn search<'a, R>(
 }
 
 /// The thread is ending, and its locals are gone: counts with everybody, and keeps nothing. The shard is kept meanwhile, as
-/// `f` may let go of the handle that does.
+/// `f` may release the handle that does.
 fn in_passing<R>(shard: Arc<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
     let mut passing = Local {
         shard: shard.this.clone(),

@@ -183,7 +183,7 @@ impl Drop for Service {
             mem::forget(self.threads.get_mut().map(Option::take));
         }
         if self.close().is_some() {
-            // Each closure is dropped where it is found: there is nobody to sort them for.
+            // Each closure is dropped where it is found: no list is made, and no order.
             self.end(|shard, _, callback| shard.drop_unfired(callback));
         }
     }
