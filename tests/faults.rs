@@ -382,11 +382,12 @@ fn fork_in_a_callback() {
     let shelf = Shelf::default();
     let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
     let (runs, tokens, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), Tokens::default(), channel());
-    timer.schedule(MS, move || sender.send(forked()).unwrap()).unwrap();
+    timer.schedule(Duration::ZERO, move || sender.send(forked()).unwrap()).unwrap();
+    eventually("the first is handed over", || shelf.len() == 1);
     for _ in 0..2 {
         let (run, token) = (counting(&runs), tokens.give());
         timer
-            .schedule(MS, move || {
+            .schedule(Duration::ZERO, move || {
                 run();
                 drop(token);
             })

@@ -153,6 +153,17 @@ fn a_deadline_is_handed_back_as_it_was_given_but_for_the_tick() {
 }
 
 #[test]
+fn what_is_never_due_is_handed_back_last() {
+    let (timer, _clock) = in_virtual_time();
+    for delay in [Duration::MAX, 200 * YEAR, SEC] {
+        timer.schedule(delay, || ()).unwrap();
+    }
+    let deadlines: Vec<_> = timer.shutdown().map(|unfired| unfired.deadline - timer.now()).collect();
+    assert_eq!(deadlines[..2], [SEC, 200 * YEAR]);
+    assert!(deadlines.is_sorted());
+}
+
+#[test]
 fn a_dropped_unfired_drops_its_closure() {
     let timer = Timer::new().unwrap();
     let tokens = Tokens::default();

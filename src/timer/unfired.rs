@@ -5,7 +5,7 @@ use std::iter::FusedIterator;
 use std::time::Instant;
 use std::vec;
 
-use crate::clock::{Ticks, UNKNOWN};
+use crate::clock::{NEVER, Ticks, UNKNOWN};
 use crate::shard::Callback;
 
 /// The timers that had not fired when their [`Timer`](crate::Timer) was shut down, in the order of their deadlines.
@@ -16,6 +16,8 @@ pub struct Unfired {
     timers: vec::IntoIter<(u64, Callback)>,
     /// Tells the instants of these ticks.
     ticks: Ticks,
+    /// What is shown where there is none: no earlier than any other.
+    never: Instant,
 }
 
 /// A timer that had not fired when its [`Timer`](crate::Timer) was shut down. Dropping it drops its closure.
@@ -45,11 +47,13 @@ impl Unfired {
     pub(super) fn new(mut timers: Vec<(u64, Callback)>, ticks: Ticks) -> Self {
         // In place: a stable sort would need half as much memory again.
         timers.sort_unstable_by_key(|&(tick, _)| tick);
-        Self { timers: timers.into_iter(), ticks }
+        let latest = timers.iter().rev().find_map(|&(tick, _)| ticks.instant(tick));
+        let never = ticks.shown(NEVER, UNKNOWN);
+        Self { timers: timers.into_iter(), never: latest.map_or(never, |latest| latest.max(never)), ticks }
     }
 
     fn timer(&self, (tick, callback): (u64, Callback)) -> UnfiredTimer {
-        UnfiredTimer { deadline: self.ticks.shown(tick, UNKNOWN), tick, callback }
+        UnfiredTimer { deadline: self.ticks.instant(tick).unwrap_or(self.never), tick, callback }
     }
 }
 
