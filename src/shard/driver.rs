@@ -1,6 +1,12 @@
 //! The thread that drives a shard: it looks at what has come in, hands over what is due, and sleeps until the next
 //! deadline. With nothing due it sleeps for good.
+//!
+//! A panic of the driver would be a defect of the crate, as it catches those of all foreign code. Its wheel may be broken
+//! then, so no timer can be kept there any more: the driver closes its shard, says so, and ends. Other shards go on.
 
+use std::any::Any;
+use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,7 +41,17 @@ pub(crate) fn drive(
     let mut scheduling = Scheduling::new(core);
     scheduling.apply();
     let (rounds, stragglers) = (Rounds::new(levels), Stragglers::default());
-    Driver { shard, dispatcher, rounds, stragglers, scheduling, whereabouts }.run();
+    let mut driver =
+        Driver { shard, dispatcher, rounds, stragglers, scheduling, whereabouts, due: Vec::new(), round: None };
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| driver.run()));
+    // The executor, which may be dropped here, is foreign code, and so are wakers and the hook for panics.
+    driver.scheduling.restore();
+    if let Err(payload) = outcome {
+        driver.panicked(payload);
+    }
+    if let Some(settling) = driver.settling() {
+        settling.driver_ended();
+    }
 }
 
 struct Driver<'a> {
@@ -45,24 +61,42 @@ struct Driver<'a> {
     stragglers: Stragglers,
     scheduling: Scheduling,
     whereabouts: &'a Whereabouts,
+    /// Timers that have come out of the wheel, and were not handed over yet.
+    due: Vec<u32>,
+    /// In virtual time, the question that the round in progress answers.
+    round: Option<u64>,
 }
 
 impl Driver<'_> {
-    fn run(mut self) {
+    fn run(&mut self) {
         while !self.shard.core.is_closing() {
             // Asked before the rounds begin, so that the answer covers all that came before the question.
-            let question = self.settling().map_or(0, Settling::begin_round);
+            self.round = self.settling().map(Settling::begin_round);
+            let question = self.round.unwrap_or_default();
             let now = self.make_rounds();
-            if let Some(settling) = self.settling() {
-                settling.end_round(question, self.rounds.next_deadline());
-            }
+            self.end_round(self.rounds.next_deadline());
             while !self.sleep(now, question) {}
         }
+    }
+
+    /// Closes the shard when its driver has panicked, and leaves nothing behind that others wait for. The wheel, which may
+    /// be broken, is not used any more.
+    fn panicked(&mut self, payload: Box<dyn Any + Send>) {
+        self.shard.driver_panicked(payload);
         if let Some(settling) = self.settling() {
-            settling.driver_ended();
+            settling.begin(self.due.len());
         }
-        // The executor, which may be dropped here, is foreign code.
-        self.scheduling.restore();
+        // Takes each out of its batch, and leaves it to the shutdown, as the shard is closed.
+        mem::take(&mut self.due).into_iter().for_each(|index| self.shard.run(index, 0));
+        self.end_round(NEVER);
+    }
+
+    /// The round is over, if one is in progress; the next is due at the tick `next`.
+    fn end_round(&mut self, next: u64) {
+        let question = self.round.take();
+        if let (Some(settling), Some(question)) = (self.settling(), question) {
+            settling.end_round(question, next);
+        }
     }
 
     fn settling(&self) -> Option<&Settling> {
@@ -97,30 +131,33 @@ impl Driver<'_> {
         self.rounds.begin(&self.shard.core, now);
         let mut over = false;
         while !over && !self.shard.core.is_closing() {
-            let mut due = Vec::new();
-            over = self.rounds.turn(&self.shard.core, &mut due);
-            if !due.is_empty() {
-                self.hand_over(due, now);
+            over = self.rounds.turn(&self.shard.core, &mut self.due);
+            if !self.due.is_empty() {
+                self.hand_over(now);
             }
         }
     }
 
-    fn hand_over(&mut self, mut due: Vec<u32>, now: u64) {
+    fn hand_over(&mut self, now: u64) {
         let shard = &self.shard;
-        if let Some(settling) = &shard.settling {
-            settling.begin(due.len());
-        }
+        #[cfg(test)]
+        assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
+        let begin = |timers| shard.settling.iter().for_each(|settling| settling.begin(timers));
         // Tasks are woken here and now: it takes no longer than to hand them over.
-        let mut wakers = due.extract_if(.., |&mut index| shard.wakes(index)).peekable();
+        let mut wakers = self.due.extract_if(.., |&mut index| shard.wakes(index)).peekable();
         if wakers.peek().is_some() {
             self.scheduling.restore();
         }
-        wakers.for_each(|index| shard.run(index, now));
-        if !due.is_empty() {
+        wakers.for_each(|index| {
+            begin(1);
+            shard.run(index, now);
+        });
+        if !self.due.is_empty() {
             if self.dispatcher.runs_foreign_code() {
                 self.scheduling.restore();
             }
-            let batch = Batch::new(shard.clone(), now, due);
+            begin(self.due.len());
+            let batch = Batch::new(shard.clone(), now, mem::take(&mut self.due));
             let dispatch = || self.dispatcher.dispatch(batch, |payload| shard.caught(payload));
             let watched = if self.dispatcher.may_block() { self.whereabouts.execute(dispatch) } else { dispatch() };
             watched.into_iter().for_each(|batch| self.stragglers.add(batch));

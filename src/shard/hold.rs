@@ -69,6 +69,7 @@ impl Hold {
         let now = self.ticks().about_tick();
         let progress = match self.stage {
             Stage::Over(progress) => progress,
+            _ if self.parts().0.is_inherited() => Progress::Shutdown,
             Stage::Idle if deadline <= now => Progress::Elapsed,
             Stage::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
             Stage::Armed => self.look(deadline, now, waker),
@@ -157,6 +158,7 @@ impl Hold {
         let (shard, entry) = self.parts();
         match self.stage {
             Stage::Over(progress) => progress,
+            _ if shard.is_inherited() => Progress::Shutdown,
             Stage::Armed if shard.is_pending(entry) => Progress::Pending,
             Stage::Armed => self.ended(deadline),
             Stage::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
@@ -168,20 +170,21 @@ impl Hold {
     /// Ends an armed timer and lets go of the entry, in one step instead of two, if it can be done so.
     #[inline]
     fn cancel_and_release(&self) -> bool {
-        let (shard, entry) = self.parts();
-        let shard_id = shard.id;
-        let callback = local::with(shard, |local| {
+        let shard_id = self.parts().0.id;
+        let release = |local: &mut Local| {
             // A thread that is ending could not tell the shard of a panic.
             if local.is_in_passing() {
                 return None;
             }
             // SAFETY: the future has the handle to itself, has armed the entry, and is being dropped. From here on nothing
-            // need keep the shard.
-            let callback = unsafe { entry.cancel_and_release() }?;
+            // need keep the shard. The entry is all cells: a reference to it may outlive it in a call.
+            let callback = unsafe { self.entry.as_ref().cancel_and_release() }?;
             local.count(|record| &record.cancelled);
             local.keep(self.index);
             Some(callback)
-        });
+        };
+        // SAFETY: the entry, which the future holds, keeps the shard until `release` ends that.
+        let callback = unsafe { local::with_leased(self.shard, release) };
         callback.map(|callback| Shard::discard_left(shard_id, callback)).is_some()
     }
 
@@ -208,7 +211,8 @@ impl Drop for Hold {
     #[inline]
     fn drop(&mut self) {
         if self.stage == Stage::Armed {
-            if self.cancel_and_release() {
+            // The waker is the parent's.
+            if self.parts().0.is_inherited() || self.cancel_and_release() {
                 return;
             }
             self.cancel();

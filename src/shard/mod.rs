@@ -6,7 +6,7 @@
 //! | [`memory`] | where entries live, and how those that are free come to who needs one            | yes        |
 //! | `intake`   | entries on their way to the driver                                               | yes        |
 //! | `bell`     | the driver's sleep, and how it is woken                                          | yes        |
-//! | `frames`   | which callbacks a thread is inside of                                            | yes        |
+//! | `call_stack` | which callbacks a thread is inside of                                            | yes        |
 //! | `core`     | the shared half of a shard, and each step of a timer's way through it            | yes        |
 //! | `run`      | what a worker does with a due timer                                              | yes        |
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
@@ -22,11 +22,11 @@
 
 mod batch;
 mod bell;
+mod call_stack;
 mod core;
 mod driver;
 mod driver_thread;
 mod entry;
-mod frames;
 mod hold;
 mod intake;
 mod limit;
@@ -40,14 +40,17 @@ mod stragglers;
 mod trim;
 
 use std::any::Any;
+use std::io::{self, Write};
 use std::mem;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, RefUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+use std::time::Duration;
 
-use self::core::{Armed, Core, Found};
+pub(crate) use self::core::Running;
+use self::core::{Armed, Closing, Core, Found};
 pub(crate) use driver::drive;
 pub(crate) use driver_thread::DriverThread;
 use entry::word::{ARMED, WAKES};
@@ -55,13 +58,15 @@ pub(crate) use entry::{Callback, Entry, Recur};
 use entry::{Ended, Notice, Release, Role};
 pub(crate) use hold::{Hold, Progress};
 pub(crate) use limit::Limit;
+use local::Local;
 use roll::Roll;
 use run::{Host, contain};
 use settling::Settling;
 
-use crate::clock::{Due, Settle, Settled, Ticks, UNKNOWN};
+use crate::clock::{Due, Settle, Settled, Ticks};
 use crate::error::ScheduleError;
 use crate::stats::{Record, ShardStats};
+use crate::system::Process;
 
 /// For how long what nobody waits for is left to do: half of what is promised.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -86,6 +91,8 @@ pub(crate) struct Shard {
     pub(crate) ticks: Ticks,
     /// Unlike any other shard's, ever.
     id: u64,
+    /// The one that has the driver.
+    process: Process,
     this: Weak<Shard>,
     roll: Roll,
     /// The counts of threads that have no record of their own.
@@ -94,6 +101,11 @@ pub(crate) struct Shard {
     settling: Option<Settling>,
     limit: Option<Arc<Limit>>,
     on_panic: Option<Arc<PanicHook>>,
+    /// What there was when the shard was closed, by a shutdown or by its driver.
+    closing: OnceLock<Closing>,
+    /// The driver is to panic, when it has taken a timer out of the wheel.
+    #[cfg(test)]
+    pub(crate) fault: std::sync::atomic::AtomicBool,
 }
 
 impl Shard {
@@ -104,6 +116,7 @@ impl Shard {
             // In virtual time the driver looks when the clock is moved.
             core: Core::new((!manual).then(|| ticks.count(PATIENCE)), SPARE),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            process: Process::this(),
             this: this.clone(),
             roll: Roll::new(),
             common: Arc::default(),
@@ -111,6 +124,9 @@ impl Shard {
             ticks,
             limit,
             on_panic,
+            closing: OnceLock::new(),
+            #[cfg(test)]
+            fault: false.into(),
         });
         if let Some(clock) = shard.ticks.manual() {
             let settle: Weak<dyn Settle> = Arc::downgrade(&shard) as Weak<dyn Settle>;
@@ -142,12 +158,7 @@ impl Shard {
     }
 
     #[inline]
-    fn accept(
-        &self,
-        local: &mut local::Local,
-        due: Due,
-        callback: Callback,
-    ) -> Result<Armed<'_>, ScheduleError<Callback>> {
+    fn accept(&self, local: &mut Local, due: Due, callback: Callback) -> Result<Armed<'_>, ScheduleError<Callback>> {
         if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
             local.count(|record| &record.rejected);
             return Err(ScheduleError::Full(callback));
@@ -167,7 +178,7 @@ impl Shard {
     }
 
     #[inline]
-    fn tell(&self, local: &local::Local, index: u32, notice: Notice, deadline: u64) {
+    fn tell(&self, local: &Local, index: u32, notice: Notice, deadline: u64) {
         if notice == Notice::Mail {
             local.count(|record| &record.enqueued);
         }
@@ -180,8 +191,18 @@ impl Shard {
         local::with(self, |local| local.count(|record| &record.rejected));
     }
 
+    /// Whether the calling thread is in another process than the driver, the child of a fork. What is pending here is the
+    /// parent's then: to the child every timer has ended, and it ends none, as it must not drop what they hold.
+    #[inline]
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process.is_gone()
+    }
+
     /// Ends the timer. True if it had not ended before.
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
         let Some(ended) = entry.cancel() else {
             return false;
         };
@@ -213,7 +234,7 @@ impl Shard {
 
     /// Drops a callback that wakes a task, and will not be called.
     fn discard_waker(&self, callback: Callback) {
-        contain(&self, || drop(callback));
+        self.drop_unfired(callback);
     }
 
     /// The same for a shard that the caller has let go of. If that is gone, there is nobody to tell of a panic.
@@ -234,14 +255,15 @@ impl Shard {
 
     /// Runs the callback of an entry in a batch of what was due at `due`.
     fn run(&self, index: u32, due: u64) {
-        if self.core.run(index, due, &self) {
+        // A callback may fork, and the child comes here when it returns.
+        if !self.is_inherited() && self.core.run(index, due, &self) {
             self.settled_one();
         }
     }
 
     /// Ends a timer in a batch that is dropped unrun.
     fn discard(&self, index: u32) {
-        if self.core.discard(index, &self) {
+        if !self.is_inherited() && self.core.discard(index, &self) {
             self.settled_one();
         }
     }
@@ -266,11 +288,16 @@ impl Shard {
 
     /// Returns when the callback is not running, unless the calling thread is inside it.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
-        self.core.wait_for_run(entry);
+        if !self.is_inherited() {
+            self.core.wait_for_run(entry);
+        }
     }
 
     /// Moves the deadline. True if the timer had not ended before.
     pub(crate) fn reset(&self, entry: &Entry, index: u32, due: Due) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
         let Some(notice) = entry.reset(due.tick, due.now) else {
             return false;
         };
@@ -283,7 +310,7 @@ impl Shard {
 
     /// Whether the timer has not ended.
     pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
-        entry.word().has(ARMED)
+        entry.word().has(ARMED) && !self.is_inherited()
     }
 
     /// The tick at which the timer is due, unless it has ended.
@@ -296,57 +323,114 @@ impl Shard {
     /// # Safety
     /// It must come from [`schedule`](Self::schedule), and not have been released before.
     pub(crate) unsafe fn release(lease: Lease) {
-        // SAFETY: the lease keeps the shard's memory.
-        let shard = unsafe { lease.shard.as_ref() };
         // The thread's own part is found first: once the lease is over, nothing need keep the shard.
-        let last = local::with(shard, |local| {
-            // SAFETY: as above; not touched any more once it is released.
+        let release = |local: &mut Local| {
+            // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
+            // one to a shard, a reference to it may outlive it in a call.
             match unsafe { lease.entry.as_ref() }.release() {
                 Release::Held => false,
                 Release::Kept => {
                     local.keep(lease.index);
                     false
                 }
-                Release::Closed => shard.core.unpin(),
+                Release::Closed => {
+                    // SAFETY: the handle that this takes away keeps the shard until then.
+                    unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*lease.shard.as_ptr()).core)) }
+                }
             }
-        });
+        };
+        // SAFETY: the lease keeps the shard until `release` ends it.
+        let last = unsafe { local::with_leased(lease.shard, release) };
         if last {
             // SAFETY: `close` left a count of the shard to its leases, and this was the last of them.
             drop(unsafe { Arc::from_raw(lease.shard.as_ptr()) });
         }
     }
 
-    /// Shuts the shard down and returns what has not fired; see [`Core::close`]. To be called once.
-    pub(crate) fn close(self: &Arc<Self>) -> Vec<(Instant, u64, Callback)> {
-        // The count that the handles share.
-        let pinned = Arc::into_raw(self.clone());
-        let now = self.ticks.now_tick();
-        let mut unfired = Vec::new();
-        let unpinned = self.core.close(now, |found| match found {
+    /// Refuses new timers, and starts no callback any more; see [`Core::close`]. Returns how many closures may be claimed.
+    pub(crate) fn close(self: &Arc<Self>) -> usize {
+        let closing = self.closing.get_or_init(|| {
+            // The count that the handles share.
+            let pinned = Arc::into_raw(self.clone());
+            let closing = self.core.close();
+            if closing.unpinned {
+                // SAFETY: the count made above; no lease has a part in it.
+                drop(unsafe { Arc::from_raw(pinned) });
+            }
+            closing
+        });
+        closing.closures + closing.running
+    }
+
+    /// Completes the sleeps of a closed shard.
+    pub(crate) fn complete_sleeps(&self) {
+        if self.closing.get().is_some_and(|closing| closing.wakers > 0) {
+            self.core.claim_wakers(self.ticks.now_tick(), |found| self.found(found, &mut |_, _| ()));
+        }
+    }
+
+    /// Takes the pending timers of a closed shard, with their ticks, and returns those that are running.
+    pub(crate) fn claim(&self, unfired: &mut impl FnMut(u64, Callback)) -> Running<'_> {
+        self.core.claim_closures(self.ticks.now_tick(), |found| self.found(found, unfired))
+    }
+
+    /// Takes those that were running, when they have run; see [`Core::claim_running`].
+    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, unfired: &mut impl FnMut(u64, Callback)) {
+        self.core.claim_running(running, wait, self.ticks.now_tick(), |found| self.found(found, unfired));
+    }
+
+    fn found(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
+        match found {
             Found::Unfired { deadline, callback, queued } => {
-                if callback.role() == Role::Wake {
-                    self.complete();
-                    contain(&&**self, || callback.run(deadline));
-                } else {
-                    self.end(|record| &record.unfired);
-                    unfired.push((self.ticks.shown(deadline, UNKNOWN), deadline, callback));
-                }
                 if queued {
                     self.settled_one();
                 }
+                if callback.role() == Role::Wake {
+                    self.complete();
+                    contain(&self, || callback.run(deadline));
+                } else {
+                    self.end(|record| &record.unfired);
+                    unfired(deadline, callback);
+                }
             }
             Found::Ended => self.end(|record| &record.cancelled),
-        });
-        if unpinned {
-            // SAFETY: the count made above; no lease has a part in it.
-            drop(unsafe { Arc::from_raw(pinned) });
         }
-        unfired
+    }
+
+    /// Drops a closure that will not run. Its panic goes no further.
+    pub(crate) fn drop_unfired(&self, callback: Callback) {
+        contain(&self, || drop(callback));
+    }
+
+    /// The driver has panicked. The shard is closed: it refuses new timers, and its sleeps are over. Closures stay pending
+    /// for the shutdown, which hands them back.
+    fn driver_panicked(self: &Arc<Self>, payload: Box<dyn Any + Send>) {
+        self.close();
+        self.complete_sleeps();
+        let thread = thread::current();
+        let message = format!(
+            "corewheel: the thread {:?} of a shard has panicked, which is a defect of corewheel: {}. The shard is shut \
+             down; its pending callbacks do not run, and are handed back by the timer's shutdown",
+            thread.name().unwrap_or_default(),
+            text_of(&*payload)
+        );
+        // Its drop may panic as well: better leaked.
+        mem::forget(payload);
+        if self.on_panic.is_none() {
+            // Best effort: there may be no such stream.
+            let _ = writeln!(io::stderr(), "{message}");
+        }
+        self.caught(Box::new(message));
     }
 
     /// Whether the shard may be waiting for the calling thread, its driver or inside one of its callbacks.
     pub(crate) fn is_on_this_thread(&self) -> bool {
         self.core.is_on_this_thread()
+    }
+
+    /// Whether the calling thread is inside a callback of this shard.
+    pub(crate) fn is_inside_callback(&self) -> bool {
+        self.core.is_inside_callback()
     }
 
     /// What has been done so far.
@@ -381,6 +465,12 @@ impl Shard {
         }
     }
 }
+
+// What `Timer`s, handles and futures share is a shard and its entries. A panic cannot leave them half changed: their state
+// changes by single atomic steps, foreign code (a closure, a waker, a hook) is called between two such steps, and nothing is
+// borrowed or locked meanwhile. `tests/unwind.rs` has the list of public types for which this makes it hold.
+impl RefUnwindSafe for Shard {}
+impl RefUnwindSafe for Entry {}
 
 impl Host for &Shard {
     fn now(&self) -> u64 {
@@ -423,16 +513,26 @@ impl Host for &Shard {
     }
 }
 
+/// What a panic said, if it said something.
+fn text_of(payload: &(dyn Any + Send)) -> &str {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (None, Some(text)) => text,
+        (None, None) => "it did not say why",
+    }
+}
+
 impl Settle for Shard {
     fn settle(&self) -> Settled {
         match &self.settling {
-            Some(settling) => {
+            // The threads of another process do nothing here.
+            Some(settling) if !self.is_inherited() => {
                 let now = self.ticks.now_tick();
                 let is_quiet = || self.core.intake_is_empty() && !self.core.is_mostly_free();
                 let (next, worked) = settling.ask(now, is_quiet, || self.core.bell.ring(0));
                 Settled { next: self.ticks.instant(next), worked }
             }
-            None => Settled { next: None, worked: false },
+            _ => Settled { next: None, worked: false },
         }
     }
 

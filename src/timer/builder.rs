@@ -109,6 +109,11 @@ impl Builder {
     /// Called with the payload of every panic that is caught: of a callback, of the drop of one, or of a
     /// [custom executor](Executor::Custom). It is called on the thread where the panic was, from any number of threads
     /// at once. If it panics itself, that is caught.
+    ///
+    /// A panic of a shard's own thread is a defect of corewheel. Then this is called with a `String` that says so, or
+    /// without a hook that is written to the standard error. The shard is shut down: it refuses new timers with
+    /// [`Shutdown`](crate::ScheduleError::Shutdown), its sleeps are over, and its callbacks do not run: they wait for the
+    /// [`shutdown`](crate::Timer::shutdown) of the timer, which hands them back. Other shards go on.
     pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
         Self { on_panic: Some(Arc::new(hook)), ..self }
     }

@@ -54,13 +54,14 @@ impl Builder {
 /// # Fork
 ///
 /// The child of a `fork` has none of the timer's threads, and what was pending is the parent's. To the child, on Linux, a
-/// timer of the parent is shut down: it refuses new timers, new sleeps are over at once, and a `shutdown` or a drop does
-/// nothing, not even drop closures. No callback runs there. Where the child needs timers, it builds its own; `global` is
-/// the parent's if that has used it before.
+/// timer of the parent is shut down: it refuses new timers, its sleeps are over, and a `shutdown` or a drop does nothing,
+/// not even drop closures. To the child, every handle's timer has ended: `cancel` and `reset` return false, and
+/// [`cancel_and_wait`](TimerHandle::cancel_and_wait) does not wait. No callback runs there, also where a callback has
+/// forked. Where the child needs timers, it builds its own; `global` is the parent's if that has used it before.
 ///
-/// A child must not wait for what the parent's threads would do: for a [`Sleep`] that was pending, for a callback that
-/// was running ([`cancel_and_wait`](TimerHandle::cancel_and_wait)), or for a [`ManualClock`](crate::ManualClock) that has
-/// a timer of the parent. On other systems it must not use a timer of the parent at all.
+/// Nothing wakes a task of the child that waits for a [`Sleep`] of the parent already: the sleep is over when it is polled
+/// next. A [`ManualClock`](crate::ManualClock) that another thread was moving when the process was forked must not be moved
+/// in the child. On other systems than Linux a child must not use a timer of the parent at all.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -288,8 +289,25 @@ impl Timer {
     /// Ends the service: refuses new timers, waits for callbacks that have started, ends the threads, and hands back
     /// every timer that has not started, also if the executor had it already.
     ///
-    /// Only the first call does anything; another returns an empty [`Unfired`] at once. Called from inside a callback
-    /// it does not wait for that, nor for the threads, which end when the callback has returned.
+    /// No callback starts any more, in any shard, before this waits for those that have started; sleeps complete before
+    /// that, too. Only the first call does anything; another returns an empty [`Unfired`] at once. It allocates a list of
+    /// what it hands back; the drop of the last clone, which hands nothing back, drops closures where they are.
+    ///
+    /// # Inside callbacks
+    ///
+    /// Called from inside a callback it does not wait for that, nor for the threads, which end when the callback has
+    /// returned. It waits for the other callbacks that have started: one of these must not wait for this one.
+    ///
+    /// A callback may give work to the pool that it runs on, and wait for it, as [`rayon::join`](crate::rayon::join) does
+    /// with its two halves. Such work is on another thread, and cannot be told from other work there:
+    ///
+    /// - On a thread of the timer's own pool, outside of any callback, all work comes from callbacks, so there the shutdown
+    ///   does not wait for any callback, nor for the threads. A repeating timer that is running ends with that run, and is
+    ///   not handed back.
+    /// - It waits forever for a callback that waits for it in any other case: from work that was given to
+    ///   [`Executor::Rayon`](crate::Executor::Rayon) or to an executor of one's own, which others use as well; or that a
+    ///   thread does in the middle of another callback, which itself waits for its part of such work. Shut down from the
+    ///   callback itself, or from a thread that it does not wait for.
     ///
     /// ```
     /// # use corewheel::Timer;

@@ -6,6 +6,7 @@ mod sleep;
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::shard::core::{Armed, Core, Found};
@@ -191,20 +192,31 @@ impl Scene {
                 self.core.recycle(cache, handle.0);
                 false
             }
-            Release::Closed => self.core.unpin(),
+            // SAFETY: the scene keeps the core.
+            Release::Closed => unsafe { Core::unpin(NonNull::from(&*self.core)) },
         }
     }
 
     /// Shuts down. True if no handle is left.
     pub(crate) fn close(&self, now: u64) -> bool {
-        self.core.close(now, |found| match found {
-            Found::Unfired { .. } => {
-                self.tally.0.unfired.fetch_add(1, SeqCst);
-            }
-            Found::Ended => {
-                self.tally.0.cancelled.fetch_add(1, SeqCst);
-            }
-        })
+        let unpinned = self.core.close().unpinned;
+        self.claim(now, true);
+        unpinned
+    }
+
+    /// Takes what there is in a closed core, as a shutdown does; with `wait` when what has started is over.
+    pub(crate) fn claim(&self, now: u64, wait: bool) {
+        self.core.claim_wakers(now, |found| self.found(found));
+        let running = self.core.claim_closures(now, |found| self.found(found));
+        self.core.claim_running(running, wait, now, |found| self.found(found));
+    }
+
+    fn found(&self, found: Found) {
+        match found {
+            Found::Unfired { deadline, callback, .. } if callback.role() == Role::Wake => callback.run(deadline),
+            Found::Unfired { .. } => _ = self.tally.0.unfired.fetch_add(1, SeqCst),
+            Found::Ended => _ = self.tally.0.cancelled.fetch_add(1, SeqCst),
+        }
     }
 
     /// Makes rounds until there is nothing more to do at this tick, running what is due.
