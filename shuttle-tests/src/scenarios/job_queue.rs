@@ -1,7 +1,8 @@
 //! The queue of a pool's batches: no job waits while a worker is idle, and no thread runs a callback on top of another.
 //!
 //! Callbacks here wait for each other. Where the promise is kept they all run, and the workers end when the queue is
-//! closed; where it is not, shuttle finds a deadlock.
+//! closed; where it is not, shuttle finds a deadlock. Mutations: `queue-put-silent`, `queue-straggler`,
+//! `queue-no-lookout`, `queue-next-lookout`, `queue-alert-lost`, `queue-rayon-unseen`, `queue-close-silent`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
