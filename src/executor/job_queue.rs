@@ -268,7 +268,7 @@ impl State {
 
     /// What a worker does next, by the list in the file's head.
     fn choose(&mut self, worker: &Worker, now: Instant) -> Option<Turn> {
-        if !(worker.has_assisted && !self.jobs.is_empty())
+        if (!worker.has_assisted || self.jobs.is_empty())
             && let Some(batch) = self.straggler(now)
         {
             return Some(Turn::Assist(batch.clone()));
