@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::clock::{Asked, Due, Ticks};
 use crate::shard::{Coop, Hold, Progress, Shard};
 
-/// Completes at a deadline: what [`Timer::sleep`](crate::Timer::sleep) and
-/// [`Timer::sleep_until`](crate::Timer::sleep_until) return.
+/// Completes at a deadline, never before, except that a shutdown completes it: what
+/// [`Timer::sleep`](crate::Timer::sleep) and [`Timer::sleep_until`](crate::Timer::sleep_until) return.
 ///
 /// Until it is first polled, it is no timer: nothing is counted, and no thread is woken for it. The waker that it was last
 /// polled with is called on a thread of the timer, without a lock; a panic of it is caught, counted, and given to
