@@ -440,13 +440,13 @@ fn held_up() -> (Timer, Gate) {
 fn a_sleep_whose_deadline_has_come_is_ready_though_the_driver_is_late() {
     let (timer, gate) = held_up();
     let task = Task::new();
-    let (mut waits, mut moved, mut left) = (timer.sleep(5 * MS), timer.sleep(HOUR), timer.sleep(5 * MS));
+    let [mut waits, mut moved, mut left] = [SEC / 2, HOUR, SEC / 2].map(|delay| timer.sleep(delay));
     for sleep in [&mut waits, &mut moved, &mut left] {
         assert_eq!((ready(sleep, &task), sleep.is_elapsed()), (None, false));
     }
     let passed = timer.now() - SEC;
     Pin::new(&mut moved).reset(passed);
-    thread::sleep(6 * MS);
+    thread::sleep(SEC / 2 + 10 * MS);
     for sleep in [&mut waits, &mut moved] {
         assert!(sleep.is_elapsed() && !sleep.is_shutdown());
         assert_eq!(ready(sleep, &task), Some(()));

@@ -87,7 +87,8 @@ impl Ticks {
         self.present(self.now())
     }
 
-    /// The present tick, or one that was present some microseconds ago; but not one before `tick` if that has come.
+    /// Returns the present tick, or one that was present some microseconds ago. If `tick` has come, the result is not
+    /// before it.
     #[inline]
     pub(crate) fn tick_to_tell(&self, tick: u64) -> u64 {
         self.about().and_then(|about| self.tick_about(about, tick)).unwrap_or_else(|| self.now_tick())

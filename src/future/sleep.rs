@@ -53,7 +53,7 @@ enum Source {
     Held(Hold),
     /// The service had been shut down before: no entry can be armed.
     Closed {
-        /// For its clock.
+        /// Has the clock.
         shard: Arc<Shard>,
         progress: Progress,
         coop: Coop,
@@ -61,8 +61,8 @@ enum Source {
 }
 
 impl Sleep {
-    /// Sleeps until it is `due`, with an entry to be woken by; without one the service is shut down, and `shard` is any
-    /// of it.
+    /// Creates a sleep until `due`. `hold` is `None` if the service has been shut down; then `shard` returns any of its
+    /// shards.
     #[inline]
     pub(crate) fn new(hold: Option<Hold>, due: Due, shard: impl FnOnce() -> Arc<Shard>) -> Self {
         let closed =
@@ -70,7 +70,7 @@ impl Sleep {
         Self { source: hold.map_or_else(closed, Source::Held), tick: due.tick, asked: due.asked() }
     }
 
-    /// The same sleep, but a shutdown does not complete it: if its deadline has not come then, it stays pending for ever.
+    /// Makes a shutdown not complete the sleep: if its deadline has not come then, it stays pending for ever.
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     pub(crate) fn outlasting_shutdown(mut self) -> Self {
         self.coop().outlast_shutdown();
@@ -100,7 +100,7 @@ impl Sleep {
 
     /// Returns whether the deadline has come, or the service has been shut down.
     ///
-    /// The next poll is ready then, but for the one that lets other tasks have their turn: see [`Sleep`].
+    /// The next poll is ready then, except one that gives way to other tasks: see [Loops](Sleep#loops).
     pub fn is_elapsed(&self) -> bool {
         self.progress() != Progress::Pending
     }

@@ -21,7 +21,7 @@ pub(crate) struct Hold {
     entry: NonNull<Entry>,
     index: u32,
     stage: Stage,
-    /// The future's own, kept where there is room for it.
+    /// Belongs to the future. It is here because the entry's fields leave room for it.
     pub(crate) coop: Coop,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// How far a timer has come at once if its deadline is set after the shutdown.
+    /// Returns how far a timer has come whose deadline is set after the shutdown.
     pub(crate) fn after_shutdown(due: Due) -> Self {
         if due.tick <= due.now { Self::Elapsed } else { Self::Shutdown }
     }
@@ -104,7 +104,7 @@ impl Hold {
             }
             Look::Over => self.ended(deadline),
             Look::Due { queued } => {
-                // It counts as a run of the waker: otherwise the lateness of late drivers were not seen.
+                // It counts as a run, so that `lateness` does not miss the timers that a driver is late for.
                 Host::started(&shard, deadline, Role::Wake);
                 if queued {
                     shard.settled_one();
@@ -173,7 +173,7 @@ impl Hold {
             self.stage = if closed { Stage::Over(Progress::after_shutdown(due)) } else { Stage::Idle };
             self.coop.renew(closed);
         } else if due.tick <= due.now {
-            // It was pending for its old deadline, and need not be for this one.
+            // The future was pending for its old deadline, and need not be for this one.
             self.coop.renew(false);
         }
     }

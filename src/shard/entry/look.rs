@@ -4,8 +4,8 @@
 //! it takes the callback back, as a cancel does, and arms the entry anew; or finds that it has come too late for that. So
 //! a waker is called once or dropped once, by whoever clears `ARMED`, as any other callback is.
 //!
-//! A look at a timer whose deadline has come ends it, as a cancel does, though the driver is late: then the driver does
-//! not wake the task. Or the look finds that it has come too late for that as well.
+//! A look at a timer whose deadline has come ends it, as a cancel does, though the driver is late. The driver does not wake
+//! the task then. If the driver was first, the look finds that the timer has ended.
 //!
 //! While the driver has the entry in its hands it cannot be armed anew: then the future leaves it to the driver, and
 //! takes another. Nobody waits for anybody. Loom model `wake`.
