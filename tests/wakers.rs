@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 use std::thread;
+use std::time::Duration;
 
 use common::*;
-use corewheel::{ManualClock, Sleep, Timer};
+use corewheel::{Executor, ManualClock, Sleep, Timer};
 use futures::executor::block_on;
 
 /// Does something once, if it has been set.
@@ -183,6 +184,38 @@ fn a_waker_may_end_the_service_where_it_is_dropped() {
             assert!(good.polls(&mut second) && second.is_shutdown());
         }
     }
+}
+
+/// A poll at the deadline ends a timer that the driver is late for, and drops its waker.
+#[test]
+fn a_waker_may_end_the_service_where_a_poll_ends_its_timer() {
+    let panics = Arc::new(AtomicUsize::new(0));
+    let count = panics.clone();
+    let builder = Timer::builder().shards(1).executor(Executor::Inline);
+    let timer = builder.on_panic(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
+    let (gate, begun) = (Gate::default(), Gate::default());
+    let (pass, begin) = (gate.clone(), begun.clone());
+    let holds_the_driver = move || {
+        begin.open();
+        pass.pass();
+    };
+    timer.schedule(Duration::ZERO, holds_the_driver).unwrap();
+    begun.pass();
+    let (good, odd, mut sleep) = (Task::new(), Task::new(), timer.sleep(HOUR));
+    assert!(!odd.polls(&mut sleep));
+    Pin::new(&mut sleep).reset(timer.now());
+    let ends = timer.clone();
+    odd.on_drop.set(move || {
+        gate.open();
+        assert_eq!(ends.shutdown().len(), 0);
+        quiet_panic("dropped");
+    });
+    let (ready, sleep) = in_time("the service ends in a waker", move || (good.polls(&mut sleep), sleep));
+    assert!(ready && sleep.is_elapsed() && !sleep.is_shutdown());
+    let stats = timer.stats();
+    assert_eq!((stats.fired, stats.completed, odd.woken(), panics.load(Ordering::SeqCst)), (2, 2, 0, 1));
+    assert_eq!(Arc::strong_count(&odd), 1);
+    assert_balanced(&timer);
 }
 
 #[test]
