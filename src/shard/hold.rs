@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::coop::Coop;
-use super::entry::{Entry, Look, Role};
+use super::entry::{Entry, Look};
 use super::local::{self, Local};
-use super::run::Host;
 use super::{Callback, Lease, Shard};
 use crate::clock::{Due, Ticks};
 
@@ -104,8 +103,8 @@ impl Hold {
             }
             Look::Over => self.ended(deadline),
             Look::Due { queued } => {
-                // It counts as a run, so that `lateness` does not miss the timers that a driver is late for.
-                Host::started(&shard, deadline, Role::Wake);
+                // The waker does not run, so this counts as the end of a timer and not as a run.
+                shard.complete();
                 if queued {
                     shard.settled_one();
                 }

@@ -109,7 +109,7 @@ impl Bed {
         self.turn = if ready { Turn::Fresh } else { Turn::Waited };
         if ready && let Some(timer) = self.timer(oracle) {
             // Its time has come, and the driver's turn has not.
-            oracle.start(timer);
+            oracle.complete(timer);
         }
         self.sleeper = match self.sleeper {
             _ if ready => Sleeper::Up,
