@@ -168,6 +168,7 @@ impl Hold {
         let (shard, entry) = self.parts();
         let moved = self.stage == Stage::Armed && shard.reset(entry, self.index, due);
         if !moved {
+            // A closed entry must not be armed: the shutdown may not have taken the waker yet.
             let closed = self.is_closed();
             self.stage = if closed { Stage::Over(Progress::after_shutdown(due)) } else { Stage::Idle };
             self.coop.renew(closed);
