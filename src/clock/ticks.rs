@@ -87,10 +87,19 @@ impl Ticks {
         self.present(self.now())
     }
 
-    /// The present tick, or one that was present some microseconds ago.
+    /// Returns the present tick, or one that was present some microseconds ago. If `tick` has come, the result is not
+    /// before it.
     #[inline]
-    pub(crate) fn about_tick(&self) -> u64 {
-        self.about().map_or_else(|| self.now_tick(), |about| about.earliest / self.tick)
+    pub(crate) fn tick_to_tell(&self, tick: u64) -> u64 {
+        self.about().and_then(|about| self.tick_about(about, tick)).unwrap_or_else(|| self.now_tick())
+    }
+
+    /// The same, or `None` if only the clock can tell.
+    #[inline]
+    fn tick_about(&self, about: Present, tick: u64) -> Option<u64> {
+        let now = about.earliest / self.tick;
+        let surely_not = || tick.saturating_mul(self.tick) > about.latest;
+        (tick <= now || surely_not()).then_some(now)
     }
 
     /// Whether time is virtual.
@@ -316,6 +325,19 @@ mod tests {
         for ahead in [1, some / 2, some, some * 2] {
             assert_eq!(tick(now + ahead), 2);
         }
+    }
+
+    #[test]
+    fn in_doubt_the_clock_tells_whether_a_tick_has_come() {
+        let (ticks, _) = at(MS * 3 / 2);
+        let about = |latest| Present { earliest: 990_000, likely: 1_000_000, latest };
+        for (latest, tick, told) in
+            [(1_010_000, 0, Some(0)), (1_010_000, 1, None), (999_999, 1, Some(0)), (1_010_000, 2, Some(0))]
+        {
+            assert_eq!(ticks.tick_about(about(latest), tick), told);
+        }
+        assert_eq!(ticks.tick_about(about(1_010_000), NEVER), Some(0));
+        assert_eq!(ticks.tick_to_tell(1), 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::coop::Coop;
 use super::entry::{Entry, Look};
 use super::local::{self, Local};
 use super::{Callback, Lease, Shard};
@@ -19,6 +20,8 @@ pub(crate) struct Hold {
     entry: NonNull<Entry>,
     index: u32,
     stage: Stage,
+    /// Belongs to the future. It is here because the entry's fields leave room for it.
+    pub(crate) coop: Coop,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,13 +42,20 @@ pub(crate) enum Progress {
     Shutdown,
 }
 
+impl Progress {
+    /// Returns how far a timer has come whose deadline is set after the shutdown.
+    pub(crate) fn after_shutdown(due: Due) -> Self {
+        if due.tick <= due.now { Self::Elapsed } else { Self::Shutdown }
+    }
+}
+
 impl Hold {
     /// Holds an entry of the shard that is the calling thread's home in `service`; see [`Shard::schedule`]. `None` if it
     /// has been shut down.
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
         let Lease { shard, entry, index } = local::with_home(service, || &**choose(), lease)?;
-        Some(Self { shard, entry, index, stage: Stage::Idle })
+        Some(Self { shard, entry, index, stage: Stage::Idle, coop: Coop::new(false) })
     }
 
     #[inline]
@@ -66,7 +76,7 @@ impl Hold {
 
     /// Has `waker` called at `deadline`, a tick, unless that has come.
     pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Progress {
-        let now = self.ticks().about_tick();
+        let now = self.ticks().tick_to_tell(deadline);
         let progress = match self.stage {
             Stage::Over(progress) => progress,
             _ if self.parts().0.is_inherited() => Progress::Shutdown,
@@ -92,6 +102,14 @@ impl Hold {
                 self.arm(deadline, now, callback, false)
             }
             Look::Over => self.ended(deadline),
+            Look::Due { queued } => {
+                // The waker does not run, so this counts as the end of a timer and not as a run.
+                shard.complete();
+                if queued {
+                    shard.settled_one();
+                }
+                Progress::Elapsed
+            }
             Look::Closed => {
                 shard.complete();
                 Progress::Shutdown
@@ -149,7 +167,15 @@ impl Hold {
     pub(crate) fn reset(&mut self, due: Due) {
         let (shard, entry) = self.parts();
         let moved = self.stage == Stage::Armed && shard.reset(entry, self.index, due);
-        self.stage = if moved { Stage::Armed } else { Stage::Idle };
+        if !moved {
+            // A closed entry must not be armed: the shutdown may not have taken the waker yet.
+            let closed = self.is_closed();
+            self.stage = if closed { Stage::Over(Progress::after_shutdown(due)) } else { Stage::Idle };
+            self.coop.renew(closed);
+        } else if due.tick <= due.now {
+            // The future was pending for its old deadline, and need not be for this one.
+            self.coop.renew(false);
+        }
     }
 
     /// How far the timer has come, without a waker.
@@ -159,12 +185,18 @@ impl Hold {
         match self.stage {
             Stage::Over(progress) => progress,
             _ if shard.is_inherited() => Progress::Shutdown,
-            Stage::Armed if shard.is_pending(entry) => Progress::Pending,
-            Stage::Armed => self.ended(deadline),
-            Stage::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
+            Stage::Armed if !shard.is_pending(entry) => self.ended(deadline),
+            // The driver may be late.
+            Stage::Armed | Stage::Idle if deadline <= shard.ticks.tick_to_tell(deadline) => Progress::Elapsed,
             Stage::Idle if entry.is_closed() => Progress::Shutdown,
-            Stage::Idle => Progress::Pending,
+            Stage::Armed | Stage::Idle => Progress::Pending,
         }
+    }
+
+    /// Whether the shard has been shut down.
+    pub(crate) fn is_closed(&self) -> bool {
+        let (shard, entry) = self.parts();
+        entry.is_closed() || shard.is_inherited()
     }
 
     /// Ends an armed timer and lets go of the entry, in one step instead of two, if it can be done so.

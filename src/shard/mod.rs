@@ -12,7 +12,7 @@
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
 //! | `trim`     | giving memory back to the system                                                 | yes        |
 //! | `roll`, `local` | the threads that use the shard, their counters and caches                   | yes, no    |
-//! | `hold`     | what a future has of a shard                                                     |            |
+//! | `hold`, `coop` | what a future has of a shard, and how it completes                           |            |
 //! | `limit`    | how many timers may be pending                                                   |            |
 //! | `batch`, `stragglers` | due timers on their way through the executor, and those that take long |            |
 //! | `settling` | how a manual clock waits for the driver                                          |            |
@@ -23,6 +23,7 @@
 mod batch;
 mod bell;
 mod call_stack;
+mod coop;
 mod core;
 mod driver;
 mod driver_thread;
@@ -49,6 +50,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
+pub(crate) use self::coop::Coop;
 pub(crate) use self::core::Running;
 use self::core::{Armed, Closing, Core, Found};
 pub(crate) use driver::drive;

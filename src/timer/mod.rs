@@ -42,7 +42,8 @@ impl Builder {
 ///
 /// # Promises
 ///
-/// - **Never early.** No callback starts before its deadline by [`Timer::now`].
+/// - **Never early.** No callback starts, and no future completes, before its deadline by [`Timer::now`]; except that a
+///   shutdown completes futures at once.
 /// - **Exactly once.** A one-shot timer fires, or is cancelled, or is handed back by `shutdown`. Its closure is run or
 ///   dropped once.
 /// - **Due now.** A zero delay, or a deadline that has passed, waits for no tick.
@@ -54,7 +55,7 @@ impl Builder {
 /// # Fork
 ///
 /// The child of a `fork` has none of the timer's threads, and what was pending is the parent's. To the child, on Linux, a
-/// timer of the parent is shut down: it refuses new timers, its sleeps are over, and a `shutdown` or a drop does nothing,
+/// timer of the parent is shut down: it refuses new timers, its sleeps do not wait, and a `shutdown` or a drop does nothing,
 /// not even drop closures. To the child, every handle's timer has ended: `cancel` and `reset` return false, and
 /// [`cancel_and_wait`](TimerHandle::cancel_and_wait) does not wait. No callback runs there, also where a callback has
 /// forked. Where the child needs timers, it builds its own; `global` is the parent's if that has used it before.
@@ -207,14 +208,17 @@ impl Timer {
         self.repeating(self.0.ticks.at(first), Recurring { f }, |rule| rule.f)
     }
 
-    /// A future that completes when `delay` has passed. On any executor; no runtime is needed.
+    /// Returns a future that completes when `delay` has passed, or at once when the service is shut down. On any
+    /// executor; no runtime is needed.
     ///
-    /// A delay too long to represent means never.
+    /// A delay too long to represent means never. A delay of zero is ready at the first poll, except once in a while:
+    /// see [`Sleep`](Sleep#loops).
     pub fn sleep(&self, delay: Duration) -> Sleep {
         self.0.sleep(self.0.ticks.after(delay))
     }
 
-    /// A future that completes at `deadline`, at once if that has passed.
+    /// Returns a future that completes at `deadline`. Otherwise as [`sleep`](Self::sleep): a deadline that has passed is
+    /// as a delay of zero.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         self.0.sleep(self.0.ticks.at(deadline))
     }

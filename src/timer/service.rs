@@ -100,7 +100,7 @@ impl Service {
 
     pub(super) fn sleep(&self, due: Due) -> Sleep {
         let hold = if self.is_closed() { None } else { Hold::new(self.id, || self.home_by_turns()) };
-        Sleep::new(hold, due, || self.ticks.shown_as(due.asked()))
+        Sleep::new(hold, due, || self.home_by_turns().clone())
     }
 
     /// Counts a timer that is refused for what it is.

@@ -53,10 +53,10 @@ impl Sleep {
         scene.tell(self.handle.0, notice.ok().expect("an open shard"), self.deadline);
     }
 
-    /// Whether it is pending, for this task from now on. As `Hold::poll` does it.
-    pub(crate) fn poll(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>) -> bool {
+    /// Whether it is pending, for this task from `now` on. As `Hold::poll` does it.
+    pub(crate) fn poll(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, now: u64) -> bool {
         // SAFETY: the owner has armed the entry.
-        match unsafe { scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, 0, drop) } {
+        match unsafe { scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, now, drop) } {
             Look::Waiting => true,
             Look::Renewed(notice) => {
                 scene.tell(self.handle.0, notice, self.deadline);
@@ -68,6 +68,10 @@ impl Sleep {
                 true
             }
             Look::Over | Look::Closed => false,
+            Look::Due { .. } => {
+                scene.tally.0.completed.fetch_add(1, SeqCst);
+                false
+            }
         }
     }
 
@@ -82,7 +86,7 @@ impl Sleep {
         let (scene, task) = (scene.clone(), task.clone());
         thread::spawn(move || {
             let pending = later.is_none_or(|later| self.reset(&scene, later, self.deadline));
-            let pending = pending && self.poll(&scene, &mut cache, &task);
+            let pending = pending && self.poll(&scene, &mut cache, &task, 0);
             (self, cache, pending)
         })
     }
