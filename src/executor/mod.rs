@@ -22,11 +22,11 @@ pub(crate) use pool::{Pool, join, spawn};
 ///
 /// Callbacks may use rayon (`rayon::join`, `scope`, `par_iter`, `spawn`), which works in the pool that they run in, or in
 /// rayon's global pool with `Inline` and `Custom`. A thread that waits inside such a call runs other work of rayon's
-/// meanwhile. It never runs another callback of a timer on top of one that waits. So a callback may hold a lock
-/// over `rayon::join` that other callbacks take. What else holds a lock while it waits in rayon is told below.
+/// meanwhile. With the pools below it never runs another callback on top of one that waits, so a callback may hold a lock
+/// over `rayon::join` that other callbacks take. A [custom executor](Self::Custom) may do otherwise.
 ///
 /// A callback that waits for work that it gives to its pool must not wait there for itself: see
-/// [`Timer::shutdown`](crate::Timer::shutdown#inside-callbacks) and
+/// [`Timer::shutdown`](crate::Timer::shutdown) and
 /// [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
 #[derive(Clone)]
 #[non_exhaustive]
