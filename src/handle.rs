@@ -13,7 +13,8 @@ use crate::shard::{Entry, Lease, Shard};
 ///
 /// Dropping the handle detaches it: the timer still fires. [`cancel_on_drop`](Self::cancel_on_drop) makes a guard of it
 /// that cancels instead. A handle outlives its timer, and the [`Timer`](crate::Timer), without harm: all it says then is
-/// that the timer has ended. It keeps the memory of its shard from being freed, though.
+/// that the timer has ended. It keeps the memory of its shard from being freed, though. In the child of a fork, it says of
+/// a timer of the parent that it has ended; see [`Timer`](crate::Timer#fork).
 ///
 /// A handle can be shared by any number of threads. Of all that try to end a timer at the same time (cancels, the
 /// firing itself, a shutdown), exactly one does. No method but [`cancel_and_wait`](Self::cancel_and_wait) takes a lock
@@ -99,7 +100,10 @@ impl TimerHandle {
     /// cancelled it at the same time is about to drop it.
     ///
     /// Called from inside that very callback it does not wait. If the callback is running, this blocks until it
-    /// returns: two callbacks that wait for each other wait forever.
+    /// returns: two callbacks that wait for each other wait forever. So does a callback that waits for work which it has
+    /// given to another thread, such as the other half of a [`rayon::join`](crate::rayon::join), if this is called there
+    /// for that callback's own timer: as the promise holds on any thread, the call waits. [`cancel`](Self::cancel) never
+    /// does.
     pub fn cancel_and_wait(&self) -> bool {
         let cancelled = self.cancel();
         let (shard, entry) = self.parts();

@@ -52,7 +52,7 @@
 //!
 //! # What it promises
 //!
-//! Nothing is early. Everything accepted fires once, or is cancelled once, or is handed back by the shutdown. No call of
+//! Nothing is early, except a future that a shutdown completes. Everything accepted fires once, or is cancelled once, or is handed back by the shutdown. No call of
 //! these waits for another thread, but those that say so. While nothing is due, nothing runs. See [`Timer`] for the list.
 //!
 //! # How it works

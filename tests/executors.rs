@@ -3,7 +3,7 @@
 mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -278,6 +278,42 @@ fn a_callback_may_use_the_pool_that_it_runs_on() {
         let mut sums = received(&receiver);
         sums.sort_unstable();
         assert_eq!(sums, (0..100).map(|number| 2 * number).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_consumer_of_a_bounded_executor_may_shut_down_while_execute_waits_for_room() {
+    let name = "exec-bounded";
+    for from_job in [false, true] {
+        let (jobs, consumer) = mpsc::sync_channel::<Job>(1);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let called = calls.clone();
+        let send = move |job| {
+            called.fetch_add(1, Ordering::SeqCst);
+            jobs.send(job).unwrap();
+        };
+        let executor = Executor::Custom(Arc::new(Calls(send)));
+        let timer = Timer::builder().shards(1).thread_name(name).executor(executor).build().unwrap();
+        let at = timer.now() + MS;
+        let handles = [(); 6].map(|()| timer.schedule_at(at, || ()).unwrap());
+        eventually("one job is in the queue, and execute waits with the next", || calls.load(Ordering::SeqCst) == 2);
+        let weak = timer.downgrade();
+        if from_job {
+            timer.schedule(HOUR, || ()).unwrap();
+        }
+        let (unfired, consumer) = in_time("shutdown while execute waits", move || {
+            if from_job {
+                consumer.recv().unwrap()();
+            }
+            (weak.upgrade().unwrap().shutdown().len(), consumer)
+        });
+        assert_eq!(unfired, 6);
+        assert_eq!(threads_named(name), 1, "execute waits still");
+        // Whoever comes back to the queue finds what was put there, and no more.
+        assert!(consumer.into_iter().map(|job| job()).count() <= 2);
+        eventually("the thread has ended", || threads_named(name) == 0);
+        assert!(handles.iter().all(|handle| !handle.is_pending()));
+        assert_balanced(&timer);
     }
 }
 

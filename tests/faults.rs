@@ -6,14 +6,16 @@ mod common;
 use std::hint;
 use std::io::{BufRead, BufReader, Read};
 use std::panic::{self, AssertUnwindSafe};
+use std::pin::Pin;
 use std::process::{self, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{Executor, Timer, TimerHandle};
+use corewheel::{CancelOnDrop, Executor, Sleep, Timer, TimerHandle};
 use futures::executor::block_on;
 use futures::future::join_all;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -338,36 +340,135 @@ fn to_the_child_of_a_fork_an_inherited_timer_is_shut_down() {
     assert_passed(output.status.success(), &text);
 }
 
-fn fork_with_timers() {
-    let (timer, runs, tokens) = (Timer::new().unwrap(), Arc::new(AtomicUsize::new(0)), Tokens::default());
-    let token = tokens.give();
-    let handle = timer.schedule(HOUR, move || drop(token)).unwrap();
-    timer.schedule(300 * MS, counting(&runs)).unwrap();
+/// Forks. `None` in the child, which is to [end](end_fork).
+fn forked() -> Option<Pid> {
     // SAFETY: the child does what a program with threads does that forks all the same; the allocator and the standard
     // library of Linux allow for it.
     match unsafe { fork() }.unwrap() {
-        ForkResult::Child => {
-            let outcome = panic::catch_unwind(AssertUnwindSafe(|| use_inherited(timer, handle, &tokens)));
-            process::exit(if outcome.is_ok() { 42 } else { 1 });
-        }
-        ForkResult::Parent { child } => {
-            let mut status = WaitStatus::StillAlive;
-            eventually("the fork ends", || {
-                status = waitpid(child, Some(WaitPidFlag::WNOHANG)).unwrap();
-                status != WaitStatus::StillAlive
-            });
-            assert_eq!(status, WaitStatus::Exited(child, 42));
-        }
+        ForkResult::Child => None,
+        ForkResult::Parent { child } => Some(child),
     }
-    // The parent's timer has not noticed.
-    eventually("the parent's fires", || runs.load(Ordering::SeqCst) == 1);
-    assert!(!timer.is_shutdown() && handle.cancel() && tokens.alive() == 0);
-    assert_balanced(&timer);
+}
+
+/// Ends the child of a fork after `test`.
+fn end_fork(test: impl FnOnce()) -> ! {
+    let outcome = panic::catch_unwind(AssertUnwindSafe(test));
+    process::exit(if outcome.is_ok() { 42 } else { 1 });
+}
+
+#[track_caller]
+fn assert_fork_passes(child: Pid) {
+    let mut status = WaitStatus::StillAlive;
+    eventually("the fork ends", || {
+        status = waitpid(child, Some(WaitPidFlag::WNOHANG)).unwrap();
+        status != WaitStatus::StillAlive
+    });
+    assert_eq!(status, WaitStatus::Exited(child, 42));
+}
+
+const FORKS_INSIDE: &str = "a_callback_may_fork_and_no_other_runs_in_the_child";
+
+#[test]
+fn a_callback_may_fork_and_no_other_runs_in_the_child() {
+    if is_child(FORKS_INSIDE) {
+        return fork_in_a_callback();
+    }
+    let output = in_time("the child forks", || child(FORKS_INSIDE, "", &[]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_passed(output.status.success(), &text);
+}
+
+fn fork_in_a_callback() {
+    let shelf = Shelf::default();
+    let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+    let (runs, tokens, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), Tokens::default(), channel());
+    timer.schedule(Duration::ZERO, move || sender.send(forked()).unwrap()).unwrap();
+    eventually("the first is handed over", || shelf.len() == 1);
+    for _ in 0..2 {
+        let (run, token) = (counting(&runs), tokens.give());
+        timer
+            .schedule(Duration::ZERO, move || {
+                run();
+                drop(token);
+            })
+            .unwrap();
+    }
+    eventually("all are handed over", || shelf.len() == 3);
+    let mut jobs = shelf.take().into_iter();
+    jobs.next().unwrap()();
+    let Some(child) = wait_for(&receiver) else {
+        end_fork(|| {
+            jobs.next().unwrap()();
+            drop(jobs);
+            assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (0, 2), "they are the parent's");
+            assert!(timer.is_shutdown());
+        })
+    };
+    assert_fork_passes(child);
+    jobs.for_each(|job| job());
+    assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (2, 0));
     println!("{PASSED}");
 }
 
+fn fork_with_timers() {
+    let (timer, runs, tokens) = (Timer::new().unwrap(), Arc::new(AtomicUsize::new(0)), Tokens::default());
+    let [token, guarded] = [(); 2].map(|()| tokens.give());
+    let handle = timer.schedule(HOUR, move || drop(token)).unwrap();
+    let guard = timer.schedule(HOUR, move || drop(guarded)).unwrap().cancel_on_drop();
+    timer.schedule(300 * MS, counting(&runs)).unwrap();
+    let (virtual_timer, clock) = in_virtual_time();
+    virtual_timer.schedule(SEC, || ()).unwrap();
+    let (waker, mut sleeps) = (Arc::new(Woken), [timer.sleep(HOUR), timer.sleep(HOUR), timer.sleep(HOUR)]);
+    for sleep in &mut sleeps {
+        assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker.clone().into())).is_pending());
+    }
+    match forked() {
+        None => end_fork(|| {
+            sleep_inherited(sleeps, &waker);
+            use_inherited(timer, handle, guard, &tokens);
+            clock.advance(SEC);
+            assert_eq!(virtual_timer.stats().fired, 0);
+        }),
+        Some(child) => assert_fork_passes(child),
+    }
+    // The parent's timer has not noticed.
+    eventually("the parent's fires", || runs.load(Ordering::SeqCst) == 1);
+    assert!(!timer.is_shutdown() && handle.is_pending() && handle.reset(2 * HOUR) && handle.cancel());
+    drop(guard);
+    assert_eq!(tokens.alive(), 0);
+    assert_eq!(timer.len(), 3, "the sleeps");
+    drop(sleeps);
+    assert_eq!((timer.len(), Arc::strong_count(&waker)), (0, 1));
+    assert_balanced(&timer);
+    clock.advance(SEC);
+    assert_eq!(virtual_timer.stats().fired, 1);
+    println!("{PASSED}");
+}
+
+/// A waker that is not called.
+struct Woken;
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        panic!("nobody wakes a task of the parent");
+    }
+}
+
+/// What the child of a fork does with the sleeps of its parent.
+fn sleep_inherited([polled, mut reset, dropped]: [Sleep; 3], waker: &Arc<Woken>) {
+    let wakers = Arc::strong_count(waker);
+    drop(dropped);
+    assert!(polled.is_elapsed() && polled.is_shutdown());
+    block_on(polled);
+    Pin::new(&mut reset).reset(Instant::now() + HOUR);
+    block_on(&mut reset);
+    assert!(reset.is_shutdown());
+    drop(reset);
+    assert_eq!(Arc::strong_count(waker), wakers, "the wakers are the parent's");
+}
+
 /// What the child of a fork does with the timer of its parent.
-fn use_inherited(timer: Timer, handle: TimerHandle, tokens: &Tokens) {
+fn use_inherited(timer: Timer, handle: TimerHandle, guard: CancelOnDrop, tokens: &Tokens) {
     assert!(timer.is_shutdown());
     assert!(timer.schedule(MS, || ()).unwrap_err().is_shutdown());
     assert!(timer.schedule_at_fixed_rate(MS, MS, || ()).unwrap_err().is_shutdown());
@@ -375,9 +476,13 @@ fn use_inherited(timer: Timer, handle: TimerHandle, tokens: &Tokens) {
     block_on(&mut sleep);
     assert!(sleep.is_shutdown());
     assert_eq!(timer.shutdown().len(), 0);
-    assert!(handle.is_pending(), "it is the parent's");
+    assert!(!handle.is_pending() && handle.deadline().is_none());
+    assert!(!handle.cancel() && !handle.cancel_and_wait());
+    assert!(!handle.reset(MS) && !handle.reset_at(Instant::now()));
+    drop(guard);
+    drop(handle);
     drop(timer);
-    assert_eq!(tokens.alive(), 1, "what is the parent's is not dropped");
+    assert_eq!(tokens.alive(), 2, "what is the parent's is not dropped");
 
     let own = Timer::new().unwrap();
     let (sender, receiver) = channel();

@@ -2,8 +2,10 @@
 
 mod common;
 
-use std::future::{self, Future};
+use std::cell::{Cell, RefCell};
+use std::future::{self, Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -11,8 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout, Timer};
-use futures::executor::block_on;
+use corewheel::{Elapsed, Executor, Interval, ManualClock, MissedTickBehavior, Sleep, Timeout, Timer};
+use futures::executor::{LocalPool, block_on};
+use futures::task::LocalSpawnExt;
 
 /// Counts how often a task is woken.
 #[derive(Default)]
@@ -184,7 +187,7 @@ fn never_is_far_ahead() {
 }
 
 #[test]
-fn a_shutdown_completes_what_is_pending_and_what_comes_after() {
+fn a_shutdown_completes_what_is_pending() {
     let (timer, _clock) = in_virtual_time();
     let task = Task::new();
     let (mut pending, mut unpolled, mut timeout) =
@@ -193,19 +196,289 @@ fn a_shutdown_completes_what_is_pending_and_what_comes_after() {
     assert_eq!(ready(&mut timeout, &task), None);
     assert_eq!(timer.shutdown().len(), 0, "they are not handed back");
     assert_eq!(task.woken(), 2);
-    for sleep in [&mut pending, &mut unpolled, &mut timer.sleep(SEC)] {
+    for sleep in [&mut pending, &mut unpolled] {
         assert_eq!(ready(sleep, &task), Some(()));
         assert!(sleep.is_shutdown() && sleep.is_elapsed());
-        let later = sleep.deadline() + SEC;
-        Pin::new(&mut *sleep).reset(later);
-        assert_eq!((ready(sleep, &task), sleep.deadline()), (Some(()), later));
     }
     assert!(ready(&mut timeout, &task).unwrap().unwrap_err().is_shutdown());
-    let mut interval = timer.interval(SEC);
-    assert!(block_on(async { (interval.tick().await, interval.tick().await) }).0 <= timer.now());
-    assert!(interval.is_shutdown());
+    assert_eq!(task.woken(), 2);
     assert_eq!((timer.stats().scheduled, timer.stats().completed, timer.stats().fired), (2, 2, 0));
     assert_balanced(&timer);
+}
+
+/// Whether the future is pending, has woken `task` already, and is ready when it is polled again.
+fn is_pending_once<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Output> {
+    let before = task.woken();
+    assert!(ready(future, task).is_none());
+    assert_eq!(task.woken(), before + 1);
+    let output = ready(future, task);
+    assert_eq!(task.woken(), before + 1);
+    output
+}
+
+#[test]
+fn what_is_set_after_a_shutdown_is_pending_once() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    let (mut polled, unpolled) = (timer.sleep(SEC), timer.sleep(SEC));
+    assert_eq!(ready(&mut polled, &task), None);
+    drop(timer.shutdown());
+    assert_eq!(ready(&mut polled, &task), Some(()));
+    let mut new = timer.sleep(SEC);
+    assert!(new.is_elapsed() && new.is_shutdown());
+    assert_eq!(is_pending_once(&mut new, &task), Some(()));
+    for mut sleep in [polled, unpolled, new, timer.sleep(SEC)] {
+        let later = sleep.deadline() + SEC;
+        Pin::new(&mut sleep).reset(later);
+        assert_eq!((sleep.deadline(), is_pending_once(&mut sleep, &task)), (later, Some(())));
+        assert!(sleep.is_elapsed() && sleep.is_shutdown());
+        Pin::new(&mut sleep).reset_after(HOUR);
+        assert_eq!((sleep.deadline(), is_pending_once(&mut sleep, &task)), (clock.now() + HOUR, Some(())));
+        assert_eq!(ready(&mut sleep, &task), Some(()), "it stays so");
+        let now = clock.now();
+        Pin::new(&mut sleep).reset(now);
+        assert_eq!((sleep.deadline(), sleep.is_shutdown()), (now, false), "its deadline has come");
+        assert_eq!(is_pending_once(&mut sleep, &task), Some(()));
+    }
+    let mut timeout = timer.timeout(SEC, future::pending::<()>());
+    assert!(is_pending_once(&mut timeout, &task).unwrap().unwrap_err().is_shutdown());
+    assert_eq!(ready(&mut timer.timeout(SEC, future::ready(7)), &task), Some(Ok(7)));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn after_a_shutdown_every_tick_is_pending_once() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    let mut before = timer.interval(SEC);
+    assert_eq!(ready(&mut pin!(before.tick()), &task), Some(clock.now()));
+    assert_eq!(ready(&mut pin!(before.tick()), &task), None);
+    assert!(!before.is_shutdown());
+    drop(timer.shutdown());
+    assert!(before.is_shutdown());
+    let start = clock.now();
+    assert_eq!(ready(&mut pin!(before.tick()), &task), Some(start + SEC), "it was pending");
+    let mut after = timer.interval_at(start + 2 * SEC, SEC);
+    for interval in [&mut before, &mut after] {
+        for tick in 2..5 {
+            assert_eq!(is_pending_once(&mut pin!(interval.tick()), &task), Some(start + tick * SEC));
+            assert!(interval.is_shutdown());
+        }
+        interval.reset();
+        assert_eq!(is_pending_once(&mut pin!(interval.tick()), &task), Some(start + SEC));
+    }
+    assert_balanced(&timer);
+}
+
+#[cfg(feature = "futures-core")]
+#[test]
+fn a_stream_of_ticks_ends_with_the_service() {
+    use futures::{FutureExt, StreamExt};
+    let (timer, clock) = in_virtual_time();
+    let [mut waits, mut overdue, mut unpolled] = [(); 3].map(|()| timer.interval_at(clock.now() + SEC, SEC));
+    assert_eq!((waits.next().now_or_never(), overdue.next().now_or_never()), (None, None));
+    clock.advance(SEC);
+    assert_eq!(waits.next().now_or_never(), Some(Some(clock.now())));
+    assert_eq!(waits.next().now_or_never(), None);
+    drop(timer.shutdown());
+    for interval in [&mut waits, &mut overdue, &mut unpolled, &mut timer.interval(SEC)] {
+        assert_eq!(interval.next().now_or_never(), Some(None));
+        assert_eq!(interval.next().now_or_never(), Some(None), "it stays so");
+    }
+}
+
+/// What can be awaited again and again on a timer.
+type Again = Box<dyn FnMut() -> Pin<Box<dyn Future<Output = ()>>>>;
+
+/// Loops over a timer that have an end on no executor but by another task.
+fn loops(timer: &Timer, clock: &ManualClock) -> Vec<(&'static str, Again)> {
+    fn shared<T: 'static>(value: T) -> impl Fn() -> Rc<RefCell<T>> {
+        let value = Rc::new(RefCell::new(value));
+        move || value.clone()
+    }
+    let beginning = clock.now();
+    clock.advance(1000 * HOUR);
+    let overdue = shared(timer.interval_at(beginning, MS));
+    let beside = shared((timer.interval_at(beginning, MS), timer.sleep(HOUR)));
+    let over = shared(timer.sleep(Duration::ZERO));
+    let moved = shared(timer.sleep(HOUR));
+    let (of_zero, of_timeouts, fresh) = (timer.clone(), timer.clone(), timer.clone());
+    let now = timer.now();
+    vec![
+        (
+            "overdue ticks",
+            Box::new(move || {
+                let interval = overdue();
+                Box::pin(async move { _ = poll_fn(|context| interval.borrow_mut().poll_tick(context)).await })
+            }),
+        ),
+        (
+            "overdue ticks beside a sleep",
+            Box::new(move || {
+                let beside = beside();
+                Box::pin(poll_fn(move |context| {
+                    let (interval, sleep) = &mut *beside.borrow_mut();
+                    if Pin::new(&mut *sleep).poll(context).is_ready() {
+                        Pin::new(sleep).reset_after(HOUR);
+                    }
+                    interval.poll_tick(context).map(drop)
+                }))
+            }),
+        ),
+        ("sleeps of zero", Box::new(move || Box::pin(of_zero.sleep(Duration::ZERO)))),
+        (
+            "timeouts of zero",
+            Box::new(move || {
+                let timeout = of_timeouts.timeout(Duration::ZERO, future::pending::<()>());
+                Box::pin(async { _ = timeout.await })
+            }),
+        ),
+        (
+            "a sleep that is over",
+            Box::new(move || {
+                let over = over();
+                Box::pin(poll_fn(move |context| Pin::new(&mut *over.borrow_mut()).poll(context)))
+            }),
+        ),
+        (
+            "a pending sleep that is moved to the past",
+            Box::new(move || {
+                let sleep = moved();
+                let mut context = Context::from_waker(Waker::noop());
+                Pin::new(&mut *sleep.borrow_mut()).reset_after(HOUR);
+                _ = Pin::new(&mut *sleep.borrow_mut()).poll(&mut context);
+                Pin::new(&mut *sleep.borrow_mut()).reset(now);
+                Box::pin(poll_fn(move |context| Pin::new(&mut *sleep.borrow_mut()).poll(context)))
+            }),
+        ),
+        (
+            "new sleeps",
+            Box::new(move || Box::pin(fresh.sleep(if fresh.is_shutdown() { HOUR } else { Duration::ZERO }))),
+        ),
+    ]
+}
+
+/// On an executor of one thread a task beside each of them gets its turn, before and after the shutdown.
+#[test]
+fn no_loop_over_timers_keeps_others_from_their_turn() {
+    for shut_down in [false, true] {
+        let (timer, clock) = in_virtual_time();
+        for (what, mut again) in loops(&timer, &clock) {
+            if shut_down {
+                drop(timer.shutdown());
+            }
+            let (mut pool, ran) = (LocalPool::new(), Rc::new(Cell::new(false)));
+            let (seen, mut turns) = (ran.clone(), 0);
+            let looping = async move {
+                while !seen.get() && turns < 10_000 {
+                    again().await;
+                    turns += 1;
+                }
+                turns
+            };
+            let looping = pool.spawner().spawn_local_with_handle(looping).unwrap();
+            pool.spawner().spawn_local(async move { ran.set(true) }).unwrap();
+            let turns = pool.run_until(looping);
+            assert!(turns < 200, "{what}: {turns} turns, after a shutdown: {shut_down}");
+        }
+    }
+}
+
+#[test]
+fn a_tick_that_is_put_off_is_not_lost() {
+    let (timer, clock) = in_virtual_time();
+    let (mut interval, task) = (timer.interval(MS), Task::new());
+    let start = clock.now();
+    clock.advance(2 * SEC);
+    let waker = Waker::from(task.clone());
+    let (mut ticks, mut put_off) = (0, 0);
+    while ticks <= 2000 {
+        match interval.poll_tick(&mut Context::from_waker(&waker)) {
+            Poll::Ready(tick) => {
+                assert_eq!(tick, start + ticks * MS);
+                ticks += 1;
+            }
+            Poll::Pending => put_off += 1,
+        }
+    }
+    assert!((1..=2001 / 100).contains(&put_off), "{put_off} times");
+    assert_eq!(task.woken(), put_off);
+    assert_eq!(ready(&mut pin!(interval.tick()), &task), None, "it is early");
+    assert_eq!(task.woken(), put_off);
+}
+
+/// Whatever else completes on the thread meanwhile.
+#[test]
+fn what_was_put_off_is_ready_when_it_is_polled_again() {
+    let (timer, _clock) = in_virtual_time();
+    let task = Task::new();
+    for others in 0..300 {
+        let mut sleeps = (0..1000).map(|_| timer.sleep(Duration::ZERO));
+        let mut put_off = sleeps.find_map(|mut sleep| ready(&mut sleep, &task).is_none().then_some(sleep)).unwrap();
+        for _ in 0..others {
+            _ = ready(&mut timer.sleep(Duration::ZERO), &task);
+        }
+        assert_eq!(ready(&mut put_off, &task), Some(()));
+    }
+}
+
+/// A timer on the clock of the system whose only driver is held until the gate is opened.
+fn held_up() -> (Timer, Gate) {
+    let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
+    let (gate, begun) = (Gate::default(), Gate::default());
+    let (pass, begin) = (gate.clone(), begun.clone());
+    let holds = move || {
+        begin.open();
+        pass.pass();
+    };
+    timer.schedule(Duration::ZERO, holds).unwrap();
+    begun.pass();
+    (timer, gate)
+}
+
+#[test]
+fn a_sleep_whose_deadline_has_come_is_ready_though_the_driver_is_late() {
+    let (timer, gate) = held_up();
+    let task = Task::new();
+    let [mut waits, mut moved, mut left] = [SEC / 2, HOUR, SEC / 2].map(|delay| timer.sleep(delay));
+    for sleep in [&mut waits, &mut moved, &mut left] {
+        assert_eq!((ready(sleep, &task), sleep.is_elapsed()), (None, false));
+    }
+    let passed = timer.now() - SEC;
+    Pin::new(&mut moved).reset(passed);
+    thread::sleep(SEC / 2 + 10 * MS);
+    for sleep in [&mut waits, &mut moved] {
+        assert!(sleep.is_elapsed() && !sleep.is_shutdown());
+        assert_eq!(ready(sleep, &task), Some(()));
+    }
+    let stats = timer.stats();
+    assert_eq!((task.woken(), stats.fired, stats.completed, stats.pending), (0, 1, 3, 1), "they have ended");
+    gate.open();
+    eventually("the one that was left is woken", || task.woken() == 1);
+    assert_eq!(ready(&mut left, &task), Some(()));
+    assert_eq!((timer.stats().completed, timer.stats().cancelled), (4, 0));
+    drop((waits, moved, left));
+    assert_eq!(Arc::strong_count(&task), 1);
+    assert_balanced(&timer);
+}
+
+/// Whatever the tick is, and however the present is told.
+#[test]
+fn what_is_due_by_now_is_ready_at_once_by_the_real_clock() {
+    const ROUNDS: usize = 2000;
+    for tick in [Duration::from_micros(1), MS] {
+        let timer = Timer::builder().shards(1).tick(tick).build().unwrap();
+        let task = Task::new();
+        let mut sleep = timer.sleep(Duration::ZERO);
+        let mut at_once = 0;
+        for _ in 0..ROUNDS {
+            at_once += usize::from(ready(&mut timer.sleep(Duration::ZERO), &task).is_some());
+            at_once += usize::from(ready(&mut timer.sleep_until(Instant::now()), &task).is_some());
+            Pin::new(&mut sleep).reset(Instant::now());
+            at_once += usize::from(ready(&mut sleep, &task).is_some());
+        }
+        assert!(at_once >= ROUNDS * 3 / 100 * 99, "{at_once} of {}", ROUNDS * 3);
+    }
 }
 
 #[test]

@@ -311,7 +311,8 @@ fn callbacks_may_wait_for_each_other_in_a_row() {
     }
 }
 
-/// A worker that waits for something in its pool runs another callback meanwhile, on top of the first, on one stack.
+/// Where a custom executor spawns jobs into a rayon pool, a worker that waits for something there runs another callback
+/// meanwhile, on top of the first, on one stack.
 #[test]
 fn a_callback_on_top_of_another_waits_neither_for_it_nor_for_itself() {
     let ends: [fn(&Timer, &TimerHandle, bool); 3] = [
@@ -326,8 +327,9 @@ fn a_callback_on_top_of_another_waits_neither_for_it_nor_for_itself() {
         },
     ];
     for (end, repeating) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
-        let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
-        let timer = Timer::builder().shards(1).executor(Executor::Rayon(pool)).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let executor = Executor::Custom(Arc::new(Calls(move |job: Job| pool.spawn(job))));
+        let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();
         let (over, begun) = (Arc::new(AtomicBool::new(false)), Gate::default());
         let (done, begin) = (over.clone(), begun.clone());

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -22,6 +22,16 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
+
+/// Counts how often a task is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
 
 fn without_timers() -> Runtime {
     Builder::new_current_thread().enable_io().build().unwrap()
@@ -129,4 +139,125 @@ fn a_reset_rearms_in_place() {
     let mut boxed: Pin<Box<dyn hyper::rt::Sleep>> = Box::pin(Other);
     timer.reset(&mut boxed, clock.now());
     assert!(boxed.as_mut().poll(&mut context).is_ready());
+}
+
+#[test]
+fn a_shutdown_completes_none_of_their_sleeps() {
+    let (timer, clock) = in_virtual_time();
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(woken.clone());
+    let mut context = Context::from_waker(&waker);
+    let sleep = || hyper::rt::Timer::sleep(&timer, SEC);
+    let (mut elapsed, mut pending, unpolled) = (timer.sleep_until(clock.now()), sleep(), sleep());
+    assert!(pending.as_mut().poll(&mut context).is_pending());
+    drop(timer.shutdown());
+    let after_the_shutdown = woken.0.load(Ordering::SeqCst);
+    let mut sleeps = [pending, unpolled, sleep(), hyper::rt::Timer::sleep_until(&timer, clock.now() + SEC)];
+    for reset in [false, true] {
+        for sleep in &mut sleeps {
+            if reset {
+                timer.reset(sleep, clock.now() + 2 * SEC);
+                assert_eq!(sleep.as_mut().downcast_mut_pin::<Sleep>().unwrap().deadline(), clock.now() + 2 * SEC);
+            }
+            assert!(sleep.as_mut().poll(&mut context).is_pending());
+        }
+        clock.advance(HOUR);
+        assert!(sleeps.iter_mut().all(|sleep| sleep.as_mut().poll(&mut context).is_pending()));
+    }
+    assert_eq!(woken.0.load(Ordering::SeqCst), after_the_shutdown, "nobody polls them in vain");
+    assert!(Pin::new(&mut elapsed).poll(&mut context).is_ready(), "its deadline had come");
+    assert_balanced(&timer);
+}
+
+/// An idle connection in a client's pool leaves the thread to other tasks, and the client goes on.
+#[test]
+fn after_a_shutdown_a_pool_of_connections_keeps_nobody_from_the_thread() {
+    const IDLE: Duration = Duration::from_secs(5);
+    let timer = Timer::new().unwrap();
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(hello)));
+            }
+        });
+        let client: Client<_, Empty<Bytes>> =
+            Client::builder(TokioExecutor::new()).pool_timer(timer.clone()).pool_idle_timeout(IDLE).build_http();
+        let uri: hyper::Uri = format!("http://{address}/").parse().unwrap();
+        for shut_down in [false, true, true] {
+            let answer = client.get(uri.clone()).await.unwrap();
+            assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+            if shut_down {
+                drop(timer.shutdown());
+            }
+            let (start, busy) = (Instant::now(), thread_time());
+            tokio::time::sleep(10 * MS).await;
+            assert!(start.elapsed() < SEC, "the thread was kept from it for {:?}", start.elapsed());
+            tokio::time::sleep(100 * MS).await;
+            let busy = thread_time() - busy;
+            assert!(busy < 50 * MS, "{busy:?} of work while all is idle");
+        }
+    });
+}
+
+#[test]
+fn after_a_shutdown_a_server_waits_for_headers_without_a_timeout() {
+    let timer = Timer::new().unwrap();
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let of_server = timer.clone();
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let mut builder = http1::Builder::new();
+                builder.timer(of_server.clone()).header_read_timeout(HOUR);
+                tokio::spawn(builder.serve_connection(TokioIo::new(stream), service_fn(hello)));
+            }
+        });
+        // One that waits for the rest of a header already, and one that comes later.
+        let mut clients = Vec::new();
+        for _ in 0..2 {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
+            tokio::time::sleep(10 * MS).await;
+            clients.push(client);
+            drop(timer.shutdown());
+        }
+        let busy = thread_time();
+        tokio::time::sleep(100 * MS).await;
+        let busy = thread_time() - busy;
+        assert!(busy < 50 * MS, "{busy:?} of work while all is idle");
+        for mut client in clients {
+            client.write_all(b" localhost\r\nconnection: close\r\n\r\n").await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.ends_with("hello"), "{answer}");
+        }
+    });
+}
+
+/// A server that would ping its client.
+#[test]
+fn after_a_shutdown_nobody_is_pinged() {
+    let timer = Timer::new().unwrap();
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(timer.clone()).keep_alive_interval(20 * MS).keep_alive_timeout(HOUR);
+        let served = tokio::spawn(builder.serve_connection(TokioIo::new(server), service_fn(hello)));
+        let (mut client, connection) = h2::client::handshake(client).await.unwrap();
+        let connected = tokio::spawn(connection);
+        drop(timer.shutdown());
+        let busy = thread_time();
+        tokio::time::sleep(100 * MS).await;
+        let busy = thread_time() - busy;
+        assert!(busy < 50 * MS, "{busy:?} of work while all is idle");
+        assert!(!served.is_finished() && !connected.is_finished());
+        let (answer, _) = client.send_request(Request::get("http://localhost/").body(()).unwrap(), true).unwrap();
+        assert!(answer.await.unwrap().status().is_success());
+        drop(client);
+    });
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -152,6 +153,17 @@ fn a_deadline_is_handed_back_as_it_was_given_but_for_the_tick() {
 }
 
 #[test]
+fn what_is_never_due_is_handed_back_last() {
+    let (timer, _clock) = in_virtual_time();
+    for delay in [Duration::MAX, 200 * YEAR, SEC] {
+        timer.schedule(delay, || ()).unwrap();
+    }
+    let deadlines: Vec<_> = timer.shutdown().map(|unfired| unfired.deadline - timer.now()).collect();
+    assert_eq!(deadlines[..2], [SEC, 200 * YEAR]);
+    assert!(deadlines.is_sorted());
+}
+
+#[test]
 fn a_dropped_unfired_drops_its_closure() {
     let timer = Timer::new().unwrap();
     let tokens = Tokens::default();
@@ -252,6 +264,171 @@ fn a_shutdown_waits_for_callbacks_that_have_started() {
         begun.pass();
         assert_eq!(timer.shutdown().len(), 0);
         assert!(over.load(Ordering::SeqCst));
+    }
+}
+
+/// A timer with two shards, and a thread of which the first timer is in the second.
+fn in_two_shards(schedule_in_first: impl FnOnce(&Timer), schedule_in_second: impl FnOnce(&Timer) + Send) -> Timer {
+    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 4 }).build().unwrap();
+    schedule_in_first(&timer);
+    thread::scope(|scope| _ = scope.spawn(|| schedule_in_second(&timer)));
+    assert!(timer.stats().shards().iter().all(|shard| shard.scheduled > 0));
+    timer
+}
+
+#[test]
+fn a_shutdown_stops_every_shard_before_it_waits_for_one() {
+    for blocked_is_first in [true, false] {
+        let (begun, gate, runs) = (Gate::default(), Gate::default(), Arc::new(AtomicUsize::new(0)));
+        let (begin, pass, count) = (begun.clone(), gate.clone(), counting(&runs));
+        let block = move |timer: &Timer| {
+            let blocks = move || {
+                begin.open();
+                pass.pass();
+            };
+            timer.schedule(Duration::ZERO, blocks).unwrap();
+        };
+        let fire = move |timer: &Timer| {
+            timer.schedule_with_fixed_delay(Duration::ZERO, Duration::ZERO, count).unwrap();
+        };
+        let timer = if blocked_is_first { in_two_shards(block, fire) } else { in_two_shards(fire, block) };
+        begun.pass();
+        eventually("the other shard fires", || runs.load(Ordering::SeqCst) > 10);
+        let shutting = timer.clone();
+        let shutdown = thread::spawn(move || shutting.shutdown());
+        eventually("the shutdown has begun", || timer.is_shutdown());
+        eventually("the other shard has stopped", || {
+            let before = runs.load(Ordering::SeqCst);
+            thread::sleep(50 * MS);
+            runs.load(Ordering::SeqCst) == before
+        });
+        assert!(!shutdown.is_finished(), "it waits for the callback that has started");
+        gate.open();
+        assert_eq!(shutdown.join().unwrap().len(), 1);
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn a_shutdown_completes_the_sleeps_of_every_shard_before_it_waits_for_one() {
+    let (begun, gate) = (Gate::default(), Gate::default());
+    let (begin, pass) = (begun.clone(), gate.clone());
+    let blocks = move || {
+        begin.open();
+        pass.pass();
+    };
+    let timer = in_two_shards(
+        |timer| _ = timer.schedule(Duration::ZERO, blocks).unwrap(),
+        |timer| {
+            timer.schedule(HOUR, || ()).unwrap();
+        },
+    );
+    begun.pass();
+    let sleepers: Vec<_> = (0..4)
+        .map(|_| {
+            let sleep = timer.sleep(HOUR);
+            thread::spawn(move || futures::executor::block_on(sleep))
+        })
+        .collect();
+    eventually("all sleep", || timer.len() == 5);
+    let shutting = timer.clone();
+    let shutdown = thread::spawn(move || shutting.shutdown());
+    sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    assert!(!shutdown.is_finished(), "it waits for the callback that has started");
+    gate.open();
+    assert_eq!(shutdown.join().unwrap().len(), 1);
+}
+
+#[test]
+fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {
+    let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let (begun, (sender, receiver)) = (Gate::default(), channel::<()>());
+    let begin = begun.clone();
+    // It ends when the other's closure is dropped.
+    let waits = move || {
+        begin.open();
+        assert!(receiver.recv_timeout(PATIENCE).is_err_and(|error| error == RecvTimeoutError::Disconnected));
+    };
+    let waiting = timer.schedule(Duration::ZERO, waits).unwrap();
+    timer.schedule(HOUR, move || drop(sender)).unwrap();
+    begun.pass();
+    let start = Instant::now();
+    in_time("the drop", move || drop(timer));
+    assert!(start.elapsed() < PATIENCE / 2, "the callback waited until it gave up");
+    assert!(!waiting.cancel_and_wait());
+}
+
+#[test]
+fn the_drop_of_the_last_clone_completes_sleeps_before_it_drops_closures() {
+    let (timer, _clock) = in_virtual_time();
+    let tokens = Tokens::default();
+    let token = tokens.give();
+    // The closure comes first in memory, and its drop waits for the sleep.
+    let slot = Arc::new(OnceLock::<thread::JoinHandle<()>>::new());
+    let mut joins = Some(slot.clone());
+    let joins = OnDrop(move || {
+        let sleeper = Arc::into_inner(joins.take().unwrap()).unwrap().into_inner().unwrap();
+        sleeper.join().unwrap();
+        let _held = &token;
+    });
+    timer.schedule(HOUR, move || _ = &joins).unwrap();
+    let sleep = timer.sleep(HOUR);
+    slot.set(thread::spawn(move || futures::executor::block_on(sleep))).unwrap();
+    drop(slot);
+    eventually("it sleeps", || timer.len() == 2);
+    in_time("the drop", move || drop(timer));
+    assert_eq!(tokens.alive(), 0);
+}
+
+#[test]
+fn a_closure_that_panics_when_the_last_clone_is_dropped_is_counted_and_harms_no_other() {
+    let (panics, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
+    let count = counting(&panics);
+    let count = std::sync::Mutex::new(count);
+    let timer = Timer::builder().on_panic(move |_| (count.lock().unwrap())()).build().unwrap();
+    for number in 0..10 {
+        let (token, bomb) = (tokens.give(), (number % 2 == 0).then(|| Bomb));
+        timer.schedule(HOUR, move || drop((token, bomb))).unwrap();
+    }
+    drop(timer);
+    assert_eq!((tokens.alive(), panics.load(Ordering::SeqCst)), (0, 5));
+}
+
+/// A callback that gives the other half of its work to the pool, which does `act` there on another thread.
+fn join_elsewhere(act: impl FnOnce() + Send) {
+    let (reached, here) = (Gate::default(), thread::current().id());
+    corewheel::rayon::join(
+        || reached.pass(),
+        || {
+            assert_ne!(thread::current().id(), here, "another thread has taken it");
+            reached.open();
+            act();
+        },
+    );
+}
+
+#[test]
+fn a_shutdown_in_the_half_of_a_callback_that_runs_elsewhere_does_not_deadlock() {
+    for repeating in [false, true] {
+        let builder = Timer::builder().shards(1).thread_name("life-join");
+        let timer = builder.executor(Executor::Pool { threads: 2 }).build().unwrap();
+        timer.schedule(HOUR, || ()).unwrap();
+        let (weak, (sender, receiver), tokens) = (timer.downgrade(), channel(), Tokens::default());
+        let token = tokens.give();
+        let shuts_down = move || {
+            let _captured = &token;
+            join_elsewhere(|| sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap());
+        };
+        let handle = if repeating {
+            timer.schedule_at_fixed_rate(Duration::ZERO, MS, shuts_down).unwrap()
+        } else {
+            timer.schedule(Duration::ZERO, shuts_down).unwrap()
+        };
+        assert_eq!(wait_for(&receiver), 1, "the repeating timer has ended with its run");
+        eventually("its closure is dropped", || tokens.alive() == 0);
+        assert!(!handle.cancel_and_wait());
+        eventually("threads gone", || threads_named("life-join") == 0);
+        assert_balanced(&timer);
     }
 }
 

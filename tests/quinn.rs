@@ -14,13 +14,13 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 
 const IDLE: Duration = Duration::from_millis(200);
 
-/// A server and a client that trusts it; a connection ends when nothing comes for [`IDLE`].
-fn configs() -> (ServerConfig, ClientConfig) {
+/// A server and a client that trusts it; a connection ends when nothing comes for `idle`.
+fn configs(idle: Duration) -> (ServerConfig, ClientConfig) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     let mut transport = TransportConfig::default();
-    transport.max_idle_timeout(Some(IDLE.try_into().unwrap()));
+    transport.max_idle_timeout(Some(idle.try_into().unwrap()));
     let transport = Arc::new(transport);
     let mut server = ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).unwrap();
     server.transport_config(transport.clone());
@@ -43,7 +43,7 @@ fn a_connection_lives_and_times_out_by_our_timer() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build().unwrap();
     let (timer, of_server) = (Timer::new().unwrap(), Timer::new().unwrap());
     runtime.block_on(async {
-        let (server_config, client_config) = configs();
+        let (server_config, client_config) = configs(IDLE);
         let server = endpoint(&of_server, Some(server_config));
         let address = server.local_addr().unwrap();
         let echo = tokio::spawn(async move {
@@ -75,4 +75,65 @@ fn a_connection_lives_and_times_out_by_our_timer() {
     }
     drop(runtime);
     eventually("the endpoints are gone with their timers", || timer.is_empty() && of_server.is_empty());
+}
+
+#[test]
+fn after_a_shutdown_connections_go_on_without_timeouts() {
+    // Everything is on this thread.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let timer = Timer::new().unwrap();
+    runtime.block_on(async {
+        let (server_config, client_config) = configs(HOUR);
+        let server = endpoint(&timer, Some(server_config));
+        let address = server.local_addr().unwrap();
+        let mut client = endpoint(&timer, None);
+        client.set_default_client_config(client_config);
+        let mut connections = Vec::new();
+        for _ in 0..2 {
+            let accept = async { server.accept().await.unwrap().await.unwrap() };
+            let connect = async { client.connect(address, "localhost").unwrap().await.unwrap() };
+            connections.push(tokio::join!(connect, accept));
+        }
+        drop(timer.shutdown());
+        let start = Instant::now();
+        tokio::time::sleep(10 * MS).await;
+        assert!(start.elapsed() < SEC, "the thread was kept from it for {:?}", start.elapsed());
+        let busy = thread_time();
+        tokio::time::sleep(300 * MS).await;
+        let busy = thread_time() - busy;
+        assert!(busy < 100 * MS, "{busy:?} of work while all is idle");
+        // What needs no timer goes on.
+        for (mine, theirs) in connections {
+            let mut send = mine.open_uni().await.unwrap();
+            send.write_all(b"hello").await.unwrap();
+            send.finish().unwrap();
+            let hello = async { theirs.accept_uni().await.unwrap().read_to_end(100).await.unwrap() };
+            assert_eq!(tokio::time::timeout(PATIENCE, hello).await.unwrap(), b"hello");
+            mine.close(0u32.into(), b"");
+            let closed = tokio::time::timeout(PATIENCE, theirs.closed()).await.unwrap();
+            assert!(matches!(closed, quinn::ConnectionError::ApplicationClosed(_)));
+        }
+    });
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_shutdown_completes_none_of_their_timers() {
+    use quinn::Runtime as _;
+    use std::task::{Context, Waker};
+    let (timer, clock) = in_virtual_time();
+    let runtime = Runtime::new(timer.clone(), Arc::new(quinn::TokioRuntime));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut before = runtime.new_timer(clock.now() + SEC);
+    assert!(before.as_mut().poll(&mut context).is_pending());
+    drop(timer.shutdown());
+    for mut sleep in [before, runtime.new_timer(clock.now() + SEC)] {
+        for _ in 0..3 {
+            assert!(sleep.as_mut().poll(&mut context).is_pending());
+        }
+        sleep.as_mut().reset(clock.now() + 2 * SEC);
+        for _ in 0..3 {
+            assert!(sleep.as_mut().poll(&mut context).is_pending());
+        }
+    }
 }

@@ -55,7 +55,10 @@ impl Task {
             *task.woken.lock().unwrap() += 1;
             task.on_wake.spring();
         },
-        |_| unreachable!("nobody wakes without taking the waker"),
+        |task| {
+            // SAFETY: as above; the waker goes on.
+            *unsafe { &*task.cast::<Task>() }.woken.lock().unwrap() += 1;
+        },
         |task| {
             // SAFETY: as above, and this is the end of the waker.
             let task = unsafe { Arc::from_raw(task.cast::<Task>()) };
@@ -184,6 +187,68 @@ fn a_waker_may_end_the_service_where_it_is_dropped() {
             assert!(good.polls(&mut second) && second.is_shutdown());
         }
     }
+}
+
+/// A shutdown wakes one after the other: the first that is woken moves the other, of which it has not taken the timer yet.
+#[test]
+fn a_waker_may_move_another_sleep_at_the_shutdown() {
+    for polled in [false, true] {
+        let (builder, _clock) = on_manual_clock();
+        let timer = builder.shards(1).build().unwrap();
+        let (tasks, late) = ([Task::new(), Task::new()], Task::new());
+        let sleeps = [(); 2].map(|()| Arc::new(Mutex::new(timer.sleep(SEC))));
+        for (index, task) in tasks.iter().enumerate() {
+            assert!(!task.polls(&mut sleeps[index].lock().unwrap()));
+            let (other, late) = (sleeps[1 - index].clone(), late.clone());
+            task.on_wake.set(move || {
+                let mut other = other.lock().unwrap();
+                Pin::new(&mut *other).reset_after(HOUR);
+                // It is pending once.
+                assert!(!polled || !late.polls(&mut other) && late.polls(&mut other));
+            });
+        }
+        assert_eq!(timer.shutdown().len(), 0);
+        assert_eq!((tasks[0].woken(), tasks[1].woken()), (1, 1));
+        assert!(sleeps.iter().all(|sleep| sleep.lock().unwrap().is_shutdown()));
+        drop(sleeps);
+        assert_eq!(late.woken(), 2 * usize::from(polled));
+        for task in tasks.iter().chain([&late]) {
+            assert_eq!(Arc::strong_count(task), 1);
+        }
+        assert_balanced(&timer);
+    }
+}
+
+/// A poll at the deadline ends a timer that the driver is late for, and drops its waker.
+#[test]
+fn a_waker_may_end_the_service_where_a_poll_ends_its_timer() {
+    let panics = Arc::new(AtomicUsize::new(0));
+    let count = panics.clone();
+    let builder = Timer::builder().shards(1).executor(Executor::Inline);
+    let timer = builder.on_panic(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
+    let (gate, begun) = (Gate::default(), Gate::default());
+    let (pass, begin) = (gate.clone(), begun.clone());
+    let holds_the_driver = move || {
+        begin.open();
+        pass.pass();
+    };
+    timer.schedule(Duration::ZERO, holds_the_driver).unwrap();
+    begun.pass();
+    let (good, odd, mut sleep) = (Task::new(), Task::new(), timer.sleep(HOUR));
+    assert!(!odd.polls(&mut sleep));
+    Pin::new(&mut sleep).reset(timer.now());
+    let ends = timer.clone();
+    odd.on_drop.set(move || {
+        gate.open();
+        assert_eq!(ends.shutdown().len(), 0);
+        quiet_panic("dropped");
+    });
+    let (ready, sleep) = in_time("the service ends in a waker", move || (good.polls(&mut sleep), sleep));
+    assert!(ready && sleep.is_elapsed() && !sleep.is_shutdown());
+    let stats = timer.stats();
+    assert_eq!((stats.fired, stats.completed, odd.woken(), panics.load(Ordering::SeqCst)), (1, 2, 0, 1));
+    assert_eq!(Arc::strong_count(&odd), 1);
+    assert_balanced(&timer);
 }
 
 #[test]

@@ -15,6 +15,8 @@ use crate::life::{Life, floor, mark};
 
 thread_local! {
     static CLOSING: Cell<bool> = const { Cell::new(false) };
+    /// How often a task was woken by the poll that this thread is in the middle of.
+    static WOKEN_BY_POLL: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// Shuts the timer down. Sleeps that are woken meanwhile by this thread are woken before their time.
@@ -34,7 +36,9 @@ struct Alarm(&'static Life);
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
-        if CLOSING.get() {
+        if let Some(times) = WOKEN_BY_POLL.get() {
+            WOKEN_BY_POLL.set(Some(times + 1));
+        } else if CLOSING.get() {
             self.0.mark(mark::ENDED);
         } else {
             self.0.run();
@@ -57,7 +61,17 @@ impl Nap {
     /// Polls it, mostly with another waker than before. Returns whether it is pending.
     pub fn poll(&mut self) -> bool {
         let waker = Waker::from(Arc::new(Alarm(self.life)));
-        let pending = Pin::new(&mut self.sleep).poll(&mut Context::from_waker(&waker)) == Poll::Pending;
+        let mut poll = || Pin::new(&mut self.sleep).poll(&mut Context::from_waker(&waker)) == Poll::Pending;
+        WOKEN_BY_POLL.set(Some(0));
+        let mut pending = poll();
+        if WOKEN_BY_POLL.get() == Some(1) {
+            // The sleep gave way to other tasks.
+            pending = poll();
+            if pending {
+                fault::note(|| "a sleep gave way twice".to_owned());
+            }
+        }
+        WOKEN_BY_POLL.set(None);
         if !pending {
             self.life.mark(mark::ENDED);
             if !self.sleep.is_shutdown() && Instant::now() < self.sleep.deadline() {

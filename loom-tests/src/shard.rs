@@ -2,12 +2,12 @@
 
 #[path = "../../src/shard/bell.rs"]
 pub(crate) mod bell;
+#[path = "../../src/shard/call_stack.rs"]
+mod call_stack;
 #[path = "../../src/shard/core.rs"]
 pub(crate) mod core;
 #[path = "../../src/shard/entry/mod.rs"]
 pub(crate) mod entry;
-#[path = "../../src/shard/frames.rs"]
-mod frames;
 #[path = "../../src/shard/intake.rs"]
 mod intake;
 #[path = "../../src/shard/memory/mod.rs"]

@@ -4,12 +4,13 @@
 //! [shuttle](shuttle) takes schedules at random, and knows no order but one; so it can follow more threads through longer
 //! lives. `SHUTTLE_SCHEDULES=10000` tries more of them than `cargo test` does.
 //!
-//! What is compiled here against shuttle is what `loom-tests` compiles against loom.
+//! What is compiled here against shuttle is what `loom-tests` compiles against loom, and the queue of the executor.
 #![cfg_attr(not(test), allow(dead_code))]
 
 #[allow(dead_code)]
 #[path = "../../src/error.rs"]
 mod error;
+mod executor;
 #[allow(dead_code)]
 #[path = "../../src/clock/quiescence.rs"]
 mod quiescence;

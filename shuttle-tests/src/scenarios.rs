@@ -2,6 +2,7 @@
 //! passes; in the end every timer must be accounted for, and every entry be free.
 
 mod errands;
+mod job_queue;
 mod stage;
 
 use std::env;

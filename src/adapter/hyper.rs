@@ -9,6 +9,10 @@ use crate::{Sleep, Timer};
 
 /// For the builders of hyper and hyper-util: `builder.timer(timer.clone())`, and `pool_timer` of hyper-util's client.
 ///
+/// A shutdown of the timer does not complete these sleeps: from then on they stay pending for ever, and hyper goes on
+/// without timeouts. hyper would take a sleep that completes for one whose deadline has come: it would end connections,
+/// or begin the same sleep again without a pause.
+///
 /// ```
 /// let timer = corewheel::Timer::new()?;
 /// let mut builder = hyper::server::conn::http1::Builder::new();
@@ -17,11 +21,11 @@ use crate::{Sleep, Timer};
 /// ```
 impl rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(Timer::sleep(self, duration))
+        Box::pin(Timer::sleep(self, duration).outlasting_shutdown())
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(Timer::sleep_until(self, deadline))
+        Box::pin(Timer::sleep_until(self, deadline).outlasting_shutdown())
     }
 
     fn now(&self) -> Instant {

@@ -15,6 +15,10 @@ use crate::{Sleep, Timer};
 
 /// A runtime that has its tasks and sockets from another, and its timers from a [`Timer`].
 ///
+/// A shutdown of the timer does not complete these timers: from then on they stay pending for ever. Connections go on
+/// without timeouts and retransmissions, and a connection that is closed is not forgotten; so close the endpoint first,
+/// and wait for [`Endpoint::wait_idle`](quinn::Endpoint::wait_idle).
+///
 /// ```no_run
 /// use corewheel::Timer;
 /// use corewheel::quinn::Runtime;
@@ -42,7 +46,7 @@ impl Runtime {
 
 impl quinn::Runtime for Runtime {
     fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        Box::pin(self.timer.sleep_until(deadline))
+        Box::pin(self.timer.sleep_until(deadline).outlasting_shutdown())
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {

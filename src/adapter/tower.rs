@@ -17,6 +17,10 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Gives every call of a service so much time.
 ///
+/// When the timer is shut down, each call that is not ready ends with an [`Elapsed`](crate::Elapsed) whose
+/// [`is_shutdown`](crate::Elapsed::is_shutdown) is true. So does a call that is made after that, unless it is ready when
+/// it is polled for the second time.
+///
 /// ```
 /// use corewheel::Timer;
 /// use corewheel::tower::TimeoutLayer;

@@ -26,8 +26,8 @@ use counter::Processor;
 pub use manual::ManualClock;
 pub(crate) use manual::{OnClock, Pinned, Registration};
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
+pub(crate) use reckoning::Present;
 use reckoning::{Fix, Reckoning};
-pub(crate) use reckoning::{Present, Rough};
 pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};
 
 /// What a timer reads the time from.
@@ -79,10 +79,10 @@ impl Clock {
         Some(LAST.with(|last| reckoning.present(last)))
     }
 
-    /// The same without the latest, cheaper still.
+    /// The present on this scale, give or take some microseconds: cheaper still.
     #[inline]
-    pub(crate) fn roughly(&self) -> Option<Rough> {
+    pub(crate) fn roughly(&self) -> Option<u64> {
         let Self::System(SystemClock(Some(reckoning))) = self else { return None };
-        Some(LAST.with(|last| reckoning.rough(last)))
+        Some(LAST.with(|last| reckoning.likely(last)))
     }
 }

@@ -87,10 +87,19 @@ impl Ticks {
         self.present(self.now())
     }
 
-    /// The present tick, or one that was present some microseconds ago.
+    /// Returns the present tick, or one that was present some microseconds ago. If `tick` has come, the result is not
+    /// before it.
     #[inline]
-    pub(crate) fn about_tick(&self) -> u64 {
-        self.clock.roughly().map_or_else(|| self.now_tick(), |rough| self.since_origin(rough.earliest) / self.tick)
+    pub(crate) fn tick_to_tell(&self, tick: u64) -> u64 {
+        self.about().and_then(|about| self.tick_about(about, tick)).unwrap_or_else(|| self.now_tick())
+    }
+
+    /// The same, or `None` if only the clock can tell.
+    #[inline]
+    fn tick_about(&self, about: Present, tick: u64) -> Option<u64> {
+        let now = about.earliest / self.tick;
+        let surely_not = || tick.saturating_mul(self.tick) > about.latest;
+        (tick <= now || surely_not()).then_some(now)
     }
 
     /// The present tick by which a deadline is to be written, and in virtual time what keeps it the present until the
@@ -109,6 +118,12 @@ impl Ticks {
                 (Some(pinned), now)
             }
         }
+    }
+
+    /// The tick that is pinned; without that, the present tick.
+    #[inline]
+    pub(crate) fn pinned_tick(&self, pinned: Option<&Pinned<'_>>) -> u64 {
+        pinned.map_or_else(|| self.now_tick(), |pinned| self.present(pinned.now()))
     }
 
     /// Whether time is virtual.
@@ -257,10 +272,10 @@ impl Ticks {
     /// How much later than `tick` it is, give or take some microseconds.
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
-        if let Some(rough) = self.clock.roughly()
+        if let Some(likely) = self.clock.roughly()
             && let Some(due) = tick.checked_mul(self.tick)
         {
-            return Duration::from_nanos(self.since_origin(rough.likely).saturating_sub(due));
+            return Duration::from_nanos(self.since_origin(likely).saturating_sub(due));
         }
         let elapsed = self.now().saturating_duration_since(self.origin);
         elapsed.saturating_sub(self.span(tick))
@@ -339,6 +354,19 @@ mod tests {
         for ahead in [1, some / 2, some, some * 2] {
             assert_eq!(tick(now + ahead), 2);
         }
+    }
+
+    #[test]
+    fn in_doubt_the_clock_tells_whether_a_tick_has_come() {
+        let (ticks, _) = at(MS * 3 / 2);
+        let about = |latest| Present { earliest: 990_000, latest };
+        for (latest, tick, told) in
+            [(1_010_000, 0, Some(0)), (1_010_000, 1, None), (999_999, 1, Some(0)), (1_010_000, 2, Some(0))]
+        {
+            assert_eq!(ticks.tick_about(about(latest), tick), told);
+        }
+        assert_eq!(ticks.tick_about(about(1_010_000), NEVER), Some(0));
+        assert_eq!(ticks.tick_to_tell(1), 1);
     }
 
     #[test]

@@ -1,19 +1,34 @@
 //! Who runs what is due.
 
-mod desk;
+mod batch;
+mod borrowed;
+mod job_queue;
 mod pool;
 
 use std::any::Any;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
+use std::thread::{self, ThreadId};
+use std::time::Instant;
 
-pub(crate) use desk::Desk;
+pub(crate) use batch::Batch;
+pub(crate) use borrowed::BorrowedPool;
+pub(crate) use job_queue::{JobQueue, STRAGGLER_AFTER};
 pub(crate) use pool::{Pool, join, spawn};
 
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
 ///
 /// Timers that are due together are handed over together, in the order of their ticks.
+///
+/// Callbacks may use rayon (`rayon::join`, `scope`, `par_iter`, `spawn`), which works in the pool that they run in, or in
+/// rayon's global pool with `Inline` and `Custom`. A thread that waits inside such a call runs other work of rayon's
+/// meanwhile. With the pools below it never runs another callback on top of one that waits, so a callback may hold a lock
+/// over `rayon::join` that other callbacks take. A [custom executor](Self::Custom) may do otherwise.
+///
+/// A callback that waits for work that it gives to its pool must not wait there for itself: see
+/// [`Timer::shutdown`](crate::Timer::shutdown) and
+/// [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Executor {
@@ -22,12 +37,24 @@ pub enum Executor {
     ///
     /// One worker runs what is due together. If it has not come to the last callback after a millisecond, all idle
     /// workers help, so a slow callback delays no other for longer while a worker is idle.
+    ///
+    /// The threads run callbacks first. What a callback gives to rayon is run by the worker of that callback after the
+    /// callbacks that are due with it. Idle workers share that work once the callback, and those due with it, take
+    /// over a millisecond: the first at once, each further one about a millisecond after the one before.
     Pool {
         /// How many threads.
         threads: usize,
     },
-    /// The caller's own rayon pool, used in the same way. It must be made with [`corewheel::rayon`](crate::rayon).
+    /// The caller's own rayon pool. It must be made with [`corewheel::rayon`](crate::rayon).
+    ///
+    /// Callbacks are jobs of this pool like any other. So a thread of it that waits inside `rayon::join` and the like may run
+    /// callbacks meanwhile, unless it is inside a callback already. Code that is no callback, and runs in this pool, should
+    /// hold no lock over such a wait that a callback takes: jobs of `rayon::spawn` and `install`, also those of
+    /// callbacks, and callbacks that a [custom executor](Self::Custom) runs in this pool.
     Rayon(Arc<rayon::ThreadPool>),
+    /// Rayon's global pool, which is started with rayon's defaults if nothing has started it before. The same holds as for
+    /// [`Rayon`](Self::Rayon).
+    RayonGlobal,
     /// The shard's own thread: for callbacks that only wake something. One that takes long delays every other timer of
     /// its shard.
     Inline,
@@ -42,6 +69,13 @@ pub trait Execute: Send + Sync + 'static {
     /// It is called on a shard's thread, and blocks this shard for as long as it takes. A job that is dropped unrun
     /// drops its closures, and counts them as cancelled. A panic is caught, and reported to
     /// [`on_panic`](crate::Builder::on_panic).
+    ///
+    /// A [`shutdown`](crate::Timer::shutdown) does not wait for a call that is in progress: so the consumer of a bounded queue may
+    /// shut the timer down while `execute` waits for room. The shard's thread ends when the call has returned, and calls
+    /// again for no other job. A job that is run, or dropped, after the shutdown does nothing.
+    ///
+    /// An executor that runs jobs in a rayon pool of its own runs them on top of what waits in that pool, as rayon does with
+    /// any job: see [`Executor::Rayon`], which does not do that to callbacks.
     fn execute(&self, job: Box<dyn FnOnce() + Send>);
 }
 
@@ -56,52 +90,62 @@ impl fmt::Debug for Executor {
         match self {
             Self::Pool { threads } => f.debug_struct("Pool").field("threads", threads).finish(),
             Self::Rayon(pool) => f.debug_tuple("Rayon").field(pool).finish(),
+            Self::RayonGlobal => f.write_str("RayonGlobal"),
             Self::Inline => f.write_str("Inline"),
             Self::Custom(_) => f.write_str("Custom(..)"),
         }
     }
 }
 
-/// Callbacks that are due. Dropping it drops them.
-pub(crate) trait Work: Send + Sync + Sized + 'static {
-    /// Runs all of it on the calling thread, but for what others run meanwhile.
-    fn run(&self);
-    /// The same on the calling thread, which is a rayon worker, and has idle workers do the same.
-    fn help(self: Arc<Self>);
-    /// One piece of work for each callback.
-    fn singles(self) -> impl Iterator<Item = Self>;
-}
-
 /// An executor that is up and running.
 #[derive(Clone)]
-pub(crate) enum Hands {
-    Workers(Workers),
+pub(crate) enum Dispatcher {
+    /// To the workers of the timer's own pool.
+    Own(Arc<JobQueue>),
+    Borrowed(Arc<BorrowedPool>),
     Inline,
     Custom(Arc<dyn Execute>),
 }
 
-/// The threads of a pool.
-#[derive(Clone)]
-pub(crate) enum Workers {
-    Own(Arc<Desk>),
-    Rayon(Arc<rayon::ThreadPool>),
-}
+impl Dispatcher {
+    /// Whether [`dispatch`](Self::dispatch) runs code of the user's on the calling thread.
+    pub(crate) fn runs_foreign_code(&self) -> bool {
+        matches!(self, Self::Inline | Self::Custom(_))
+    }
 
-impl Hands {
-    /// Has the work done. A panic of the executor itself goes to `panicked`. Returns what one worker does now, and
-    /// others can [`help`](Self::help) with.
-    pub(crate) fn dispatch<W: Work>(&self, work: W, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<W>> {
+    /// Whether [`dispatch`](Self::dispatch) may wait for code of the user's.
+    pub(crate) fn may_block(&self) -> bool {
+        matches!(self, Self::Custom(_))
+    }
+
+    /// Tells a thread whether callbacks may have to wait until it is free: any thread of the timer's `own` pool, or the only
+    /// one of a pool of the user's. Keeps no pool.
+    pub(crate) fn need_this_thread(&self, own: Option<&Pool>) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+        let workers: Arc<[ThreadId]> = own.into_iter().flat_map(Pool::thread_ids).collect();
+        let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
+        move || {
+            workers.contains(&thread::current().id()) || borrowed.upgrade().is_some_and(|pool| pool.needs_this_thread())
+        }
+    }
+
+    /// Has the batch run. A panic of the executor itself goes to `panicked`. Returns the batch if the caller should look
+    /// after it: see [`assist`](Self::assist).
+    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<B>> {
         match self {
-            Self::Workers(workers) => {
+            Self::Own(queue) => {
                 // One hand-over for all: it costs as much as several callbacks.
-                let work = Arc::new(work);
-                let shared = work.clone();
-                workers.put(move || shared.run());
-                return Some(work);
+                let batch = Arc::new(batch);
+                queue.put(batch.clone());
+                return Some(batch);
             }
-            Self::Inline => work.run(),
+            Self::Borrowed(pool) => {
+                let batch = Arc::new(batch);
+                pool.put(batch.clone());
+                return Some(batch);
+            }
+            Self::Inline => batch.run(),
             Self::Custom(custom) => {
-                for single in work.singles() {
+                for single in batch.singles() {
                     let execute = || custom.execute(Box::new(move || single.run()));
                     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(execute)) {
                         panicked(payload);
@@ -112,39 +156,16 @@ impl Hands {
         None
     }
 
-    /// Tells a thread whether callbacks may have to wait until it is free: any thread of the timer's own pool, or the
-    /// only one of another. Keeps no pool.
-    pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Send + Sync + 'static {
-        let (pool, own) = match self {
-            Self::Workers(Workers::Own(desk)) => (Arc::downgrade(desk.pool()), true),
-            Self::Workers(Workers::Rayon(pool)) => (Arc::downgrade(pool), false),
-            Self::Inline | Self::Custom(_) => (Weak::new(), false),
-        };
-        let needs = move |pool: &rayon::ThreadPool| own || pool.current_num_threads() == 1;
-        move || pool.upgrade().is_some_and(|pool| pool.current_thread_index().is_some() && needs(&pool))
-    }
-
-    /// Calls for more workers.
-    pub(crate) fn help(&self, work: Arc<impl Work>) {
-        if let Self::Workers(workers) = self {
-            workers.pool().spawn(|| work.help());
-        }
-    }
-}
-
-impl Workers {
-    fn put(&self, job: impl FnOnce() + Send + 'static) {
+    /// Has idle workers see to a batch that was not finished [`STRAGGLER_AFTER`] after its hand-over. False if the caller
+    /// should ask again: nobody has begun it.
+    pub(crate) fn assist(&self, batch: Arc<impl Batch>) -> bool {
         match self {
-            Self::Own(desk) => desk.put(Box::new(job)),
-            Self::Rayon(pool) => pool.spawn(job),
-        }
-    }
-
-    /// For work that those at the desk have no time for.
-    fn pool(&self) -> &rayon::ThreadPool {
-        match self {
-            Self::Own(desk) => desk.pool(),
-            Self::Rayon(pool) => pool,
+            Self::Own(queue) => {
+                queue.alert(Instant::now());
+                true
+            }
+            Self::Borrowed(pool) => pool.assist(batch),
+            Self::Inline | Self::Custom(_) => true,
         }
     }
 }

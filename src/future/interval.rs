@@ -17,7 +17,12 @@ const LATE: Duration = Duration::from_millis(5);
 /// A tick that nobody awaits happens when [`tick`](Self::tick) is next called; what becomes of those after it is up to
 /// [`MissedTickBehavior`].
 ///
-/// When the service is shut down, every tick completes at once: see [`is_shutdown`](Self::is_shutdown).
+/// When the service is shut down, a tick that is pending completes at once, before it is due: see
+/// [`is_shutdown`](Self::is_shutdown). Each tick after it is pending once, wakes its task, and completes when it is polled
+/// again. As a `Stream` (feature `futures-core`) the interval ends then.
+///
+/// Ticks that are overdue complete without a pause, but after every 128 of them one is pending like that, so that other
+/// tasks have their turn: see [`Sleep`](Sleep#loops). None is lost by it.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -109,9 +114,9 @@ impl Interval {
         self.behavior = behavior;
     }
 
-    /// Whether the service was shut down before the next tick was due.
+    /// Returns whether the service has been shut down: then no tick waits until it is due.
     pub fn is_shutdown(&self) -> bool {
-        self.sleep.is_shutdown()
+        self.sleep.is_closed()
     }
 }
 
@@ -132,11 +137,19 @@ impl fmt::Debug for Interval {
     }
 }
 
+/// Ends when the service is shut down.
 #[cfg(feature = "futures-core")]
 impl futures_core::Stream for Interval {
     type Item = Instant;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Instant>> {
-        self.poll_tick(context).map(Some)
+        if !self.is_shutdown() {
+            let tick = ready!(self.poll_tick(context));
+            // A shutdown since then may have completed it before it was due.
+            if !self.is_shutdown() {
+                return Poll::Ready(Some(tick));
+            }
+        }
+        Poll::Ready(None)
     }
 }

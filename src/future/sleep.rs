@@ -3,14 +3,15 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::clock::{Asked, Due, Ticks};
-use crate::shard::{Hold, Progress};
+use crate::shard::{Coop, Hold, Progress, Shard};
 
-/// Completes at a deadline: what [`Timer::sleep`](crate::Timer::sleep) and
-/// [`Timer::sleep_until`](crate::Timer::sleep_until) return.
+/// Completes at a deadline, never before, except that a shutdown completes it: what
+/// [`Timer::sleep`](crate::Timer::sleep) and [`Timer::sleep_until`](crate::Timer::sleep_until) return.
 ///
 /// Until it is first polled, it is no timer: nothing is counted, and no thread is woken for it. The waker that it was last
 /// polled with is called on a thread of the timer, without a lock; a panic of it is caught, counted, and given to
@@ -23,6 +24,13 @@ use crate::shard::{Hold, Progress};
 /// Polling and dropping it take no lock and never wait for another thread. After it has completed it can be
 /// [`reset`](Self::reset) and awaited again; to poll it once more without that is no error, and it is complete still.
 ///
+/// # Loops
+///
+/// No loop over sleeps keeps its executor from other tasks. A sleep that need not wait (its deadline has passed, or it
+/// is polled after it has completed) is ready at once, but after every 128 of these on a thread one is pending first: it
+/// wakes its task and is ready when it is polled again, as tokio's are by their budget. A sleep that is made or reset
+/// after the shutdown is pending like that each time.
+///
 /// ```
 /// use corewheel::Timer;
 /// use std::time::{Duration, Instant};
@@ -34,51 +42,86 @@ use crate::shard::{Hold, Progress};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a sleep does nothing unless it is polled"]
-pub struct Sleep(State);
+pub struct Sleep {
+    source: Source,
+    /// The tick at which it is due.
+    tick: u64,
+    asked: Asked,
+}
 
-enum State {
-    Held {
-        hold: Hold,
-        /// The tick at which it is due.
-        tick: u64,
-        asked: Asked,
+enum Source {
+    Held(Hold),
+    /// The service had been shut down before: no entry can be armed.
+    Closed {
+        /// Has the clock.
+        shard: Arc<Shard>,
+        progress: Progress,
+        coop: Coop,
     },
-    /// The service had been shut down before.
-    Over { deadline: Instant },
 }
 
 impl Sleep {
-    /// What holds an entry sleeps until it is `due`; what does not is over, and tells `deadline`.
+    /// Creates a sleep until `due`. `hold` is `None` if the service has been shut down; then `shard` returns any of its
+    /// shards.
     #[inline]
-    pub(crate) fn new(hold: Option<Hold>, due: Due, deadline: impl FnOnce() -> Instant) -> Self {
-        Self(match hold {
-            Some(hold) => State::Held { hold, tick: due.tick, asked: due.asked() },
-            None => State::Over { deadline: deadline() },
-        })
+    pub(crate) fn new(hold: Option<Hold>, due: Due, shard: impl FnOnce() -> Arc<Shard>) -> Self {
+        let closed =
+            || Source::Closed { shard: shard(), progress: Progress::after_shutdown(due), coop: Coop::new(true) };
+        Self { source: hold.map_or_else(closed, Source::Held), tick: due.tick, asked: due.asked() }
     }
 
-    /// When it completes. If that is never, this is an instant a hundred years ahead.
-    pub fn deadline(&self) -> Instant {
-        match &self.0 {
-            State::Held { hold, asked, .. } => hold.ticks().shown_as(*asked),
-            State::Over { deadline } => *deadline,
+    /// Makes a shutdown not complete the sleep: if its deadline has not come then, it stays pending for ever.
+    #[cfg(any(feature = "hyper", feature = "quinn"))]
+    pub(crate) fn outlasting_shutdown(mut self) -> Self {
+        self.coop().outlast_shutdown();
+        self
+    }
+
+    #[cfg(any(feature = "hyper", feature = "quinn"))]
+    fn coop(&mut self) -> &mut Coop {
+        match &mut self.source {
+            Source::Held(hold) => &mut hold.coop,
+            Source::Closed { coop, .. } => coop,
         }
     }
 
-    /// Whether the deadline has come, or the service has been shut down.
+    #[inline]
+    fn ticks(&self) -> &Ticks {
+        match &self.source {
+            Source::Held(hold) => hold.ticks(),
+            Source::Closed { shard, .. } => &shard.ticks,
+        }
+    }
+
+    /// Returns the instant at which it completes. If that is never, this is an instant a hundred years ahead.
+    pub fn deadline(&self) -> Instant {
+        self.ticks().shown_as(self.asked)
+    }
+
+    /// Returns whether the deadline has come, or the service has been shut down.
+    ///
+    /// The next poll is ready then, except one that gives way to other tasks: see [Loops](Sleep#loops).
     pub fn is_elapsed(&self) -> bool {
         self.progress() != Progress::Pending
     }
 
-    /// Whether it completes, or has completed, before its deadline, as the service was shut down.
+    /// Returns whether it completes, or has completed, before its deadline, because the service was shut down.
     pub fn is_shutdown(&self) -> bool {
         self.progress() == Progress::Shutdown
     }
 
     fn progress(&self) -> Progress {
-        match &self.0 {
-            State::Held { hold, tick, .. } => hold.progress(*tick),
-            State::Over { .. } => Progress::Shutdown,
+        match &self.source {
+            Source::Held(hold) => hold.progress(self.tick),
+            Source::Closed { progress, .. } => *progress,
+        }
+    }
+
+    /// Returns whether the service has been shut down, whatever became of this sleep.
+    pub(crate) fn is_closed(&self) -> bool {
+        match &self.source {
+            Source::Held(hold) => hold.is_closed(),
+            Source::Closed { .. } => true,
         }
     }
 
@@ -87,16 +130,11 @@ impl Sleep {
     ///
     /// Lock-free, in constant time. To move a pending one later costs one atomic step and disturbs no other thread.
     pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
-        match &mut self.0 {
-            State::Held { .. } => self.reset_by(|ticks| ticks.at(deadline)),
-            State::Over { deadline: shown } => *shown = deadline,
-        }
+        self.reset_by(|ticks| ticks.at(deadline));
     }
 
     /// As [`reset`](Self::reset), to `delay` from now: that is cheaper, as most of the time no clock is read. A delay too
     /// long to represent means never.
-    ///
-    /// After a shutdown, which ends all sleeps, the deadline stays as it was.
     pub fn reset_after(mut self: Pin<&mut Self>, delay: Duration) {
         self.reset_by(|ticks| ticks.after(delay));
     }
@@ -104,19 +142,20 @@ impl Sleep {
     /// The same, to what `when` tells.
     #[inline]
     pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Due) {
-        if let State::Held { hold, tick, asked } = &mut self.0 {
-            let due = when(hold.ticks());
-            (*tick, *asked) = (due.tick, due.asked());
-            hold.reset(due);
+        let due = when(self.ticks());
+        (self.tick, self.asked) = (due.tick, due.asked());
+        match &mut self.source {
+            Source::Held(hold) => hold.reset(due),
+            Source::Closed { progress, coop, .. } => {
+                *progress = Progress::after_shutdown(due);
+                coop.renew(true);
+            }
         }
     }
 
     /// The present, by the timer's clock.
     pub(crate) fn now(&self) -> Instant {
-        match &self.0 {
-            State::Held { hold, .. } => hold.ticks().now(),
-            State::Over { deadline } => *deadline,
-        }
+        self.ticks().now()
     }
 }
 
@@ -124,11 +163,12 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let progress = match &mut self.0 {
-            State::Held { hold, tick, .. } => hold.poll(*tick, context.waker()),
-            State::Over { .. } => Progress::Shutdown,
+        let Self { source, tick, .. } = &mut *self;
+        let (progress, coop) = match source {
+            Source::Held(hold) => (hold.poll(*tick, context.waker()), &mut hold.coop),
+            Source::Closed { progress, coop, .. } => (*progress, coop),
         };
-        if progress == Progress::Pending { Poll::Pending } else { Poll::Ready(()) }
+        coop.poll(progress, context.waker())
     }
 }
 

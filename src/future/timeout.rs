@@ -14,7 +14,10 @@ pin_project! {
     /// Another future, until a deadline: what [`Timer::timeout`](crate::Timer::timeout) and
     /// [`Timer::timeout_at`](crate::Timer::timeout_at) return.
     ///
-    /// The other future is polled first, so that one that is ready is never timed out.
+    /// The other future is polled first, so that one that is ready is never timed out. When the service is shut down, the
+    /// timeout ends at once with an [`Elapsed`] whose [`is_shutdown`](Elapsed::is_shutdown) is true. One that is made
+    /// after that, or whose deadline has passed, gives way to other tasks as a [`Sleep`](Sleep#loops) does: its future is
+    /// polled once more then.
     ///
     /// ```
     /// use corewheel::Timer;

@@ -2,16 +2,16 @@
 //!
 //! Workers take the timers of a batch one by one from a common cursor, so they start in the order of their deadlines.
 //! At first there is one worker, as to wake another costs as much as many callbacks. The driver
-//! [looks after](super::watch) batches that take long: it calls a second worker, and from then on each that finds timers
-//! left calls for one more before it begins. So a slow callback holds up no other for long while a worker is idle.
-//! Halving the batch with `rayon::join` instead would take fewer steps, but a worker that waits for a stolen half runs
-//! other batches meanwhile, one on top of the other, and their callbacks end up waiting for each other on one stack.
+//! [looks after](super::stragglers) batches that take long: idle workers then take timers from the same cursor. So a slow
+//! callback holds up no other for long while a worker is idle. Halving the batch with `rayon::join` instead would take
+//! fewer steps, but a worker that waits for a stolen half runs other batches meanwhile, one on top of the other, and
+//! their callbacks end up waiting for each other on one stack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Shard;
-use crate::executor::Work;
+use crate::executor;
 
 /// Entries with the flag `QUEUED`, in the order of their deadlines. Dropping it ends their timers unrun.
 pub(crate) struct Batch {
@@ -34,39 +34,43 @@ impl Batch {
         self.entries.get(self.taken.fetch_add(1, Ordering::Relaxed)).copied()
     }
 
-    /// Whether a worker has come to it.
-    pub(crate) fn is_begun(&self) -> bool {
+    /// Takes all that is left, and leaves it to the shutdown, which ends every timer.
+    fn leave_to_shutdown(&self) {
+        // Relaxed: as above.
+        self.taken.store(self.entries.len(), Ordering::Relaxed);
+    }
+}
+
+impl executor::Batch for Batch {
+    fn run(&self) {
+        while self.run_one() {}
+    }
+
+    fn run_one(&self) -> bool {
+        let next = self.next();
+        if let Some(index) = next {
+            self.shard.run(index, self.due);
+        }
+        next.is_some()
+    }
+
+    fn is_begun(&self) -> bool {
         // Relaxed: a hint.
         self.taken.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether no entry is left to take.
-    pub(crate) fn is_spent(&self) -> bool {
+    fn is_spent(&self) -> bool {
         // Relaxed: a hint.
         self.taken.load(Ordering::Relaxed) >= self.entries.len()
     }
-}
-
-impl Work for Batch {
-    fn run(&self) {
-        while let Some(index) = self.next() {
-            self.shard.run(index, self.due);
-        }
-    }
-
-    fn help(self: Arc<Self>) {
-        if let Some(first) = self.next() {
-            if !self.is_spent() {
-                let more = self.clone();
-                rayon::spawn(|| more.help());
-            }
-            self.shard.run(first, self.due);
-            self.run();
-        }
-    }
 
     fn singles(self) -> impl Iterator<Item = Self> {
-        std::iter::from_fn(move || self.next().map(|index| Self::new(self.shard.clone(), self.due, vec![index])))
+        std::iter::from_fn(move || {
+            if self.shard.core.is_closing() {
+                self.leave_to_shutdown();
+            }
+            self.next().map(|index| Self::new(self.shard.clone(), self.due, vec![index]))
+        })
     }
 }
 

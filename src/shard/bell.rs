@@ -15,8 +15,27 @@
 //! The two fences are sequentially consistent, so one of them comes first. If the driver's does, the caller reads a
 //! word at or after the driver's store: it lowers it and wakes the driver, or sees that the driver wakes by `tick`
 //! anyway, or that it is awake and will look at everything before it sleeps again. If the caller's comes first, the
-//! driver sees the push before it sleeps. This is the whole argument; loom model `sleep` checks it, and fails without
-//! either fence.
+//! driver sees the push before it sleeps. Loom model `sleep` checks it, and fails without either fence.
+//!
+//! # A deadline that comes nearer while the push is under way
+//!
+//! One caller announces an entry in its state word, and pushes it some steps later. Between the two, a second caller may
+//! give the entry an earlier deadline. It must not push the entry again. It can only wake the driver, which may find the
+//! intake empty and sleep again. So the caller that pushes wakes the driver for the deadline in the state word, read
+//! *after* the push:
+//!
+//! ```text
+//! driver                        pushes an entry                  gives it an earlier deadline
+//! ──────                        ───────────────                  ────────────────────────────
+//! wake := next deadline         push                             deadline in the state word := `tick`
+//! fence D                       fence P                          fence R
+//! something to do?              t := deadline in the state word  wake > tick?  then lower it
+//! else sleep                    wake > t?  then lower it
+//! ```
+//!
+//! Take the last sleep of the driver before it sees the push. If D comes before R, the second caller wakes the driver
+//! from this sleep. Otherwise R comes before D, and D before P, as the driver does not see the push. Then the first
+//! caller reads `tick` from the state word, and wakes the driver for it. Loom model `in_flight` checks it.
 //!
 //! Only the caller that lowers the word pays for the system call that wakes the driver: a burst of inserts wakes it
 //! once. And only read-modify-writes change the word, as loom cannot order a plain store against them.
@@ -51,11 +70,17 @@ impl Bell {
         self.sleeper.is_attached_here()
     }
 
-    /// Makes sure that the driver looks at what the caller has pushed by `tick`. Wait-free but for the system call.
+    /// Makes sure that the driver looks at what the caller has written by `tick`. Wait-free but for the system call.
     #[inline]
     pub(crate) fn ring(&self, tick: u64) {
-        // Orders the caller's push before the load: see the file's head.
+        // Orders what the caller has written before the load: see the file's head. Loom model `in_flight`.
         fence(Ordering::SeqCst);
+        self.ring_fenced(tick);
+    }
+
+    /// As [`ring`](Self::ring), for a caller that has made a sequentially consistent fence since it wrote.
+    #[inline]
+    pub(crate) fn ring_fenced(&self, tick: u64) {
         // The word itself carries no data: relaxed. The minimum is taken by one read-modify-write, so of all callers
         // that find it too late, each lowers it or finds it lowered.
         if self.wake.load(Ordering::Relaxed) > tick && self.wake.fetch_min(tick, Ordering::Relaxed) > tick {

@@ -2,12 +2,14 @@
 //!
 //! Everything here is said in ticks and entries: no clock, no executor, no counters. That is what lets loom run it.
 
+use std::ptr::NonNull;
+
 use super::bell::Bell;
-use super::entry::{Callback, Close, Entry, Notice};
-use super::frames;
+use super::call_stack;
+use super::entry::{Callback, Claim, Entry, Held, Notice};
 use super::intake::Intake;
 use super::memory::{Cache, Pool, Slab};
-use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence};
 
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
 pub(crate) struct Core {
@@ -35,12 +37,39 @@ pub(crate) struct Armed<'a> {
     pub(crate) notice: Notice,
 }
 
+/// What a shutdown has before it when all entries are closed. More than that does not come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Closing {
+    /// Pending closures, without those that are running.
+    pub(crate) closures: usize,
+    /// Pending wakers.
+    pub(crate) wakers: usize,
+    /// Callbacks that are running.
+    pub(crate) running: usize,
+    /// No handle keeps the shard's memory.
+    pub(crate) unpinned: bool,
+}
+
 /// What a shutdown finds.
 pub(crate) enum Found {
     /// A timer that has not fired. It was in a batch, if `queued`.
     Unfired { deadline: u64, callback: Callback, queued: bool },
-    /// A repeating timer whose callback called for the shutdown: its run is its last.
+    /// A repeating timer that ends with the run that it is in.
     Ended,
+}
+
+/// Closed entries whose callbacks were running.
+pub(crate) struct Running<'a>(Vec<&'a Entry>);
+
+/// Takes the timer of a closed entry. False if it is running, and not to be ended.
+fn claim(entry: &Entry, end_run: bool, now: u64, found: &mut impl FnMut(Found)) -> bool {
+    match entry.claim(end_run, now) {
+        Claim::Over => {}
+        Claim::Taken { deadline, callback, queued } => found(Found::Unfired { deadline, callback, queued }),
+        Claim::Ended => found(Found::Ended),
+        Claim::Running => return end_run,
+    }
+    true
 }
 
 impl Core {
@@ -135,20 +164,31 @@ impl Core {
         free >= self.spare && free >= self.slab.len() / 4 * 3
     }
 
-    /// Puts an entry with the flag `MAILED` into the intake, to be looked at by `deadline`. Lock-free.
+    /// Puts an entry with the flag `MAILED` into the intake, and has the driver look there in time. `deadline` is the one
+    /// that the caller gave the entry; another thread may have given it an earlier one since. `present` reads the
+    /// present tick. Returns the tick by which the driver looks. Lock-free.
     #[inline]
-    pub(crate) fn send(&self, index: u32, deadline: u64) {
+    pub(crate) fn send(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         self.intake.push(&self.slab, index);
-        self.bell.ring(deadline);
+        // Orders the push before the loads of the state word and of the driver's sleep: see the head of `bell`. Loom
+        // models `sleep` and `in_flight`.
+        fence(Ordering::SeqCst);
+        let tick = self.slab.get(index).earliest_deadline(deadline, present);
+        self.bell.ring_fenced(tick);
+        tick
     }
 
-    /// Tells the driver what it must know of an entry's new deadline. Lock-free.
+    /// Tells the driver what it must know of an entry's new deadline. Returns the tick by which the driver looks at the
+    /// entry, as [`send`](Self::send) does. Lock-free.
     #[inline]
-    pub(crate) fn tell(&self, index: u32, notice: Notice, deadline: u64) {
+    pub(crate) fn tell(&self, index: u32, notice: Notice, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         match notice {
-            Notice::None => {}
-            Notice::Ring => self.bell.ring(deadline),
-            Notice::Mail => self.send(index, deadline),
+            Notice::None => deadline,
+            Notice::Ring => {
+                self.bell.ring(deadline);
+                deadline
+            }
+            Notice::Mail => self.send(index, deadline, present),
         }
     }
 
@@ -162,7 +202,7 @@ impl Core {
 
     /// Sleeps until nobody is inside the callback. Returns at once if that is the calling thread.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
-        if frames::inside_entry(entry) {
+        if call_stack::inside_entry(entry) {
             return;
         }
         let mut guard = self.lock_over();
@@ -184,48 +224,77 @@ impl Core {
         self.over.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Shuts the shard down: every timer that was accepted, and has not started or ended, is given to `found`, and no
-    /// other will be accepted; waits for callbacks that have started, but those that the calling thread is in the
-    /// middle of. The driver is told to end. Returns true if no handle keeps the shard's memory. To be called once.
+    /// Shuts the shard down: from here on no callback starts, and no timer is accepted or reset; the driver ends. The
+    /// pending timers stay where they are: [`claim_wakers`](Self::claim_wakers) and [`claim_closures`](Self::claim_closures)
+    /// take them. To be called once.
     ///
     /// An entry is closed by one move on its word, so a timer that is armed or moved at the same time is either
-    /// accepted and found here, or refused there. Loom model `shutdown`.
-    pub(crate) fn close(&self, now: u64, mut found: impl FnMut(Found)) -> bool {
+    /// accepted and found here, or refused there. Calls no foreign code. Loom model `shutdown`.
+    pub(crate) fn close(&self) -> Closing {
         // Release, for the driver's acquire; the bell makes sure that it looks.
         self.closing.store(true, Ordering::Release);
         self.bell.ring(0);
+        let mut closing = Closing { closures: 0, wakers: 0, running: 0, unpinned: false };
         let mut handles = 0;
-        let mut running = Vec::new();
         for entry in self.slab.close() {
-            let (fate, handle) = entry.close(frames::inside_entry(entry), now);
-            handles += i64::from(handle);
-            match fate {
-                Close::Over => {}
-                Close::Claimed { deadline, callback, queued } => found(Found::Unfired { deadline, callback, queued }),
-                Close::Ended => found(Found::Ended),
-                Close::Running => running.push(entry),
-            }
-        }
-        for entry in running {
-            self.wait_for_run(entry);
-            if let Some((deadline, callback)) = entry.claim(now) {
-                found(Found::Unfired { deadline, callback, queued: false });
+            let closed = entry.close();
+            handles += i64::from(closed.handle);
+            match closed.timer {
+                Held::None => {}
+                Held::Closure => closing.closures += 1,
+                Held::Waker => closing.wakers += 1,
+                Held::Running => closing.running += 1,
             }
         }
         // AcqRel: the last to let go has seen all that the others did.
-        self.pins.fetch_add(handles, Ordering::AcqRel) == -handles
+        closing.unpinned = self.pins.fetch_add(handles, Ordering::AcqRel) == -handles;
+        closing
+    }
+
+    /// Takes the wakers of a closed shard. To be called before anything that may wait for a task that they wake.
+    pub(crate) fn claim_wakers(&self, now: u64, mut found: impl FnMut(Found)) {
+        for entry in self.slab.close().filter(|entry| entry.holds_waker()) {
+            claim(entry, false, now, &mut found);
+        }
+    }
+
+    /// Takes what is pending in a closed shard, and returns what is running.
+    pub(crate) fn claim_closures(&self, now: u64, mut found: impl FnMut(Found)) -> Running<'_> {
+        Running(self.slab.close().filter(|entry| !claim(entry, false, now, &mut found)).collect())
+    }
+
+    /// Takes what was running in a closed shard, and wants to run again: with `wait` when the run is over. A run that is
+    /// not waited for, or that the calling thread is in the middle of, ends its timer.
+    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, now: u64, mut found: impl FnMut(Found)) {
+        for entry in running.0 {
+            if wait {
+                self.wait_for_run(entry);
+            }
+            claim(entry, true, now, &mut found);
+        }
     }
 
     /// Takes one handle of a closed shard away. True if it was the last: then nothing keeps the memory.
-    pub(crate) fn unpin(&self) -> bool {
+    ///
+    /// # Safety
+    /// `this` must be valid, and is not used any more once the handle is taken away: another thread may free it then.
+    pub(crate) unsafe fn unpin(this: NonNull<Self>) -> bool {
+        // A reference to the count alone, which is an atomic: one to the whole would promise that it outlives this call.
+        // SAFETY: by this function's contract.
+        let pins = unsafe { &(*this.as_ptr()).pins };
         // AcqRel: as above. Below one while `close` has not added the handles it counted.
-        self.pins.fetch_sub(1, Ordering::AcqRel) == 1
+        pins.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Whether the calling thread is the driver, or inside a callback of this shard: so that the shard may be waiting for
     /// it.
     pub(crate) fn is_on_this_thread(&self) -> bool {
-        frames::inside_shard(self) || self.bell.is_attached_here()
+        self.is_inside_callback() || self.bell.is_attached_here()
+    }
+
+    /// Whether the calling thread is inside a callback of this shard.
+    pub(crate) fn is_inside_callback(&self) -> bool {
+        call_stack::inside_shard(self)
     }
 
     /// Whether the driver is to end.

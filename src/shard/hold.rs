@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::coop::Coop;
 use super::entry::{Entry, Look};
 use super::local::{self, Local};
 use super::{Callback, Lease, Shard};
@@ -19,6 +20,8 @@ pub(crate) struct Hold {
     entry: NonNull<Entry>,
     index: u32,
     stage: Stage,
+    /// Belongs to the future. It is here because the entry's fields leave room for it.
+    pub(crate) coop: Coop,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,13 +42,20 @@ pub(crate) enum Progress {
     Shutdown,
 }
 
+impl Progress {
+    /// Returns how far a timer has come whose deadline is set after the shutdown.
+    pub(crate) fn after_shutdown(due: Due) -> Self {
+        if due.tick <= due.now { Self::Elapsed } else { Self::Shutdown }
+    }
+}
+
 impl Hold {
     /// Holds an entry of the shard that is the calling thread's home in `service`; see [`Shard::schedule`]. `None` if it
     /// has been shut down.
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
         let Lease { shard, entry, index } = local::with_home(service, || &**choose(), lease)?;
-        Some(Self { shard, entry, index, stage: Stage::Idle })
+        Some(Self { shard, entry, index, stage: Stage::Idle, coop: Coop::new(false) })
     }
 
     #[inline]
@@ -66,9 +76,10 @@ impl Hold {
 
     /// Has `waker` called at `deadline`, a tick, unless that has come.
     pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Progress {
-        let now = self.ticks().about_tick();
+        let now = self.ticks().tick_to_tell(deadline);
         let progress = match self.stage {
             Stage::Over(progress) => progress,
+            _ if self.parts().0.is_inherited() => Progress::Shutdown,
             Stage::Idle if deadline <= now => Progress::Elapsed,
             Stage::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
             Stage::Armed => self.look(deadline, now, waker),
@@ -80,20 +91,28 @@ impl Hold {
     fn look(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
         // SAFETY: the future has the handle to itself, and has armed the entry.
-        let callback =
-            match unsafe { entry.look(waker, deadline, || shard.ticks.pin(now), |old| shard.discard_waker(old)) } {
-                Look::Waiting => return Progress::Pending,
-                Look::Renewed(notice, pinned) => {
-                    local::with(shard, |local| shard.tell(local, self.index, notice, deadline, pinned));
-                    return Progress::Pending;
+        let pin = || shard.ticks.pin(now);
+        let callback = match unsafe { entry.look(waker, deadline, now, pin, |old| shard.discard_waker(old)) } {
+            Look::Waiting => return Progress::Pending,
+            Look::Renewed(notice, pinned) => {
+                local::with(shard, |local| shard.tell(local, self.index, notice, deadline, pinned));
+                return Progress::Pending;
+            }
+            Look::Taken(callback) => callback,
+            Look::Over => return self.ended(deadline),
+            Look::Due { queued } => {
+                // The waker does not run, so this counts as the end of a timer and not as a run.
+                shard.complete();
+                if queued {
+                    shard.settled_one();
                 }
-                Look::Taken(callback) => callback,
-                Look::Over => return self.ended(deadline),
-                Look::Closed => {
-                    shard.complete();
-                    return Progress::Shutdown;
-                }
-            };
+                return Progress::Elapsed;
+            }
+            Look::Closed => {
+                shard.complete();
+                return Progress::Shutdown;
+            }
+        };
         shard.settled_one();
         self.arm(deadline, now, callback, false)
     }
@@ -150,7 +169,15 @@ impl Hold {
     pub(crate) fn reset(&mut self, due: Due) {
         let (shard, entry) = self.parts();
         let moved = self.stage == Stage::Armed && shard.reset(entry, self.index, due);
-        self.stage = if moved { Stage::Armed } else { Stage::Idle };
+        if !moved {
+            // A closed entry must not be armed: the shutdown may not have taken the waker yet.
+            let closed = self.is_closed();
+            self.stage = if closed { Stage::Over(Progress::after_shutdown(due)) } else { Stage::Idle };
+            self.coop.renew(closed);
+        } else if due.tick <= due.now {
+            // The future was pending for its old deadline, and need not be for this one.
+            self.coop.renew(false);
+        }
     }
 
     /// How far the timer has come, without a waker.
@@ -159,31 +186,39 @@ impl Hold {
         let (shard, entry) = self.parts();
         match self.stage {
             Stage::Over(progress) => progress,
-            Stage::Armed if shard.is_pending(entry) => Progress::Pending,
-            Stage::Armed => self.ended(deadline),
-            Stage::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
+            _ if shard.is_inherited() => Progress::Shutdown,
+            Stage::Armed if !shard.is_pending(entry) => self.ended(deadline),
+            // The driver may be late.
+            Stage::Armed | Stage::Idle if deadline <= shard.ticks.tick_to_tell(deadline) => Progress::Elapsed,
             Stage::Idle if entry.is_closed() => Progress::Shutdown,
-            Stage::Idle => Progress::Pending,
+            Stage::Armed | Stage::Idle => Progress::Pending,
         }
+    }
+
+    /// Whether the shard has been shut down.
+    pub(crate) fn is_closed(&self) -> bool {
+        let (shard, entry) = self.parts();
+        entry.is_closed() || shard.is_inherited()
     }
 
     /// Ends an armed timer and lets go of the entry, in one step instead of two, if it can be done so.
     #[inline]
     fn cancel_and_release(&self) -> bool {
-        let (shard, entry) = self.parts();
-        let shard_id = shard.id;
-        let callback = local::with(shard, |local| {
+        let shard_id = self.parts().0.id;
+        let release = |local: &mut Local| {
             // A thread that is ending could not tell the shard of a panic.
             if local.is_in_passing() {
                 return None;
             }
             // SAFETY: the future has the handle to itself, has armed the entry, and is being dropped. From here on nothing
-            // need keep the shard.
-            let callback = unsafe { entry.cancel_and_release() }?;
+            // need keep the shard. The entry is all cells: a reference to it may outlive it in a call.
+            let callback = unsafe { self.entry.as_ref().cancel_and_release() }?;
             local.count(|record| &record.cancelled);
             local.keep(self.index);
             Some(callback)
-        });
+        };
+        // SAFETY: the entry, which the future holds, keeps the shard until `release` ends that.
+        let callback = unsafe { local::with_leased(self.shard, release) };
         callback.map(|callback| Shard::discard_left(shard_id, callback)).is_some()
     }
 
@@ -210,7 +245,8 @@ impl Drop for Hold {
     #[inline]
     fn drop(&mut self) {
         if self.stage == Stage::Armed {
-            if self.cancel_and_release() {
+            // The waker is the parent's.
+            if self.parts().0.is_inherited() || self.cancel_and_release() {
                 return;
             }
             self.cancel();

@@ -107,6 +107,19 @@ pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
     find(|local| local.id == shard.id, || (shard, None), f)
 }
 
+/// The same for an `f` that may release what keeps the shard. No reference to it is held meanwhile, as one that is passed
+/// to a function promises that it is valid for as long as that runs.
+///
+/// # Safety
+/// The shard must be valid until `f` releases what keeps it.
+#[inline]
+pub(crate) unsafe fn with_leased<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
+    // SAFETY: by this function's contract, as `f` comes after.
+    let id = unsafe { (*shard.as_ptr()).id };
+    // SAFETY: as above.
+    find(|local| local.id == id, || (unsafe { shard.as_ref() }, None), f)
+}
+
 /// Gives `f` the calling thread's part of the shard in which it schedules timers of `service`. The first time, `choose`
 /// tells which that is. `f` must not call foreign code.
 #[inline]
@@ -151,7 +164,7 @@ fn search<'a, R>(
             let (shard, home_of) = choose();
             match LOCALS.try_with(|locals| locals.enter(shard, home_of)).ok().flatten() {
                 Some(part) => part,
-                None => return in_passing(shard, f),
+                None => return in_passing(shard.this.upgrade().expect("a shard that the caller keeps"), f),
             }
         }
     };
@@ -160,10 +173,9 @@ fn search<'a, R>(
     f(&mut unsafe { part.as_ref() }.borrow_mut())
 }
 
-/// The thread is ending, and its locals are gone: counts with everybody, and keeps nothing.
-fn in_passing<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
-    // `f` may let go of the handle that keeps the shard.
-    let shard = shard.this.upgrade().expect("a shard that the caller keeps");
+/// The thread is ending, and its locals are gone: counts with everybody, and keeps nothing. The shard is kept meanwhile, as
+/// `f` may release the handle that does.
+fn in_passing<R>(shard: Arc<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
     let mut passing = Local {
         shard: shard.this.clone(),
         id: shard.id,

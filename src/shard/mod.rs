@@ -6,26 +6,28 @@
 //! | [`memory`] | where entries live, and how those that are free come to who needs one            | yes        |
 //! | `intake`   | entries on their way to the driver                                               | yes        |
 //! | `bell`     | the driver's sleep, and how it is woken                                          | yes        |
-//! | `frames`   | which callbacks a thread is inside of                                            | yes        |
+//! | `call_stack` | which callbacks a thread is inside of                                            | yes        |
 //! | `core`     | the shared half of a shard, and each step of a timer's way through it            | yes        |
 //! | `run`      | what a worker does with a due timer                                              | yes        |
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
 //! | `trim`     | giving memory back to the system                                                 | yes        |
 //! | `roll`, `local` | the threads that use the shard, their counters and caches                   | yes, no    |
-//! | `hold`     | what a future has of a shard                                                     |            |
+//! | `hold`, `coop` | what a future has of a shard, and how it completes                           |            |
 //! | `limit`    | how many timers may be pending                                                   |            |
-//! | `batch`, `watch` | due timers on their way through the executor, and those that take long      |            |
+//! | `batch`, `stragglers` | due timers on their way through the executor, and those that take long |            |
 //! | `virtual_time` | what a shard has in virtual time only                                        |            |
-//! | `driver`   | the thread                                                                       |            |
+//! | `driver`, `driver_thread` | the thread, and how a shutdown waits for it                       |            |
 //!
 //! This file puts them together, with the clock and the counters, which loom does not know.
 
 mod batch;
 mod bell;
+mod call_stack;
+mod coop;
 mod core;
 mod driver;
+mod driver_thread;
 mod entry;
-mod frames;
 mod hold;
 mod intake;
 mod limit;
@@ -34,33 +36,39 @@ mod memory;
 mod roll;
 mod rounds;
 mod run;
+mod stragglers;
 mod trim;
 mod virtual_time;
-mod watch;
 
 use std::any::Any;
+use std::io::{self, Write};
 use std::mem;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, RefUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+use std::time::Duration;
 
-use self::core::{Armed, Core, Found};
+pub(crate) use self::coop::Coop;
+pub(crate) use self::core::Running;
+use self::core::{Armed, Closing, Core, Found};
 pub(crate) use driver::drive;
+pub(crate) use driver_thread::DriverThread;
 use entry::word::{ARMED, WAKES};
 pub(crate) use entry::{Callback, Entry, Recur};
 use entry::{Ended, Notice, Release, Role};
 pub(crate) use hold::{Hold, Progress};
 pub(crate) use limit::Limit;
+use local::Local;
 use roll::Roll;
 use run::{Host, contain};
 use virtual_time::VirtualTime;
 
-use crate::clock::{Due, Pinned, Quiescence, Ticks, UNKNOWN};
+use crate::clock::{Due, Pinned, Quiescence, Ticks};
 use crate::error::ScheduleError;
-use crate::executor::Hands;
 use crate::stats::{Record, ShardStats};
+use crate::system::Process;
 
 /// For how long what nobody waits for is left to do: half of what is promised.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -85,6 +93,8 @@ pub(crate) struct Shard {
     pub(crate) ticks: Ticks,
     /// Unlike any other shard's, ever.
     id: u64,
+    /// The one that has the driver.
+    process: Process,
     this: Weak<Shard>,
     roll: Roll,
     /// The counts of threads that have no record of their own.
@@ -92,28 +102,37 @@ pub(crate) struct Shard {
     virtual_time: Option<VirtualTime>,
     limit: Option<Arc<Limit>>,
     on_panic: Option<Arc<PanicHook>>,
+    /// What there was when the shard was closed, by a shutdown or by its driver.
+    closing: OnceLock<Closing>,
+    /// The driver is to panic, when it has taken a timer out of the wheel.
+    #[cfg(test)]
+    pub(crate) fault: std::sync::atomic::AtomicBool,
 }
 
 impl Shard {
-    /// `hands` will run the callbacks.
+    /// `needs_this_thread` tells whether the callbacks may have to wait until the calling thread is free.
     pub(crate) fn new(
         ticks: Ticks,
         limit: Option<Arc<Limit>>,
         on_panic: Option<Arc<PanicHook>>,
-        hands: &Hands,
+        needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Arc::new_cyclic(|this| Self {
             // In virtual time the driver looks when the clock is moved.
             core: Core::new(ticks.manual().is_none().then(|| ticks.count(PATIENCE)), SPARE),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            process: Process::this(),
             this: this.clone(),
             roll: Roll::new(),
             common: Arc::default(),
-            virtual_time: ticks.manual().map(|clock| VirtualTime::new(clock, this.clone(), hands.need_this_thread())),
+            virtual_time: ticks.manual().map(|clock| VirtualTime::new(clock, this.clone(), needs_this_thread)),
             ticks,
             limit,
             on_panic,
+            closing: OnceLock::new(),
+            #[cfg(test)]
+            fault: false.into(),
         })
     }
 
@@ -140,12 +159,7 @@ impl Shard {
     }
 
     #[inline]
-    fn accept(
-        &self,
-        local: &mut local::Local,
-        due: Due,
-        callback: Callback,
-    ) -> Result<Armed<'_>, ScheduleError<Callback>> {
+    fn accept(&self, local: &mut Local, due: Due, callback: Callback) -> Result<Armed<'_>, ScheduleError<Callback>> {
         if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
             local.count(|record| &record.rejected);
             return Err(ScheduleError::Full(callback));
@@ -167,13 +181,14 @@ impl Shard {
 
     /// Tells the driver of a deadline that was written while the clock was `pinned`.
     #[inline]
-    fn tell(&self, local: &local::Local, index: u32, notice: Notice, deadline: u64, pinned: Option<Pinned<'_>>) {
+    fn tell(&self, local: &Local, index: u32, notice: Notice, deadline: u64, pinned: Option<Pinned<'_>>) {
         if notice == Notice::Mail {
             local.count(|record| &record.enqueued);
         }
-        self.core.tell(index, notice, deadline);
+        let present = || self.ticks.pinned_tick(pinned.as_ref());
+        let tick = self.core.tell(index, notice, deadline, present);
         drop(pinned);
-        self.ask_if_due(deadline);
+        self.ask_if_due(tick);
     }
 
     /// Counts a timer that was refused before it came to any shard.
@@ -181,8 +196,18 @@ impl Shard {
         local::with(self, |local| local.count(|record| &record.rejected));
     }
 
+    /// Whether the calling thread is in another process than the driver, the child of a fork. What is pending here is the
+    /// parent's then: to the child every timer has ended, and it ends none, as it must not drop what they hold.
+    #[inline]
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process.is_gone()
+    }
+
     /// Ends the timer. True if it had not ended before.
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
         let Some(ended) = entry.cancel() else {
             return false;
         };
@@ -214,7 +239,7 @@ impl Shard {
 
     /// Drops a callback that wakes a task, and will not be called.
     fn discard_waker(&self, callback: Callback) {
-        contain(&self, || drop(callback));
+        self.drop_unfired(callback);
     }
 
     /// The same for a shard that the caller has let go of. If that is gone, there is nobody to tell of a panic.
@@ -235,14 +260,15 @@ impl Shard {
 
     /// Runs the callback of an entry in a batch of what was due at `due`.
     fn run(&self, index: u32, due: u64) {
-        if self.core.run(index, due, &self) {
+        // A callback may fork, and the child comes here when it returns.
+        if !self.is_inherited() && self.core.run(index, due, &self) {
             self.settled_one();
         }
     }
 
     /// Ends a timer in a batch that is dropped unrun.
     fn discard(&self, index: u32) {
-        if self.core.discard(index, &self) {
+        if !self.is_inherited() && self.core.discard(index, &self) {
             self.settled_one();
         }
     }
@@ -273,11 +299,16 @@ impl Shard {
 
     /// Returns when the callback is not running, unless the calling thread is inside it.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
-        self.core.wait_for_run(entry);
+        if !self.is_inherited() {
+            self.core.wait_for_run(entry);
+        }
     }
 
     /// Moves the deadline. True if the timer had not ended before.
     pub(crate) fn reset(&self, entry: &Entry, index: u32, due: Due) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
         let (pinned, now) = self.ticks.pin(due.now);
         let Some(notice) = entry.reset(due.tick, now) else {
             return false;
@@ -291,7 +322,7 @@ impl Shard {
 
     /// Whether the timer has not ended.
     pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
-        entry.word().has(ARMED)
+        entry.word().has(ARMED) && !self.is_inherited()
     }
 
     /// The tick at which the timer is due, unless it has ended.
@@ -304,57 +335,114 @@ impl Shard {
     /// # Safety
     /// It must come from [`schedule`](Self::schedule), and not have been released before.
     pub(crate) unsafe fn release(lease: Lease) {
-        // SAFETY: the lease keeps the shard's memory.
-        let shard = unsafe { lease.shard.as_ref() };
         // The thread's own part is found first: once the lease is over, nothing need keep the shard.
-        let last = local::with(shard, |local| {
-            // SAFETY: as above; not touched any more once it is released.
+        let release = |local: &mut Local| {
+            // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
+            // one to a shard, a reference to it may outlive it in a call.
             match unsafe { lease.entry.as_ref() }.release() {
                 Release::Held => false,
                 Release::Kept => {
                     local.keep(lease.index);
                     false
                 }
-                Release::Closed => shard.core.unpin(),
+                Release::Closed => {
+                    // SAFETY: the handle that this takes away keeps the shard until then.
+                    unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*lease.shard.as_ptr()).core)) }
+                }
             }
-        });
+        };
+        // SAFETY: the lease keeps the shard until `release` ends it.
+        let last = unsafe { local::with_leased(lease.shard, release) };
         if last {
             // SAFETY: `close` left a count of the shard to its leases, and this was the last of them.
             drop(unsafe { Arc::from_raw(lease.shard.as_ptr()) });
         }
     }
 
-    /// Shuts the shard down and returns what has not fired; see [`Core::close`]. To be called once.
-    pub(crate) fn close(self: &Arc<Self>) -> Vec<(Instant, u64, Callback)> {
-        // The count that the handles share.
-        let pinned = Arc::into_raw(self.clone());
-        let now = self.ticks.now_tick();
-        let mut unfired = Vec::new();
-        let unpinned = self.core.close(now, |found| match found {
+    /// Refuses new timers, and starts no callback any more; see [`Core::close`]. Returns how many closures may be claimed.
+    pub(crate) fn close(self: &Arc<Self>) -> usize {
+        let closing = self.closing.get_or_init(|| {
+            // The count that the handles share.
+            let pinned = Arc::into_raw(self.clone());
+            let closing = self.core.close();
+            if closing.unpinned {
+                // SAFETY: the count made above; no lease has a part in it.
+                drop(unsafe { Arc::from_raw(pinned) });
+            }
+            closing
+        });
+        closing.closures + closing.running
+    }
+
+    /// Completes the sleeps of a closed shard.
+    pub(crate) fn complete_sleeps(&self) {
+        if self.closing.get().is_some_and(|closing| closing.wakers > 0) {
+            self.core.claim_wakers(self.ticks.now_tick(), |found| self.found(found, &mut |_, _| ()));
+        }
+    }
+
+    /// Takes the pending timers of a closed shard, with their ticks, and returns those that are running.
+    pub(crate) fn claim(&self, unfired: &mut impl FnMut(u64, Callback)) -> Running<'_> {
+        self.core.claim_closures(self.ticks.now_tick(), |found| self.found(found, unfired))
+    }
+
+    /// Takes those that were running, when they have run; see [`Core::claim_running`].
+    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, unfired: &mut impl FnMut(u64, Callback)) {
+        self.core.claim_running(running, wait, self.ticks.now_tick(), |found| self.found(found, unfired));
+    }
+
+    fn found(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
+        match found {
             Found::Unfired { deadline, callback, queued } => {
-                if callback.role() == Role::Wake {
-                    self.complete();
-                    contain(&&**self, || callback.run(deadline));
-                } else {
-                    self.end(|record| &record.unfired);
-                    unfired.push((self.ticks.shown(deadline, UNKNOWN), deadline, callback));
-                }
                 if queued {
                     self.settled_one();
                 }
+                if callback.role() == Role::Wake {
+                    self.complete();
+                    contain(&self, || callback.run(deadline));
+                } else {
+                    self.end(|record| &record.unfired);
+                    unfired(deadline, callback);
+                }
             }
             Found::Ended => self.end(|record| &record.cancelled),
-        });
-        if unpinned {
-            // SAFETY: the count made above; no lease has a part in it.
-            drop(unsafe { Arc::from_raw(pinned) });
         }
-        unfired
+    }
+
+    /// Drops a closure that will not run. Its panic goes no further.
+    pub(crate) fn drop_unfired(&self, callback: Callback) {
+        contain(&self, || drop(callback));
+    }
+
+    /// The driver has panicked. The shard is closed: it refuses new timers, and its sleeps are over. Closures stay pending
+    /// for the shutdown, which hands them back.
+    fn driver_panicked(self: &Arc<Self>, payload: Box<dyn Any + Send>) {
+        self.close();
+        self.complete_sleeps();
+        let thread = thread::current();
+        let message = format!(
+            "corewheel: the thread {:?} of a shard has panicked, which is a defect of corewheel: {}. The shard is shut \
+             down; its pending callbacks do not run, and are handed back by the timer's shutdown",
+            thread.name().unwrap_or_default(),
+            text_of(&*payload)
+        );
+        // Its drop may panic as well: better leaked.
+        mem::forget(payload);
+        if self.on_panic.is_none() {
+            // Best effort: there may be no such stream.
+            let _ = writeln!(io::stderr(), "{message}");
+        }
+        self.caught(Box::new(message));
     }
 
     /// Whether the shard may be waiting for the calling thread, its driver or inside one of its callbacks.
     pub(crate) fn is_on_this_thread(&self) -> bool {
         self.core.is_on_this_thread()
+    }
+
+    /// Whether the calling thread is inside a callback of this shard.
+    pub(crate) fn is_inside_callback(&self) -> bool {
+        self.core.is_inside_callback()
     }
 
     /// What has been done so far.
@@ -389,6 +477,12 @@ impl Shard {
         }
     }
 }
+
+// What `Timer`s, handles and futures share is a shard and its entries. A panic cannot leave them half changed: their state
+// changes by single atomic steps, foreign code (a closure, a waker, a hook) is called between two such steps, and nothing is
+// borrowed or locked meanwhile. `tests/unwind.rs` has the list of public types for which this makes it hold.
+impl RefUnwindSafe for Shard {}
+impl RefUnwindSafe for Entry {}
 
 impl Host for &Shard {
     fn now(&self) -> u64 {
@@ -428,5 +522,14 @@ impl Host for &Shard {
 
     fn recycle(&self, index: u32) {
         local::with(self, |local| self.core.recycle(&mut local.cache, index));
+    }
+}
+
+/// What a panic said, if it said something.
+fn text_of(payload: &(dyn Any + Send)) -> &str {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (None, Some(text)) => text,
+        (None, None) => "it did not say why",
     }
 }

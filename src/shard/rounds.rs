@@ -4,8 +4,10 @@
 //! stepped to what the clock said, tick by tick. So timers leave in the order of their ticks, also after a stall: nothing
 //! that was accepted before the round began is left behind in the intake while a later one goes out.
 //!
-//! A round is made in turns, each bounded, whatever has piled up: some entries are collected, or some steps are made and
-//! a batch is filled, which the driver hands over before the next turn.
+//! A round begins with one pass over all that has come in, which brings it into the order of its pushes. Nothing could be
+//! handed over before the last of it is in the wheel, so to bound this pass would gain nothing. The rest is made in bounded
+//! turns: some entries are collected, or some steps are made and a batch is filled, which the driver hands over before the
+//! next turn.
 
 use super::core::Core;
 use super::entry::word::ARMED;

@@ -3,15 +3,15 @@
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 
+use super::call_stack;
 use super::core::Core;
 use super::entry::{Callback, Finish, Rearm, Role, Start};
-use super::frames;
 
 /// What a worker tells its surroundings. None of it may unwind.
 pub(crate) trait Host {
     /// The present tick.
     fn now(&self) -> u64;
-    /// A timer for this deadline was sent to the driver.
+    /// A timer was sent to the driver, which looks at it by this tick.
     fn sent(&self, deadline: u64);
     /// A callback for this deadline starts, and ends the timer unless it is repeating.
     fn started(&self, deadline: u64, role: Role);
@@ -26,8 +26,8 @@ pub(crate) trait Host {
 }
 
 impl Core {
-    /// Runs the callback of an entry in a batch of what was due at `due`, unless it was moved meanwhile. False if it was
-    /// cancelled.
+    /// Runs the callback of an entry in a batch of what was due at `due`, unless it was moved meanwhile, or the shard was
+    /// shut down. False if the timer had ended, and another has taken it out of the batch.
     pub(crate) fn run(&self, index: u32, due: u64, host: &impl Host) -> bool {
         let entry = self.slab.get(index);
         match entry.start(due) {
@@ -38,7 +38,8 @@ impl Core {
                 return false;
             }
             Start::Mail { deadline } => self.send_again(index, deadline, host),
-            Start::Run { callback, deadline } => frames::enter(self, entry, || {
+            Start::Closed => {}
+            Start::Run { callback, deadline } => call_stack::enter(self, entry, || {
                 host.started(deadline, callback.role());
                 if callback.role() == Role::Repeat {
                     self.run_repeating(index, callback, deadline, host);
@@ -72,8 +73,7 @@ impl Core {
     }
 
     fn send_again(&self, index: u32, deadline: u64, host: &impl Host) {
-        self.send(index, deadline);
-        host.sent(deadline);
+        host.sent(self.send(index, deadline, || host.now()));
     }
 
     fn finish(&self, index: u32, host: &impl Host) {
@@ -91,7 +91,7 @@ impl Core {
         let ended = callback.is_some();
         if let Some(callback) = callback {
             host.cancelled();
-            frames::enter(self, entry, || {
+            call_stack::enter(self, entry, || {
                 contain(host, || drop(callback));
             });
         }

@@ -33,17 +33,24 @@ impl VirtualTime {
     }
 }
 
+impl Shard {
+    /// The threads of another process do nothing here.
+    fn live(&self) -> Option<&Quiescence> {
+        self.quiescence().filter(|_| !self.is_inherited())
+    }
+}
+
 impl Quiesce for Shard {
     type Time = Instant;
 
     fn request(&self) -> Option<u64> {
         let now = self.ticks.now_tick();
         let is_empty = || self.core.intake_is_empty() && !self.core.is_mostly_free();
-        self.quiescence()?.request_unless_quiet(now, is_empty, || self.core.bell.ring(0))
+        self.live()?.request_unless_quiet(now, is_empty, || self.core.bell.ring(0))
     }
 
     fn wait(&self, request: Option<u64>) -> Quiet<Instant> {
-        let Some(quiescence) = self.quiescence() else { return Quiet { next: None, worked: false } };
+        let Some(quiescence) = self.live() else { return Quiet { next: None, worked: false } };
         let Quiet { next, worked } = quiescence.wait(request);
         let stride = self.ticks.now_tick().saturating_add(STRIDE);
         Quiet { next: next.and_then(|next| self.ticks.instant(next.min(stride))), worked }

@@ -12,6 +12,7 @@ mod imp {
     static FORKS: AtomicU32 = AtomicU32::new(0);
 
     /// The process in which something was made.
+    #[derive(Clone, Copy)]
     pub(crate) struct Process(u32);
 
     impl Process {
@@ -24,7 +25,7 @@ mod imp {
 
         /// Whether this is another one.
         #[inline]
-        pub(crate) fn is_gone(&self) -> bool {
+        pub(crate) fn is_gone(self) -> bool {
             // Relaxed: it is written before the child's only thread goes on.
             FORKS.load(Ordering::Relaxed) != self.0
         }
@@ -37,6 +38,7 @@ mod imp {
 
 #[cfg(not(target_os = "linux"))]
 mod imp {
+    #[derive(Clone, Copy)]
     pub(crate) struct Process(());
 
     impl Process {
@@ -44,7 +46,8 @@ mod imp {
             Self(())
         }
 
-        pub(crate) fn is_gone(&self) -> bool {
+        #[inline]
+        pub(crate) fn is_gone(self) -> bool {
             false
         }
     }

@@ -44,7 +44,7 @@ impl Builder {
         Self {
             tick: Duration::from_millis(1),
             shards: crate::system::parallelism(),
-            pin_cores: true,
+            pin_cores: false,
             slots_per_level: vec![64],
             executor: Executor::default(),
             max_pending: None,
@@ -68,7 +68,12 @@ impl Builder {
         Self { shards, ..self }
     }
 
-    /// Whether each shard's thread stays on one core: true by default. Best effort, never an error.
+    /// Whether each shard's thread stays on one core: false by default. Best effort, never an error.
+    ///
+    /// Shard *i* stays on the *i*-th of the cores that the process may use. So several processes that pin, or several
+    /// containers on one machine, use the same cores: pin where the process has its cores to itself. Threads that foreign
+    /// code starts on a shard's thread (a callback, a waker, an [executor](Executor::Custom)) may use all the process's
+    /// cores, pinned or not. On Linux, Android, Windows and macOS; elsewhere the setting has no effect.
     pub fn pin_cores(self, pin: bool) -> Self {
         Self { pin_cores: pin, ..self }
     }
@@ -105,6 +110,11 @@ impl Builder {
     /// Called with the payload of every panic that is caught: of a callback, of the drop of one, or of a
     /// [custom executor](Executor::Custom). It is called on the thread where the panic was, from any number of threads
     /// at once. If it panics itself, that is caught.
+    ///
+    /// A panic of a shard's own thread is a defect of corewheel. Then this is called with a `String` that says so, or
+    /// without a hook that is written to the standard error. The shard is shut down: it refuses new timers with
+    /// [`Shutdown`](crate::ScheduleError::Shutdown), its sleeps are over, and its callbacks do not run: they wait for the
+    /// [`shutdown`](crate::Timer::shutdown) of the timer, which hands them back. Other shards go on.
     pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
         Self { on_panic: Some(Arc::new(hook)), ..self }
     }

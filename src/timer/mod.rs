@@ -43,7 +43,8 @@ impl Builder {
 ///
 /// # Promises
 ///
-/// - **Never early.** No callback starts before its deadline by [`Timer::now`].
+/// - **Never early.** No callback starts, and no future completes, before its deadline by [`Timer::now`]; except that a
+///   shutdown completes futures at once.
 /// - **Exactly once.** A one-shot timer fires, or is cancelled, or is handed back by `shutdown`. Its closure is run or
 ///   dropped once.
 /// - **Due now.** A zero delay, or a deadline that has passed, waits for no tick.
@@ -55,13 +56,14 @@ impl Builder {
 /// # Fork
 ///
 /// The child of a `fork` has none of the timer's threads, and what was pending is the parent's. To the child, on Linux, a
-/// timer of the parent is shut down: it refuses new timers, new sleeps are over at once, and a `shutdown` or a drop does
-/// nothing, not even drop closures. No callback runs there. Where the child needs timers, it builds its own; `global` is
-/// the parent's if that has used it before.
+/// timer of the parent is shut down: it refuses new timers, its sleeps do not wait, and a `shutdown` or a drop does nothing,
+/// not even drop closures. To the child, every handle's timer has ended: `cancel` and `reset` return false, and
+/// [`cancel_and_wait`](TimerHandle::cancel_and_wait) does not wait. No callback runs there, also where a callback has
+/// forked. Where the child needs timers, it builds its own; `global` is the parent's if that has used it before.
 ///
-/// A child must not wait for what the parent's threads would do: for a [`Sleep`] that was pending, for a callback that
-/// was running ([`cancel_and_wait`](TimerHandle::cancel_and_wait)), or for a [`ManualClock`](crate::ManualClock) that has
-/// a timer of the parent. On other systems it must not use a timer of the parent at all.
+/// Nothing wakes a task of the child that waits for a [`Sleep`] of the parent already: the sleep is over when it is polled
+/// next. A [`ManualClock`](crate::ManualClock) that another thread was moving when the process was forked must not be moved
+/// in the child. On other systems than Linux a child must not use a timer of the parent at all.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -111,7 +113,7 @@ impl Timer {
     /// A delay other than zero may be counted from some microseconds after the call, 30 at most, and never from before
     /// it: on the clock of the system the present is told by a counter that costs less than the clock.
     ///
-    /// Lock-free, in constant time. A closure of up to 24 bytes is stored without an allocation.
+    /// Lock-free, in constant time. A closure of up to 24 bytes, aligned as a pointer, is stored without an allocation.
     ///
     /// # Errors
     /// After [`shutdown`](Self::shutdown), or with [`max_pending`](Builder::max_pending) timers pending already. The
@@ -207,14 +209,17 @@ impl Timer {
         self.repeating(self.0.ticks.at(first), Recurring { f }, |rule| rule.f)
     }
 
-    /// A future that completes when `delay` has passed. On any executor; no runtime is needed.
+    /// Returns a future that completes when `delay` has passed, or at once when the service is shut down. On any
+    /// executor; no runtime is needed.
     ///
-    /// A delay too long to represent means never.
+    /// A delay too long to represent means never. A delay of zero is ready at the first poll, except once in a while:
+    /// see [`Sleep`](Sleep#loops).
     pub fn sleep(&self, delay: Duration) -> Sleep {
         self.0.sleep(self.0.ticks.after(delay))
     }
 
-    /// A future that completes at `deadline`, at once if that has passed.
+    /// Returns a future that completes at `deadline`. Otherwise as [`sleep`](Self::sleep): a deadline that has passed is
+    /// as a delay of zero.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         self.0.sleep(self.0.ticks.at(deadline))
     }
@@ -289,8 +294,25 @@ impl Timer {
     /// Ends the service: refuses new timers, waits for callbacks that have started, ends the threads, and hands back
     /// every timer that has not started, also if the executor had it already.
     ///
-    /// Only the first call does anything; another returns an empty [`Unfired`] at once. Called from inside a callback
-    /// it does not wait for that, nor for the threads, which end when the callback has returned.
+    /// No callback starts any more, in any shard, before this waits for those that have started; sleeps complete before
+    /// that, too. Only the first call does anything; another returns an empty [`Unfired`] at once. It allocates a list of
+    /// what it hands back; the drop of the last clone, which hands nothing back, drops closures where they are.
+    ///
+    /// # Inside callbacks
+    ///
+    /// Called from inside a callback it does not wait for that, nor for the threads, which end when the callback has
+    /// returned. It waits for the other callbacks that have started: one of these must not wait for this one.
+    ///
+    /// A callback may give work to the pool that it runs on, and wait for it, as [`rayon::join`](crate::rayon::join) does
+    /// with its two halves. Such work is on another thread, and cannot be told from other work there:
+    ///
+    /// - On a thread of the timer's own pool, outside of any callback, all work comes from callbacks, so there the shutdown
+    ///   does not wait for any callback, nor for the threads. A repeating timer that is running ends with that run, and is
+    ///   not handed back.
+    /// - It waits forever for a callback that waits for it in any other case: from work that was given to
+    ///   [`Executor::Rayon`](crate::Executor::Rayon) or to an executor of one's own, which others use as well; or that a
+    ///   thread does in the middle of another callback, which itself waits for its part of such work. Shut down from the
+    ///   callback itself, or from a thread that it does not wait for.
     ///
     /// ```
     /// # use corewheel::Timer;

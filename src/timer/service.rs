@@ -1,20 +1,18 @@
 //! The service behind a `Timer` and its clones: its shards, its threads, and their end.
 
 use std::mem;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::builder::Builder;
 use super::unfired::Unfired;
 use crate::clock::{Clock, Due, Ticks};
 use crate::error::{BuildError, ScheduleError};
-use crate::executor::{self, Desk, Executor, Hands, Pool, Workers};
+use crate::executor::{BorrowedPool, Dispatcher, Executor, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{self, Callback, Hold, Limit, Shard};
+use crate::shard::{self, Callback, DriverThread, Hold, Limit, Shard};
 use crate::stats::Stats;
 use crate::system::Process;
 use crate::wheel::Levels;
@@ -35,7 +33,7 @@ pub(super) struct Service {
 }
 
 struct Threads {
-    drivers: Vec<JoinHandle<()>>,
+    drivers: Vec<DriverThread>,
     pool: Option<Pool>,
 }
 
@@ -51,15 +49,17 @@ impl Service {
         Levels::new(0, &builder.slots_per_level)?;
         // Both before any thread is pinned: from then on it, and its children, see its own core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
-        let (hands, pool) = match builder.executor {
+        let (dispatcher, pool) = match builder.executor {
             Executor::Pool { threads } => {
                 let pool = Pool::start(threads, &builder.thread_name)?;
-                (Hands::Workers(Workers::Own(Arc::new(Desk::new(pool.pool().clone())))), Some(pool))
+                (Dispatcher::Own(pool.queue().clone()), Some(pool))
             }
-            Executor::Rayon(pool) => (Hands::Workers(Workers::Rayon(pool)), None),
-            Executor::Inline => (Hands::Inline, None),
-            Executor::Custom(custom) => (Hands::Custom(custom), None),
+            Executor::Rayon(pool) => (Dispatcher::Borrowed(Arc::new(BorrowedPool::new(pool))), None),
+            Executor::RayonGlobal => (Dispatcher::Borrowed(Arc::new(BorrowedPool::global()?)), None),
+            Executor::Inline => (Dispatcher::Inline, None),
+            Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
         };
+        let needs_this_thread = dispatcher.need_this_thread(pool.as_ref());
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let mut service = Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -72,12 +72,14 @@ impl Service {
         };
         let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
         for index in 0..builder.shards {
-            let shard = Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone(), &hands);
+            let shard =
+                Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone(), needs_this_thread.clone());
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
-            let (levels, hands) = (Levels::new_ahead(0, &builder.slots_per_level)?, hands.clone());
+            let (levels, dispatcher) = (Levels::new_ahead(0, &builder.slots_per_level)?, dispatcher.clone());
             let name = format!("{}-{index}", builder.thread_name);
             let driven = shard.clone();
-            let driver = executor::spawn(name, move || shard::drive(driven, levels, hands, core));
+            let drive = move |place: &_| shard::drive(driven, levels, dispatcher, core, place);
+            let driver = DriverThread::start(name, drive);
             // Dropping the service ends what has been started so far.
             let driver = driver.map_err(BuildError::ThreadStart)?;
             service.shards.push(shard);
@@ -100,7 +102,7 @@ impl Service {
 
     pub(super) fn sleep(&self, due: Due) -> Sleep {
         let hold = if self.is_closed() { None } else { Hold::new(self.id, || self.home_by_turns()) };
-        Sleep::new(hold, due, || self.ticks.shown_as(due.asked()))
+        Sleep::new(hold, due, || self.home_by_turns().clone())
     }
 
     /// Counts a timer that is refused for what it is.
@@ -126,24 +128,54 @@ impl Service {
     /// Refuses new timers, waits for the callbacks that have started, takes back the others, and ends the threads. Only
     /// the first call does anything.
     pub(super) fn shutdown(&self) -> Unfired {
-        if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
-            return Unfired::new(Vec::new());
+        let mut unfired = Vec::new();
+        if let Some(pending) = self.close() {
+            unfired.reserve_exact(pending);
+            self.end(|_, tick, callback| unfired.push((tick, callback)));
         }
-        let unfired = self.shards.iter().flat_map(Shard::close).collect();
+        Unfired::new(unfired, self.ticks.clone())
+    }
+
+    /// Closes every shard before anything is waited for: from here on no callback starts, in any of them. Returns how many
+    /// timers [`end`](Self::end) finds at the most; or `None` if this is not the first call.
+    fn close(&self) -> Option<usize> {
+        if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        Some(self.shards.iter().map(Shard::close).sum())
+    }
+
+    /// Gives every timer that has not fired to `unfired`, with its shard and its tick, and ends the threads.
+    ///
+    /// In this order: a closure that is dropped, or a callback that runs, may wait for a sleep; and a callback that runs may
+    /// wait for the drop of a closure.
+    fn end(&self, mut unfired: impl FnMut(&Shard, u64, Callback)) {
         let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let on_pool = threads.as_ref().and_then(|threads| threads.pool.as_ref()).is_some_and(Pool::is_on_this_thread);
+        // Work on the timer's own pool outside of any callback is what a callback has given to the pool. That callback may
+        // be waiting for this very work, as for its half of a `rayon::join`, and which one it is cannot be known.
+        let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
+
+        self.shards.iter().for_each(|shard| shard.complete_sleeps());
+        let mut started = Vec::with_capacity(self.shards.len());
+        for shard in &self.shards {
+            started.push((shard, shard.claim(&mut |tick, callback| unfired(shard, tick, callback))));
+        }
+        for (shard, running) in started {
+            shard.claim_running(running, wait, &mut |tick, callback| unfired(shard, tick, callback));
+        }
+
         if let Some(Threads { drivers, pool }) = threads {
             // A callback cannot wait for threads, nor one of them for the others: one of these may be waiting for it. They
             // end by themselves.
-            let inside = self.shards.iter().any(|shard| shard.is_on_this_thread())
-                || pool.as_ref().is_some_and(Pool::is_on_this_thread);
+            let inside = on_pool || self.shards.iter().any(|shard| shard.is_on_this_thread());
             if !inside {
-                drivers.into_iter().for_each(executor::join);
+                drivers.into_iter().for_each(DriverThread::join);
             }
             if let Some(pool) = pool {
                 pool.stop(!inside);
             }
         }
-        Unfired::new(unfired)
     }
 }
 
@@ -153,11 +185,132 @@ impl Drop for Service {
             // Threads of another process: there is nothing to let go of.
             mem::forget(self.threads.get_mut().map(Option::take));
         }
-        for unfired in self.shutdown() {
-            // The drop of a closure may panic, and this may be in the middle of another panic.
-            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(unfired))) {
-                mem::forget(payload);
-            }
+        if self.close().is_some() {
+            // Each closure is dropped where it is found: no list is made, and no order.
+            self.end(|shard, _, callback| shard.drop_unfired(callback));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::mpsc::{self, Sender};
+    use std::task::{Context, Poll, Waker};
+    use std::thread;
+
+    use super::*;
+    use crate::{ManualClock, Timer};
+
+    const SEC: Duration = Duration::from_secs(1);
+
+    /// Has the driver of the shard panic when the next timer is due.
+    fn break_shard(timer: &Timer, shard: usize) {
+        timer.0.shards[shard].fault.store(true, SeqCst);
+    }
+
+    /// Runs `f`, and fails if it takes forever.
+    fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(f()));
+        receiver.recv_timeout(20 * SEC).expect("it does not hang")
+    }
+
+    /// A timer in virtual time, and what its `on_panic` was given.
+    fn timer_that_reports(shards: usize, executor: Executor) -> (Timer, ManualClock, mpsc::Receiver<String>) {
+        let (clock, (sender, reports)) = (ManualClock::new(), mpsc::channel());
+        let sender: Mutex<Sender<String>> = Mutex::new(sender);
+        let report = move |payload: Box<dyn std::any::Any + Send>| {
+            sender.lock().unwrap().send(*payload.downcast().unwrap()).unwrap();
+        };
+        let builder = Timer::builder().clock(clock.clone()).shards(shards).executor(executor).on_panic(report);
+        (builder.build().unwrap(), clock, reports)
+    }
+
+    #[test]
+    fn a_driver_that_panics_closes_its_shard_and_loses_no_timer() {
+        for executor in [Executor::Inline, Executor::Pool { threads: 2 }] {
+            let (timer, clock, reports) = timer_that_reports(1, executor);
+            let (ran, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+            let start = clock.now();
+            let handles: Vec<_> = (1..=4_u32)
+                .map(|secs| {
+                    let (ran, kept) = (ran.clone(), kept.clone());
+                    let run = move || {
+                        ran.fetch_add(1, SeqCst);
+                        drop(kept);
+                    };
+                    timer.schedule(secs * SEC, run).unwrap()
+                })
+                .collect();
+            let every = timer.schedule_at_fixed_rate(3 * SEC, SEC, || ()).unwrap();
+            let mut sleep = Box::pin(timer.sleep(10 * SEC));
+            let mut context = Context::from_waker(Waker::noop());
+            assert_eq!(sleep.as_mut().poll(&mut context), Poll::Pending);
+            let mut soon = Box::pin(timer.sleep(2 * SEC));
+            assert_eq!(soon.as_mut().poll(&mut context), Poll::Pending);
+
+            let advancing = clock.clone();
+            in_time(move || advancing.advance(SEC));
+            assert_eq!(ran.load(SeqCst), 1, "the first has run");
+            break_shard(&timer, 0);
+            // What is due when the driver panics has been taken out of the wheel.
+            let advancing = clock.clone();
+            in_time(move || {
+                advancing.advance(2 * SEC);
+                advancing.advance(2 * SEC);
+            });
+            let report = reports.recv().unwrap();
+            assert!(report.contains("corewheel-0") && report.contains("a test has broken the wheel"), "{report}");
+            assert_eq!((timer.stats().panicked, ran.load(SeqCst)), (1, 1));
+
+            assert!(timer.schedule(Duration::ZERO, || ()).unwrap_err().is_shutdown());
+            assert!(!handles[3].reset(SEC) && !every.reset(SEC), "no timer is accepted any more");
+            assert_eq!(soon.as_mut().poll(&mut context), Poll::Ready(()));
+            assert_eq!(sleep.as_mut().poll(&mut context), Poll::Ready(()));
+            assert!(sleep.is_shutdown());
+            assert!(handles[3].is_pending() && handles[3].cancel());
+            assert_eq!(Arc::strong_count(&kept), 3, "one has run, and one was cancelled");
+            assert_eq!(timer.len(), 3, "they wait for the shutdown");
+
+            let shutting = timer.clone();
+            let unfired = in_time(move || shutting.shutdown());
+            assert_eq!(unfired.map(|timer| timer.deadline - start).collect::<Vec<_>>(), [2 * SEC, 3 * SEC, 3 * SEC]);
+            assert_eq!((Arc::strong_count(&kept), timer.len()), (1, 0));
+            let stats = timer.stats();
+            assert_eq!(stats.scheduled, stats.completed + stats.cancelled + stats.unfired);
+            assert_eq!((stats.cancelled, stats.unfired), (1, 3));
+        }
+    }
+
+    #[test]
+    fn a_driver_that_panics_leaves_other_shards_alone() {
+        let (timer, clock, reports) = timer_that_reports(2, Executor::default());
+        break_shard(&timer, 0);
+        let (in_first, elsewhere) = (timer.clone(), timer.clone());
+        // Each new thread is at home in the next shard.
+        thread::spawn(move || _ = in_first.schedule(SEC, || ()).unwrap()).join().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let schedule = move || _ = elsewhere.schedule(SEC, move || sender.send(()).unwrap()).unwrap();
+        thread::spawn(schedule).join().unwrap();
+        in_time(move || clock.advance(SEC));
+        assert_eq!((reports.iter().take(1).count(), receiver.try_iter().count()), (1, 1));
+        let shutting = timer.clone();
+        assert_eq!(in_time(move || shutting.shutdown().len()), 1);
+        assert_eq!(timer.stats().completed, 1);
+    }
+
+    #[test]
+    fn a_driver_that_panics_keeps_no_drop_from_returning() {
+        let (timer, clock, _reports) = timer_that_reports(1, Executor::default());
+        let kept = Arc::new(());
+        let held = kept.clone();
+        timer.schedule(SEC, move || drop(held)).unwrap();
+        break_shard(&timer, 0);
+        in_time(move || {
+            clock.advance(SEC);
+            drop(timer);
+        });
+        assert_eq!(Arc::strong_count(&kept), 1);
     }
 }

@@ -39,6 +39,7 @@ pub fn every_executor() -> Vec<Executor> {
         Executor::Pool { threads: 1 },
         Executor::Pool { threads: 3 },
         Executor::Rayon(Arc::new(pool)),
+        Executor::RayonGlobal,
         Executor::Inline,
         Executor::Custom(Arc::new(Threads)),
         Executor::Custom(Arc::new(AtOnce)),
@@ -200,6 +201,11 @@ pub fn in_time<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'st
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs: {what}"),
         Err(mpsc::RecvTimeoutError::Disconnected) => panic::resume_unwind(thread.join().unwrap_err()),
     }
+}
+
+/// The processor time that the calling thread has used.
+pub fn thread_time() -> Duration {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
 }
 
 /// How many threads of this process have a name that begins with `prefix`, which has 15 bytes at the most.

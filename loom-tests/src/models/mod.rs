@@ -7,6 +7,7 @@
 
 mod cancel;
 mod drain;
+mod in_flight;
 mod quiescence;
 mod reaim;
 mod recycle;

@@ -1,12 +1,17 @@
 //! Model 6: shutdown against schedule, cancel, reset and fire. What was accepted is fired, cancelled or handed back.
 //!
 //! Fails if `close` marks only the entries that are armed (mutation `entry-close-unmarked`), if the slab can be carved
-//! after it was closed (`slab-carve-closed`), and if a repeating timer sends itself to a driver that has ended
-//! (`entry-rearm-closed`).
+//! after it was closed (`slab-carve-closed`), if a repeating timer sends itself to a driver that has ended
+//! (`entry-rearm-closed`), if a worker starts what is closed (`entry-start-closed`), if a run that is not waited for is
+//! forgotten (`entry-claim-running`), and if what has been running is taken before it is over (`core-claim-early`).
+
+use std::sync::Arc;
 
 use loom::thread;
 
 use super::{Scene, explore};
+use crate::scene::{Sleep, Task};
+use crate::shard::entry::Held;
 use crate::shard::memory::Cache;
 
 #[test]
@@ -126,8 +131,90 @@ fn the_last_pin_is_found_once() {
             let scene = scene.clone();
             thread::spawn(move || scene.release(handle, &mut Cache::new()))
         });
-        let unpinned = scene.core.close(0, drop);
+        let unpinned = scene.close(0);
         let last = droppers.map(|dropper| usize::from(dropper.join().unwrap()));
         assert_eq!(usize::from(unpinned) + last[0] + last[1], 1);
+    });
+}
+
+/// From the moment that the core is closed no callback starts, though nothing has been claimed yet: other shards are
+/// closed meanwhile, and foreign code runs.
+#[test]
+fn nothing_starts_in_a_closed_core() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
+        let driver = {
+            let scene = scene.clone();
+            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(5)))
+        };
+        scene.core.close();
+        // Either it has started by now, or it never does.
+        let started = scene.entry(&handle).close().timer == Held::Running || scene.tally.run() == 1;
+        driver.join().unwrap();
+        assert_eq!(scene.tally.run(), usize::from(started));
+        scene.claim(5, true);
+        assert_eq!(scene.tally.run() + scene.tally.unfired(), 1);
+        assert_eq!(scene.tally.dropped(), 1);
+    });
+}
+
+/// A cancel that comes between the close and the claim ends the timer, as one before does.
+#[test]
+fn a_closed_timer_is_cancelled_or_claimed() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut cache = Cache::new();
+        let handle = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
+        scene.core.close();
+        let canceller = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let won = scene.cancel(&handle);
+                scene.release(handle, &mut cache);
+                won
+            })
+        };
+        scene.claim(5, true);
+        let won = canceller.join().unwrap();
+        assert_eq!(scene.tally.unfired(), usize::from(!won));
+        assert_eq!(scene.tally.dropped(), 1);
+    });
+}
+
+/// A shutdown that does not wait ends a repeating timer with its run; one that is not running comes back.
+#[test]
+fn a_run_that_is_not_waited_for_is_the_last() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        scene.schedule(&mut cache, scene.tally.repeating(2, 9), 5).unwrap();
+        let driver = {
+            let scene = scene.clone();
+            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(7)))
+        };
+        scene.core.close();
+        scene.claim(7, false);
+        assert_eq!(scene.tally.cancelled() + scene.tally.unfired(), 1);
+        driver.join().unwrap();
+        assert_eq!(scene.tally.dropped(), 1);
+    });
+}
+
+/// A task whose sleep is pending is woken, or finds when it polls that the sleep is over.
+#[test]
+fn shutdown_against_poll() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
+        let sleep = Sleep::new(&scene, &mut cache, &first, 9);
+        let poller = sleep.poll_elsewhere(&scene, cache, &second, None);
+        scene.close(5);
+        let (sleep, mut cache, pending) = poller.join().unwrap();
+        assert_eq!(second.woken(), usize::from(pending));
+        assert!(first.woken() + second.woken() <= 1);
+        assert!(!sleep.drop(&scene, &mut cache), "it is over");
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     });
 }

@@ -1,7 +1,7 @@
 //! Model 1: push against drain against a driver about to sleep.
 //!
-//! Fails without the driver's fence in `bell.rs` (mutation `bell-driver-fence`), without the caller's
-//! (`bell-caller-fence`), if a caller wakes only for what the driver does not sleep for at all (`bell-lower`), if who
+//! Fails without the driver's fence in `bell.rs` (mutation `bell-driver-fence`), without the caller's in `core.rs`
+//! (`core-push-fence`), if a caller wakes only for what the driver does not sleep for at all (`bell-lower`), if who
 //! gives back the last of much memory does not ring (`core-give-silent`), and if the driver sleeps although memory is to
 //! be given back (`rounds-idle`).
 
@@ -21,7 +21,7 @@ fn pushes_wake_a_driver_about_to_sleep() {
             let armed = scene.core.arm(&mut cache, scene.tally.once(), deadline, 0);
             let Armed { index, notice, .. } = armed.ok().unwrap();
             let scene = scene.clone();
-            thread::spawn(move || scene.core.tell(index, notice, deadline))
+            thread::spawn(move || scene.tell(index, notice, deadline))
         });
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         scene.drive_until(&mut rounds, &worker, 2);

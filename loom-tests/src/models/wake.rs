@@ -2,7 +2,7 @@
 //!
 //! Fails if the callback of another task stays (mutation `look-old-waker`), and if an entry in the driver's hands is armed
 //! anew, after a cancel (`look-taken`) or after the driver has begun (`entry-in-hands`), or dropped like one that is in
-//! nobody's (`entry-left-queued`).
+//! nobody's (`entry-left-queued`), and if a poll at the deadline leaves the timer to the driver as well (`look-due`).
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ fn used_again_against_fire() {
         let user = {
             let (scene, task) = (scene.clone(), task.clone());
             thread::spawn(move || {
-                let again = !sleep.poll(&scene, &mut cache, &task);
+                let again = !sleep.poll(&scene, &mut cache, &task, 0);
                 if again {
                     sleep.use_again(&scene, &mut cache, &task, 6);
                 }
@@ -126,6 +126,34 @@ fn used_again_against_fire() {
         let (sleep, mut cache, again) = user.join().unwrap();
         scene.drive(&mut rounds, &later);
         assert_eq!(task.woken(), 1 + usize::from(again));
+        assert!(!sleep.drop(&scene, &mut cache));
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+    });
+}
+
+/// A poll at the deadline ends the sleep, or the driver wakes its task; then it is used again.
+#[test]
+fn a_poll_that_is_due_against_fire() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (first, second) = (Task::new(), Task::new());
+        let mut sleep = Sleep::new(&scene, &mut cache, &first, 5);
+        let user = {
+            let (scene, second) = (scene.clone(), second.clone());
+            thread::spawn(move || {
+                assert!(!sleep.poll(&scene, &mut cache, &second, 5), "it is time");
+                sleep.use_again(&scene, &mut cache, &second, 6);
+                (sleep, cache)
+            })
+        };
+        let (worker, later) = (scene.worker(5), scene.worker(6));
+        scene.drive(&mut rounds, &worker);
+        let (sleep, mut cache) = user.join().unwrap();
+        let ran = worker.ran.borrow().len();
+        assert_eq!((first.woken(), scene.tally.completed(), Arc::strong_count(&first)), (ran, 1, 1));
+        scene.drive(&mut rounds, &later);
+        assert_eq!((second.woken(), scene.tally.completed()), (1, 2));
         assert!(!sleep.drop(&scene, &mut cache));
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
     });

@@ -8,11 +8,12 @@ mod sleep;
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::shard::core::{Armed, Core, Found};
 use crate::shard::entry::{Callback, Recur, Role};
-use crate::shard::entry::{Ended, Entry, Release};
+use crate::shard::entry::{Ended, Entry, Notice, Release};
 use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
@@ -46,13 +47,18 @@ impl Tally {
     pub(crate) fn once(&self) -> Callback {
         let held = Held(self.clone());
         Callback::once(move || {
-            held.0.0.run.fetch_add(1, SeqCst);
+            held.0.count_run();
         })
     }
 
     /// A callback that runs every `period`, up to `runs` times.
     pub(crate) fn repeating(&self, period: u64, runs: usize) -> Callback {
         Callback::repeating(Box::new(Every { held: Held(self.clone()), period, runs }))
+    }
+
+    /// Notes a run.
+    pub(crate) fn count_run(&self) {
+        self.0.run.fetch_add(1, SeqCst);
     }
 
     pub(crate) fn run(&self) -> usize {
@@ -93,7 +99,7 @@ struct Every {
 
 impl Recur for Every {
     fn run(&mut self, due: u64) -> Option<u64> {
-        self.held.0.0.run.fetch_add(1, SeqCst);
+        self.held.0.count_run();
         self.runs -= 1;
         (self.runs > 0).then_some(due + self.period)
     }
@@ -140,7 +146,7 @@ impl Scene {
     /// Makes a timer and sends it to the driver.
     pub(crate) fn schedule(&self, cache: &mut Cache, callback: Callback, deadline: u64) -> Option<Handle> {
         let Armed { index, notice, .. } = self.core.arm(cache, callback, deadline, 0).ok()?;
-        self.core.tell(index, notice, deadline);
+        self.tell(index, notice, deadline);
         Some(Handle(index))
     }
 
@@ -173,7 +179,12 @@ impl Scene {
 
     pub(crate) fn reset(&self, handle: &Handle, deadline: u64, now: u64) -> bool {
         let notice = self.entry(handle).reset(deadline, now);
-        notice.inspect(|&notice| self.core.tell(handle.0, notice, deadline)).is_some()
+        notice.inspect(|&notice| self.tell(handle.0, notice, deadline)).is_some()
+    }
+
+    /// Tells the driver what it must know of a new deadline.
+    pub(crate) fn tell(&self, index: u32, notice: Notice, deadline: u64) {
+        self.core.tell(index, notice, deadline, || 0);
     }
 
     /// Drops a handle. True if it was the last that kept a closed shard.
@@ -184,20 +195,31 @@ impl Scene {
                 self.core.recycle(cache, handle.0);
                 false
             }
-            Release::Closed => self.core.unpin(),
+            // SAFETY: the scene keeps the core.
+            Release::Closed => unsafe { Core::unpin(NonNull::from(&*self.core)) },
         }
     }
 
     /// Shuts down. True if no handle is left.
     pub(crate) fn close(&self, now: u64) -> bool {
-        self.core.close(now, |found| match found {
-            Found::Unfired { .. } => {
-                self.tally.0.unfired.fetch_add(1, SeqCst);
-            }
-            Found::Ended => {
-                self.tally.0.cancelled.fetch_add(1, SeqCst);
-            }
-        })
+        let unpinned = self.core.close().unpinned;
+        self.claim(now, true);
+        unpinned
+    }
+
+    /// Takes what there is in a closed core, as a shutdown does; with `wait` when what has started is over.
+    pub(crate) fn claim(&self, now: u64, wait: bool) {
+        self.core.claim_wakers(now, |found| self.found(found));
+        let running = self.core.claim_closures(now, |found| self.found(found));
+        self.core.claim_running(running, wait, now, |found| self.found(found));
+    }
+
+    fn found(&self, found: Found) {
+        match found {
+            Found::Unfired { deadline, callback, .. } if callback.role() == Role::Wake => callback.run(deadline),
+            Found::Unfired { .. } => _ = self.tally.0.unfired.fetch_add(1, SeqCst),
+            Found::Ended => _ = self.tally.0.cancelled.fetch_add(1, SeqCst),
+        }
     }
 
     /// Makes rounds until there is nothing more to do at this tick, running what is due.

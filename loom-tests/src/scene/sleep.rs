@@ -50,16 +50,18 @@ impl Sleep {
     fn arm_with(&self, scene: &Scene, callback: Callback) {
         // SAFETY: the owner holds the entry, which nobody has in his hands.
         let notice = unsafe { scene.entry(&self.handle).arm(callback, self.deadline, 0) };
-        scene.core.tell(self.handle.0, notice.ok().expect("an open shard"), self.deadline);
+        scene.tell(self.handle.0, notice.ok().expect("an open shard"), self.deadline);
     }
 
-    /// Whether it is pending, for this task from now on. As `Hold::poll` does it.
-    pub(crate) fn poll(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>) -> bool {
+    /// Whether it is pending, for this task from `now` on. As `Hold::poll` does it.
+    pub(crate) fn poll(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, now: u64) -> bool {
         // SAFETY: the owner has armed the entry.
-        match unsafe { scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, || ((), 0), drop) } {
+        match unsafe {
+            scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, now, || ((), now), drop)
+        } {
             Look::Waiting => true,
             Look::Renewed(notice, ()) => {
-                scene.core.tell(self.handle.0, notice, self.deadline);
+                scene.tell(self.handle.0, notice, self.deadline);
                 true
             }
             Look::Taken(callback) => {
@@ -67,8 +69,11 @@ impl Sleep {
                 self.arm_with(scene, callback);
                 true
             }
-            Look::Over => false,
-            Look::Closed => unreachable!("nobody shuts down"),
+            Look::Over | Look::Closed => false,
+            Look::Due { .. } => {
+                scene.tally.0.completed.fetch_add(1, SeqCst);
+                false
+            }
         }
     }
 
@@ -83,7 +88,7 @@ impl Sleep {
         let (scene, task) = (scene.clone(), task.clone());
         thread::spawn(move || {
             let pending = later.is_none_or(|later| self.reset(&scene, later, self.deadline));
-            let pending = pending && self.poll(&scene, &mut cache, &task);
+            let pending = pending && self.poll(&scene, &mut cache, &task, 0);
             (self, cache, pending)
         })
     }

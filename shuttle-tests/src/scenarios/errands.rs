@@ -128,7 +128,7 @@ impl<'a> Sleeper<'a> {
     /// Uses a sleep that is over again.
     fn poll(&mut self, sleep: &mut Sleep) {
         let (scene, task) = (&self.stage.scene, self.task());
-        if !sleep.poll(scene, &mut self.cache, &task) {
+        if !sleep.poll(scene, &mut self.cache, &task, self.stage.now()) {
             assert!(sleep.deadline <= self.stage.now(), "never early");
             sleep.use_again(scene, &mut self.cache, &task, within(2, self.stage.now()));
         }

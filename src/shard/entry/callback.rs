@@ -1,4 +1,4 @@
-//! A closure of any type, in 32 bytes: inline up to 24 bytes, boxed beyond.
+//! A closure of any type, in 32 bytes: inline if it takes up to 24 bytes and is aligned as a pointer, boxed whole otherwise.
 
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::task::Waker;

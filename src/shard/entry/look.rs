@@ -4,6 +4,9 @@
 //! it takes the callback back, as a cancel does, and arms the entry anew; or finds that it has come too late for that. So
 //! a waker is called once or dropped once, by whoever clears `ARMED`, as any other callback is.
 //!
+//! A look at a timer whose deadline has come ends it, as a cancel does, though the driver is late. The driver does not wake
+//! the task then. If the driver was first, the look finds that the timer has ended.
+//!
 //! While the driver has the entry in its hands it cannot be armed anew: then the future leaves it to the driver, and
 //! takes another. Nobody waits for anybody. Loom model `wake`.
 
@@ -22,6 +25,8 @@ pub(crate) enum Look<P> {
     Renewed(Notice, P),
     /// It has ended.
     Over,
+    /// Its deadline has come, and it has ended by this look. The entry is in a batch, if `queued`.
+    Due { queued: bool },
     /// It is the caller's to arm anew, but in another entry: the driver has this one in its hands.
     Taken(Callback),
     /// The shard is shut down, and the timer has ended by this look.
@@ -29,9 +34,9 @@ pub(crate) enum Look<P> {
 }
 
 impl Entry {
-    /// Sees to it that a pending timer wakes `waker`'s task. `deadline` is the one that it has. `pin` returns the present,
-    /// and what keeps it so; it is called when the task's own code, which may take any time, is through. A waker that is
-    /// not needed any more goes to `discard`.
+    /// Sees to it that a pending timer wakes `waker`'s task, or ends it if it is due. `deadline` is the one that it has; it
+    /// is `now`. `pin` returns what is the present when the task's own code, which may take any time, is through, and what
+    /// keeps it so. A waker that is not needed any more goes to `discard`.
     ///
     /// # Safety
     /// The caller must have the handle to itself, and have armed the entry since the timer last ended.
@@ -40,11 +45,20 @@ impl Entry {
         &self,
         waker: &Waker,
         deadline: u64,
+        now: u64,
         pin: impl FnOnce() -> (P, u64),
         discard: impl Fn(Callback),
     ) -> Look<P> {
         if !self.word().has(ARMED) {
             return Look::Over;
+        }
+        if deadline <= now {
+            let Some(Ended { queued, .. }) = self.cancel() else {
+                return Look::Over;
+            };
+            // SAFETY: this call ended the timer, and it is not running, as a callback that wakes is not armed then.
+            discard(unsafe { self.take() });
+            return Look::Due { queued };
         }
         // SAFETY: by this function's contract.
         if unsafe { self.wakes(waker) } {

@@ -46,16 +46,16 @@
 //! | `QUEUED`         | cancelled, in a batch                             | a worker              |
 //! | none             | over, or held for a timer to be                   | its handle            |
 //! | `CACHED`, with or without `LINKED`, `MAILED` | in a thread's cache, or the pool | that thread, or the driver |
-//! | any of these and `CLOSED` | as above, but the shard was shut down    | nobody arms or moves it |
+//! | any of these and `CLOSED` | as above, but the shard was shut down    | nobody arms, resets or starts it; the shutdown, if it is `ARMED` |
 //!
 //! # The moves
 //!
 //! | move             | by               | from → to                                                | checked by loom model |
 //! |------------------|------------------|----------------------------------------------------------|-----------------------|
-//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `reaim` |
+//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `reaim`, `in_flight` |
 //! | `hold`           | its owner        | free, `CACHED` → `HANDLE`                                | `wake`                |
 //! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`     |
-//! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`      |
+//! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`, `in_flight` |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
 //! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`                |
 //! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `recycle`             |
@@ -63,10 +63,11 @@
 //! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
 //! | `start`          | worker           | `ARMED QUEUED` → `RUNNING`, or → `ARMED MAILED` if moved | `cancel`, `reset`     |
 //! | `finish`         | worker           | `RUNNING` → none                                         | `cancel`, `repeat`    |
-//! | `rearm`          | worker           | `ARMED RUNNING` → `ARMED MAILED`                         | `repeat`, `shutdown`  |
+//! | `rearm`          | worker           | `ARMED RUNNING` → `ARMED MAILED`                         | `repeat`, `shutdown`, `in_flight` |
 //! | `end`            | worker           | `ARMED RUNNING` → `RUNNING`                              | `repeat`              |
 //! | `discard`        | who drops a batch| `ARMED QUEUED` → `QUEUED`                                | `cancel`              |
-//! | `close`          | who shuts down   | any → `CLOSED`; `ARMED` → not, unless `RUNNING`          | `shutdown`            |
+//! | `close`          | who shuts down   | any → `CLOSED`                                           | `shutdown`            |
+//! | `claim`          | who shuts down   | `ARMED CLOSED` → `CLOSED`, and `ARMED RUNNING CLOSED` → `RUNNING CLOSED` if the run is not waited for | `shutdown` |
 //!
 //! # Orderings
 //!
@@ -92,7 +93,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::wheel::Links;
 pub(crate) use callback::{Callback, Recur, Role};
 pub(crate) use look::Look;
-pub(crate) use outcome::{Close, Collect, Ended, Expire, Finish, Notice, Rearm, Release, Start};
+pub(crate) use outcome::{Claim, Closed, Collect, Ended, Expire, Finish, Held, Notice, Rearm, Release, Start};
 use word::{ARMED, CACHED, CLOSED, HANDLE, LINKED, MAILED, MOVED, QUEUED, REPEAT, RUNNING, WAITED, WAKES, Word};
 
 /// One timer. All zero bytes are a free entry.
@@ -151,6 +152,19 @@ impl Entry {
         // Relaxed: written before the move that made the word, and not again before the next such move. Who has no hold
         // on the entry, and only wants to show the deadline, may see a newer one.
         word.deadline(now, || self.batch.load(Ordering::Relaxed))
+    }
+
+    /// The earlier of `deadline`, which the caller gave the entry when it announced it by `MAILED`, and the deadline that
+    /// another thread has given it since. To be called after the push, with a fence in between. The `present` is read
+    /// only if the two differ.
+    #[inline]
+    pub(crate) fn earliest_deadline(&self, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+        let word = self.word();
+        // Without the flag, the driver has collected the entry since the push, and knows its deadline.
+        if !word.has(MAILED) || word.has_deadline(deadline) {
+            return deadline;
+        }
+        deadline.min(self.deadline_in(word, present()))
     }
 
     /// The tick by which the driver has linked the entry, at the latest, if it can be told. `now` is the present tick.
@@ -431,6 +445,8 @@ impl Entry {
             let word = word.without(QUEUED);
             if !word.has(ARMED) {
                 free_if_idle(word)
+            } else if word.has(CLOSED) {
+                word
             } else if deadline > due {
                 word.with(MAILED)
             } else if word.has(REPEAT) {
@@ -441,6 +457,8 @@ impl Entry {
         });
         if !word.has(ARMED) {
             Start::Over { free: is_free(word.without(QUEUED)) }
+        } else if word.has(CLOSED) {
+            Start::Closed
         } else if deadline > due {
             Start::Mail { deadline }
         } else {
@@ -501,34 +519,41 @@ impl Entry {
         self.let_go(QUEUED).free
     }
 
-    /// The shard is shut down. Returns what became of the entry, and whether it has a handle. `mine` tells that the
-    /// callback runs further down the caller's own stack.
-    pub(crate) fn close(&self, mine: bool, now: u64) -> (Close, bool) {
-        let word =
-            self.change(
-                |word| {
-                    if word.has(RUNNING) && !mine { word.with(CLOSED) } else { word.without(ARMED).with(CLOSED) }
-                },
-            );
-        let fate = match (word.has(ARMED), word.has(RUNNING)) {
-            (true, true) if mine => Close::Ended,
-            (_, true) if !mine => Close::Running,
-            (true, false) => Close::Claimed {
+    /// Closes the entry of a shard that is shut down: from here on its timer is neither reset nor started, and no other
+    /// is armed. A timer that is pending stays so, until it is cancelled or [claimed](Self::claim).
+    pub(crate) fn close(&self) -> Closed {
+        // AcqRel: as of all moves. It is one that never fails.
+        let word = Word(self.word.fetch_or(CLOSED, Ordering::AcqRel));
+        let timer = match () {
+            () if word.has(RUNNING) => Held::Running,
+            () if !word.has(ARMED) => Held::None,
+            () if word.has(WAKES) => Held::Waker,
+            () => Held::Closure,
+        };
+        Closed { handle: word.has(HANDLE), timer }
+    }
+
+    /// Whether a closed entry holds a pending waker.
+    pub(crate) fn holds_waker(&self) -> bool {
+        let word = self.word();
+        word.has(ARMED) && word.has(WAKES)
+    }
+
+    /// Takes the timer of a closed entry. One that is running is left alone, unless `end_run`: then it ends with this
+    /// run, if it repeats. It is `now`.
+    pub(crate) fn claim(&self, end_run: bool, now: u64) -> Claim {
+        let claimable = |word: Word| word.has(ARMED) && (end_run || !word.has(RUNNING));
+        match self.advance(|word| claimable(word).then(|| word.without(ARMED))) {
+            Ok(word) if word.has(RUNNING) => Claim::Ended,
+            Ok(word) => Claim::Taken {
                 deadline: self.deadline_in(word, now),
                 // SAFETY: this thread cleared `ARMED` of an entry that does not run; `CLOSED` keeps it from reuse.
                 callback: unsafe { self.take() },
                 queued: word.has(QUEUED),
             },
-            _ => Close::Over,
-        };
-        (fate, word.has(HANDLE))
-    }
-
-    /// Takes the callback of a closed entry that had been running when it was closed, and wants to run again.
-    pub(crate) fn claim(&self, now: u64) -> Option<(u64, Callback)> {
-        let moved = self.advance(|word| word.has(ARMED).then(|| word.without(ARMED)));
-        // SAFETY: this thread cleared `ARMED` of an entry that does not run any more; `CLOSED` keeps it from reuse.
-        moved.ok().map(|word| (self.deadline_in(word, now), unsafe { self.take() }))
+            Err(word) if word.has(RUNNING) => Claim::Running,
+            Err(_) => Claim::Over,
+        }
     }
 
     /// Asks the worker that runs the callback to say when it is done. False if nobody runs it.

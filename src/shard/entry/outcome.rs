@@ -70,6 +70,8 @@ pub(crate) enum Start {
     Mail { deadline: u64 },
     /// Recycle it if it is free.
     Over { free: bool },
+    /// Leave it: the shard is shut down, and the shutdown claims the timer.
+    Closed,
 }
 
 /// What is left to do after a run.
@@ -91,14 +93,35 @@ pub(crate) enum Rearm {
     Held { waited: bool },
 }
 
-/// What became of the entry in a shutdown.
-pub(crate) enum Close {
-    /// It had no timer, or one that is over.
-    Over,
-    /// The callback was to run at this deadline, and is the caller's. The entry is in a batch, if `queued`.
-    Claimed { deadline: u64, callback: Callback, queued: bool },
+/// What an entry held when its shard was closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Closed {
+    /// A handle refers to it.
+    pub(crate) handle: bool,
+    pub(crate) timer: Held,
+}
+
+/// The timer of an entry that was closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Held {
+    /// None, or one that is over.
+    None,
+    /// A pending closure.
+    Closure,
+    /// A pending waker.
+    Waker,
     /// The callback is running.
     Running,
-    /// The callback is running, further down the caller's own stack; it will not run again.
+}
+
+/// What a shutdown gets from a closed entry.
+pub(crate) enum Claim {
+    /// Nothing: it has no timer, or one that is over.
+    Over,
+    /// The callback was to run at this deadline. The caller owns it. The entry is in a batch, if `queued`.
+    Taken { deadline: u64, callback: Callback, queued: bool },
+    /// Nothing yet: the callback is running.
+    Running,
+    /// A repeating timer, which ends with the run that it is in.
     Ended,
 }

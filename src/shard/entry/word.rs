@@ -118,6 +118,13 @@ impl Word {
         self.0 & FLAGS & !(FAR | FINE)
     }
 
+    /// Whether this is the deadline, and is kept by its low bits. Another one may have the same low bits: it is farther
+    /// away than a thread can be behind the present.
+    #[inline]
+    pub(crate) fn has_deadline(self, deadline: u64) -> bool {
+        !self.has(FAR | FINE) && self.0 & !FLAGS == deadline << DEADLINE_SHIFT
+    }
+
     /// The deadline, as a tick; `remainder` tells what is kept beside the word, or was before the timer ended. `now` is
     /// the present tick, give or take less than [`REACH`].
     #[inline]

@@ -1,0 +1,115 @@
+//! Model 11: an entry that is announced to the driver, but not pushed yet, against a deadline that comes nearer.
+//!
+//! `MAILED` is set before the push. A call that finds it set, and wants an earlier deadline, does not push again, and a
+//! driver that it wakes may find the intake empty. Time stands still in these models, so only the later push can wake the
+//! driver then.
+//!
+//! Fails if the thread that pushes rings for the deadline that it gave the entry, not for the one in the state word
+//! (mutation `core-stale-ring`), or reads the word before the push (`core-read-before-push`). Fails as well without the
+//! fence of a call that does not push (`bell-caller-fence`), and if a new timer in the entry does not ring
+//! (`entry-arm-silent`).
+
+use loom::sync::mpsc::{self, Sender};
+use loom::thread::{self, JoinHandle};
+
+use super::{Handle, Scene, explore};
+use crate::scene::Tally;
+use crate::shard::entry::{Callback, Recur};
+use crate::shard::memory::Cache;
+use crate::shard::rounds::Rounds;
+
+/// The present, and the deadline of every timer that is moved to it.
+const NOW: u64 = 5;
+/// A deadline that does not come.
+const LATER: u64 = 100;
+
+/// Says when it runs for the first time, and wants the next run later.
+struct RunsAgainLater {
+    runs: Tally,
+    started: Option<Sender<()>>,
+}
+
+impl Recur for RunsAgainLater {
+    fn run(&mut self, _due: u64) -> Option<u64> {
+        self.runs.count_run();
+        if let Some(started) = self.started.take() {
+            started.send(()).unwrap();
+        }
+        Some(LATER)
+    }
+}
+
+/// A repeating timer that a worker of its own runs, and arms again for later. `caller` acts on it when the run has begun.
+fn while_it_is_armed_again(
+    scene: &Scene,
+    rounds: &mut Rounds,
+    caller: impl FnOnce(Scene, Handle, Cache) + Send + 'static,
+) -> [JoinHandle<()>; 2] {
+    let (mut cache, (started, has_started)) = (Cache::new(), mpsc::channel());
+    let callback = RunsAgainLater { runs: scene.tally.clone(), started: Some(started) };
+    let handle = scene.schedule(&mut cache, Callback::repeating(Box::new(callback)), NOW).unwrap();
+    let mut batch = Vec::new();
+    scene.hand_over(rounds, NOW, |due| batch.extend(due));
+    let (worker, caller_scene) = (scene.clone(), scene.clone());
+    let call = move || {
+        has_started.recv().unwrap();
+        caller(caller_scene, handle, cache);
+    };
+    [thread::spawn(move || worker.worker(NOW).run(&batch)), thread::spawn(call)]
+}
+
+/// A reset comes while the worker arms the timer again: there are two runs, both now.
+#[test]
+fn reset_against_the_push_of_a_repeating_timer() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, _| {
+            assert!(scene.reset(&handle, NOW, NOW));
+        });
+        scene.drive_until(&mut rounds, &scene.worker(NOW), 2);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        scene.close(NOW);
+    });
+}
+
+/// The timer is cancelled in the same window, and the next timer, due now, takes its entry.
+#[test]
+fn a_new_timer_against_the_push_of_the_old_one() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, mut cache| {
+            scene.cancel(&handle);
+            scene.release(handle, &mut cache);
+            scene.schedule(&mut cache, scene.tally.once(), NOW).unwrap();
+        });
+        scene.drive_until(&mut rounds, &scene.worker(NOW), 2);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        scene.close(NOW);
+    });
+}
+
+/// Two resets of one handle: the second finds the push of the first under way, and wants an earlier deadline.
+#[test]
+fn reset_against_the_push_of_another_reset() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(NOW));
+        let handle = scene.schedule(&mut cache, scene.tally.once(), LATER).unwrap();
+        scene.drive(&mut rounds, &worker);
+        let pusher = {
+            let (scene, index) = (scene.clone(), handle.0);
+            let notice = scene.entry(&handle).reset(LATER / 2, NOW).unwrap();
+            thread::spawn(move || scene.tell(index, notice, LATER / 2))
+        };
+        let caller = {
+            let scene = scene.clone();
+            thread::spawn(move || assert!(scene.reset(&handle, NOW, NOW)))
+        };
+        scene.drive_until(&mut rounds, &worker, 1);
+        pusher.join().unwrap();
+        caller.join().unwrap();
+        scene.close(NOW);
+    });
+}

@@ -1,0 +1,308 @@
+//! The queue of a pool's batches: no job waits while a worker is idle, and no thread runs a callback on top of another.
+//!
+//! Callbacks here wait for each other. Where the promise is kept they all run, and the workers end when the queue is
+//! closed; where it is not, shuttle finds a deadlock. Mutations: `queue-put-silent`, `queue-straggler`,
+//! `queue-no-lookout`, `queue-next-lookout`, `queue-alert-lost`, `queue-rayon-unseen`, `queue-close-silent`.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use shuttle::thread::{self, JoinHandle};
+
+use super::explore;
+use crate::executor::{Batch, JobQueue, STRAGGLER_AFTER, WorkerThread};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
+
+/// A queue with its workers, a stand-in for rayon, and a clock.
+struct Pool {
+    queue: JobQueue,
+    /// Rayon's queues, of which worker *i* has the *i*-th.
+    tasks: Mutex<Vec<VecDeque<Task>>>,
+    start: Instant,
+    /// Microseconds since the start.
+    clock: AtomicU64,
+    /// Those that wait with a timeout, which is over whenever the clock says so.
+    timed: Mutex<Vec<Arc<Condvar>>>,
+    ended: AtomicBool,
+}
+
+type Task = Box<dyn FnOnce(&Pool) + Send>;
+
+shuttle::thread_local! {
+    static WORKER: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
+    static IN_CALLBACK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Callbacks that are due together.
+struct Callbacks {
+    pool: Arc<Pool>,
+    callbacks: Vec<Callback>,
+    taken: AtomicUsize,
+}
+
+struct Worker(Arc<Pool>);
+
+impl Pool {
+    /// A pool with this many workers, and what waits for their end.
+    fn start(workers: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
+        let pool = Arc::new(Self {
+            queue: JobQueue::new(),
+            tasks: Mutex::new((0..workers).map(|_| VecDeque::new()).collect()),
+            start: Instant::now(),
+            clock: AtomicU64::new(0),
+            timed: Mutex::default(),
+            ended: AtomicBool::new(false),
+        });
+        let mut threads: Vec<_> = (0..workers)
+            .map(|index| {
+                let pool = pool.clone();
+                thread::spawn(move || {
+                    WORKER.with(|worker| worker.set(index));
+                    pool.queue.worker_loop(&Worker(pool.clone()));
+                })
+            })
+            .collect();
+        let clock = pool.clone();
+        threads.push(thread::spawn(move || clock.pass_time()));
+        (pool, threads)
+    }
+
+    /// Lets time pass, in steps of half a millisecond, while somebody waits for it.
+    fn pass_time(&self) {
+        while !self.ended.load(Ordering::SeqCst) {
+            let timed = self.timed.lock().unwrap().clone();
+            if !timed.is_empty() {
+                self.clock.fetch_add(500, Ordering::SeqCst);
+                timed.iter().for_each(|call| call.notify_one());
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.start + Duration::from_micros(self.clock.load(Ordering::SeqCst))
+    }
+
+    /// Hands a batch over, as a driver does.
+    fn put(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
+        let batch = Arc::new(Callbacks { pool: self.clone(), callbacks, taken: AtomicUsize::new(0) });
+        self.queue.put(batch.clone());
+        batch
+    }
+
+    /// Does what a driver does when a batch should be finished.
+    fn look_after(&self, batch: &Arc<Callbacks>) {
+        self.clock.fetch_add(u64::try_from(STRAGGLER_AFTER.as_micros()).unwrap(), Ordering::SeqCst);
+        if Arc::strong_count(batch) > 1 {
+            self.queue.alert(self.now());
+        }
+    }
+
+    /// Gives a task to rayon, from inside a callback.
+    fn spawn(&self, task: Task) {
+        self.tasks.lock().unwrap()[WORKER.with(std::cell::Cell::get)].push_back(task);
+    }
+
+    fn run_task(&self, task: Option<Task>) -> bool {
+        let found = task.is_some();
+        if let Some(task) = task {
+            task(self);
+        }
+        found
+    }
+
+    fn end(self: Arc<Self>, threads: Vec<JoinHandle<()>>) {
+        self.queue.close();
+        let mut threads = threads;
+        let clock = threads.pop().unwrap();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        self.ended.store(true, Ordering::SeqCst);
+        clock.join().unwrap();
+    }
+}
+
+impl WorkerThread for Worker {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn run_own_task(&self) -> bool {
+        let task = self.0.tasks.lock().unwrap()[WORKER.with(std::cell::Cell::get)].pop_back();
+        self.0.run_task(task)
+    }
+
+    fn run_any_task(&self) -> bool {
+        let task = self.0.tasks.lock().unwrap().iter_mut().find_map(VecDeque::pop_front);
+        self.0.run_task(task)
+    }
+
+    fn wait_timeout<'a, T>(
+        &self,
+        call: &Arc<Condvar>,
+        guard: MutexGuard<'a, T>,
+        _timeout: Duration,
+    ) -> MutexGuard<'a, T> {
+        self.0.timed.lock().unwrap().push(call.clone());
+        let guard = call.wait(guard).unwrap();
+        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, call));
+        guard
+    }
+}
+
+impl Batch for Callbacks {
+    fn run(&self) {
+        while self.run_one() {}
+    }
+
+    fn run_one(&self) -> bool {
+        let next = self.callbacks.get(self.taken.fetch_add(1, Ordering::SeqCst));
+        if let Some(callback) = next {
+            let nested = IN_CALLBACK.with(|inside| inside.replace(true));
+            assert!(!nested, "a callback on top of another");
+            callback(&self.pool);
+            IN_CALLBACK.with(|inside| inside.set(false));
+        }
+        next.is_some()
+    }
+
+    fn is_begun(&self) -> bool {
+        self.taken.load(Ordering::SeqCst) > 0
+    }
+
+    fn is_spent(&self) -> bool {
+        self.taken.load(Ordering::SeqCst) >= self.callbacks.len()
+    }
+
+    fn singles(self) -> impl Iterator<Item = Self> {
+        std::iter::once(self)
+    }
+}
+
+/// Where as many callbacks as it is told wait for each other.
+#[derive(Clone)]
+struct Meeting(Arc<(Mutex<usize>, Condvar)>);
+
+impl Meeting {
+    fn of(callbacks: usize) -> Self {
+        Self(Arc::new((Mutex::new(callbacks), Condvar::new())))
+    }
+
+    fn meet(&self) {
+        let mut missing = self.0.0.lock().unwrap();
+        *missing -= 1;
+        self.0.1.notify_all();
+        while *missing > 0 {
+            missing = self.0.1.wait(missing).unwrap();
+        }
+    }
+
+    fn callback(&self) -> Callback {
+        let meeting = self.clone();
+        Box::new(move |_| meeting.meet())
+    }
+}
+
+/// As many batches as there are workers wait for each other, again and again: so each worker has a batch.
+#[test]
+fn no_job_waits_while_a_worker_is_idle() {
+    explore(|| {
+        let (pool, threads) = Pool::start(3);
+        for _ in 0..3 {
+            let meeting = Meeting::of(4);
+            let drivers = [(); 3].map(|()| {
+                let (pool, callback) = (pool.clone(), meeting.callback());
+                thread::spawn(move || drop(pool.put(vec![callback])))
+            });
+            drivers.into_iter().for_each(|driver| driver.join().unwrap());
+            meeting.meet();
+        }
+        pool.end(threads);
+    });
+}
+
+/// The callbacks of one batch wait for each other, and one more batch comes meanwhile: the idle assist.
+#[test]
+fn stragglers_are_assisted() {
+    explore(|| {
+        let (pool, threads) = Pool::start(3);
+        for _ in 0..2 {
+            let meeting = Meeting::of(4);
+            let straggler = pool.put(vec![meeting.callback(), meeting.callback()]);
+            let other = pool.put(vec![meeting.callback()]);
+            pool.look_after(&straggler);
+            pool.look_after(&other);
+            meeting.meet();
+        }
+        pool.end(threads);
+    });
+}
+
+/// Callbacks of one batch that need all workers, of which its driver calls one.
+#[test]
+fn lookouts_follow_one_another() {
+    explore(|| {
+        let (pool, threads) = Pool::start(3);
+        let meeting = Meeting::of(4);
+        let batch = pool.put([(); 3].map(|()| meeting.callback()).into());
+        pool.look_after(&batch);
+        meeting.meet();
+        pool.end(threads);
+    });
+}
+
+/// Every worker is busy when a batch comes and when its driver looks, and its first callback waits for the second.
+#[test]
+fn a_batch_that_is_begun_late_is_assisted() {
+    explore(|| {
+        let (pool, threads) = Pool::start(2);
+        let (busy, gate) = (Meeting::of(3), Meeting::of(3));
+        for _ in 0..2 {
+            let (busy, gate) = (busy.clone(), gate.clone());
+            pool.put(vec![Box::new(move |_| {
+                busy.meet();
+                gate.meet();
+            })]);
+        }
+        busy.meet();
+        let late = Meeting::of(3);
+        let batch = pool.put(vec![late.callback(), late.callback()]);
+        pool.look_after(&batch);
+        gate.meet();
+        late.meet();
+        pool.end(threads);
+    });
+}
+
+/// A callback waits for what it has given to rayon, and what another has left there waits for that.
+#[test]
+fn rayons_work_is_done_by_the_idle() {
+    explore(|| {
+        let (pool, threads) = Pool::start(2);
+        let meeting = Meeting::of(3);
+        let inside = meeting.clone();
+        let batch = pool.put(vec![Box::new(move |pool: &Pool| {
+            let task = inside.clone();
+            pool.spawn(Box::new(move |_| task.meet()));
+            inside.meet();
+        })]);
+        pool.look_after(&batch);
+        meeting.meet();
+        // It leaves work that takes two, and is finished only when that is.
+        let meeting = Meeting::of(3);
+        let left = meeting.clone();
+        let batch = pool.put(vec![Box::new(move |pool: &Pool| {
+            let first = left.clone();
+            pool.spawn(Box::new(move |pool| {
+                let second = first.clone();
+                pool.spawn(Box::new(move |_| second.meet()));
+                first.meet();
+            }));
+        })]);
+        pool.look_after(&batch);
+        meeting.meet();
+        pool.end(threads);
+    });
+}

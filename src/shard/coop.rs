@@ -1,0 +1,101 @@
+//! Decides how a future completes, so that no loop over timers keeps its executor from other tasks.
+//!
+//! A future that completes without having been pending lets a loop over it go on within one poll of its task. A runtime
+//! can end such a loop by a budget for each poll of a task, as tokio does. This crate has no hook into a runtime, so each
+//! thread has one budget for all of its tasks: [`BUDGET`] completions that did not wait. The next one is pending once: it
+//! wakes its task and completes when it is polled again.
+//!
+//! - *Every loop gives way.* A loop within one poll stays on its thread, and each of its turns spends from the budget.
+//!   Nothing else refills the budget. A pending future does not: a task that selects among futures polls one in each
+//!   turn and goes on all the same.
+//! - *No future is put off twice.* What was pending completes without spending, so a task gets on whatever other tasks
+//!   of the thread spend.
+//! - *Others pay little.* A task that does not loop is polled once more for every 128 completions that did not wait.
+//!
+//! After a shutdown no timer waits, so a future that is made or reset from then on is pending once each time.
+
+use std::cell::Cell;
+use std::task::{Poll, Waker};
+
+use super::hold::Progress;
+
+/// Number of completions on one thread that need not be pending first. It is tokio's.
+const BUDGET: u8 = 128;
+
+/// The part of a future that decides how it completes.
+pub(crate) struct Coop {
+    turn: Turn,
+    /// Whether a shutdown leaves the future pending for ever.
+    outlasts_shutdown: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// The future has not been pending since its deadline was set, or since it completed.
+    Fresh,
+    /// The same, and the future must be pending once before it completes.
+    Owed,
+    /// The future has been pending.
+    Waited,
+}
+
+impl Coop {
+    /// Creates the part for a new future. `closed`: the service has been shut down.
+    #[inline]
+    pub(crate) fn new(closed: bool) -> Self {
+        Self { turn: Turn::set(closed), outlasts_shutdown: false }
+    }
+
+    /// Notes that a new deadline has been set. `closed` as above.
+    #[inline]
+    pub(crate) fn renew(&mut self, closed: bool) {
+        self.turn = Turn::set(closed);
+    }
+
+    /// Makes a shutdown leave the future pending for ever.
+    #[cfg(any(feature = "hyper", feature = "quinn"))]
+    pub(crate) fn outlast_shutdown(&mut self) {
+        self.outlasts_shutdown = true;
+    }
+
+    /// Returns what a poll that sees `progress` returns. If the future could complete and is pending, this has woken the
+    /// task.
+    #[inline]
+    pub(crate) fn poll(&mut self, progress: Progress, waker: &Waker) -> Poll<()> {
+        match (progress, self.turn) {
+            (Progress::Pending, _) => self.turn = Turn::Waited,
+            (Progress::Shutdown, _) if self.outlasts_shutdown => {}
+            (_, Turn::Waited) => return self.complete(),
+            (_, Turn::Fresh) if spend() => return self.complete(),
+            (_, Turn::Fresh | Turn::Owed) => {
+                self.turn = Turn::Waited;
+                waker.wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+
+    #[inline]
+    fn complete(&mut self) -> Poll<()> {
+        self.turn = Turn::Fresh;
+        Poll::Ready(())
+    }
+}
+
+impl Turn {
+    fn set(closed: bool) -> Self {
+        if closed { Self::Owed } else { Self::Fresh }
+    }
+}
+
+/// Spends one completion of the calling thread's budget. Returns false if none was left, and refills the budget then.
+fn spend() -> bool {
+    thread_local! {
+        static LEFT: Cell<u8> = const { Cell::new(BUDGET) };
+    }
+    LEFT.with(|left| {
+        let rest = left.get().checked_sub(1);
+        left.set(rest.unwrap_or(BUDGET));
+        rest.is_some()
+    })
+}

@@ -1,0 +1,75 @@
+//! The driver's eye on batches that take long.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::batch::Batch;
+use crate::executor::{Dispatcher, STRAGGLER_AFTER};
+
+/// Maximum time between two looks at a batch that nobody has begun.
+const MAX_INTERVAL: Duration = Duration::from_millis(64);
+
+/// Batches that were handed over, by the time at which they should be finished.
+#[derive(Default)]
+pub(crate) struct Stragglers(BinaryHeap<Reverse<Watched>>);
+
+struct Watched {
+    look_at: Instant,
+    interval: Duration,
+    batch: Arc<Batch>,
+}
+
+impl Stragglers {
+    /// Watches a batch that was handed over just now.
+    pub(crate) fn add(&mut self, batch: Arc<Batch>) {
+        self.watch(batch, STRAGGLER_AFTER);
+    }
+
+    /// Calls for assistance with batches that take too long, and returns the time until the next look.
+    pub(crate) fn look(&mut self, dispatcher: &Dispatcher) -> Option<Duration> {
+        loop {
+            let Watched { look_at, interval, batch } = &self.0.peek()?.0;
+            // The last of the workers that run it drops it when it is through.
+            if Arc::strong_count(batch) > 1 {
+                let left = look_at.saturating_duration_since(Instant::now());
+                if !left.is_zero() {
+                    return Some(left);
+                }
+                if !dispatcher.assist(batch.clone()) {
+                    // All workers are busy. The longer they have been, the longer they may be.
+                    let (batch, interval) = (batch.clone(), (*interval * 2).min(MAX_INTERVAL));
+                    self.0.pop();
+                    self.watch(batch, interval);
+                    continue;
+                }
+            }
+            self.0.pop();
+        }
+    }
+
+    fn watch(&mut self, batch: Arc<Batch>, interval: Duration) {
+        self.0.push(Reverse(Watched { look_at: Instant::now() + interval, interval, batch }));
+    }
+}
+
+impl Ord for Watched {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.look_at.cmp(&other.look_at)
+    }
+}
+
+impl PartialOrd for Watched {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Watched {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Watched {}

@@ -1,0 +1,127 @@
+//! What threads inherit that foreign code starts on a thread of a timer: nothing that the timer has set for itself.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use corewheel::{Executor, Timer};
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sys::prctl::get_timerslack;
+use nix::unistd::Pid;
+
+/// How a thread is scheduled: the cores it may use, and the nanoseconds that the system may add to its sleeps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Scheduling {
+    cores: CpuSet,
+    slack: i32,
+}
+
+impl Scheduling {
+    fn of_this_thread() -> Self {
+        Self { cores: sched_getaffinity(Pid::from_raw(0)).unwrap(), slack: get_timerslack().unwrap() }
+    }
+
+    /// That of a thread which the calling thread starts.
+    fn of_a_new_thread() -> Self {
+        thread::spawn(Self::of_this_thread).join().unwrap()
+    }
+}
+
+/// The cores that each thread may use whose name begins with `prefix`.
+fn cores_of_threads(prefix: &str) -> Vec<CpuSet> {
+    tasks_named(prefix).into_iter().map(|task| sched_getaffinity(Pid::from_raw(task)).unwrap()).collect()
+}
+
+fn core_count(cores: &CpuSet) -> usize {
+    (0..CpuSet::count()).filter(|&core| cores.is_set(core).unwrap()).count()
+}
+
+#[test]
+fn drivers_use_all_cores_unless_they_are_asked_to_stay_on_one() {
+    let ours = Scheduling::of_this_thread().cores;
+    let timer = Timer::builder().shards(3).thread_name("inherit-free").build().unwrap();
+    assert!(threads_named("inherit-free") >= 3);
+    assert!(cores_of_threads("inherit-free").iter().all(|cores| *cores == ours));
+    drop(timer);
+    let executor = Executor::Inline;
+    let timer =
+        Timer::builder().shards(3).pin_cores(true).executor(executor).thread_name("inherit-one").build().unwrap();
+    // A driver that has run something of its own accord has settled.
+    eventually("each is on one core", || {
+        let cores = cores_of_threads("inherit-one");
+        cores.len() == 3 && cores.iter().all(|cores| core_count(cores) == 1)
+    });
+    drop(timer);
+}
+
+#[test]
+fn a_thread_that_a_callback_starts_inherits_nothing() {
+    let ours = Scheduling::of_this_thread();
+    for pinned in [false, true] {
+        for executor in every_executor() {
+            let kind = format!("{executor:?}, pinned: {pinned}");
+            let timer = Timer::builder().shards(2).pin_cores(pinned).executor(executor).build().unwrap();
+            // Again after the driver has slept in between.
+            for _ in 0..3 {
+                let (sender, receiver) = channel();
+                timer.schedule(MS, move || sender.send(Scheduling::of_a_new_thread()).unwrap()).unwrap();
+                assert_eq!(wait_for(&receiver), ours, "{kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_an_executor_starts_inherits_nothing() {
+    let ours = Scheduling::of_this_thread();
+    for pinned in [false, true] {
+        let starts = |job: Job| drop(thread::spawn(job));
+        let executor = Executor::Custom(Arc::new(Calls(starts)));
+        let timer = Timer::builder().shards(2).pin_cores(pinned).executor(executor).build().unwrap();
+        let (sender, receiver) = channel();
+        timer.schedule(MS, move || sender.send(Scheduling::of_this_thread()).unwrap()).unwrap();
+        assert_eq!(wait_for(&receiver), ours, "pinned: {pinned}");
+    }
+}
+
+#[test]
+fn a_thread_that_a_waker_starts_inherits_nothing() {
+    struct Starts(std::sync::Mutex<Option<std::sync::mpsc::Sender<Scheduling>>>);
+    impl Wake for Starts {
+        fn wake(self: Arc<Self>) {
+            let sender = self.0.lock().unwrap().take().unwrap();
+            sender.send(Scheduling::of_a_new_thread()).unwrap();
+        }
+    }
+    let ours = Scheduling::of_this_thread();
+    for pinned in [false, true] {
+        let timer = Timer::builder().shards(2).pin_cores(pinned).build().unwrap();
+        let (sender, receiver) = channel();
+        let waker = Waker::from(Arc::new(Starts(std::sync::Mutex::new(Some(sender)))));
+        let mut sleep = std::pin::pin!(timer.sleep(Duration::from_millis(2)));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(wait_for(&receiver), ours, "pinned: {pinned}");
+    }
+}
+
+#[test]
+fn what_the_executor_drops_at_the_end_runs_as_its_thread_was_started() {
+    let ours = Scheduling::of_this_thread();
+    let (sender, receiver) = channel();
+    let sender = std::sync::Mutex::new(sender);
+    let told = OnDrop(move || sender.lock().unwrap().send(Scheduling::of_a_new_thread()).unwrap());
+    let told = std::sync::Mutex::new(told);
+    let executor = Calls(move |job: Job| {
+        let _captured = &told;
+        job();
+    });
+    let timer =
+        Timer::builder().shards(1).pin_cores(true).executor(Executor::Custom(Arc::new(executor))).build().unwrap();
+    drop(timer);
+    assert_eq!(wait_for(&receiver), ours);
+}

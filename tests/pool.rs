@@ -1,0 +1,354 @@
+//! What a pool promises to callbacks that are slow, that block, and that use rayon themselves.
+
+mod common;
+
+use std::collections::HashSet;
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{BuildError, Executor, Timer, rayon};
+
+/// How often the threads of this process whose name begins so have gone to sleep.
+fn sleeps_of(prefix: &str) -> u64 {
+    let sleeps = |task| {
+        let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).ok()?;
+        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?;
+        line.split_whitespace().last()?.parse::<u64>().ok()
+    };
+    tasks_named(prefix).into_iter().filter_map(sleeps).sum()
+}
+
+/// Rayon pools with two threads in which callbacks run: the timer's own, the caller's, and the global one.
+fn pools_of_two() -> [Executor; 3] {
+    // The first to ask for the global pool decides how many threads it has.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(2).build_global();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    [Executor::Pool { threads: 2 }, Executor::Rayon(Arc::new(pool)), Executor::RayonGlobal]
+}
+
+/// Callbacks wait for each other here, and the global pool has two threads for all tests: so they take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_worker_that_was_busy_elsewhere_is_called_for_what_is_due() {
+    for executor in pools_of_two() {
+        let _turn = TURN.lock();
+        let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
+        for trial in 0..10 {
+            let (elsewhere, blocked) = (Gate::default(), Gate::default());
+            let (sender, receiver) = channel();
+            // One worker is busy with work of rayon's, and the other runs callbacks for so long that it looks for more work.
+            let (job_pass, job_sender) = (elsewhere.clone(), sender.clone());
+            let occupy = move || {
+                let (begun, begin) = channel();
+                rayon::spawn(move || {
+                    begun.send(()).unwrap();
+                    job_pass.pass();
+                    job_sender.send("elsewhere").unwrap();
+                });
+                wait_for(&begin);
+            };
+            timer.schedule(Duration::ZERO, occupy).unwrap();
+            let spin = || {
+                let start = Instant::now();
+                while start.elapsed() < MS / 2 {}
+            };
+            let stream = [0, 1, 2].map(|_| timer.schedule_at_fixed_rate(MS, MS, spin).unwrap());
+            thread::sleep((40 + trial) * MS);
+            // It blocks, and then the other comes back.
+            let (pass, block_sender) = (blocked.clone(), sender.clone());
+            let block = move || {
+                block_sender.send("blocked").unwrap();
+                pass.pass();
+            };
+            timer.schedule(Duration::ZERO, block).unwrap();
+            assert_eq!(wait_for(&receiver), "blocked");
+            assert!(stream.iter().all(|timer| timer.cancel()));
+            elsewhere.open();
+            assert_eq!(wait_for(&receiver), "elsewhere");
+            thread::sleep(5 * MS);
+            timer.schedule(Duration::ZERO, move || sender.send("due").unwrap()).unwrap();
+            assert_eq!(
+                receiver.recv_timeout(PATIENCE / 4),
+                Ok("due"),
+                "one worker of {executor:?} is idle in trial {trial}"
+            );
+            blocked.open();
+        }
+    }
+}
+
+#[test]
+fn workers_that_are_all_busy_wake_no_driver() {
+    for executor in pools_of_two() {
+        let _turn = TURN.lock();
+        let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
+        let (gate, (sender, receiver)) = (Gate::default(), channel());
+        for _ in 0..2 {
+            let (gate, sender) = (gate.clone(), sender.clone());
+            let block = move || {
+                sender.send(()).unwrap();
+                gate.pass();
+            };
+            timer.schedule(Duration::ZERO, block).unwrap();
+            wait_for(&receiver);
+        }
+        timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
+        thread::sleep(50 * MS);
+        let before = timer.stats().wakeups;
+        thread::sleep(500 * MS);
+        let wakeups = timer.stats().wakeups - before;
+        assert!(wakeups < 50, "{executor:?}: {wakeups} in half a second");
+        gate.open();
+        wait_for(&receiver);
+    }
+}
+
+#[test]
+fn a_batch_begun_late_gets_a_second_worker_too() {
+    for executor in pools_of_two() {
+        let _turn = TURN.lock();
+        let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
+        let gates = [(); 3].map(|()| Gate::default());
+        let (sender, receiver) = channel();
+        for gate in &gates[..2] {
+            let (gate, sender) = (gate.clone(), sender.clone());
+            let block = move || {
+                sender.send(0).unwrap();
+                gate.pass();
+            };
+            timer.schedule(Duration::ZERO, block).unwrap();
+            wait_for(&receiver);
+        }
+        // Both workers are busy. What comes now is one batch, whose first callback blocks.
+        let (at, gate) = (timer.now() + 10 * MS, gates[2].clone());
+        timer.schedule_at(at, move || gate.pass()).unwrap();
+        for _ in 0..3 {
+            let sender = sender.clone();
+            timer.schedule_at(at, move || sender.send(1).unwrap()).unwrap();
+        }
+        thread::sleep(100 * MS);
+        gates[0].open();
+        thread::sleep(50 * MS);
+        gates[1].open();
+        for _ in 0..3 {
+            assert_eq!(wait_for(&receiver), 1);
+        }
+        gates[2].open();
+    }
+}
+
+#[test]
+fn no_callback_runs_on_top_of_one_that_holds_a_lock_over_a_join() {
+    for executor in pools_of_two() {
+        let _turn = TURN.lock();
+        let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
+        let (lock, (sender, receiver)) = (Arc::new(Mutex::new(())), channel());
+        for _ in 0..20 {
+            let (service, lock, sender) = (timer.downgrade(), lock.clone(), sender.clone());
+            let waits = move || {
+                let timer = service.upgrade().unwrap();
+                let guard = lock.lock().unwrap();
+                let stolen = AtomicBool::new(false);
+                let until_stolen = || {
+                    let start = Instant::now();
+                    // Where the other worker has no time for it, the second half runs here.
+                    while !stolen.load(Ordering::SeqCst) && start.elapsed() < 50 * MS {
+                        thread::yield_now();
+                    }
+                };
+                let second_half = || {
+                    stolen.store(true, Ordering::SeqCst);
+                    // While the first half waits for this, others become due that need the lock.
+                    for _ in 0..4 {
+                        let (lock, sender) = (lock.clone(), sender.clone());
+                        let locks = move || {
+                            drop(lock.lock().unwrap());
+                            sender.send(()).unwrap();
+                        };
+                        timer.schedule(Duration::ZERO, locks).unwrap();
+                        thread::sleep(2 * MS);
+                    }
+                };
+                rayon::join(until_stolen, second_half);
+                drop(guard);
+            };
+            timer.schedule(MS, waits).unwrap();
+            for _ in 0..4 {
+                wait_for(&receiver);
+            }
+        }
+    }
+}
+
+#[test]
+fn rayon_works_inside_callbacks() {
+    for executor in pools_of_two() {
+        let _turn = TURN.lock();
+        let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
+        let (sender, receiver) = channel();
+        let uses = move || {
+            assert_eq!(rayon::current_num_threads(), 2);
+            assert!(rayon::current_thread_index().is_some());
+            // Both halves wait for the other: so both threads take part.
+            let meets = [Gate::default(), Gate::default()];
+            let meet = |mine: usize| {
+                meets[mine].open();
+                meets[1 - mine].pass();
+            };
+            rayon::join(|| meet(0), || meet(1));
+            let everywhere: HashSet<_> = rayon::broadcast(|context| context.index()).into_iter().collect();
+            assert_eq!(everywhere.len(), 2);
+            let sum = AtomicUsize::new(0);
+            rayon::scope(|scope| {
+                for number in 0..100 {
+                    let sum = &sum;
+                    scope.spawn(move |_| _ = sum.fetch_add(number, Ordering::SeqCst));
+                }
+            });
+            assert_eq!(sum.into_inner(), 4950);
+            let (done, part) = channel();
+            rayon::spawn(move || done.send(()).unwrap());
+            wait_for(&part);
+            // What nobody waits for comes, too, and on every thread.
+            let sent = Mutex::new(sender.clone());
+            rayon::spawn_broadcast(move |_| sent.lock().unwrap().send(()).unwrap());
+            rayon::spawn(move || sender.send(()).unwrap());
+        };
+        timer.schedule(MS, uses).unwrap();
+        for _ in 0..3 {
+            wait_for(&receiver);
+        }
+        eventually("it has run", || timer.stats().completed == 1);
+        assert_eq!(timer.stats().panicked, 0, "{executor:?}");
+    }
+}
+
+#[test]
+fn rayons_work_is_done_beside_callbacks_that_never_end() {
+    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    // There is always a batch to run.
+    let again = timer.schedule_with_fixed_delay(MS, Duration::ZERO, counting(&runs)).unwrap();
+    let (sender, receiver) = channel();
+    for _ in 0..10 {
+        let sender = sender.clone();
+        let wait_for_another_thread = move || {
+            let (done, part) = channel();
+            rayon::spawn(move || done.send(()).unwrap());
+            wait_for(&part);
+            sender.send(()).unwrap();
+        };
+        timer.schedule(MS, wait_for_another_thread).unwrap();
+        wait_for(&receiver);
+    }
+    let before = runs.load(Ordering::SeqCst);
+    eventually("the other goes on", || runs.load(Ordering::SeqCst) > before + 10);
+    again.cancel();
+}
+
+#[test]
+fn an_idle_pool_sleeps_also_beside_a_callback_that_blocks() {
+    let name = "pool-idle";
+    let timer = Timer::builder().shards(1).thread_name(name).executor(Executor::Pool { threads: 4 }).build().unwrap();
+    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    for _ in 0..100 {
+        let sender = sender.clone();
+        timer.schedule(MS, move || rayon::spawn(move || sender.send(()).unwrap())).unwrap();
+    }
+    for _ in 0..100 {
+        wait_for(&receiver);
+    }
+    let sleeps_in_half_a_second = || {
+        thread::sleep(300 * MS);
+        let before = sleeps_of(name);
+        thread::sleep(500 * MS);
+        sleeps_of(name) - before
+    };
+    let idle = sleeps_in_half_a_second();
+    let pass = gate.clone();
+    timer.schedule(MS, move || pass.pass()).unwrap();
+    let blocked = sleeps_in_half_a_second();
+    gate.open();
+    assert!(idle <= 2, "{idle} with nothing to do");
+    assert!(blocked < 60, "{blocked} beside one that blocks");
+}
+
+const NO_THREAD: &str = "a_timer_is_built_or_refused_at_any_limit_of_threads";
+
+#[test]
+fn a_timer_is_built_or_refused_at_any_limit_of_threads() {
+    const POOL: usize = 2;
+    const SHARDS: usize = 3;
+    if is_child(NO_THREAD) {
+        let build = || {
+            let executor = Executor::Pool { threads: POOL };
+            Timer::builder().shards(SHARDS).thread_name("limited").executor(executor).build()
+        };
+        let answer = match in_this_thread_in_time(build) {
+            Ok(timer) => {
+                drop(timer);
+                "built"
+            }
+            Err(BuildError::ThreadStart(_)) => "refused",
+            Err(other) => panic!("{other:?}"),
+        };
+        eventually("every thread has ended", || threads_named("limited") == 0);
+        println!("answer: {answer}");
+        return;
+    }
+    // Each thread has a stack of a gigabyte, and there is room for none, one, two and so on.
+    let mut answers = Vec::new();
+    for room in 0..=POOL + SHARDS + 4 {
+        let limit = format!("ulimit -v {};", room * 1_010_000 + 600_000);
+        let variables = [("RUST_MIN_STACK", "1000000000"), ("MALLOC_ARENA_MAX", "1")];
+        let output = child(NO_THREAD, &limit, &variables);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let answer = text.split("answer: ").nth(1).and_then(|rest| rest.split_whitespace().next());
+        answers.push(answer.unwrap_or_else(|| panic!("room for {room}: {text}")).to_owned());
+    }
+    let refused = answers.iter().take_while(|answer| *answer == "refused").count();
+    assert!(answers[refused..].iter().all(|answer| answer == "built"), "{answers:?}");
+    // So it was refused for lack of the first worker, the second, the first driver, and so on.
+    assert!((POOL + SHARDS..answers.len()).contains(&refused), "{answers:?}");
+}
+
+/// Ends the process if `f` takes forever: with no room for threads there is none to watch it.
+fn in_this_thread_in_time<T>(f: impl FnOnce() -> T) -> T {
+    // SIGALRM ends a process that does not handle it.
+    nix::unistd::alarm::set(PATIENCE.as_secs().try_into().unwrap());
+    let result = f();
+    nix::unistd::alarm::cancel();
+    result
+}
+
+const GLOBAL: &str = "the_global_pool_is_started_if_nobody_has_or_its_failure_is_an_error";
+
+#[test]
+fn the_global_pool_is_started_if_nobody_has_or_its_failure_is_an_error() {
+    use std::error::Error;
+    let build = || Timer::builder().shards(1).executor(Executor::RayonGlobal).build();
+    if is_child(GLOBAL) {
+        for _ in 0..2 {
+            let error = build().unwrap_err();
+            assert!(matches!(error, BuildError::ThreadStart(_)), "{error:?}");
+            assert!(error.source().unwrap().is::<std::io::Error>());
+        }
+        println!("the child has passed");
+        return;
+    }
+    let output = child(GLOBAL, "", &[("RUST_MIN_STACK", "1000000000000000")]);
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("the child has passed"));
+    let _turn = TURN.lock();
+    let timer = build().unwrap();
+    let (sender, receiver) = channel();
+    timer.schedule(MS, move || sender.send(thread::current().id()).unwrap()).unwrap();
+    let ran_on = wait_for(&receiver);
+    assert!(rayon::broadcast(|_| thread::current().id()).contains(&ran_on));
+    drop(timer);
+    assert_eq!(rayon::join(|| 1, || 2), (1, 2));
+}

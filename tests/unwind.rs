@@ -1,0 +1,46 @@
+//! Timers and panics of their callers: what may be used inside `catch_unwind`, and goes on after a panic there.
+
+mod common;
+
+use std::panic::{self, RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::*;
+use corewheel::{
+    CancelOnDrop, Interval, ManualClock, Sleep, Stats, Timeout, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer,
+};
+
+const _: () = {
+    const fn holds<T: UnwindSafe + RefUnwindSafe>() {}
+    holds::<Timer>();
+    holds::<WeakTimer>();
+    holds::<TimerHandle>();
+    holds::<CancelOnDrop>();
+    holds::<Sleep>();
+    holds::<Interval>();
+    holds::<Timeout<std::future::Pending<()>>>();
+    holds::<Unfired>();
+    holds::<UnfiredTimer>();
+    holds::<ManualClock>();
+    holds::<Stats>();
+};
+
+#[test]
+fn a_timer_can_be_used_inside_and_after_a_panic_that_is_caught() {
+    let (timer, clock) = in_virtual_time();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let handle = panic::catch_unwind(|| timer.schedule(SEC, counting(&runs)).unwrap()).unwrap();
+    let unwound = panic::catch_unwind(|| {
+        let _guard = timer.schedule(SEC, counting(&runs)).unwrap().cancel_on_drop();
+        assert!(handle.reset(2 * SEC));
+        drop(timer.sleep(SEC));
+        quiet_panic("in the middle")
+    });
+    assert!(unwound.is_err());
+    panic::catch_unwind(|| clock.advance(SEC)).unwrap();
+    assert!(handle.is_pending() && timer.len() == 1);
+    clock.advance(SEC);
+    assert_eq!((runs.load(Ordering::SeqCst), timer.stats().cancelled), (1, 1));
+    assert_balanced(&timer);
+}
