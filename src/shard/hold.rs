@@ -90,8 +90,8 @@ impl Hold {
 
     fn look(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
-        // SAFETY: the future has the handle to itself, and has armed the entry.
         let pin = || shard.ticks.pin(now);
+        // SAFETY: the future has the handle to itself, and has armed the entry.
         let callback = match unsafe { entry.look(waker, deadline, now, pin, |old| shard.discard_waker(old)) } {
             Look::Waiting => return Progress::Pending,
             Look::Renewed(notice, pinned) => {
