@@ -194,7 +194,7 @@ impl Core {
 
     /// There is something to collect, in no hurry.
     #[inline]
-    fn ring_lazily(&self) {
+    pub(super) fn ring_lazily(&self) {
         if let Some(patience) = self.patience {
             self.bell.ring_lazily(patience);
         }

@@ -275,17 +275,20 @@ impl Timer {
             .map_err(|error| error.map(|callback| into_closure(back(callback).rule)))
     }
 
-    /// The number of timers pending now. Walks over the counters of all threads.
+    /// Returns the number of timers pending now. Reads four counters of each thread that uses the timer.
+    ///
+    /// Exact once callers are quiet. While other threads schedule and end timers, it may be off by those.
     pub fn len(&self) -> usize {
-        usize::try_from(self.stats().pending).unwrap_or(usize::MAX)
+        usize::try_from(self.0.pending()).unwrap_or(usize::MAX)
     }
 
-    /// Whether no timer is pending now.
+    /// Returns whether no timer is pending now, as [`len`](Self::len) counts them.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What has been done so far. Walks over the counters of all threads.
+    /// Returns what has been done so far. Reads all counters, and the lateness, of each thread that uses the timer:
+    /// 4 KiB for each thread that runs callbacks, in each shard.
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }

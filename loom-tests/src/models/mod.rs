@@ -10,10 +10,10 @@ mod drain;
 mod in_flight;
 mod reaim;
 mod recycle;
+#[cfg(crossbeam_loom)]
+mod registry;
 mod repeat;
 mod reset;
-#[cfg(crossbeam_loom)]
-mod roll;
 mod shutdown;
 mod sleep;
 mod wake;
