@@ -83,16 +83,27 @@ impl Local {
         NonNull::new(self.shard.as_ptr().cast_mut()).expect("a pointer into an allocation")
     }
 
-    /// Keeps a free entry for the next timer. Unlike all else here, it may be called when nothing keeps the shard any
-    /// more: then the entry is gone with it.
+    /// Keeps a free entry for the next timer, or sets it aside. Unlike all else here, it may be called when nothing keeps
+    /// the shard any more: then the entry is gone with it.
     #[inline]
-    pub(crate) fn keep(&mut self, index: u32) {
+    pub(crate) fn keep(&mut self, index: u32, aside: bool) {
+        if aside {
+            return self.set_aside(index);
+        }
         let shard = &self.shard;
         self.cache.push(index, |batch| {
             if let Some(shard) = shard.upgrade() {
                 shard.core.give(batch);
             }
         });
+    }
+
+    #[cold]
+    fn set_aside(&self, index: u32) {
+        if let Some(shard) = self.shard.upgrade() {
+            // SAFETY: it is this thread's to keep.
+            unsafe { shard.core.set_aside(index) };
+        }
     }
 
     /// Whether this is a part for one call only, of a thread that is ending.

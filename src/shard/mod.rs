@@ -63,6 +63,7 @@ use entry::{Ended, Notice, Release, Role};
 pub(crate) use hold::{Hold, Progress};
 pub(crate) use limit::Limit;
 use local::Local;
+use memory::Refusal;
 use registry::{Registered, Registry};
 use run::{Host, contain};
 use settling::Settling;
@@ -200,10 +201,13 @@ impl Shard {
                 self.tell(local, armed.index, armed.notice, due.tick);
                 Ok(armed)
             }
-            Err(callback) => {
+            Err((refusal, callback)) => {
                 self.free_place();
                 local.count(|record| &record.rejected);
-                Err(ScheduleError::Shutdown(callback))
+                Err(match refusal {
+                    Refusal::Closed => ScheduleError::Shutdown(callback),
+                    Refusal::NoMemory => ScheduleError::OutOfMemory(callback),
+                })
             }
         }
     }
@@ -375,14 +379,16 @@ impl Shard {
     /// # Safety
     /// It must come from [`schedule`](Self::schedule), and not have been released before.
     pub(crate) unsafe fn release(lease: Lease) {
-        // The thread's own part is found first: once the lease is over, nothing need keep the shard.
+        // SAFETY: the lease keeps the shard.
+        let aside = unsafe { lease.shard.as_ref() }.core.slab.is_sparse(lease.index);
+        // That, and the thread's own part, are found first: once the lease is over, nothing need keep the shard.
         let release = |local: &mut Local| {
             // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
             // one to a shard, a reference to it may outlive it in a call.
             match unsafe { lease.entry.as_ref() }.release() {
                 Release::Held => false,
                 Release::Kept => {
-                    local.keep(lease.index);
+                    local.keep(lease.index, aside);
                     false
                 }
                 Release::Closed => {
@@ -590,7 +596,7 @@ impl Settle for Shard {
             // The threads of another process do nothing here.
             Some(settling) if !self.is_inherited() => {
                 let now = self.ticks.now_tick();
-                let is_quiet = || self.core.intake_is_empty() && !self.core.is_mostly_free();
+                let is_quiet = || self.core.intake_is_empty() && !self.core.has_memory_to_spare();
                 let (next, worked) = settling.ask(now, is_quiet, || self.core.bell.ring(0));
                 Settled { next: self.ticks.instant(next), worked }
             }

@@ -16,6 +16,7 @@ mod repeat;
 mod reset;
 mod shutdown;
 mod sleep;
+mod sparse;
 mod wake;
 
 use std::sync::atomic::{AtomicUsize as PlainCount, Ordering::Relaxed as Plain};
