@@ -115,8 +115,8 @@ impl Timer {
     /// Lock-free, in constant time. A closure of up to 24 bytes, aligned as a pointer, is stored without an allocation.
     ///
     /// # Errors
-    /// After [`shutdown`](Self::shutdown), or with [`max_pending`](Builder::max_pending) timers pending already. The
-    /// error gives `f` back.
+    /// After [`shutdown`](Self::shutdown), with [`max_pending`](Builder::max_pending) timers pending already, or if the
+    /// system has no memory for another timer. The error gives `f` back.
     pub fn schedule<F>(&self, delay: Duration, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
@@ -212,7 +212,8 @@ impl Timer {
     /// executor; no runtime is needed.
     ///
     /// A delay too long to represent means never. A delay of zero is ready at the first poll, except once in a while:
-    /// see [`Sleep`](Sleep#loops).
+    /// see [`Sleep`](Sleep#loops). If the system has no memory for another timer, the process ends, as it does when a
+    /// `Box` cannot be allocated.
     pub fn sleep(&self, delay: Duration) -> Sleep {
         self.0.sleep(self.0.ticks.after(delay))
     }
