@@ -1,29 +1,16 @@
 //! The crate's `system`, without one: values that loom has to construct one by one.
 
-use std::cell::UnsafeCell;
 use std::ops::{Deref, Range};
 
-pub(crate) struct Pages<T> {
-    values: UnsafeCell<Box<[T]>>,
-    zero: fn() -> T,
-}
+use crate::shard::entry::Entry;
+
+pub(crate) struct Pages<T>(Box<[T]>);
 
 impl<T> Pages<T> {
     /// # Safety
     /// That of the crate's own: here it is safe.
     pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Option<Self> {
-        Some(Self { values: UnsafeCell::new((0..len).map(|_| zero()).collect()), zero })
-    }
-
-    /// # Safety
-    /// As above. The values are as new afterwards, as on Linux: what was written there and is needed still is found to be
-    /// lost.
-    pub(crate) unsafe fn discard(&self, range: Range<usize>) {
-        for offset in range {
-            // SAFETY: all threads of a model take turns on one, so nobody is in the middle of an access; and a value that
-            // is replaced has nothing that others point to.
-            unsafe { (*self.values.get())[offset] = (self.zero)() };
-        }
+        Some(Self((0..len).map(|_| zero()).collect()))
     }
 
     /// # Safety
@@ -31,19 +18,21 @@ impl<T> Pages<T> {
     pub(crate) unsafe fn reuse(&self, _range: Range<usize>) {}
 }
 
+impl Pages<Entry> {
+    /// # Safety
+    /// As above. The atomics are zero afterwards, as on Linux: a model finds what was written there and is still needed.
+    pub(crate) unsafe fn discard(&self, range: Range<usize>) {
+        self[range].iter().for_each(Entry::wipe);
+    }
+}
+
 impl<T> Deref for Pages<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the slice itself is never replaced; of its values, see `discard`.
-        unsafe { &*self.values.get() }
+        &self.0
     }
 }
-
-// SAFETY: as for the crate's own; of `discard`, see there.
-unsafe impl<T: Send> Send for Pages<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for Pages<T> {}
 
 /// So small that a block is given back by itself.
 pub(crate) fn page_size() -> usize {
