@@ -211,6 +211,7 @@ impl Slab {
     }
 
     /// Refuses further carving, and returns every entry in memory that was ever carved off. Touches no retired frame.
+    /// Another call returns the same entries.
     pub(crate) fn close(&self) -> impl Iterator<Item = &Entry> {
         let blocks = self.counts.blocks.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
         // See the file's head.
