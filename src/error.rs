@@ -76,13 +76,15 @@ pub enum ScheduleError<F> {
     Full(F),
     /// A fixed rate needs a period longer than zero.
     ZeroPeriod(F),
+    /// The system has no memory for another timer. Those that there are go on.
+    OutOfMemory(F),
 }
 
 impl<F> ScheduleError<F> {
     /// The closure that was refused.
     pub fn into_inner(self) -> F {
         match self {
-            Self::Shutdown(f) | Self::Full(f) | Self::ZeroPeriod(f) => f,
+            Self::Shutdown(f) | Self::Full(f) | Self::ZeroPeriod(f) | Self::OutOfMemory(f) => f,
         }
     }
 
@@ -107,6 +109,7 @@ impl<F> ScheduleError<F> {
             Self::Shutdown(f) => ScheduleError::Shutdown(convert(f)),
             Self::Full(f) => ScheduleError::Full(convert(f)),
             Self::ZeroPeriod(f) => ScheduleError::ZeroPeriod(convert(f)),
+            Self::OutOfMemory(f) => ScheduleError::OutOfMemory(convert(f)),
         }
     }
 }
@@ -117,6 +120,7 @@ impl<F> fmt::Debug for ScheduleError<F> {
             Self::Shutdown(_) => "Shutdown(..)",
             Self::Full(_) => "Full(..)",
             Self::ZeroPeriod(_) => "ZeroPeriod(..)",
+            Self::OutOfMemory(_) => "OutOfMemory(..)",
         })
     }
 }
@@ -127,6 +131,7 @@ impl<F> fmt::Display for ScheduleError<F> {
             Self::Shutdown(_) => "the timer has been shut down: schedule before `shutdown`, or build a new `Timer`",
             Self::Full(_) => "too many timers are pending: cancel some, wait, or raise `max_pending`",
             Self::ZeroPeriod(_) => "a period of zero: give a longer one, or use `schedule_with_fixed_delay`",
+            Self::OutOfMemory(_) => "the system has no memory for another timer: cancel some, or raise its limit",
         })
     }
 }

@@ -216,6 +216,85 @@ fn a_dropped_error_drops_the_closure() {
     }
 }
 
+/// The size of this process's address space, in bytes.
+#[cfg(target_os = "linux")]
+fn address_space() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Lets the process have so much more address space than it has.
+#[cfg(target_os = "linux")]
+fn limit_memory_to(more: u64) {
+    let limit = address_space() + more;
+    rlimit::setrlimit(rlimit::Resource::AS, limit, limit).unwrap();
+}
+
+/// As many timers are accepted as the system has memory for. One more is refused, and accepted when another has ended.
+#[test]
+#[cfg(target_os = "linux")]
+fn without_memory_a_timer_is_refused_and_its_closure_comes_back() {
+    const NAME: &str = "without_memory_a_timer_is_refused_and_its_closure_comes_back";
+    const LIMIT: u64 = 100 << 20;
+    if !is_child(NAME) {
+        let child = child(NAME, "", &[]);
+        assert!(child.status.success(), "{child:?}");
+        return;
+    }
+    let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
+    // An allocator may take much address space when a thread first allocates.
+    timer.schedule(Duration::ZERO, || drop(vec![0_u8; 1000])).unwrap();
+    eventually("the driver has allocated something", || timer.stats().completed == 1);
+    let mut handles = Vec::with_capacity(1000);
+    let tokens = Tokens::default();
+    let token = tokens.give();
+    limit_memory_to(LIMIT);
+    let mut accepted = 0_u64;
+    let error = loop {
+        match timer.schedule(HOUR, || ()) {
+            Ok(handle) if handles.len() < 1000 => handles.push(handle),
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+        accepted += 1;
+    };
+    assert!(matches!(error, ScheduleError::OutOfMemory(_)) && !error.is_full() && !error.is_shutdown());
+    assert!(error.to_string().contains("memory"));
+    assert!(accepted * 64 > LIMIT * 8 / 10, "{accepted} timers");
+    let error = timer.schedule(HOUR, move || drop(token)).unwrap_err();
+    assert_eq!(tokens.alive(), 1);
+    error.into_inner()();
+    assert_eq!(tokens.alive(), 0);
+    let stats = timer.stats();
+    assert_eq!((stats.scheduled, stats.rejected), (accepted + 1, 2));
+    // What ends makes room.
+    assert!(handles.drain(..).all(|handle| handle.cancel()));
+    for _ in 0..900 {
+        timer.schedule(HOUR, || ()).unwrap();
+    }
+    // The shutdown would need memory for what it hands back.
+    std::process::exit(0);
+}
+
+/// A future cannot be refused: without memory, the process ends as it does for a `Box`.
+#[test]
+#[cfg(target_os = "linux")]
+fn without_memory_a_sleep_ends_the_process() {
+    const NAME: &str = "without_memory_a_sleep_ends_the_process";
+    if !is_child(NAME) {
+        let child = child(NAME, "ulimit -c 0;", &[]);
+        assert!(!child.status.success());
+        let error = String::from_utf8_lossy(&child.stderr);
+        assert!(error.contains("memory allocation of 64 bytes failed"), "{error}");
+        return;
+    }
+    let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
+    limit_memory_to(20 << 20);
+    while timer.schedule(HOUR, || ()).is_ok() {}
+    drop(timer.sleep(HOUR));
+    std::process::exit(0);
+}
+
 #[test]
 fn an_error_tells_its_reason_and_what_to_change() {
     fn is_error<F>(error: ScheduleError<F>, word: &str) -> ScheduleError<()> {

@@ -45,6 +45,10 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone<R>(f: impl FnOnce() -> R) -> R {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // Large vectors go back to the system at once, instead of in the middle of the next test.
+    #[cfg(target_os = "linux")]
+    // SAFETY: it sets a number.
+    let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 17) };
     f()
 }
 
@@ -208,6 +212,63 @@ fn the_memory_of_a_burst_goes_back_to_the_system_in_virtual_time() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).build().unwrap();
         assert_given_back(&timer, || clock.advance(MS));
+    });
+}
+
+/// Of a burst, so many in a hundred survive, here and there; then they end one by one, and others take their place.
+#[cfg(target_os = "linux")]
+fn assert_survivors_are_compacted(percent: usize) {
+    const TIMERS: usize = 20 * BURST;
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let mut random = Random(5);
+    let mut handles: Vec<Option<TimerHandle>> = Vec::with_capacity(TIMERS);
+    // Touched, so as not to count.
+    handles.extend((0..TIMERS).map(|_| None));
+    let before = resident();
+    handles.fill_with(|| Some(timer.schedule(HOUR, || ()).unwrap()));
+    for last in (1..TIMERS).rev() {
+        handles.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    let (survivors, others) = handles.split_at_mut(TIMERS * percent / 100);
+    assert!(others.iter_mut().all(|handle| handle.take().unwrap().cancel()));
+    let need = survivors.len() as isize * 64;
+    let mut kept = 0;
+    eventually("memory is three times of what the survivors need", || {
+        thread::sleep(REUSE);
+        for handle in survivors.iter_mut() {
+            let next = timer.schedule(HOUR, || ()).unwrap();
+            assert!(handle.replace(next).unwrap().cancel());
+            // And some that end at once.
+            assert!(timer.schedule(HOUR, || ()).unwrap().cancel());
+        }
+        kept = resident() - before;
+        kept < 3 * need + 2 * MB
+    });
+    assert_eq!(timer.len(), survivors.len());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_memory_of_a_burst_goes_back_as_its_scattered_survivors_are_replaced() {
+    alone(|| [1, 5].into_iter().for_each(assert_survivors_are_compacted));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_shutdown_does_not_take_back_what_was_given_back() {
+    alone(|| {
+        let timer = Timer::builder().shards(1).build().unwrap();
+        let before = resident();
+        let mut handles = Vec::with_capacity(8 * BURST);
+        handles.extend((0..8 * BURST).map(|_| timer.schedule(HOUR, || ()).unwrap()));
+        assert!(resident() - before > 20 * MB);
+        assert!(handles.iter().all(TimerHandle::cancel));
+        drop(handles);
+        eventually("most is given back", || resident() - before < 3 * MB);
+        timer.schedule(HOUR, || ()).unwrap();
+        assert_eq!(timer.shutdown().len(), 1);
+        let after = resident() - before;
+        assert!(after < 5 * MB, "{after} bytes");
     });
 }
 

@@ -62,14 +62,16 @@ fn any_number_of_shards_fires_everything_and_nothing_early() {
 fn a_shutdown_of_any_number_of_shards_hands_everything_back_in_order() {
     for shards in NUMBERS {
         let timer = Timer::builder().shards(shards).thread_name("shards-end").build().unwrap();
-        let begin = timer.now() + HOUR;
+        let (begin, barrier) = (timer.now() + HOUR, Barrier::new(2 * shards));
         thread::scope(|scope| {
             for thread in 0..2 * shards as u32 {
-                let timer = &timer;
+                let (timer, barrier) = (&timer, &barrier);
                 scope.spawn(move || {
                     for number in 0..20 {
                         timer.schedule_at(begin + (number * 1000 + thread) * MS, || ()).unwrap();
                     }
+                    // Each shard is the home of two that live at the same time.
+                    barrier.wait();
                 });
             }
         });
@@ -80,4 +82,109 @@ fn a_shutdown_of_any_number_of_shards_hands_everything_back_in_order() {
         eventually("threads gone", || threads_named("shards-end") == 0);
         assert_balanced(&timer);
     }
+}
+
+/// How many timers each shard has accepted.
+fn scheduled(timer: &Timer) -> Vec<u64> {
+    timer.stats().shards().iter().map(|shard| shard.scheduled).collect()
+}
+
+#[test]
+fn long_lived_threads_have_a_shard_each_though_others_come_and_go_between_them() {
+    const SHARDS: usize = 4;
+    let timer = Timer::builder().shards(SHARDS).build().unwrap();
+    let (end, live) = (Barrier::new(SHARDS + 1), Barrier::new(2));
+    thread::scope(|scope| {
+        for _ in 0..SHARDS {
+            let own = timer.clone();
+            thread::spawn(move || assert!(own.schedule(HOUR, || ()).unwrap().cancel())).join().unwrap();
+            scope.spawn(|| {
+                (0..100).for_each(|_| drop(timer.schedule(HOUR, || ()).unwrap()));
+                live.wait();
+                end.wait();
+            });
+            live.wait();
+        }
+        end.wait();
+    });
+    let scheduled = scheduled(&timer);
+    assert!(scheduled.iter().all(|scheduled| (100..200).contains(scheduled)), "{scheduled:?}");
+}
+
+#[test]
+fn threads_that_start_at_once_spread_over_the_shards() {
+    const SHARDS: usize = 8;
+    for _ in 0..20 {
+        let timer = Timer::builder().shards(SHARDS).build().unwrap();
+        let barrier = Barrier::new(2 * SHARDS);
+        thread::scope(|scope| {
+            for _ in 0..2 * SHARDS {
+                scope.spawn(|| {
+                    barrier.wait();
+                    timer.schedule(HOUR, || ()).unwrap();
+                    barrier.wait();
+                });
+            }
+        });
+        assert_eq!(scheduled(&timer), [2; SHARDS]);
+    }
+}
+
+#[test]
+fn refused_timers_are_counted_in_the_shard_of_their_thread() {
+    let timer = Timer::builder().shards(8).build().unwrap();
+    timer.schedule(HOUR, || ()).unwrap();
+    for _ in 0..50 {
+        assert!(timer.schedule_at_fixed_rate(HOUR, Duration::ZERO, || ()).is_err());
+    }
+    timer.shutdown();
+    for _ in 0..50 {
+        assert!(timer.schedule(HOUR, || ()).is_err());
+    }
+    for shard in timer.stats().shards() {
+        assert_eq!(shard.rejected, shard.scheduled * 100);
+    }
+}
+
+#[test]
+fn one_thread_ends_the_timers_of_many_shards_in_any_order() {
+    const SHARDS: usize = 64;
+    const TIMERS: usize = 50;
+    let timers = [(); 2].map(|()| Timer::builder().shards(SHARDS).build().unwrap());
+    let (barrier, (sender, receiver)) = (Barrier::new(SHARDS), std::sync::mpsc::channel());
+    thread::scope(|scope| {
+        for _ in 0..SHARDS {
+            let (timers, barrier, sender) = (&timers, &barrier, sender.clone());
+            scope.spawn(move || {
+                for timer in timers.iter().cycle().take(TIMERS) {
+                    sender.send(timer.schedule(HOUR, || ()).unwrap()).unwrap();
+                }
+                barrier.wait();
+            });
+        }
+    });
+    drop(sender);
+    let mut handles: Vec<_> = receiver.into_iter().collect();
+    let mut random = Random(7);
+    let [one, other] = timers;
+    let mut one = Some(one);
+    while !handles.is_empty() {
+        let handle = handles.swap_remove(random.below(handles.len() as u64) as usize);
+        assert!(handle.reset(2 * HOUR) == handle.cancel(), "one of them was shut down meanwhile");
+        if handles.len() == SHARDS * TIMERS / 2 {
+            // What its thread knows of these shards is forgotten when it meets new ones.
+            let timer = one.take().unwrap();
+            assert_balanced(&timer);
+            drop(timer.shutdown());
+        }
+        if handles.len() % 100 == 0 {
+            // Each time its home is found among the others.
+            other.schedule(HOUR, || ()).unwrap();
+        }
+    }
+    let stats = other.stats();
+    let own = (SHARDS * TIMERS / 100) as u64;
+    assert_eq!((stats.cancelled, stats.pending), ((SHARDS * TIMERS / 2) as u64, own));
+    assert_balanced(&other);
+    assert_eq!(stats.shards().iter().filter(|shard| shard.scheduled > TIMERS as u64 / 2).count(), 1, "its home");
 }

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -242,6 +242,31 @@ fn jobs_are_run_in_a_destructor() {
         at_thread_exit(&timer, when, move || jobs.into_iter().for_each(|job| job()));
         assert_eq!(received(&receiver), [(true, true)]);
         assert_eq!((runs.load(Ordering::SeqCst), timer.len(), timer.stats().panicked), (1, 0, 0), "{when:?}");
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn a_thread_that_has_ended_is_nowhere_at_home() {
+    for (when, ended) in EVER.into_iter().flat_map(|when| (1..=4).map(move |ended| (when, ended))) {
+        let timer = Timer::builder().shards(3).build().unwrap();
+        timer.schedule(HOUR, || ()).unwrap();
+        for _ in 0..ended {
+            let used = timer.clone();
+            at_thread_exit(&timer, when, move || assert!(used.schedule(HOUR, || ()).unwrap().cancel()));
+        }
+        // Three threads that live at the same time, this one and two more, have a shard each.
+        let barrier = Barrier::new(2);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    timer.schedule(HOUR, || ()).unwrap();
+                    barrier.wait();
+                });
+            }
+        });
+        let pending: Vec<_> = timer.stats().shards().iter().map(|shard| shard.pending).collect();
+        assert_eq!(pending, [1; 3], "{ended} {when:?}");
         assert_balanced(&timer);
     }
 }

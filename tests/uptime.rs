@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{Executor, ManualClock, MissedTickBehavior, Timer, TimerHandle, UnfiredTimer, Wheel};
+use corewheel::{Executor, Interval, ManualClock, MissedTickBehavior, Timer, TimerHandle, UnfiredTimer, Wheel};
 
 const TICKS: [Duration; 5] = [Duration::from_micros(1), Duration::from_micros(130), MS, SEC, HOUR];
 const WHEELS: [&[usize]; 5] = [&[64], &[60, 60, 12], &[2], &[7, 1000], &[3, 1 << 16]];
@@ -297,15 +297,23 @@ fn sleeps_cross_an_edge() {
     }
 }
 
+/// The tick that is due. One that is put off, which happens once in a while, is ready in the second poll.
+fn tick_of(interval: &mut Interval) -> Option<Instant> {
+    let mut context = Context::from_waker(Waker::noop());
+    (0..2).find_map(|_| match interval.poll_tick(&mut context) {
+        Poll::Ready(due) => Some(due),
+        Poll::Pending => None,
+    })
+}
+
 #[test]
 fn intervals_cross_an_edge() {
     for tick in TICKS {
         for edge in edges(tick) {
             let world = World::new(tick, &[64]);
             let period = span(tick, 3);
-            let mut context = Context::from_waker(Waker::noop());
             let mut burst = world.timer.interval_at(world.at(edge - 5), period);
-            assert!(burst.poll_tick(&mut context).is_pending());
+            assert!(tick_of(&mut burst).is_none());
             let mut late = [MissedTickBehavior::Skip, MissedTickBehavior::Delay].map(|behavior| {
                 let mut interval = world.timer.interval(period);
                 interval.set_missed_tick_behavior(behavior);
@@ -313,17 +321,17 @@ fn intervals_cross_an_edge() {
             });
             world.go_to(edge);
             for interval in &mut late {
-                assert_eq!(interval.poll_tick(&mut context), Poll::Ready(world.start));
-                assert!(interval.poll_tick(&mut context).is_pending());
+                assert_eq!(tick_of(interval), Some(world.start));
+                assert!(tick_of(interval).is_none());
             }
             world.go_to(edge + 3);
             for (interval, next) in iter::zip(&mut late, [3 - edge % 3, 3]) {
-                assert_eq!(interval.poll_tick(&mut context), Poll::Ready(world.at(edge + next)));
+                assert_eq!(tick_of(interval), Some(world.at(edge + next)));
             }
             for ticks in [0, 3, 6] {
-                assert_eq!(burst.poll_tick(&mut context), Poll::Ready(world.at(edge - 5 + ticks)));
+                assert_eq!(tick_of(&mut burst), Some(world.at(edge - 5 + ticks)));
             }
-            assert!(burst.poll_tick(&mut context).is_pending());
+            assert!(tick_of(&mut burst).is_none());
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! The modules below are the files of the crate itself, compiled against loom: `sync` here has the names of the crate's
 //! own `sync`. The models are tests, so `cargo test` explores them, with two preemptions at the most;
-//! `LOOM_MAX_PREEMPTIONS=3` explores further. The models of `roll` need an epoch that loom knows, which is a matter of the whole
-//! build: `RUSTFLAGS='--cfg crossbeam_loom' cargo test -p loom-tests --target-dir target/mutations`.
+//! `LOOM_MAX_PREEMPTIONS=3` explores further. The models of `registry` need an epoch that loom knows, which is a matter of
+//! the whole build: `RUSTFLAGS='--cfg crossbeam_loom' cargo test -p loom-tests --target-dir target/mutations`.
 #![cfg_attr(not(test), allow(dead_code))]
 
 #[allow(dead_code)]
@@ -13,8 +13,8 @@ mod error;
 #[path = "../../src/clock/quiescence.rs"]
 mod quiescence;
 #[cfg(crossbeam_loom)]
-#[path = "../../src/shard/roll.rs"]
-mod roll;
+#[path = "../../src/shard/registry.rs"]
+mod registry;
 #[allow(dead_code, unused_imports)]
 mod scene;
 #[allow(dead_code)]

@@ -1,11 +1,9 @@
-//! Counts whose memory loom watches: it does not see a plain allocation that is read too late, but it sees that the drop of
-//! what is in it is not ordered after the reading.
-
-use std::ops::AddAssign;
+//! Counts whose memory loom watches: loom does not see a plain allocation that is read too late, but it sees that the drop
+//! of what is in it is not ordered after the reading.
 
 use crate::sync::{AtomicU64, Ordering, UnsafeCell};
 
-/// Touched by all who read what it is a part of, and changed by who makes it and who frees it.
+/// Every reader of the value that it is a part of touches it; the thread that makes or frees that value changes it.
 struct Watched(UnsafeCell<()>);
 
 impl Watched {
@@ -41,17 +39,20 @@ impl Drop for Watched {
 pub(crate) struct Record {
     scheduled: AtomicU64,
     watched: Watched,
+    /// Changed by every thread that counts: loom reports two that have the same record at once.
+    owner: Watched,
 }
 
 impl Record {
     pub(crate) fn count(&self) {
+        self.owner.change();
         // Only its own thread counts on it.
         self.scheduled.store(self.scheduled.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    pub(crate) fn read(&self) -> ShardStats {
+    pub(crate) fn add_to(&self, sum: &mut ShardStats) {
         self.watched.look();
-        ShardStats { scheduled: self.scheduled.load(Ordering::Relaxed), ..ShardStats::default() }
+        sum.scheduled += self.scheduled.load(Ordering::Relaxed);
     }
 }
 
@@ -65,12 +66,5 @@ impl Clone for ShardStats {
     fn clone(&self) -> Self {
         self.watched.look();
         Self { scheduled: self.scheduled, ..Self::default() }
-    }
-}
-
-impl AddAssign<&ShardStats> for ShardStats {
-    fn add_assign(&mut self, other: &ShardStats) {
-        other.watched.look();
-        self.scheduled += other.scheduled;
     }
 }

@@ -22,6 +22,11 @@ pub(crate) use thread_static;
 /// Few, as every entry that exists is explored.
 pub(crate) const BLOCK: u32 = 2;
 
+/// Of each kind, and as few as will do.
+pub(crate) const SMALLEST_SEGMENT: u32 = 2;
+pub(crate) const LARGEST_SEGMENT: u32 = 4;
+pub(crate) const SEGMENTS: usize = 6;
+
 /// A sleep here has no end but a wake: a wake-up that is lost is a deadlock, which loom reports.
 pub(crate) struct Sleeper(Notify);
 

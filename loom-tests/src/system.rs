@@ -2,18 +2,28 @@
 
 use std::ops::{Deref, Range};
 
+use crate::shard::entry::Entry;
+
 pub(crate) struct Pages<T>(Box<[T]>);
 
 impl<T> Pages<T> {
     /// # Safety
     /// That of the crate's own: here it is safe.
-    pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Self {
-        Self((0..len).map(|_| zero()).collect())
+    pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Option<Self> {
+        Some(Self((0..len).map(|_| zero()).collect()))
     }
 
     /// # Safety
-    /// As above. The values stay as they are, as some systems leave them.
-    pub(crate) unsafe fn discard(&self, _range: Range<usize>) {}
+    /// As above.
+    pub(crate) unsafe fn reuse(&self, _range: Range<usize>) {}
+}
+
+impl Pages<Entry> {
+    /// # Safety
+    /// As above. The atomics are zero afterwards, as on Linux: a model finds what was written there and is still needed.
+    pub(crate) unsafe fn discard(&self, range: Range<usize>) {
+        self[range].iter().for_each(Entry::wipe);
+    }
 }
 
 impl<T> Deref for Pages<T> {
@@ -22,4 +32,13 @@ impl<T> Deref for Pages<T> {
     fn deref(&self) -> &[T] {
         &self.0
     }
+}
+
+/// So small that a block is given back by itself.
+pub(crate) fn page_size() -> usize {
+    1
+}
+
+pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
+    Some(Box::new(value))
 }

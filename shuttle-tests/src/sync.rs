@@ -16,3 +16,8 @@ pub(crate) use sleeper::Sleeper;
 
 /// Few, so that threads contend for them.
 pub(crate) const BLOCK: u32 = 2;
+
+/// Of each kind, and as few as will do.
+pub(crate) const SMALLEST_SEGMENT: u32 = 2;
+pub(crate) const LARGEST_SEGMENT: u32 = 4;
+pub(crate) const SEGMENTS: usize = 100;

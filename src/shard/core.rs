@@ -2,13 +2,14 @@
 //!
 //! Everything here is said in ticks and entries: no clock, no executor, no counters. That is what lets loom run it.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
 
 use super::bell::Bell;
 use super::call_stack;
 use super::entry::{Callback, Claim, Entry, Held, Notice};
 use super::intake::Intake;
-use super::memory::{Cache, Pool, Slab};
+use super::memory::{BATCH, Cache, Pool, Refusal, Slab};
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence};
 
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
@@ -25,7 +26,7 @@ pub(crate) struct Core {
     over: (Mutex<()>, Condvar),
     /// For how many ticks what nobody waits for may be left to do. `None`: until the driver looks for another reason.
     patience: Option<u64>,
-    /// As many free entries are never given back to the system.
+    /// It is no use to give back as few free entries.
     spare: usize,
 }
 
@@ -88,7 +89,7 @@ impl Core {
     }
 
     /// Makes a pending timer of an entry of the cache, or of a new one. The driver must be [told](Self::tell). Gives the
-    /// callback back if the shard has been shut down. Lock-free; allocates where no entry is to be had.
+    /// callback back if it is refused. Lock-free; allocates where no entry is to be had.
     #[inline]
     pub(crate) fn arm(
         &self,
@@ -96,52 +97,92 @@ impl Core {
         callback: Callback,
         deadline: u64,
         now: u64,
-    ) -> Result<Armed<'_>, Callback> {
-        let Some(index) = self.spare_entry(cache) else {
-            return Err(callback);
+    ) -> Result<Armed<'_>, (Refusal, Callback)> {
+        let index = match self.spare_entry(cache) {
+            Ok(index) => index,
+            Err(refusal) => return Err((refusal, callback)),
         };
         let entry = self.slab.get(index);
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
-        let notice = unsafe { entry.arm(callback, deadline, now) }?;
-        Ok(Armed { entry, index, notice })
+        match unsafe { entry.arm(callback, deadline, now) } {
+            Ok(notice) => Ok(Armed { entry, index, notice }),
+            Err(callback) => Err((Refusal::Closed, callback)),
+        }
     }
 
     /// Takes an entry of the cache, or a new one, for a timer to be, which has a handle already. `None` if the shard has
-    /// been shut down. Lock-free; allocates where no entry is to be had.
+    /// been shut down. Lock-free; allocates where no entry is to be had, and ends the process if there is no memory, as
+    /// `Box::new` does.
     #[inline]
     pub(crate) fn hold(&self, cache: &mut Cache) -> Option<(&Entry, u32)> {
-        let index = self.spare_entry(cache)?;
+        let index = match self.spare_entry(cache) {
+            Ok(index) => index,
+            Err(Refusal::Closed) => return None,
+            Err(Refusal::NoMemory) => handle_alloc_error(Layout::new::<Entry>()),
+        };
         let entry = self.slab.get(index);
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
         unsafe { entry.hold() }.then_some((entry, index))
     }
 
     #[inline]
-    fn spare_entry(&self, cache: &mut Cache) -> Option<u32> {
-        cache.pop().or_else(|| {
+    fn spare_entry(&self, cache: &mut Cache) -> Result<u32, Refusal> {
+        loop {
+            if let Some(index) = cache.pop() {
+                return Ok(index);
+            }
             self.refill(cache)?;
-            cache.pop()
-        })
+        }
     }
 
+    /// Takes entries into an empty cache; hardly ever none, if all that the pool had were of sparse blocks.
     #[cold]
-    fn refill(&self, cache: &mut Cache) -> Option<()> {
+    fn refill(&self, cache: &mut Cache) -> Result<(), Refusal> {
         if !self.pool.pop(&self.slab, |index| self.recycle(cache, index)) {
-            let first = self.slab.carve()?;
-            // Backwards, as the cache is a stack: neighbours in memory are used in order.
-            (first..first + BLOCK).rev().for_each(|index| self.recycle(cache, index));
+            // In falling order, as the cache is a stack: neighbours in memory are used in order. What it has no room for,
+            // of a large frame, goes to the pool.
+            self.slab.take(|index| self.keep(cache, index))?;
         }
         if cache.was_filled_before() {
             // A thread that schedules many: the driver shall not find them all when the first of them is due.
             self.ring_lazily();
         }
-        Some(())
+        Ok(())
     }
 
-    /// Takes an entry, which the caller owns, into a cache. Lock-free.
+    /// Takes an entry, which the caller owns, into a cache, or sets it aside in a sparse block. Lock-free.
     #[inline]
     pub(crate) fn recycle(&self, cache: &mut Cache, index: u32) {
+        if self.slab.is_sparse(index) {
+            // SAFETY: the caller owns it, and nobody arms it.
+            unsafe { self.set_aside(index) };
+        } else {
+            self.keep(cache, index);
+        }
+    }
+
+    #[inline]
+    fn keep(&self, cache: &mut Cache, index: u32) {
         cache.push(index, |batch| self.give(batch));
+    }
+
+    /// Sets an entry of a sparse block aside. Lock-free.
+    ///
+    /// # Safety
+    /// The caller must own the entry, which must be free or cached.
+    #[cold]
+    pub(crate) unsafe fn set_aside(&self, index: u32) {
+        let (mut back, mut len) = ([0; BLOCK as usize], 0);
+        let receive = |index| {
+            back[len] = index;
+            len += 1;
+        };
+        // SAFETY: by this function's contract.
+        unsafe { self.slab.set_aside(index, receive) };
+        back[..len].chunks(BATCH).for_each(|batch| self.give(batch));
+        if self.have_completed() {
+            self.ring_lazily();
+        }
     }
 
     /// Gives entries of a cache to the threads that need them. Lock-free.
@@ -158,10 +199,22 @@ impl Core {
         cache.drain(|batch| self.give(batch));
     }
 
-    /// Whether so many entries are in the pool that memory should be given back.
+    /// Whether the driver should look for memory to give back.
+    pub(super) fn has_memory_to_spare(&self) -> bool {
+        self.is_mostly_free() || self.have_completed()
+    }
+
+    /// Whether most of the entries that may be used are in the pool.
     pub(super) fn is_mostly_free(&self) -> bool {
         let free = self.pool.len();
-        free >= self.spare && free >= self.slab.len() / 4 * 3
+        free >= self.spare && free >= self.slab.dense_len() / 4 * 3
+    }
+
+    /// Whether so many sparse blocks have come to be all free that it is worth to look for them: a 16th of what is never
+    /// given back otherwise, and one of 256 that are looked at.
+    fn have_completed(&self) -> bool {
+        let completed = self.slab.completed() as usize;
+        completed > 0 && completed >= (self.spare / (16 * BLOCK as usize)).max(self.slab.blocks() as usize / 256)
     }
 
     /// Puts an entry with the flag `MAILED` into the intake, and has the driver look there in time. `deadline` is the one
@@ -194,7 +247,7 @@ impl Core {
 
     /// There is something to collect, in no hurry.
     #[inline]
-    fn ring_lazily(&self) {
+    pub(super) fn ring_lazily(&self) {
         if let Some(patience) = self.patience {
             self.bell.ring_lazily(patience);
         }

@@ -104,7 +104,8 @@ impl Driver<'_> {
             if self.rounds.prepare(core) {
                 continue;
             }
-            if !self.rounds.rest(core) {
+            // Both, each time: each has a bounded turn.
+            if !(self.rounds.rest(core) | self.shard.registry.trim()) {
                 return now;
             }
             turns += 1;
@@ -162,7 +163,7 @@ impl Driver<'_> {
         let (wakeups, rested) = match self.shard.quiescence() {
             None => {
                 let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
-                let idle = || self.rounds.is_idle(core) && !core.is_closing();
+                let idle = || self.rounds.is_idle(core) && !self.shard.registry.has_surplus() && !core.is_closing();
                 (core.bell.sleep(now, self.rounds.next_deadline(), timeout, idle), true)
             }
             Some(quiescence) => {

@@ -205,6 +205,7 @@ impl Hold {
     #[inline]
     fn cancel_and_release(&self) -> bool {
         let shard_id = self.parts().0.id;
+        let aside = self.parts().0.core.slab.is_sparse(self.index);
         let release = |local: &mut Local| {
             // A thread that is ending could not tell the shard of a panic.
             if local.is_in_passing() {
@@ -214,7 +215,7 @@ impl Hold {
             // need keep the shard. The entry is all cells: a reference to it may outlive it in a call.
             let callback = unsafe { self.entry.as_ref().cancel_and_release() }?;
             local.count(|record| &record.cancelled);
-            local.keep(self.index);
+            local.keep(self.index, aside);
             Some(callback)
         };
         // SAFETY: the entry, which the future holds, keeps the shard until `release` ends that.

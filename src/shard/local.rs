@@ -1,9 +1,8 @@
 //! What a thread keeps for each shard it uses: its counters, and a few free entries.
 //!
-//! A thread finds its own by one comparison where it used it last, and otherwise by a short walk over a list in its
-//! thread-local storage; a thread that uses one timer has one or two. The list does not keep a shard alive: what it knows
-//! of a shard that is gone is forgotten when the thread next meets a new one, or ends. While a thread is in a call of a
-//! [`Timer`](crate::Timer) or of a handle, that keeps the shard alive.
+//! A thread finds its part of the shard that it used last by one comparison, and any other in a small hash table, in
+//! constant time. Neither keeps a shard alive: the thread forgets a shard that is gone when it next meets a new one, or
+//! ends. While a thread is in a call of a [`Timer`](crate::Timer) or of a handle, that keeps the shard alive.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
@@ -11,30 +10,55 @@ use std::sync::{Arc, Weak};
 
 use super::Shard;
 use super::memory::Cache;
+use super::registry::Registered;
 use crate::stats::{Count, Record};
+
+/// No shard's and no service's id.
+const NONE: u64 = 0;
 
 /// A thread's own part of a shard.
 pub(crate) struct Local {
     shard: Weak<Shard>,
-    id: u64,
-    /// The service whose timers this thread schedules here.
-    home_of: Option<u64>,
-    /// Kept, for whoever counts the end of what kept the shard.
-    record: Arc<Record>,
+    /// Kept alive from here, as a thread counts the end of the handle that has kept the shard.
+    counters: Arc<Registered>,
     /// Whether other threads count on the same record.
     shared: bool,
     pub(crate) cache: Cache,
 }
 
 thread_local! {
-    static LOCALS: Locals = const { Locals(RefCell::new(Vec::new())) };
-    /// The part used last, which most of the time is the one used next. Null, or in the list.
-    static LAST: Cell<*const RefCell<Local>> = const { Cell::new(ptr::null()) };
+    static LOCALS: Locals = const { Locals(RefCell::new(Parts { all: Vec::new(), table: Vec::new() })) };
+    /// The part used last, which most of the time is the one used next. Null, or one of `LOCALS`.
+    static LAST: Cell<*const Part> = const { Cell::new(ptr::null()) };
 }
 
-/// The parts of one thread. They are boxed, as `LAST` points to one while others come and go.
-#[expect(clippy::vec_box, reason = "as above")]
-struct Locals(RefCell<Vec<Box<RefCell<Local>>>>);
+struct Locals(RefCell<Parts>);
+
+struct Part {
+    /// The shard's.
+    id: u64,
+    /// The service whose timers this thread schedules here, or `NONE`.
+    home_of: Cell<u64>,
+    local: RefCell<Local>,
+}
+
+/// The parts of one thread.
+struct Parts {
+    /// Boxed, as `LAST` and the table point to them while others come and go.
+    #[expect(clippy::vec_box, reason = "as above")]
+    all: Vec<Box<Part>>,
+    /// The same by the id of the shard, and where it is the thread's home, by that of the service: a hash table with
+    /// linear probing. It has no slot, or a power of two, of which at most half are taken. Ids are numbered on, so the
+    /// shards of a service do not collide.
+    table: Vec<Slot>,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    id: u64,
+    /// `None`: the slot is empty.
+    part: Option<NonNull<Part>>,
+}
 
 impl Local {
     /// Counts one of what `which` names.
@@ -45,12 +69,12 @@ impl Local {
 
     #[inline]
     pub(crate) fn count_more(&self, which: impl FnOnce(&Record) -> &Count, more: u64) {
-        which(&self.record).add(more, self.shared);
+        which(&self.counters.record).add(more, self.shared);
     }
 
     #[inline]
     pub(crate) fn late(&self, lateness: std::time::Duration) {
-        self.record.late(lateness, self.shared);
+        self.counters.record.late(lateness, self.shared);
     }
 
     /// The shard, which lives as long as the caller's timer or handle does.
@@ -59,16 +83,27 @@ impl Local {
         NonNull::new(self.shard.as_ptr().cast_mut()).expect("a pointer into an allocation")
     }
 
-    /// Keeps a free entry for the next timer. Unlike all else here, it may be called when nothing keeps the shard any
-    /// more: then the entry is gone with it.
+    /// Keeps a free entry for the next timer, or sets it aside. Unlike all else here, it may be called when nothing keeps
+    /// the shard any more: then the entry is gone with it.
     #[inline]
-    pub(crate) fn keep(&mut self, index: u32) {
+    pub(crate) fn keep(&mut self, index: u32, aside: bool) {
+        if aside {
+            return self.set_aside(index);
+        }
         let shard = &self.shard;
         self.cache.push(index, |batch| {
             if let Some(shard) = shard.upgrade() {
                 shard.core.give(batch);
             }
         });
+    }
+
+    #[cold]
+    fn set_aside(&self, index: u32) {
+        if let Some(shard) = self.shard.upgrade() {
+            // SAFETY: it is this thread's to keep.
+            unsafe { shard.core.set_aside(index) };
+        }
     }
 
     /// Whether this is a part for one call only, of a thread that is ending.
@@ -78,25 +113,22 @@ impl Local {
     }
 
     fn new(shard: &Shard) -> Self {
-        Self {
-            shard: shard.this.clone(),
-            id: shard.id,
-            home_of: None,
-            record: shard.roll.join(),
-            shared: false,
-            cache: Cache::new(),
-        }
+        Self { shard: shard.this.clone(), counters: shard.registry.register(), shared: false, cache: Cache::new() }
     }
 }
 
-impl Drop for Local {
+impl Drop for Part {
     fn drop(&mut self) {
-        if self.shared {
-            return;
-        }
-        if let Some(shard) = self.shard.upgrade() {
-            shard.core.give_back(&mut self.cache);
-            shard.roll.leave(&self.record);
+        let local = self.local.get_mut();
+        if let Some(shard) = local.shard.upgrade() {
+            shard.core.give_back(&mut local.cache);
+            if self.home_of.get() != NONE {
+                shard.leave_home();
+            }
+            // SAFETY: this shard registered them, and a part is dropped once.
+            if unsafe { shard.registry.unregister(&local.counters) } {
+                shard.core.ring_lazily();
+            }
         }
     }
 }
@@ -104,7 +136,7 @@ impl Drop for Local {
 /// Gives `f` the calling thread's part of `shard`. `f` must not call foreign code.
 #[inline]
 pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
-    find(|local| local.id == shard.id, || (shard, None), f)
+    find(|part| part.id == shard.id, shard.id, || (shard, NONE), f)
 }
 
 /// The same for an `f` that may release what keeps the shard. No reference to it is held meanwhile, as one that is passed
@@ -117,101 +149,126 @@ pub(crate) unsafe fn with_leased<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut L
     // SAFETY: by this function's contract, as `f` comes after.
     let id = unsafe { (*shard.as_ptr()).id };
     // SAFETY: as above.
-    find(|local| local.id == id, || (unsafe { shard.as_ref() }, None), f)
+    find(|part| part.id == id, id, || (unsafe { shard.as_ref() }, NONE), f)
 }
 
 /// Gives `f` the calling thread's part of the shard in which it schedules timers of `service`. The first time, `choose`
-/// tells which that is. `f` must not call foreign code.
+/// [chooses](Shard::choose_home) which that is. `f` must not call foreign code.
 #[inline]
 pub(crate) fn with_home<'a, R>(service: u64, choose: impl FnOnce() -> &'a Shard, f: impl FnOnce(&mut Local) -> R) -> R {
-    find(|local| local.home_of == Some(service), || (choose(), Some(service)), f)
+    find(|part| part.home_of.get() == service, service, || (choose(), service), f)
 }
 
 /// The shard with this id, if the calling thread has used it, and it is still there.
 #[cold]
 pub(crate) fn shard(id: u64) -> Option<Arc<Shard>> {
-    let part = LOCALS.try_with(|locals| locals.find(|local| local.id == id)).ok().flatten()?;
-    // SAFETY: it is in the list.
-    unsafe { part.as_ref() }.borrow().shard.upgrade()
+    let part = LOCALS.try_with(|locals| locals.find(id)).ok().flatten()?;
+    // SAFETY: it is in the table.
+    unsafe { part.as_ref() }.local.borrow().shard.upgrade()
 }
 
 #[inline]
 fn find<'a, R>(
-    matches: impl Fn(&Local) -> bool,
-    choose: impl FnOnce() -> (&'a Shard, Option<u64>),
+    matches: impl Fn(&Part) -> bool,
+    id: u64,
+    choose: impl FnOnce() -> (&'a Shard, u64),
     f: impl FnOnce(&mut Local) -> R,
 ) -> R {
-    // SAFETY: who takes a part out of the list clears this first, and takes none that is borrowed.
+    // SAFETY: a part is dropped only when this has been cleared, and only when it is not borrowed.
     if let Some(last) = unsafe { LAST.get().as_ref() }
-        && let Ok(mut local) = last.try_borrow_mut()
-        && matches(&local)
+        && matches(last)
+        && let Ok(mut local) = last.local.try_borrow_mut()
     {
         return f(&mut local);
     }
-    search(matches, choose, f)
+    search(id, choose, f)
 }
 
 #[inline(never)]
-fn search<'a, R>(
-    matches: impl Fn(&Local) -> bool,
-    choose: impl FnOnce() -> (&'a Shard, Option<u64>),
-    f: impl FnOnce(&mut Local) -> R,
-) -> R {
-    let found = LOCALS.try_with(|locals| locals.find(matches)).ok().flatten();
+fn search<'a, R>(id: u64, choose: impl FnOnce() -> (&'a Shard, u64), f: impl FnOnce(&mut Local) -> R) -> R {
+    let found = LOCALS.try_with(|locals| locals.find(id)).ok().flatten();
     let part = match found {
         Some(part) => part,
         None => {
             let (shard, home_of) = choose();
             match LOCALS.try_with(|locals| locals.enter(shard, home_of)).ok().flatten() {
                 Some(part) => part,
-                None => return in_passing(shard.this.upgrade().expect("a shard that the caller keeps"), f),
+                None => {
+                    if home_of != NONE {
+                        shard.leave_home();
+                    }
+                    return in_passing(shard.this.upgrade().expect("a shard that the caller keeps"), f);
+                }
             }
         }
     };
     LAST.set(part.as_ptr());
-    // SAFETY: it is in the list, and stays there while it is borrowed.
-    f(&mut unsafe { part.as_ref() }.borrow_mut())
+    // SAFETY: it is in the table, and stays there while it is borrowed.
+    f(&mut unsafe { part.as_ref() }.local.borrow_mut())
 }
 
 /// The thread is ending, and its locals are gone: counts with everybody, and keeps nothing. The shard is kept meanwhile, as
 /// `f` may release the handle that does.
 fn in_passing<R>(shard: Arc<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
-    let mut passing = Local {
-        shard: shard.this.clone(),
-        id: shard.id,
-        home_of: None,
-        record: shard.common.clone(),
-        shared: true,
-        cache: Cache::new(),
-    };
+    let mut passing =
+        Local { shard: shard.this.clone(), counters: shard.common.clone(), shared: true, cache: Cache::new() };
     let result = f(&mut passing);
     shard.core.give_back(&mut passing.cache);
     result
 }
 
 impl Locals {
-    /// A part that matches, and is not in use further down the stack.
-    fn find(&self, matches: impl Fn(&Local) -> bool) -> Option<NonNull<RefCell<Local>>> {
-        let locals = self.0.try_borrow().ok()?;
-        let found = locals.iter().find(|local| local.try_borrow_mut().is_ok_and(|local| matches(&local)));
-        found.map(|local| NonNull::from(&**local))
+    /// Returns the part with this id, if there is one that is not in use further down the stack.
+    fn find(&self, id: u64) -> Option<NonNull<Part>> {
+        let parts = self.0.try_borrow().ok()?;
+        let mut same = parts.probe(id).filter(|slot| slot.id == id).filter_map(|slot| slot.part);
+        // SAFETY: it is in the table.
+        same.find(|part| unsafe { part.as_ref() }.local.try_borrow_mut().is_ok())
     }
 
-    /// Makes the thread's part of a shard, or makes the one it has its home.
+    /// Makes the thread's part of a shard, or makes the one that it has its home.
     #[cold]
-    fn enter(&self, shard: &Shard, home_of: Option<u64>) -> Option<NonNull<RefCell<Local>>> {
-        let mut locals = self.0.try_borrow_mut().ok()?;
+    fn enter(&self, shard: &Shard, home_of: u64) -> Option<NonNull<Part>> {
+        let mut parts = self.0.try_borrow_mut().ok()?;
         LAST.set(ptr::null());
-        locals.retain(|local| local.try_borrow_mut().map_or(true, |local| local.shard.strong_count() > 0));
-        let of_shard = |local: &RefCell<Local>| local.try_borrow().is_ok_and(|local| local.id == shard.id);
-        let place = locals.iter().position(|local| of_shard(local)).unwrap_or_else(|| {
-            locals.push(Box::new(RefCell::new(Local::new(shard))));
-            locals.len() - 1
+        parts.table.clear();
+        parts.all.retain(|part| part.local.try_borrow().map_or(true, |local| local.shard.strong_count() > 0));
+        let is_free = |part: &Part| part.id == shard.id && part.local.try_borrow_mut().is_ok();
+        let place = parts.all.iter().position(|part| is_free(part)).unwrap_or_else(|| {
+            let (id, home_of, local) = (shard.id, Cell::new(NONE), RefCell::new(Local::new(shard)));
+            parts.all.push(Box::new(Part { id, home_of, local }));
+            parts.all.len() - 1
         });
-        let part = &*locals[place];
-        let mut local = part.borrow_mut();
-        local.home_of = home_of.or(local.home_of);
-        Some(NonNull::from(part))
+        let part = NonNull::from(&*parts.all[place]);
+        if home_of != NONE && parts.all[place].home_of.replace(home_of) != NONE {
+            // It was one already.
+            shard.leave_home();
+        }
+        parts.fill_table();
+        Some(part)
+    }
+}
+
+impl Parts {
+    /// Returns the slots that can have this id.
+    fn probe(&self, id: u64) -> impl Iterator<Item = &Slot> {
+        let (before, from) = self.table.split_at(self.first_slot(id));
+        from.iter().chain(before).take_while(|slot| slot.part.is_some())
+    }
+
+    fn first_slot(&self, id: u64) -> usize {
+        id as usize & self.table.len().saturating_sub(1)
+    }
+
+    fn fill_table(&mut self) {
+        self.table.resize((4 * self.all.len()).next_power_of_two(), Slot { id: NONE, part: None });
+        let mask = self.table.len() - 1;
+        for part in &self.all {
+            for id in [part.id, part.home_of.get()].into_iter().filter(|&id| id != NONE) {
+                let free = self.first_slot(id) + self.probe(id).count();
+                self.table[free & mask] = Slot { id, part: Some(NonNull::from(&**part)) };
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `run`      | what a worker does with a due timer                                              | yes        |
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
 //! | `trim`     | giving memory back to the system                                                 | yes        |
-//! | `roll`, `local` | the threads that use the shard, their counters and caches                   | yes, no    |
+//! | `registry`, `local` | the threads that use the shard, their counters and caches               | yes, no    |
 //! | `hold`, `coop` | what a future has of a shard, and how it completes                           |            |
 //! | `limit`    | how many timers may be pending                                                   |            |
 //! | `batch`, `stragglers` | due timers on their way through the executor, and those that take long |            |
@@ -33,7 +33,7 @@ mod intake;
 mod limit;
 mod local;
 mod memory;
-mod roll;
+mod registry;
 mod rounds;
 mod run;
 mod stragglers;
@@ -45,10 +45,12 @@ use std::io::{self, Write};
 use std::mem;
 use std::panic::{self, AssertUnwindSafe, RefUnwindSafe};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
 
 pub(crate) use self::coop::Coop;
 pub(crate) use self::core::Running;
@@ -61,13 +63,14 @@ use entry::{Ended, Notice, Release, Role};
 pub(crate) use hold::{Hold, Progress};
 pub(crate) use limit::Limit;
 use local::Local;
-use roll::Roll;
+use memory::Refusal;
+use registry::{Registered, Registry};
 use run::{Host, contain};
 use virtual_time::VirtualTime;
 
 use crate::clock::{Due, Pinned, Quiescence, Ticks};
 use crate::error::ScheduleError;
-use crate::stats::{Record, ShardStats};
+use crate::stats::{self, Record, ShardStats};
 use crate::system::Process;
 
 /// For how long what nobody waits for is left to do: half of what is promised.
@@ -75,6 +78,30 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// As many free entries are never given back to the system: 1 MiB.
 const SPARE: usize = 1 << 14;
+
+/// The counters of so many ended threads are retained, with 4 KiB each if they have run callbacks.
+const RETAINED_COUNTERS: usize = 16;
+
+/// Returns the first with the smallest number. Looks no further than to the first zero.
+fn fewest<T>(numbered: impl Iterator<Item = (usize, T)>) -> Option<(usize, T)> {
+    let mut fewest = None;
+    for (number, item) in numbered {
+        if fewest.as_ref().is_none_or(|&(least, _)| number < least) {
+            fewest = Some((number, item));
+        }
+        if number == 0 {
+            break;
+        }
+    }
+    fewest
+}
+
+/// Returns an id that no other shard and no other service has, ever. Not zero.
+pub(crate) fn new_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: a number for itself.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// What is called with the payload of a panic.
 pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -96,9 +123,11 @@ pub(crate) struct Shard {
     /// The one that has the driver.
     process: Process,
     this: Weak<Shard>,
-    roll: Roll,
-    /// The counts of threads that have no record of their own.
-    common: Arc<Record>,
+    registry: Registry,
+    /// The counters of threads whose thread-locals are gone.
+    common: Arc<Registered>,
+    /// How many living threads schedule here. On a line of its own: threads that come and go write it.
+    homes: CachePadded<AtomicUsize>,
     virtual_time: Option<VirtualTime>,
     limit: Option<Arc<Limit>>,
     on_panic: Option<Arc<PanicHook>>,
@@ -117,15 +146,16 @@ impl Shard {
         on_panic: Option<Arc<PanicHook>>,
         needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Arc<Self> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let registry = Registry::new(RETAINED_COUNTERS);
         Arc::new_cyclic(|this| Self {
             // In virtual time the driver looks when the clock is moved.
             core: Core::new(ticks.manual().is_none().then(|| ticks.count(PATIENCE)), SPARE),
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: new_id(),
             process: Process::this(),
             this: this.clone(),
-            roll: Roll::new(),
-            common: Arc::default(),
+            common: registry.register(),
+            registry,
+            homes: CachePadded::new(AtomicUsize::new(0)),
             virtual_time: ticks.manual().map(|clock| VirtualTime::new(clock, this.clone(), needs_this_thread)),
             ticks,
             limit,
@@ -171,10 +201,13 @@ impl Shard {
                 self.tell(local, armed.index, armed.notice, due.tick, pinned);
                 Ok(armed)
             }
-            Err(callback) => {
+            Err((refusal, callback)) => {
                 self.free_place();
                 local.count(|record| &record.rejected);
-                Err(ScheduleError::Shutdown(callback))
+                Err(match refusal {
+                    Refusal::Closed => ScheduleError::Shutdown(callback),
+                    Refusal::NoMemory => ScheduleError::OutOfMemory(callback),
+                })
             }
         }
     }
@@ -191,9 +224,30 @@ impl Shard {
         self.ask_if_due(tick);
     }
 
-    /// Counts a timer that was refused before it came to any shard.
-    pub(crate) fn reject(&self) {
-        local::with(self, |local| local.count(|record| &record.rejected));
+    /// Counts a timer that was refused before it came to any shard, in the shard that is the calling thread's home in
+    /// `service`.
+    pub(crate) fn reject<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) {
+        local::with_home(service, || &**choose(), |local| local.count(|record| &record.rejected));
+    }
+
+    /// Returns the shard with the fewest living threads at home, one of which the calling thread is from now on; of
+    /// several, the first from `turn` on. See [`local::with_home`]. Lock-free.
+    pub(crate) fn choose_home(shards: &[Arc<Shard>], turn: usize) -> &Arc<Shard> {
+        loop {
+            let (before, from) = shards.split_at(turn % shards.len());
+            // Relaxed, as everywhere: a number for itself.
+            let homes = from.iter().chain(before).map(|shard| (shard.homes.load(Ordering::Relaxed), shard));
+            let (homes, shard) = fewest(homes).expect("a service has shards");
+            // Of threads that choose at the same time one succeeds, and the others look again.
+            if shard.homes.compare_exchange(homes, homes + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                return shard;
+            }
+        }
+    }
+
+    /// A thread that has chosen this shard as its home schedules here no more.
+    fn leave_home(&self) {
+        self.homes.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether the calling thread is in another process than the driver, the child of a fork. What is pending here is the
@@ -335,14 +389,16 @@ impl Shard {
     /// # Safety
     /// It must come from [`schedule`](Self::schedule), and not have been released before.
     pub(crate) unsafe fn release(lease: Lease) {
-        // The thread's own part is found first: once the lease is over, nothing need keep the shard.
+        // SAFETY: the lease keeps the shard.
+        let aside = unsafe { lease.shard.as_ref() }.core.slab.is_sparse(lease.index);
+        // That, and the thread's own part, are found first: once the lease is over, nothing need keep the shard.
         let release = |local: &mut Local| {
             // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
             // one to a shard, a reference to it may outlive it in a call.
             match unsafe { lease.entry.as_ref() }.release() {
                 Release::Held => false,
                 Release::Kept => {
-                    local.keep(lease.index);
+                    local.keep(lease.index, aside);
                     false
                 }
                 Release::Closed => {
@@ -447,9 +503,19 @@ impl Shard {
 
     /// What has been done so far.
     pub(crate) fn stats(&self) -> ShardStats {
-        let mut stats = self.roll.read();
-        stats += &self.common.read();
-        stats.balanced()
+        let stats = self.registry.read();
+        // Read last, so that no end is read for which the beginning is not: see `stats::pending`.
+        stats.balanced(self.scheduled())
+    }
+
+    /// Returns how many timers are pending, without reading a histogram.
+    pub(crate) fn pending(&self) -> u64 {
+        let ended = self.registry.sum(Record::ended, ShardStats::ended);
+        stats::pending(self.scheduled(), ended)
+    }
+
+    fn scheduled(&self) -> u64 {
+        self.registry.sum(|record| record.scheduled.get(), |folded| folded.scheduled)
     }
 
     /// Hands the payload of a panic to the hook. Whatever that does, it does not unwind.

@@ -46,6 +46,9 @@ impl Rounds {
     pub(crate) fn begin(&mut self, core: &Core, now: u64) {
         self.now = now;
         self.backlog = core.intake.take_all(&core.slab);
+        if self.backlog != NIL {
+            self.trim.collected();
+        }
     }
 
     /// Makes a bounded turn, and returns whether the round is over. Fills `due`, which comes empty.

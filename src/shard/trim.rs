@@ -1,9 +1,21 @@
-//! Giving memory back: blocks whose entries are all free return to the system.
+//! Gives memory back: frames whose entries are all free return to the system, and sparse frames are kept out of use until
+//! they are free.
 //!
-//! When most of a shard's entries lie in the pool, its driver takes them all out, counts how many of each block there
-//! are, puts those of incomplete blocks back, unlinks the others where cancelled timers are still in the wheel, and
-//! retires them: the slab hands them out again when they are needed. It does so when it has nothing else to do, in
-//! turns of some 50 µs. Meanwhile threads that find the pool empty carve new entries.
+//! When most entries of dense blocks lie in the pool, the driver takes them all out, and sets each aside in its block. Then
+//! it looks at one frame after the other:
+//!
+//! | of its entries are set aside | the driver                                                                       |
+//! |------------------------------|----------------------------------------------------------------------------------|
+//! | all                          | unlinks cancelled timers that are in the wheel still, and retires the frame       |
+//! | half of them, or more        | marks it [sparse](super::memory): its free entries stay aside                     |
+//! | fewer                        | puts them back into the pool                                                      |
+//!
+//! Afterwards the pool has less than half of the entries of dense blocks, so the driver does not begin again before many
+//! more have become free. It also looks at the frames when a number of sparse blocks have become all free: so many that
+//! the look costs little for each.
+//!
+//! The driver does this when it has nothing else to do, in turns of some 50 µs. Meanwhile threads that find the pool empty
+//! carve new entries.
 
 use std::mem;
 
@@ -11,37 +23,35 @@ use super::core::Core;
 use super::memory::{BATCH, NIL, members, next_batch};
 use crate::sync::BLOCK;
 
-/// How many batches are counted, or put back, in a turn.
+/// How many batches are taken apart in a turn.
 const BATCHES: usize = 16;
-/// How many blocks are looked at in a turn, and given back together where they are neighbours.
-const BLOCKS: usize = 16;
+/// How many frames are looked at in a turn.
+const LOOKS: u32 = 1024;
+/// How many entries are made free in a turn, and given back together where they are neighbours.
+const ENTRIES: u32 = 1024;
 
 pub(crate) struct Trim {
     stage: Stage,
-    /// How many entries of each block were in the pool.
-    counts: Vec<u8>,
-    /// How many entries were not in the pool the last time, and how many were still there afterwards. If those that are
-    /// in use lie scattered, hardly a block is complete: it is no use to look again before there are half as many, or
-    /// twice as many free.
-    used: usize,
-    kept: usize,
+    /// Entries that are to be put back into the pool.
+    back: Vec<u32>,
+    /// Some free entries could not be given back, as they are in the intake. Until the driver has collected from there,
+    /// another look would find the same.
+    waits: bool,
 }
 
 #[derive(Default)]
 enum Stage {
     #[default]
     Idle,
-    /// Batches from `next` on are to be counted; all begin with `first`.
-    Count { first: u32, next: u32 },
-    /// Batches from `next` on are to be put back, but for their entries in complete blocks.
-    Sort { next: u32, spare: Vec<u32> },
-    /// Blocks from `block` on are to be retired where they are complete.
-    Retire { block: usize },
+    /// Batches of what was in the pool, from this one on, are to be set aside.
+    Gather { next: u32 },
+    /// Frames are to be looked at, from this block on.
+    Sift { first: u32 },
 }
 
 impl Trim {
     pub(crate) fn new() -> Self {
-        Self { stage: Stage::Idle, counts: Vec::new(), used: 0, kept: 0 }
+        Self { stage: Stage::Idle, back: Vec::with_capacity(BATCH), waits: false }
     }
 
     /// Makes a bounded turn, if there is reason to, and returns whether more is left to do. `reclaim` makes an entry that
@@ -49,113 +59,233 @@ impl Trim {
     pub(crate) fn turn(&mut self, core: &Core, reclaim: impl FnMut(u32) -> bool) -> bool {
         self.stage = match mem::take(&mut self.stage) {
             Stage::Idle => self.begin(core),
-            Stage::Count { first, next } => self.count(core, first, next),
-            Stage::Sort { next, spare } => self.sort(core, next, spare),
-            Stage::Retire { block } => self.retire(core, block, reclaim),
+            Stage::Gather { next } => self.gather(core, next),
+            Stage::Sift { first } => self.sift(core, first, reclaim),
         };
         !matches!(self.stage, Stage::Idle)
     }
 
+    /// The driver has collected from the intake.
+    pub(crate) fn collected(&mut self) {
+        self.waits = false;
+    }
+
     /// Whether there is reason to begin.
     pub(crate) fn is_due(&self, core: &Core) -> bool {
-        core.is_mostly_free() && (core.pool.len() / 2 >= self.kept || used(core) < self.used.div_ceil(2))
+        !self.waits && core.has_memory_to_spare()
     }
 
     fn begin(&mut self, core: &Core) -> Stage {
         if !self.is_due(core) {
             return Stage::Idle;
         }
-        self.used = used(core);
-        let first = core.pool.take_all();
-        self.counts = vec![0; core.slab.blocks()];
-        Stage::Count { first, next: first }
+        let next = if core.is_mostly_free() { core.pool.take_all() } else { NIL };
+        Stage::Gather { next }
     }
 
-    fn count(&mut self, core: &Core, first: u32, mut next: u32) -> Stage {
+    fn gather(&mut self, core: &Core, mut next: u32) -> Stage {
         let mut taken = 0;
         for _ in 0..BATCHES {
             if next == NIL {
                 break;
             }
-            // SAFETY: they were all taken out of the pool.
-            for index in unsafe { members(&core.slab, next) } {
-                self.counts[(index / BLOCK) as usize] += 1;
-                taken += 1;
-            }
-            next = next_batch(&core.slab, next);
-        }
-        core.pool.forget(taken);
-        if next == NIL { Stage::Sort { next: first, spare: Vec::new() } } else { Stage::Count { first, next } }
-    }
-
-    fn sort(&mut self, core: &Core, mut next: u32, mut spare: Vec<u32>) -> Stage {
-        for _ in 0..BATCHES {
-            if next == NIL {
-                put_back(core, &mut spare);
-                return Stage::Retire { block: 0 };
-            }
-            // Read before the batch is taken apart.
+            // Read before the batch is taken apart: what is set aside in a sparse block may be used again at once.
             let after = next_batch(&core.slab, next);
-            // SAFETY: as above; and a carrier has been read when it is put back.
+            // SAFETY: they were all taken out of the pool by this thread, the driver.
             for index in unsafe { members(&core.slab, next) } {
-                if !self.is_complete((index / BLOCK) as usize) {
-                    spare.push(index);
-                }
-                if spare.len() == BATCH {
-                    put_back(core, &mut spare);
-                }
+                // SAFETY: as above.
+                unsafe { core.slab.gather(index) };
+                taken += 1;
             }
             next = after;
         }
-        Stage::Sort { next, spare }
+        core.pool.forget(taken);
+        if next != NIL {
+            return Stage::Gather { next };
+        }
+        // Before the look, so that what is completed meanwhile is counted for the next.
+        core.slab.forget_completed();
+        Stage::Sift { first: 0 }
     }
 
-    fn retire(&mut self, core: &Core, block: usize, mut reclaim: impl FnMut(u32) -> bool) -> Stage {
-        let end = self.counts.len().min(block + BLOCKS);
-        let mut from = block;
-        for block in block..=end {
-            let goes = block < end && self.is_complete(block) && reclaim_all(core, block as u32, &mut reclaim);
-            if !goes {
-                // SAFETY: all entries of these blocks were taken out of the pool, not put back, and made free.
-                unsafe { core.slab.retire(from as u32..block as u32) };
-                from = block + 1;
+    fn sift(&mut self, core: &Core, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> Stage {
+        let (slab, blocks) = (&core.slab, core.slab.blocks());
+        let entries = slab.frame() * BLOCK;
+        let mut made_free = 0;
+        // Complete neighbours.
+        let mut run = first..first;
+        let mut next = first;
+        for first in slab.frames(first..blocks).take(LOOKS as usize) {
+            if made_free >= ENTRIES {
+                break;
             }
+            next = first + slab.frame();
+            let aside = slab.aside_in(first);
+            if aside == entries {
+                made_free += entries;
+                if self.make_free(core, first, &mut reclaim) {
+                    run.end = next;
+                    continue;
+                }
+            } else if aside == 0 || slab.is_marked(first) {
+                // All in use, or retired, or left to become free.
+            } else if aside >= entries / 2 {
+                slab.mark_sparse(first);
+            } else {
+                slab.adopt_frame(first, |index| put_back(core, &mut self.back, index));
+            }
+            // SAFETY: all entries of these frames were set aside, claimed, and made free.
+            unsafe { slab.retire(run) };
+            run = next..next;
         }
-        if end < self.counts.len() {
-            return Stage::Retire { block: end };
+        // SAFETY: as above.
+        unsafe { slab.retire(run) };
+        if next < blocks {
+            return Stage::Sift { first: next };
         }
-        self.counts = Vec::new();
-        self.kept = core.pool.len();
+        flush(core, &mut self.back);
         // More may have become free meanwhile.
         self.begin(core)
     }
 
-    fn is_complete(&self, block: usize) -> bool {
-        u32::from(self.counts[block]) == BLOCK
+    /// Whether all entries of a frame are the driver's, and could be made free; otherwise they are put back.
+    fn make_free(&mut self, core: &Core, first: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
+        let back = |index| put_back(core, &mut self.back, index);
+        if !core.slab.claim(first, back) {
+            return false;
+        }
+        let mut entries = first * BLOCK..(first + core.slab.frame()) * BLOCK;
+        let free = entries.clone().all(reclaim);
+        if !free {
+            self.waits = true;
+            entries.by_ref().for_each(|index| put_back(core, &mut self.back, index));
+        }
+        free
     }
 }
 
-/// How many entries are not in the pool.
-fn used(core: &Core) -> usize {
-    core.slab.len().saturating_sub(core.pool.len())
+/// Puts back an entry that was taken out of the pool, with the next ones.
+fn put_back(core: &Core, back: &mut Vec<u32>, index: u32) {
+    back.push(index);
+    if back.len() == BATCH {
+        flush(core, back);
+    }
 }
 
-/// Puts back entries that were taken out of the pool.
-fn put_back(core: &Core, entries: &mut Vec<u32>) {
-    // SAFETY: so they are ours.
-    unsafe { core.pool.push(&core.slab, entries) };
-    entries.clear();
+fn flush(core: &Core, back: &mut Vec<u32>) {
+    // SAFETY: nobody else has them: see `put_back`.
+    unsafe { core.pool.push(&core.slab, back) };
+    back.clear();
 }
 
-/// Whether all entries of a block could be made free; otherwise it is put back.
-fn reclaim_all(core: &Core, block: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
-    let entries = block * BLOCK..(block + 1) * BLOCK;
-    let free = entries.clone().all(reclaim);
-    if !free {
-        let mut entries: Vec<_> = entries.collect();
-        while !entries.is_empty() {
-            put_back(core, &mut entries.split_off(entries.len().saturating_sub(BATCH)));
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::core::{Armed, Core};
+    use super::super::entry::{Callback, Release};
+    use super::super::memory::{Cache, Slab};
+    use super::super::rounds::Rounds;
+    use crate::wheel::Levels;
+
+    const TIMERS: u32 = 200_000;
+
+    /// A core on a system with pages of so many blocks, its driver's half, and a thread's cache.
+    struct Scene {
+        core: Core,
+        rounds: Rounds,
+        cache: Cache,
+    }
+
+    impl Scene {
+        fn new(frame: u32) -> Self {
+            let mut core = Core::new(None, 1 << 10);
+            core.slab = Slab::with_frame(frame);
+            Self { core, rounds: Rounds::new(Levels::new_ahead(0, &[64]).unwrap()), cache: Cache::new() }
+        }
+
+        fn schedule(&mut self) -> u32 {
+            let armed = self.core.arm(&mut self.cache, Callback::once(|| ()), 1000, 0);
+            let Armed { index, notice, .. } = armed.ok().unwrap();
+            self.core.tell(index, notice, 1000, || 0);
+            index
+        }
+
+        fn cancel(&mut self, index: u32) {
+            let entry = self.core.slab.get(index);
+            entry.cancel().unwrap();
+            // SAFETY: the timer was ended above, and does not run.
+            unsafe { entry.drop_callback() };
+            assert!(entry.release() == Release::Kept);
+            self.core.recycle(&mut self.cache, index);
+        }
+
+        /// The driver does what it has to, until it sleeps.
+        fn drive(&mut self) {
+            let mut due = Vec::new();
+            loop {
+                self.rounds.begin(&self.core, 0);
+                while !self.rounds.turn(&self.core, &mut due) {}
+                while self.rounds.prepare(&self.core) {}
+                if !self.rounds.rest(&self.core) {
+                    break;
+                }
+            }
+            assert!(self.rounds.is_idle(&self.core) && due.is_empty());
         }
     }
-    free
+
+    /// Whatever the size of a page, what nobody needs goes back, and what few survivors keep goes back when they end.
+    #[test]
+    fn frames_of_every_size_go_back() {
+        for frame in [1, 4, 16] {
+            let mut scene = Scene::new(frame);
+            // Less than the least that is looked for, the caches, and the frames that are about to be used.
+            let least = 4096 + 8 * frame as usize * 64;
+            let mut timers: Vec<_> = (0..TIMERS).map(|_| scene.schedule()).collect();
+            scene.drive();
+            assert!(scene.core.slab.len() >= TIMERS as usize);
+            // One of 128 survives.
+            let mut survivors = Vec::new();
+            for (number, index) in timers.drain(..).enumerate() {
+                if number % 128 == 77 { survivors.push(index) } else { scene.cancel(index) }
+            }
+            scene.drive();
+            // Its frame stays with each: half of the blocks have one, and all larger frames.
+            let pinned = TIMERS as usize / if frame == 1 { 2 } else { 1 };
+            let kept = scene.core.slab.len();
+            assert!(kept <= pinned + least, "{kept} entries for {pinned} in frames of {frame}");
+            // The others are replaced, each before it ends.
+            for survivor in &mut survivors {
+                let next = scene.schedule();
+                scene.cancel(std::mem::replace(survivor, next));
+                let brief = scene.schedule();
+                scene.cancel(brief);
+            }
+            scene.drive();
+            let kept = scene.core.slab.len();
+            assert!(kept <= 2 * survivors.len() + least, "{kept} entries, {} survivors", survivors.len());
+            survivors.drain(..).for_each(|index| scene.cancel(index));
+            let Scene { core, cache, .. } = &mut scene;
+            core.give_back(cache);
+            scene.drive();
+            let kept = scene.core.slab.len();
+            assert!(kept <= least, "{kept} entries, no survivor");
+        }
+    }
+
+    /// A driver that has found all there is to find does not look again.
+    #[test]
+    fn what_is_in_use_everywhere_is_looked_at_once() {
+        let mut scene = Scene::new(1);
+        let timers: Vec<_> = (0..TIMERS).map(|_| scene.schedule()).collect();
+        scene.drive();
+        for (number, &index) in timers.iter().enumerate() {
+            if number % 8 != 0 {
+                scene.cancel(index);
+            }
+        }
+        scene.drive();
+        assert_eq!(scene.core.slab.len(), TIMERS.next_multiple_of(64) as usize, "no block is free");
+        assert!(scene.core.slab.dense_len() < 4096, "all are sparse");
+        assert!(!scene.rounds.rest(&scene.core));
+    }
 }

@@ -45,7 +45,7 @@ impl Quiesce for Shard {
 
     fn request(&self) -> Option<u64> {
         let now = self.ticks.now_tick();
-        let is_empty = || self.core.intake_is_empty() && !self.core.is_mostly_free();
+        let is_empty = || self.core.intake_is_empty() && !self.core.has_memory_to_spare();
         self.live()?.request_unless_quiet(now, is_empty, || self.core.bell.ring(0))
     }
 

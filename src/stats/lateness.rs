@@ -93,8 +93,13 @@ impl Recorder {
         self.buckets[bucket_of(nanos)].add(1, shared);
     }
 
-    pub(crate) fn read(&self) -> Lateness {
-        Lateness { buckets: self.buckets.iter().map(Count::get).collect(), max: self.max.get() }
+    /// Adds what was recorded to `sum`.
+    pub(crate) fn add_to(&self, sum: &mut Lateness) {
+        sum.buckets.resize(BUCKETS, 0);
+        for (sum, bucket) in sum.buckets.iter_mut().zip(&self.buckets) {
+            *sum += bucket.get();
+        }
+        sum.max = sum.max.max(self.max.get());
     }
 }
 
@@ -139,11 +144,16 @@ mod tests {
     #[test]
     fn quantiles_tell_what_was_recorded() {
         let recorder = Recorder::new();
-        assert_eq!(recorder.read().quantile(0.5), Duration::ZERO);
+        let read = || {
+            let mut lateness = Lateness::default();
+            recorder.add_to(&mut lateness);
+            lateness
+        };
+        assert_eq!(read().quantile(0.5), Duration::ZERO);
         for micros in 1..=1000 {
             recorder.record(Duration::from_micros(micros), micros % 2 == 0);
         }
-        let lateness = recorder.read();
+        let lateness = read();
         assert_eq!(lateness.count(), 1000);
         assert_eq!(lateness.max(), Duration::from_micros(1000));
         assert_eq!(lateness.quantile(1.0), lateness.max());

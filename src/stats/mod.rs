@@ -92,14 +92,26 @@ impl Stats {
 }
 
 impl ShardStats {
-    /// The same with `pending` worked out from the rest.
-    pub(crate) fn balanced(mut self) -> Self {
-        let ended = self.completed + self.cancelled + self.unfired;
-        // While others count, an end may be seen before its beginning, and is seen for both.
-        self.scheduled = self.scheduled.max(ended);
-        self.pending = self.scheduled - ended;
+    /// Returns how many timers have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.completed + self.cancelled + self.unfired
+    }
+
+    /// The same with `scheduled` and `pending` worked out. `scheduled` must have been read after the ends.
+    pub(crate) fn balanced(mut self, scheduled: u64) -> Self {
+        self.pending = pending(scheduled, self.ended());
+        self.scheduled = self.ended() + self.pending;
         self
     }
+}
+
+/// Returns how many timers are pending. The ends must have been read first: then the beginning of each is read, too, unless
+/// its `schedule` has not returned yet.
+///
+/// That one exception is why this does not go below zero: a thread counts a timer after it has armed it, and the timer may
+/// have ended meanwhile. Such an end counts for both.
+pub(crate) fn pending(scheduled: u64, ended: u64) -> u64 {
+    scheduled.saturating_sub(ended)
 }
 
 impl AddAssign<&ShardStats> for ShardStats {

@@ -33,14 +33,13 @@ impl Count {
     }
 
     #[inline]
-    pub(super) fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// The counters of one thread in one shard, on cache lines that no other thread writes.
+/// The counters of one thread in one shard.
 #[derive(Default)]
-#[repr(align(128))]
 pub(crate) struct Record {
     pub(crate) scheduled: Count,
     pub(crate) fired: Count,
@@ -62,21 +61,27 @@ impl Record {
         self.lateness.get_or_init(Recorder::new).record(lateness, shared);
     }
 
-    /// All of it but `pending`, which no single thread knows.
-    pub(crate) fn read(&self) -> ShardStats {
-        ShardStats {
-            scheduled: self.scheduled.get(),
-            fired: self.fired.get(),
-            completed: self.completed.get(),
-            cancelled: self.cancelled.get(),
-            unfired: self.unfired.get(),
-            pending: 0,
-            rearmed: self.rearmed.get(),
-            enqueued: self.enqueued.get(),
-            panicked: self.panicked.get(),
-            rejected: self.rejected.get(),
-            wakeups: self.wakeups.get(),
-            lateness: self.lateness.get().map(|recorder| recorder.read()).unwrap_or_default(),
+    /// Returns how many timers the thread has seen end.
+    pub(crate) fn ended(&self) -> u64 {
+        self.completed.get() + self.cancelled.get() + self.unfired.get()
+    }
+
+    /// Adds everything to `sum` but `pending`, which no single thread knows.
+    pub(crate) fn add_to(&self, sum: &mut ShardStats) {
+        // Ends are read before runs, and runs before their lateness, against the order in which they are counted: with an
+        // end its run is read.
+        sum.completed += self.completed.get();
+        sum.cancelled += self.cancelled.get();
+        sum.unfired += self.unfired.get();
+        sum.scheduled += self.scheduled.get();
+        sum.fired += self.fired.get();
+        sum.rearmed += self.rearmed.get();
+        sum.enqueued += self.enqueued.get();
+        sum.panicked += self.panicked.get();
+        sum.rejected += self.rejected.get();
+        sum.wakeups += self.wakeups.get();
+        if let Some(recorder) = self.lateness.get() {
+            recorder.add_to(&mut sum.lateness);
         }
     }
 }

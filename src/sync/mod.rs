@@ -16,3 +16,9 @@ pub(crate) use std::thread_local as thread_static;
 
 /// Entries that are taken from a slab at once: a page of 4 KiB.
 pub(crate) const BLOCK: u32 = 64;
+
+/// How many entries the smallest and the largest segment of a slab have: 64 KiB and 4 MiB of them. Powers of two.
+pub(crate) const SMALLEST_SEGMENT: u32 = 1 << 10;
+pub(crate) const LARGEST_SEGMENT: u32 = 1 << 16;
+/// So many segments hold 2^32 entries, but for as many as the smallest has.
+pub(crate) const SEGMENTS: usize = (1 << 16) + 5;

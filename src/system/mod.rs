@@ -4,7 +4,7 @@ mod pages;
 mod process;
 mod scheduling;
 
-pub(crate) use pages::Pages;
+pub(crate) use pages::{Pages, page_size, try_box};
 pub(crate) use process::Process;
 pub(crate) use scheduling::Scheduling;
 

@@ -116,8 +116,8 @@ impl Timer {
     /// Lock-free, in constant time. A closure of up to 24 bytes, aligned as a pointer, is stored without an allocation.
     ///
     /// # Errors
-    /// After [`shutdown`](Self::shutdown), or with [`max_pending`](Builder::max_pending) timers pending already. The
-    /// error gives `f` back.
+    /// After [`shutdown`](Self::shutdown), with [`max_pending`](Builder::max_pending) timers pending already, or if the
+    /// system has no memory for another timer. The error gives `f` back.
     pub fn schedule<F>(&self, delay: Duration, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
@@ -213,7 +213,8 @@ impl Timer {
     /// executor; no runtime is needed.
     ///
     /// A delay too long to represent means never. A delay of zero is ready at the first poll, except once in a while:
-    /// see [`Sleep`](Sleep#loops).
+    /// see [`Sleep`](Sleep#loops). If the system has no memory for another timer, the process ends, as it does when a
+    /// `Box` cannot be allocated.
     pub fn sleep(&self, delay: Duration) -> Sleep {
         self.0.sleep(self.0.ticks.after(delay))
     }
@@ -276,17 +277,20 @@ impl Timer {
             .map_err(|error| error.map(|callback| into_closure(back(callback).rule)))
     }
 
-    /// The number of timers pending now. Walks over the counters of all threads.
+    /// Returns the number of timers pending now. Reads four counters of each thread that uses the timer.
+    ///
+    /// Exact once callers are quiet. While other threads schedule and end timers, it may be off by those.
     pub fn len(&self) -> usize {
-        usize::try_from(self.stats().pending).unwrap_or(usize::MAX)
+        usize::try_from(self.0.pending()).unwrap_or(usize::MAX)
     }
 
-    /// Whether no timer is pending now.
+    /// Returns whether no timer is pending now, as [`len`](Self::len) counts them.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What has been done so far. Walks over the counters of all threads.
+    /// Returns what has been done so far. Reads all counters, and the lateness, of each thread that uses the timer:
+    /// 4 KiB for each thread that runs callbacks, in each shard.
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }

@@ -1,7 +1,7 @@
 //! The service behind a `Timer` and its clones: its shards, its threads, and their end.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use crate::wheel::Levels;
 const LEAST_TICK: Duration = Duration::from_micros(1);
 
 pub(super) struct Service {
-    /// Unlike any other service's, ever.
+    /// Unlike any other service's or shard's, ever.
     id: u64,
     pub(super) ticks: Ticks,
     shards: Vec<Arc<Shard>>,
-    /// The shard that the next new thread will schedule in.
-    next_home: AtomicUsize,
+    /// Where the next new thread begins to look for a home, or a sleep after the shutdown for a shard.
+    next_turn: AtomicUsize,
     closed: AtomicBool,
     /// The one that has the threads.
     process: Process,
@@ -60,12 +60,11 @@ impl Service {
             Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
         };
         let needs_this_thread = dispatcher.need_this_thread(pool.as_ref());
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let mut service = Self {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: shard::new_id(),
             ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
             shards: Vec::new(),
-            next_home: AtomicUsize::new(0),
+            next_turn: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             process: Process::this(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
@@ -92,28 +91,42 @@ impl Service {
 
     pub(super) fn schedule(&self, due: Due, callback: Callback) -> Result<TimerHandle, ScheduleError<Callback>> {
         if self.is_closed() {
-            self.home_by_turns().reject();
+            self.reject();
             return Err(ScheduleError::Shutdown(callback));
         }
-        let lease = Shard::schedule(self.id, || self.home_by_turns(), due, callback)?;
+        let lease = Shard::schedule(self.id, || self.choose_home(), due, callback)?;
         // SAFETY: it comes from `schedule`, for this handle.
         Ok(unsafe { TimerHandle::new(lease, due) })
     }
 
     pub(super) fn sleep(&self, due: Due) -> Sleep {
-        let hold = if self.is_closed() { None } else { Hold::new(self.id, || self.home_by_turns()) };
-        Sleep::new(hold, due, || self.home_by_turns().clone())
+        let hold = if self.is_closed() { None } else { Hold::new(self.id, || self.choose_home()) };
+        Sleep::new(hold, due, || self.next_shard().clone())
     }
 
     /// Counts a timer that is refused for what it is.
     pub(super) fn reject(&self) {
-        self.home_by_turns().reject();
+        Shard::reject(self.id, || self.choose_home());
     }
 
-    fn home_by_turns(&self) -> &Arc<Shard> {
+    /// Chooses the shard in which a thread that is new here schedules as long as it lives.
+    fn choose_home(&self) -> &Arc<Shard> {
+        Shard::choose_home(&self.shards, self.take_turn())
+    }
+
+    /// Returns one shard or another, where it does not matter which.
+    fn next_shard(&self) -> &Arc<Shard> {
+        &self.shards[self.take_turn() % self.shards.len()]
+    }
+
+    fn take_turn(&self) -> usize {
         // Relaxed: any spread will do.
-        let turn = self.next_home.fetch_add(1, Ordering::Relaxed);
-        &self.shards[turn % self.shards.len()]
+        self.next_turn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns how many timers are pending, by four counters of each thread.
+    pub(super) fn pending(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.pending()).sum()
     }
 
     pub(super) fn stats(&self) -> Stats {

@@ -11,12 +11,13 @@ mod in_flight;
 mod quiescence;
 mod reaim;
 mod recycle;
+#[cfg(crossbeam_loom)]
+mod registry;
 mod repeat;
 mod reset;
-#[cfg(crossbeam_loom)]
-mod roll;
 mod shutdown;
 mod sleep;
+mod sparse;
 mod wake;
 
 use std::sync::atomic::{AtomicUsize as PlainCount, Ordering::Relaxed as Plain};

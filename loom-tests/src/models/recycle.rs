@@ -37,7 +37,7 @@ fn no_entry_is_handed_out_twice() {
         let scene = Scene::new();
         let held = Held(Arc::new(std::array::from_fn(|_| AtomicBool::new(true))));
         for _ in 0..2 {
-            scene.core.slab.carve();
+            scene.carve();
         }
         for index in [2, 1, 0] {
             held.give(&scene, index);
@@ -91,17 +91,17 @@ fn a_retired_block_is_handed_out_once() {
     explore(|| {
         let scene = Scene::new();
         for _ in 0..2 {
-            scene.core.slab.carve();
+            scene.carve();
         }
         let other = {
             let scene = scene.clone();
-            thread::spawn(move || scene.core.slab.carve())
+            thread::spawn(move || scene.carve())
         };
         // SAFETY: it is this thread that carved the blocks.
         unsafe { scene.core.slab.retire(0..2) };
-        let mine = scene.core.slab.carve();
+        let mine = scene.carve();
         let theirs = other.join().unwrap();
-        assert!(mine.is_some() && theirs.is_some() && mine != theirs);
+        assert_ne!(mine, theirs);
     });
 }
 

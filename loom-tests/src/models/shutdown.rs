@@ -1,9 +1,11 @@
 //! Model 6: shutdown against schedule, cancel, reset and fire. What was accepted is fired, cancelled or handed back.
 //!
 //! Fails if `close` marks only the entries that are armed (mutation `entry-close-unmarked`), if the slab can be carved
-//! after it was closed (`slab-carve-closed`), if a repeating timer sends itself to a driver that has ended
-//! (`entry-rearm-closed`), if a worker starts what is closed (`entry-start-closed`), if a run that is not waited for is
-//! forgotten (`entry-claim-running`), and if what has been running is taken before it is over (`core-claim-early`).
+//! after it was closed (`slab-carve-closed`), also where a frame is retired (`slab-close-unshut`, `slab-carve-shut`), if
+//! `close` leaves a frame out that was carved off again (`slab-carve-live`), if a repeating timer sends itself to a driver
+//! that has ended (`entry-rearm-closed`), if a worker starts what is closed (`entry-start-closed`), if a run that is not
+//! waited for is forgotten (`entry-claim-running`), and if what has been running is taken before it is over
+//! (`core-claim-early`).
 
 use std::sync::Arc;
 
@@ -43,7 +45,7 @@ fn shutdown_against_schedule() {
 fn shutdown_against_schedule_in_a_retired_block() {
     explore(|| {
         let scene = Scene::new();
-        scene.core.slab.carve();
+        scene.carve();
         let scheduler = {
             let scene = scene.clone();
             thread::spawn(move || scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some())
@@ -51,6 +53,29 @@ fn shutdown_against_schedule_in_a_retired_block() {
         // SAFETY: it is this thread that carved the block.
         unsafe { scene.core.slab.retire(0..1) };
         scene.close(5);
+        let accepted = scheduler.join().unwrap();
+        assert_eq!(scene.tally.unfired(), usize::from(accepted));
+        assert_eq!(scene.tally.dropped(), 1);
+    });
+}
+
+/// The same while the driver gives it back.
+#[test]
+fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
+    explore(|| {
+        let scene = Scene::new();
+        scene.carve();
+        let driver = {
+            let scene = scene.clone();
+            // SAFETY: nobody uses the block that was carved above.
+            thread::spawn(move || unsafe { scene.core.slab.retire(0..1) })
+        };
+        let scheduler = {
+            let scene = scene.clone();
+            thread::spawn(move || scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some())
+        };
+        scene.close(5);
+        driver.join().unwrap();
         let accepted = scheduler.join().unwrap();
         assert_eq!(scene.tally.unfired(), usize::from(accepted));
         assert_eq!(scene.tally.dropped(), 1);

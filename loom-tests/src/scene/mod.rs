@@ -150,6 +150,13 @@ impl Scene {
         Some(Handle(index))
     }
 
+    /// Takes a block from the slab, and returns its first entry. The others are nobody's.
+    pub(crate) fn carve(&self) -> u32 {
+        let mut first = None;
+        self.core.slab.take(|index| first = Some(index)).expect("an open slab");
+        first.expect("some entries")
+    }
+
     pub(crate) fn entry(&self, handle: &Handle) -> &Entry {
         self.core.slab.get(handle.0)
     }
@@ -271,6 +278,7 @@ impl Scene {
         self.core.give_back(&mut collector.into_cache());
         let mut found = Vec::new();
         while self.core.pool.pop(&self.core.slab, |index| found.push(index)) {}
+        while self.core.slab.adopt(u32::MAX, |index| found.push(index)) {}
         assert_eq!(found.len(), self.core.slab.len(), "each entry is free, or given back to the system");
         found.sort_unstable();
         found.dedup();

@@ -134,6 +134,15 @@ impl Entry {
         }
     }
 
+    /// Sets the atomics to zero, as the system does when it takes the page.
+    #[cfg(loom)]
+    pub(crate) fn wipe(&self) {
+        self.word.swap(0, Ordering::Relaxed);
+        for number in [&self.mail, &self.batch, &self.placed] {
+            number.swap(0, Ordering::Relaxed);
+        }
+    }
+
     /// A look at the word, which may have changed by the time it is used.
     #[inline]
     pub(crate) fn word(&self) -> Word {

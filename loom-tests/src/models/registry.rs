@@ -1,0 +1,111 @@
+//! Model 10: threads that register and unregister, and a driver that folds the counters they left and frees them, against
+//! a reader of the sum.
+//!
+//! Fails if a reader does not pin the epoch (mutation `registry-unpinned`), if unlinked counters are freed at once
+//! (`registry-freed-early`), if a thread that registers meanwhile is unlinked with them (`registry-unlink-blind`), if a
+//! reader loads the sum before it walks the list (`registry-sum-first`), if it counts what the sum contains
+//! (`registry-twice`), if the sum is not published (`registry-fold-relaxed`), if two threads pop at the same time
+//! (`registry-two-pop`), or one that has not seen what the last one did (`registry-flag-relaxed`), and if counters are not
+//! handed on (`registry-left-relaxed`). Explored only with `--cfg crossbeam_loom`, as crossbeam-epoch would not be modelled
+//! without.
+
+use loom::sync::Arc;
+use loom::thread::{self, JoinHandle};
+
+use super::explore;
+use crate::registry::{Registered, Registry};
+
+/// Registers, and counts once.
+fn register(registry: &Registry) -> Arc<Registered> {
+    let counters = registry.register();
+    counters.record.count();
+    counters
+}
+
+fn unregister(registry: &Registry, counters: Arc<Registered>) {
+    // SAFETY: it is of this registry, and taken from the caller for good.
+    unsafe { registry.unregister(&counters) };
+}
+
+/// Registers so many at once, and leaves them all.
+fn leave(registry: &Registry, count: usize) {
+    let all: Vec<_> = (0..count).map(|_| register(registry)).collect();
+    all.into_iter().for_each(|counters| unregister(registry, counters));
+}
+
+/// Starts a driver that makes so many turns: the first folds, the second unlinks, and more of them free. It does not go on
+/// until nothing is left to do, as it could wait for a thread that pops.
+fn trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
+    let registry = registry.clone();
+    thread::spawn(move || {
+        for _ in 0..turns {
+            registry.trim();
+        }
+    })
+}
+
+/// A reader counts everything once, whether the driver has folded it or not.
+#[test]
+fn trim_against_a_reader() {
+    explore(|| {
+        let registry = Arc::new(Registry::new(0));
+        leave(&registry, 1);
+        let driver = trim(&registry, 3);
+        assert_eq!(registry.read().scheduled, 1);
+        driver.join().unwrap();
+        assert_eq!(registry.read().scheduled, 1);
+    });
+}
+
+/// A thread registers while the driver unlinks what was registered last.
+#[test]
+fn trim_against_register() {
+    explore(|| {
+        let registry = Arc::new(Registry::new(0));
+        leave(&registry, 1);
+        let driver = trim(&registry, 2);
+        let counters = register(&registry);
+        driver.join().unwrap();
+        assert_eq!(registry.read().scheduled, 2);
+        unregister(&registry, counters);
+        assert_eq!(registry.read().scheduled, 2);
+    });
+}
+
+/// Two threads take over counters, and one of them leaves some again meanwhile: no two have the same counters at once, and
+/// no count is lost.
+#[test]
+fn threads_that_come_and_go() {
+    explore(|| {
+        let registry = Arc::new(Registry::new(0));
+        leave(&registry, 2);
+        let other = {
+            let registry = registry.clone();
+            thread::spawn(move || {
+                let (leaves, stays) = (register(&registry), register(&registry));
+                unregister(&registry, leaves);
+                stays.record.count();
+            })
+        };
+        let (one, two) = (register(&registry), register(&registry));
+        one.record.count();
+        two.record.count();
+        other.join().unwrap();
+        assert_eq!(registry.read().scheduled, 2 + 3 + 4);
+    });
+}
+
+/// A reader beside a thread that comes and goes sees its count or not.
+#[test]
+fn a_visit_against_a_reader() {
+    explore(|| {
+        let registry = Arc::new(Registry::new(0));
+        let visitor = {
+            let registry = registry.clone();
+            thread::spawn(move || leave(&registry, 1))
+        };
+        assert!(registry.read().scheduled <= 1);
+        visitor.join().unwrap();
+        assert_eq!(registry.read().scheduled, 1);
+    });
+}
