@@ -1,4 +1,4 @@
-//! Model 9: a manual clock that waits for its shards, against their drivers and workers.
+//! Model 12: a manual clock that waits for its shards, against their drivers and workers.
 //!
 //! Fails if the clock waits for one shard before it asks the next (mutation `quiescence-one-by-one`), if it takes the first
 //! answers for the last (`quiescence-one-pass`), if it does not wait for timers in flight (`quiescence-in-flight`), if
