@@ -8,6 +8,10 @@
 #[path = "../src/clock/mod.rs"]
 mod clock;
 
+#[allow(dead_code, unused_imports, reason = "as above")]
+#[path = "../src/sync/mod.rs"]
+mod sync;
+
 use std::time::Duration;
 
 use clock::{Clock, Ticks};
@@ -17,6 +21,7 @@ fn present(criterion: &mut Criterion) {
     let clock = Clock::system();
     criterion.bench_function("Clock::now", |bencher| bencher.iter(|| clock.now()));
     criterion.bench_function("Clock::about", |bencher| bencher.iter(|| clock.about()));
+    criterion.bench_function("Clock::roughly", |bencher| bencher.iter(|| clock.roughly()));
     let ticks = Ticks::new(clock.clone(), Duration::from_millis(1));
     let (delay, deadline) = (Duration::from_secs(30), clock.now() + Duration::from_secs(3600));
     criterion.bench_function("Ticks::after", |bencher| bencher.iter(|| ticks.after(delay)));

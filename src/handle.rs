@@ -122,7 +122,7 @@ impl TimerHandle {
     /// unless it was reset since.
     ///
     /// This is the instant that was asked for where this handle knows it, and otherwise, as for the later runs of a
-    /// repeating timer, the tick it was rounded up to. A delay was counted from the time of the call, or from up to 30 µs
+    /// repeating timer, the tick it was rounded up to. A delay was counted from the time of the call, or from up to 20 µs
     /// after it: see [`Timer::schedule`](crate::Timer::schedule). A timer that is never due shows an instant a hundred
     /// years ahead.
     pub fn deadline(&self) -> Option<Instant> {

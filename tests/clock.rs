@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use corewheel::Timer;
 
 /// How far ahead of the clock a timer may be.
-const AHEAD: Duration = Duration::from_micros(30);
+const AHEAD: Duration = Duration::from_micros(20);
 
 /// Asks in bursts and after pauses, from more threads than there are cores, so that some are held up anywhere.
 #[test]

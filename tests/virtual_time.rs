@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -132,6 +133,72 @@ fn callbacks_run_in_deadline_order_across_timers_and_shards_and_see_now_at_their
     }
 }
 
+/// Schedules a callback from a thread of its own, so that the next is in another shard.
+fn schedule_elsewhere(timer: &Timer, deadline: Instant, callback: impl FnOnce() + Send + 'static) {
+    thread::scope(|scope| drop(scope.spawn(|| timer.schedule_at(deadline, callback).unwrap())));
+}
+
+#[test]
+fn callbacks_of_one_tick_may_wait_for_each_other_in_any_shard() {
+    for executor in [Executor::Inline, Executor::Pool { threads: 3 }, Executor::Custom(Arc::new(Threads))] {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.shards(3).executor(executor).build().unwrap();
+        let (due, barrier, (sender, receiver)) = (clock.now() + SEC, Arc::new(Barrier::new(3)), channel());
+        for _ in 0..3 {
+            let (sender, barrier, at) = (sender.clone(), barrier.clone(), clock.clone());
+            schedule_elsewhere(&timer, due, move || {
+                barrier.wait();
+                sender.send(at.now()).unwrap();
+            });
+        }
+        let advance = move || drop((clock.advance(HOUR), timer));
+        in_time("an advance over callbacks that meet", advance);
+        assert_eq!(received(&receiver), [due; 3]);
+    }
+}
+
+/// Their ticks are of different lengths, and count from different instants.
+#[test]
+fn callbacks_of_one_tick_may_wait_for_each_other_in_any_timer() {
+    let clock = ManualClock::new();
+    let build = |tick| {
+        let builder = Timer::builder().clock(clock.clone()).tick(tick);
+        builder.shards(1).executor(Executor::Inline).build().unwrap()
+    };
+    let due = clock.now() + 15 * MS;
+    let every_fifth = build(5 * MS);
+    clock.advance(MS);
+    let every_seventh = build(7 * MS);
+    let (barrier, (sender, receiver)) = (Arc::new(Barrier::new(2)), channel());
+    for timer in [&every_fifth, &every_seventh] {
+        let (sender, barrier, at) = (sender.clone(), barrier.clone(), clock.clone());
+        let meet = move || {
+            barrier.wait();
+            sender.send(at.now()).unwrap();
+        };
+        timer.schedule(13 * MS, meet).unwrap();
+    }
+    let advance = move || drop((clock.advance(HOUR), every_fifth, every_seventh));
+    in_time("an advance over callbacks that meet", advance);
+    assert_eq!(received(&receiver), [due; 2]);
+}
+
+#[test]
+fn a_callback_may_wait_for_what_it_schedules_for_now_in_another_timer() {
+    let clock = ManualClock::new();
+    let build = || Timer::builder().clock(clock.clone()).shards(1).executor(Executor::Inline).build().unwrap();
+    let (asks, answers) = (build(), build());
+    let (sender, receiver) = channel();
+    let waits = move || {
+        let (answer, answered) = channel();
+        answers.schedule(Duration::ZERO, move || answer.send(()).unwrap()).unwrap();
+        sender.send(wait_for(&answered)).unwrap();
+    };
+    asks.schedule(SEC, waits).unwrap();
+    in_time("an advance over a callback that waits", move || drop((clock.advance(HOUR), asks)));
+    assert_eq!(received(&receiver), [()]);
+}
+
 #[test]
 fn what_callbacks_schedule_up_to_the_target_runs_too() {
     for executor in every_executor() {
@@ -247,6 +314,51 @@ fn an_advance_inside_a_callback_panics_and_is_contained() {
     }
 }
 
+/// What runs in a timer's own pool would keep a callback's thread from it, and the only thread of another pool is needed
+/// as well.
+#[test]
+fn an_advance_on_a_thread_that_callbacks_need_panics() {
+    for threads in [1, 3] {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.executor(Executor::Pool { threads }).build().unwrap();
+        let (sender, receiver) = channel();
+        let moves = clock.clone();
+        let advance = move || {
+            let advanced = panic::catch_unwind(AssertUnwindSafe(|| moves.advance(SEC)));
+            sender.send(advanced.is_ok()).unwrap();
+        };
+        timer.schedule(Duration::ZERO, || corewheel::rayon::spawn(advance)).unwrap();
+        assert!(!wait_for(&receiver), "it advanced inside the timer's pool");
+        drop(timer);
+    }
+    for threads in [1, 2] {
+        let pool = Arc::new(corewheel::rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap());
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.executor(Executor::Rayon(pool.clone())).build().unwrap();
+        let handle = timer.schedule(SEC, || ()).unwrap();
+        let advance = move || panic::catch_unwind(AssertUnwindSafe(|| clock.advance(SEC)));
+        let advanced = in_time("an advance in the pool", move || pool.install(advance));
+        assert_eq!((advanced.is_ok(), handle.is_pending()), (threads > 1, threads == 1));
+    }
+}
+
+#[test]
+fn a_panic_of_an_advance_names_the_line_of_the_call() {
+    const NAME: &str = "a_panic_of_an_advance_names_the_line_of_the_call";
+    if !is_child(NAME) {
+        let said = String::from_utf8(child(NAME, "", &[]).stderr).unwrap();
+        assert_eq!(said.matches("panicked at tests/virtual_time.rs").count(), 3, "{said}");
+        return;
+    }
+    let (timer, clock) = in_virtual_time();
+    let moves = clock.clone();
+    timer.schedule(SEC, move || moves.advance(SEC)).unwrap();
+    let moves = clock.clone();
+    timer.schedule(SEC, move || moves.advance_to(moves.now())).unwrap();
+    clock.advance(SEC);
+    clock.advance(Duration::MAX);
+}
+
 #[test]
 fn a_callback_may_advance_another_clock() {
     let (outer, outer_clock) = in_virtual_time();
@@ -308,7 +420,7 @@ fn a_shutdown_inside_a_callback_ends_the_advance_well() {
 }
 
 #[test]
-fn the_real_clock_is_never_read() {
+fn nothing_depends_on_the_real_clock() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.tick(Duration::from_micros(1)).build().unwrap();
     let (sender, receiver) = channel();
@@ -337,9 +449,10 @@ fn the_same_program_gives_the_same_run() {
         let mut handles = Vec::new();
         for number in 0..500 {
             let (sender, at) = (sender.clone(), clock.clone());
-            let timer = &timers[random.below(2) as usize];
+            let which = random.below(2) as usize;
+            let timer = &timers[which];
             let delay = Duration::from_micros(random.below(5_000_000));
-            let report = move || sender.send((number, at.now() - start)).unwrap();
+            let report = move || sender.send((at.now() - start, which, number)).unwrap();
             handles.push(if random.below(10) == 0 {
                 timer.schedule_at_fixed_rate(delay, delay + SEC, report).unwrap()
             } else {
@@ -353,7 +466,11 @@ fn the_same_program_gives_the_same_run() {
             }
         }
         clock.advance(10 * SEC);
-        received(&receiver)
+        let mut runs = received(&receiver);
+        assert!(runs.is_sorted_by_key(|&(at, ..)| at));
+        // At one instant the timers run at the same time, and each its own in order.
+        runs.sort_by_key(|&(at, which, _)| (at, which));
+        runs
     };
     let first = run();
     assert!(first.len() > 200);

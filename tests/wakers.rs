@@ -312,3 +312,29 @@ fn a_waker_that_blocks_holds_up_its_shard_only() {
     gate.open();
     eventually("woken at last", || late.woken() == 1);
 }
+
+/// They come between the poll's look at the clock and the arming of the timer. A jump this far is beyond what the word of
+/// an entry keeps of a deadline.
+#[test]
+fn a_waker_that_advances_the_clock_by_decades_when_it_is_cloned_or_dropped_loses_no_sleep() {
+    const TICK: Duration = Duration::from_micros(1);
+    const JUMP: Duration = Duration::from_micros((1 << 49) + (1 << 20));
+    for dropped in [false, true] {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.tick(TICK).shards(1).executor(Executor::Inline).build().unwrap();
+        let mut sleep = timer.sleep(5 * TICK);
+        let (first, second) = (Task::new(), Task::new());
+        let moves = clock.clone();
+        let jump = move || moves.advance(JUMP);
+        if dropped {
+            first.on_drop.set(jump);
+            assert!(!first.polls(&mut sleep));
+        } else {
+            second.on_clone.set(jump);
+        }
+        assert!(!second.polls(&mut sleep));
+        clock.advance(Duration::ZERO);
+        assert_eq!((first.woken(), second.woken()), (0, 1));
+        assert!(second.polls(&mut sleep));
+    }
+}

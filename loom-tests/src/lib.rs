@@ -10,6 +10,8 @@
 #[path = "../../src/error.rs"]
 mod error;
 #[allow(dead_code)]
+#[path = "../../src/clock/quiescence.rs"]
+mod quiescence;
 #[cfg(crossbeam_loom)]
 #[path = "../../src/shard/registry.rs"]
 mod registry;

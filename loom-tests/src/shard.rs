@@ -1,7 +1,7 @@
 //! The files of a shard that take part in a protocol between threads.
 
 #[path = "../../src/shard/bell.rs"]
-mod bell;
+pub(crate) mod bell;
 #[path = "../../src/shard/call_stack.rs"]
 mod call_stack;
 #[path = "../../src/shard/core.rs"]

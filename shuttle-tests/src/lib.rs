@@ -12,6 +12,9 @@
 mod error;
 #[allow(dead_code)]
 mod executor;
+#[allow(dead_code)]
+#[path = "../../src/clock/quiescence.rs"]
+mod quiescence;
 #[allow(dead_code, unused_imports)]
 #[path = "../../loom-tests/src/scene/mod.rs"]
 mod scene;

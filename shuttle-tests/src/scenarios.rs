@@ -7,9 +7,10 @@ mod stage;
 
 use std::env;
 
-use shuttle::sync::mpsc;
+use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use shuttle::sync::{Arc, Barrier, mpsc};
 
-use crate::scene::{Scene, Tally};
+use crate::scene::{Clock, OnClock, Scene, Tally};
 use crate::shard::entry::Callback;
 use crate::shard::memory::Cache;
 use errands::{Sleeper, TimeoutUser};
@@ -103,5 +104,35 @@ fn nobody_waits_in_vain() {
         });
         let caches = stage.play(0, users);
         stage.assert_free(caches);
+    });
+}
+
+/// At each tick the callbacks of three shards meet, and send one more to another shard, which is due at once. All of it is
+/// done before the clock moves on.
+#[test]
+fn virtual_time_waits_for_all_shards() {
+    const SHARDS: usize = 3;
+    const TICKS: usize = 3;
+    explore(|| {
+        let clock = Clock::new();
+        let shards = [(); SHARDS].map(|()| OnClock::new(&clock));
+        let runs = Arc::new(AtomicUsize::new(0));
+        for tick in 1..=TICKS {
+            let barrier = Arc::new(Barrier::new(SHARDS));
+            for this in 0..SHARDS {
+                let (barrier, runs, other) = (barrier.clone(), runs.clone(), shards[(this + tick) % SHARDS].clone());
+                shards[this].schedule(tick as u64, move || {
+                    barrier.wait();
+                    other.schedule(tick as u64, move || assert_eq!(runs.fetch_add(1, SeqCst) / SHARDS, tick - 1));
+                });
+            }
+        }
+        let drivers = shards.each_ref().map(|shard| shard.start(2 * TICKS, |shard, due| shard.run(due)));
+        for tick in 1..=TICKS {
+            clock.step();
+            let next = (tick < TICKS).then_some(tick as u64 + 1);
+            assert_eq!((clock.settle(&shards), runs.load(SeqCst)), (next, SHARDS * tick));
+        }
+        drivers.into_iter().for_each(|driver| driver.join().unwrap());
     });
 }

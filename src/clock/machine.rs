@@ -21,7 +21,9 @@ pub(super) struct Machine {
     /// Nanoseconds for which the next to read the clock will be held up before, and after.
     hold_up: Cell<u64>,
     looks: Cell<u32>,
-    /// Nanoseconds by which a glance at the counter is early.
+    /// The counter stands while the processor is idle.
+    halts: Cell<bool>,
+    /// Nanoseconds by which an unordered read of the counter is early.
     lookahead: Cell<u64>,
 }
 
@@ -35,6 +37,7 @@ impl Machine {
             steered: Cell::new(1000),
             hold_up: Cell::new(0),
             looks: Cell::new(0),
+            halts: Cell::new(false),
             lookahead: Cell::new(0),
         }
     }
@@ -65,9 +68,23 @@ impl Machine {
         self.hold_up.set(nanos);
     }
 
-    /// Glances at the counter come so many nanoseconds early.
+    /// Unordered reads of the counter come so many nanoseconds early.
     pub(super) fn look_ahead(&self, nanos: u64) {
         self.lookahead.set(nanos);
+    }
+
+    /// From now on the counter stands while the processor is idle, and is known to.
+    pub(super) fn halt_when_idle(&self) {
+        self.halts.set(true);
+    }
+
+    /// The processor is idle for so many nanoseconds.
+    pub(super) fn idle(&self, nanos: u64) {
+        let counter = self.counter.get();
+        self.pass(nanos);
+        if self.halts.get() {
+            self.counter.set(counter);
+        }
     }
 
     /// What the clock says, at no cost.
@@ -82,12 +99,16 @@ impl Machine {
 }
 
 impl Source for &Machine {
-    fn counter(&self) -> u64 {
+    fn is_invariant(&self) -> bool {
+        !self.halts.get()
+    }
+
+    fn read_ordered(&self) -> u64 {
         self.pass(READ);
         self.counter.get() / 1000
     }
 
-    fn glance(&self) -> u64 {
+    fn read_unordered(&self) -> u64 {
         self.pass(READ);
         (self.counter.get() - self.lookahead.get() * self.frequency.get()) / 1000
     }

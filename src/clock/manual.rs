@@ -1,15 +1,37 @@
 //! Virtual time.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_utils::atomic::AtomicCell;
+use super::quiescence::{Quiesce, wait_for_all};
 
 /// A clock that stands still until it is told to move: virtual time, for tests.
 ///
-/// Give a clone to [`Builder::clock`](crate::Builder::clock); any number of timers may share one clock. A timer on it
-/// never reads the real clock.
+/// Give a clone to [`Builder::clock`](crate::Builder::clock); any number of timers may share one clock. No deadline, no
+/// order and no `now` of a timer on it depends on the real clock. Its timers do take locks, unlike others: the one of
+/// the clock, which is held for some instructions.
+///
+/// # Order
+/// The clock stops at every tick of every timer at which something is due. Ticks count from a timer's
+/// [`build`](crate::Builder::build), so those of two timers need not be the same instants. At each stop all that is due
+/// runs, and finishes before the clock moves on. What is due at one tick runs in any order, and at the same time as far
+/// as the executors have threads: such callbacks may wait for each other, whatever shard or timer they belong to.
+///
+/// # What makes an `advance` hang
+/// [`advance`](Self::advance) waits for all that is due. So it does not return
+/// - while a callback waits for something that the advancing thread does after the `advance`, or for another thread
+///   that advances the same clock;
+/// - while callbacks wait for each other that have no thread each: [`Inline`](crate::Executor::Inline) gives a shard
+///   one thread, and `Pool { threads: 1 }` one to them all, unless the pool may grow;
+/// - if a [custom executor](crate::Executor::Custom) keeps a job without running or dropping it, or leaks it; or if it
+///   is the advancing thread itself that runs the jobs, after the `advance`;
+/// - if something is always due: a [fixed delay](crate::Timer::schedule_with_fixed_delay) of zero, or a
+///   [recurring](crate::Timer::schedule_recurring) deadline that never gets past the present. Such a timer runs again
+///   and again at one instant.
+///
+/// Where the clock can tell that it would wait for the calling thread, it panics instead.
 ///
 /// ```
 /// use corewheel::{ManualClock, Timer};
@@ -29,53 +51,64 @@ pub struct ManualClock(Arc<State>);
 
 struct State {
     start: Instant,
-    elapsed: AtomicCell<Duration>,
+    /// How long after `start` the clock stands. It stays there while any thread has this for reading.
+    elapsed: RwLock<Duration>,
     /// Held by the thread that moves the clock.
     moving: Mutex<()>,
-    shards: Mutex<Vec<Weak<dyn Settle>>>,
+    shards: Mutex<Shards>,
+}
+
+/// The shards that live by a clock.
+#[derive(Default)]
+struct Shards {
+    next_id: u64,
+    /// In the order of their registration, in which they are always asked.
+    list: BTreeMap<u64, Weak<OnClock>>,
 }
 
 /// A shard as the clock sees it.
-pub(crate) trait Settle: Send + Sync {
-    /// Returns when all that is due by now has been run, but for what other shards have sent meanwhile.
-    fn settle(&self) -> Settled;
-    /// Whether the shard may be waiting for the calling thread.
-    fn is_on_this_thread(&self) -> bool;
+pub(crate) type OnClock = dyn Quiesce<Time = Instant>;
+
+/// Keeps a shard on its clock's list.
+pub(crate) struct Registration {
+    clock: ManualClock,
+    id: u64,
 }
 
-/// What a shard says when it has settled.
-pub(crate) struct Settled {
-    /// When to settle again: at its next deadline or before.
-    pub(crate) next: Option<Instant>,
-    /// Whether it has run anything since it last settled.
-    pub(crate) worked: bool,
+/// A clock that does not move for as long as this lives. The thread that has it must not read the clock.
+pub(crate) struct Pinned<'a> {
+    start: Instant,
+    elapsed: RwLockReadGuard<'a, Duration>,
 }
 
 impl ManualClock {
-    /// A clock that stands at some instant.
+    /// Returns a clock that stands at some instant.
     pub fn new() -> ManualClock {
         ManualClock(Arc::new(State {
             start: Instant::now(),
-            elapsed: AtomicCell::new(Duration::ZERO),
+            elapsed: RwLock::new(Duration::ZERO),
             moving: Mutex::new(()),
-            shards: Mutex::new(Vec::new()),
+            shards: Mutex::default(),
         }))
     }
 
-    /// The instant at which the clock stands.
+    /// Returns the instant at which the clock stands.
     pub fn now(&self) -> Instant {
-        self.0.start + self.0.elapsed.load()
+        self.pin().now()
     }
 
     /// Moves the clock forward by `by`, and returns once every callback that was due by then, in every timer on this
     /// clock, has finished, including those that such callbacks scheduled.
     ///
-    /// The callbacks run tick by tick in the order of their deadlines, and see [`now`](Self::now) at their own tick.
-    /// Concurrent calls add up. `advance(Duration::ZERO)` waits for what is due already.
+    /// The callbacks run tick by tick in the [order](Self#order) of their deadlines, and see [`now`](Self::now) at their
+    /// own tick. Concurrent calls add up. `advance(Duration::ZERO)` waits for what is due already. Wakers are called,
+    /// but what the woken tasks do is not waited for. See also [what makes it hang](Self#what-makes-an-advance-hang).
     ///
     /// # Panics
-    /// If called inside a callback of a timer on this clock, which would wait for itself; and if an [`Instant`]
-    /// cannot hold the sum.
+    /// If it would wait for the calling thread: inside a callback of a timer on this clock, on any thread of such a
+    /// timer (of its shards, or of its [`Pool`](crate::Executor::Pool)), and on the only thread of a
+    /// [`Rayon`](crate::Executor::Rayon) pool that such a timer uses. And if an [`Instant`] cannot hold the sum.
+    #[track_caller]
     pub fn advance(&self, by: Duration) {
         let moving = self.begin();
         let target = self.now().checked_add(by);
@@ -87,6 +120,7 @@ impl ManualClock {
     ///
     /// # Panics
     /// As [`advance`](Self::advance).
+    #[track_caller]
     pub fn advance_to(&self, to: Instant) {
         let moving = self.begin();
         if to >= self.now() {
@@ -94,11 +128,12 @@ impl ManualClock {
         }
     }
 
+    #[track_caller]
     fn begin(&self) -> MutexGuard<'_, ()> {
         assert!(
-            !self.shards().iter().any(|shard| shard.is_on_this_thread()),
-            "a callback cannot advance the clock it runs by, as it would wait for itself: \
-             advance from another thread"
+            !self.shards().iter().any(|shard| shard.needs_this_thread()),
+            "a callback, or another thread that runs callbacks, cannot advance the clock they run by, as it would wait \
+             for itself: advance from another thread"
         );
         lock(&self.0.moving)
     }
@@ -111,38 +146,46 @@ impl ManualClock {
         self.settle();
     }
 
-    /// Settles all shards until none has work for another, and returns when the first wants to settle again.
+    /// Has all shards do what is due. Returns when the first wants to be asked again.
     fn settle(&self) -> Option<Instant> {
-        loop {
-            let mut worked = false;
-            let next = self
-                .shards()
-                .iter()
-                .filter_map(|shard| {
-                    let settled = shard.settle();
-                    worked |= settled.worked;
-                    settled.next
-                })
-                .min();
-            if !worked {
-                return next;
-            }
-        }
+        wait_for_all(|| self.shards())
     }
 
     fn set(&self, now: Instant) {
-        self.0.elapsed.store(now.duration_since(self.0.start));
+        let mut elapsed = self.0.elapsed.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *elapsed = now.duration_since(self.0.start);
     }
 
-    /// Lets a shard live by this clock, for as long as it lives.
-    pub(crate) fn register(&self, shard: Weak<dyn Settle>) {
-        lock(&self.0.shards).push(shard);
+    /// Keeps the clock where it stands.
+    pub(super) fn pin(&self) -> Pinned<'_> {
+        let elapsed = self.0.elapsed.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Pinned { start: self.0.start, elapsed }
     }
 
-    fn shards(&self) -> Vec<Arc<dyn Settle>> {
+    /// Lets a shard live by this clock, for as long as the registration lives.
+    pub(crate) fn register(&self, shard: Weak<OnClock>) -> Registration {
         let mut shards = lock(&self.0.shards);
-        shards.retain(|shard| shard.strong_count() > 0);
-        shards.iter().filter_map(Weak::upgrade).collect()
+        let id = shards.next_id;
+        shards.next_id += 1;
+        shards.list.insert(id, shard);
+        Registration { clock: self.clone(), id }
+    }
+
+    fn shards(&self) -> Vec<Arc<OnClock>> {
+        lock(&self.0.shards).list.values().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // Nothing is kept of the shard: not even its empty allocation, which a `Weak` would keep.
+        lock(&self.clock.0.shards).list.remove(&self.id);
+    }
+}
+
+impl Pinned<'_> {
+    pub(super) fn now(&self) -> Instant {
+        self.start + *self.elapsed
     }
 }
 

@@ -4,6 +4,7 @@
 //! |-------------|-----------------------------------------------------------------|
 //! | `ticks`     | time in ticks since a timer's birth                             |
 //! | `manual`    | virtual time                                                    |
+//! | `quiescence` | how virtual time waits for the drivers                         |
 //! | `reckoning` | the present without a look at the clock, never early            |
 //! | `pace`      | how much time the counts of a counter can be                    |
 //! | `counter`   | the counter                                                     |
@@ -13,6 +14,7 @@ mod counter;
 mod machine;
 mod manual;
 mod pace;
+pub(crate) mod quiescence;
 mod reckoning;
 mod ticks;
 
@@ -22,7 +24,8 @@ use std::time::Instant;
 
 use counter::Processor;
 pub use manual::ManualClock;
-pub(crate) use manual::{Settle, Settled};
+pub(crate) use manual::{OnClock, Pinned, Registration};
+pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
 pub(crate) use reckoning::Present;
 use reckoning::{Fix, Reckoning};
 pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};
@@ -39,6 +42,10 @@ pub(crate) enum Clock {
 /// `Instant::now`, and what can stand in for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock(Option<&'static Reckoning<Processor>>);
+
+thread_local! {
+    static LAST: Cell<Option<Fix>> = const { Cell::new(None) };
+}
 
 impl Clock {
     /// The clock of the system. The first call in a process takes a third of a millisecond.
@@ -69,9 +76,13 @@ impl Clock {
     #[inline]
     pub(crate) fn about(&self) -> Option<Present> {
         let Self::System(SystemClock(Some(reckoning))) = self else { return None };
-        thread_local! {
-            static LAST: Cell<Option<Fix>> = const { Cell::new(None) };
-        }
         Some(LAST.with(|last| reckoning.present(last)))
+    }
+
+    /// The present on this scale, give or take some microseconds: cheaper still.
+    #[inline]
+    pub(crate) fn roughly(&self) -> Option<u64> {
+        let Self::System(SystemClock(Some(reckoning))) = self else { return None };
+        Some(LAST.with(|last| reckoning.likely(last)))
     }
 }

@@ -103,7 +103,7 @@ struct Look {
 
 impl Look {
     fn take(source: &impl Source) -> Self {
-        Self { before: source.counter(), instant: source.instant(), after: source.counter() }
+        Self { before: source.read_ordered(), instant: source.instant(), after: source.read_ordered() }
     }
 }
 
@@ -141,13 +141,16 @@ mod tests {
     struct Disturbed<F>(Machine, Cell<u32>, F);
 
     impl<F: Fn(&Machine, u32)> Source for Disturbed<F> {
-        fn counter(&self) -> u64 {
+        fn read_ordered(&self) -> u64 {
             self.1.set(self.1.get() + 1);
             (self.2)(&self.0, self.1.get());
-            (&self.0).counter()
+            (&self.0).read_ordered()
         }
-        fn glance(&self) -> u64 {
-            self.counter()
+        fn read_unordered(&self) -> u64 {
+            self.read_ordered()
+        }
+        fn is_invariant(&self) -> bool {
+            true
         }
         fn instant(&self) -> Instant {
             (&self.0).instant()

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Clock, ManualClock, Present};
+use super::{Clock, ManualClock, Pinned, Present};
 
 /// Nanoseconds that do not fit 64 bits, that is from the year 584 of a timer's life on.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
@@ -102,6 +102,30 @@ impl Ticks {
         (tick <= now || surely_not()).then_some(now)
     }
 
+    /// The present tick by which a deadline is to be written, and in virtual time what keeps it the present until the
+    /// driver knows of the deadline. `now` is the present tick, or was some time ago.
+    ///
+    /// A deadline is written by fewer bits than it has, so who reads it must know the present that it was written at,
+    /// within some years of microseconds. Real time does not pass faster than that; virtual time may, while the thread
+    /// that writes is held up.
+    #[inline]
+    pub(crate) fn pin(&self, now: u64) -> (Option<Pinned<'_>>, u64) {
+        match &self.clock {
+            Clock::System(_) => (None, now),
+            Clock::Manual(clock) => {
+                let pinned = clock.pin();
+                let now = self.present(pinned.now());
+                (Some(pinned), now)
+            }
+        }
+    }
+
+    /// The tick that is pinned; without that, the present tick.
+    #[inline]
+    pub(crate) fn pinned_tick(&self, pinned: Option<&Pinned<'_>>) -> u64 {
+        pinned.map_or_else(|| self.now_tick(), |pinned| self.present(pinned.now()))
+    }
+
     /// Whether time is virtual.
     pub(crate) fn manual(&self) -> Option<&ManualClock> {
         match &self.clock {
@@ -113,10 +137,15 @@ impl Ticks {
     /// Between which nanoseconds since the origin the present is; `None` if only the clock can tell.
     #[inline]
     fn about(&self) -> Option<Present> {
-        let Present { earliest, likely, latest } = self.clock.about()?;
+        let Present { earliest, latest } = self.clock.about()?;
+        Some(Present { earliest: self.since_origin(earliest), latest: self.since_origin(latest) })
+    }
+
+    /// Nanoseconds on the scale of [`Clock::about`], counted from the origin.
+    #[inline]
+    fn since_origin(&self, nanos: u64) -> u64 {
         // The earliest may be what the clock said before the origin.
-        let since = |nanos: u64| nanos.saturating_sub(self.about_origin);
-        Some(Present { earliest: since(earliest), likely: since(likely), latest: since(latest) })
+        nanos.saturating_sub(self.about_origin)
     }
 
     /// When something is due that shall come after `delay`.
@@ -243,10 +272,10 @@ impl Ticks {
     /// How much later than `tick` it is, give or take some microseconds.
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
-        if let Some(about) = self.about()
+        if let Some(likely) = self.clock.roughly()
             && let Some(due) = tick.checked_mul(self.tick)
         {
-            return Duration::from_nanos(about.likely.saturating_sub(due));
+            return Duration::from_nanos(self.since_origin(likely).saturating_sub(due));
         }
         let elapsed = self.now().saturating_duration_since(self.origin);
         elapsed.saturating_sub(self.span(tick))
@@ -316,7 +345,7 @@ mod tests {
     fn in_doubt_the_clock_is_asked() {
         let (ticks, clock) = at(MS * 3 / 2);
         let (now, some) = (1_500_000, 10_000);
-        let about = Present { earliest: now - some, likely: now, latest: now + some };
+        let about = Present { earliest: now - some, latest: now + some };
         let tick = |exact| ticks.due_about(about, ticks.origin + Duration::from_nanos(exact), exact).tick;
         assert_eq!(ticks.nanos(clock.now()), now);
         for passed in [some * 2, some, some / 2, 0] {
@@ -330,7 +359,7 @@ mod tests {
     #[test]
     fn in_doubt_the_clock_tells_whether_a_tick_has_come() {
         let (ticks, _) = at(MS * 3 / 2);
-        let about = |latest| Present { earliest: 990_000, likely: 1_000_000, latest };
+        let about = |latest| Present { earliest: 990_000, latest };
         for (latest, tick, told) in
             [(1_010_000, 0, Some(0)), (1_010_000, 1, None), (999_999, 1, Some(0)), (1_010_000, 2, Some(0))]
         {

@@ -65,6 +65,12 @@ impl BorrowedPool {
         begun
     }
 
+    /// Whether the calling thread is the only one of the pool. Of the global pool it is not known.
+    pub(crate) fn needs_this_thread(&self) -> bool {
+        let needs = |pool: &rayon::ThreadPool| pool.current_num_threads() == 1 && pool.current_thread_index().is_some();
+        self.pool.as_ref().is_some_and(|pool| needs(pool))
+    }
+
     fn put_job(&self, job: Job) {
         push(&self.queue, job);
         let queue = self.queue.clone();

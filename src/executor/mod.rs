@@ -8,7 +8,8 @@ mod pool;
 use std::any::Any;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 pub(crate) use batch::Batch;
@@ -115,6 +116,16 @@ impl Dispatcher {
     /// Whether [`dispatch`](Self::dispatch) may wait for code of the user's.
     pub(crate) fn may_block(&self) -> bool {
         matches!(self, Self::Custom(_))
+    }
+
+    /// Tells a thread whether callbacks may have to wait until it is free: any thread of the timer's `own` pool, or the only
+    /// one of a pool of the user's. Keeps no pool.
+    pub(crate) fn need_this_thread(&self, own: Option<&Pool>) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+        let workers: Arc<[ThreadId]> = own.into_iter().flat_map(Pool::thread_ids).collect();
+        let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
+        move || {
+            workers.contains(&thread::current().id()) || borrowed.upgrade().is_some_and(|pool| pool.needs_this_thread())
+        }
     }
 
     /// Has the batch run. A panic of the executor itself goes to `panicked`. Returns the batch if the caller should look

@@ -4,7 +4,7 @@
 //! loop of the [`JobQueue`] before it comes to rayon's own, and stays there until the pool is stopped.
 
 use std::io;
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use super::job_queue::{JobQueue, WorkerThread};
@@ -59,10 +59,13 @@ impl Pool {
         &self.queue
     }
 
+    pub(crate) fn thread_ids(&self) -> impl Iterator<Item = ThreadId> {
+        self.threads.iter().map(|thread| thread.thread().id())
+    }
+
     /// Whether the calling thread is one of the pool's.
     pub(crate) fn is_on_this_thread(&self) -> bool {
-        let this = thread::current().id();
-        self.threads.iter().any(|thread| thread.thread().id() == this)
+        self.thread_ids().any(|id| id == thread::current().id())
     }
 
     /// Lets the threads end when they have run what they were given, and with `wait` returns when they have.

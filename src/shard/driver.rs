@@ -18,9 +18,8 @@ use super::batch::Batch;
 use super::driver_thread::Whereabouts;
 use super::local;
 use super::rounds::Rounds;
-use super::settling::Settling;
 use super::stragglers::Stragglers;
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Quiescence};
 use crate::executor::Dispatcher;
 use crate::system::Scheduling;
 use crate::wheel::Levels;
@@ -41,16 +40,15 @@ pub(crate) fn drive(
     let mut scheduling = Scheduling::new(core);
     scheduling.apply();
     let (rounds, stragglers) = (Rounds::new(levels), Stragglers::default());
-    let mut driver =
-        Driver { shard, dispatcher, rounds, stragglers, scheduling, whereabouts, due: Vec::new(), round: None };
+    let mut driver = Driver { shard, dispatcher, rounds, stragglers, scheduling, whereabouts, due: Vec::new() };
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| driver.run()));
     // The executor, which may be dropped here, is foreign code, and so are wakers and the hook for panics.
     driver.scheduling.restore();
     if let Err(payload) = outcome {
         driver.panicked(payload);
     }
-    if let Some(settling) = driver.settling() {
-        settling.driver_ended();
+    if let Some(quiescence) = driver.quiescence() {
+        quiescence.driver_ended();
     }
 }
 
@@ -63,19 +61,18 @@ struct Driver<'a> {
     whereabouts: &'a Whereabouts,
     /// Timers that have come out of the wheel, and were not handed over yet.
     due: Vec<u32>,
-    /// In virtual time, the question that the round in progress answers.
-    round: Option<u64>,
 }
 
 impl Driver<'_> {
     fn run(&mut self) {
         while !self.shard.core.is_closing() {
-            // Asked before the rounds begin, so that the answer covers all that came before the question.
-            self.round = self.settling().map(Settling::begin_round);
-            let question = self.round.unwrap_or_default();
+            // Read before the rounds begin, so that the answer covers all that came before the request.
+            let request = self.quiescence().map_or(0, Quiescence::begin_round);
             let now = self.make_rounds();
-            self.end_round(self.rounds.next_deadline());
-            while !self.sleep(now, question) {}
+            if let Some(quiescence) = self.quiescence() {
+                quiescence.end_round(request, self.rounds.next_deadline());
+            }
+            while !self.sleep(now, request) {}
         }
     }
 
@@ -83,24 +80,15 @@ impl Driver<'_> {
     /// be broken, is not used any more.
     fn panicked(&mut self, payload: Box<dyn Any + Send>) {
         self.shard.driver_panicked(payload);
-        if let Some(settling) = self.settling() {
-            settling.begin(self.due.len());
+        if let Some(quiescence) = self.quiescence() {
+            quiescence.begin(self.due.len());
         }
         // Takes each out of its batch, and leaves it to the shutdown, as the shard is closed.
         mem::take(&mut self.due).into_iter().for_each(|index| self.shard.run(index, 0));
-        self.end_round(NEVER);
     }
 
-    /// The round is over, if one is in progress; the next is due at the tick `next`.
-    fn end_round(&mut self, next: u64) {
-        let question = self.round.take();
-        if let (Some(settling), Some(question)) = (self.settling(), question) {
-            settling.end_round(question, next);
-        }
-    }
-
-    fn settling(&self) -> Option<&Settling> {
-        self.shard.settling.as_ref()
+    fn quiescence(&self) -> Option<&Quiescence> {
+        self.shard.quiescence()
     }
 
     /// Makes rounds until there is nothing left to do. Returns the tick of the last.
@@ -143,7 +131,7 @@ impl Driver<'_> {
         let shard = &self.shard;
         #[cfg(test)]
         assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
-        let begin = |timers| shard.settling.iter().for_each(|settling| settling.begin(timers));
+        let begin = |timers| shard.quiescence().iter().for_each(|quiescence| quiescence.begin(timers));
         // Tasks are woken here and now: it takes no longer than to hand them over.
         let mut wakers = self.due.extract_if(.., |&mut index| shard.wakes(index)).peekable();
         if wakers.peek().is_some() {
@@ -167,20 +155,20 @@ impl Driver<'_> {
 
     /// Sleeps until the next deadline, or something comes in that is due earlier, or it is time to look for
     /// stragglers. Returns whether there is reason for a new round.
-    fn sleep(&mut self, now: u64, question: u64) -> bool {
+    fn sleep(&mut self, now: u64, request: u64) -> bool {
         self.scheduling.apply();
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
         let look_at = self.stragglers.look(&self.dispatcher).map(|time| Instant::now() + time);
         let left = || look_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let (wakeups, rested) = match &self.shard.settling {
+        let (wakeups, rested) = match self.shard.quiescence() {
             None => {
                 let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
                 let idle = || self.rounds.is_idle(core) && !self.shard.registry.has_surplus() && !core.is_closing();
                 (core.bell.sleep(now, self.rounds.next_deadline(), timeout, idle), true)
             }
-            Some(settling) => {
-                // Time does not pass by itself: only a question wakes the driver.
-                let unasked = || settling.question() == question && !core.is_closing();
+            Some(quiescence) => {
+                // Time does not pass by itself: only a request wakes the driver.
+                let unasked = || quiescence.last_request() == request && !core.is_closing();
                 let timeout = |tick| if tick == 0 { Some(Duration::ZERO) } else { left() };
                 (core.bell.sleep(now, 1, timeout, unasked), !unasked())
             }

@@ -91,30 +91,30 @@ impl Hold {
     fn look(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
         // SAFETY: the future has the handle to itself, and has armed the entry.
-        match unsafe { entry.look(waker, deadline, now, |callback| shard.discard_waker(callback)) } {
-            Look::Waiting => Progress::Pending,
-            Look::Renewed(notice) => {
-                local::with(shard, |local| shard.tell(local, self.index, notice, deadline));
-                Progress::Pending
+        let pin = || shard.ticks.pin(now);
+        let callback = match unsafe { entry.look(waker, deadline, now, pin, |old| shard.discard_waker(old)) } {
+            Look::Waiting => return Progress::Pending,
+            Look::Renewed(notice, pinned) => {
+                local::with(shard, |local| shard.tell(local, self.index, notice, deadline, pinned));
+                return Progress::Pending;
             }
-            Look::Taken(callback) => {
-                shard.settled_one();
-                self.arm(deadline, now, callback, false)
-            }
-            Look::Over => self.ended(deadline),
+            Look::Taken(callback) => callback,
+            Look::Over => return self.ended(deadline),
             Look::Due { queued } => {
                 // The waker does not run, so this counts as the end of a timer and not as a run.
                 shard.complete();
                 if queued {
                     shard.settled_one();
                 }
-                Progress::Elapsed
+                return Progress::Elapsed;
             }
             Look::Closed => {
                 shard.complete();
-                Progress::Shutdown
+                return Progress::Shutdown;
             }
-        }
+        };
+        shard.settled_one();
+        self.arm(deadline, now, callback, false)
     }
 
     /// Arms the entry, or another. `anew` tells whether this is a timer that has not been counted.
@@ -122,11 +122,13 @@ impl Hold {
     fn arm(&mut self, deadline: u64, now: u64, callback: Callback, anew: bool) -> Progress {
         let free = self.take_another_if_busy();
         let (shard, entry) = self.parts();
+        let (pinned, now) = shard.ticks.pin(now);
         // SAFETY: the future holds the entry, which nobody has in his hands.
         let armed = if free { unsafe { entry.arm(callback, deadline, now) } } else { Err(callback) };
         let notice = match armed {
             Ok(notice) => notice,
             Err(callback) => {
+                drop(pinned);
                 if !anew {
                     shard.complete();
                 }
@@ -138,7 +140,7 @@ impl Hold {
             if anew {
                 local.count(|record| &record.scheduled);
             }
-            shard.tell(local, self.index, notice, deadline);
+            shard.tell(local, self.index, notice, deadline, pinned);
         });
         Progress::Pending
     }

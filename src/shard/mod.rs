@@ -15,7 +15,7 @@
 //! | `hold`, `coop` | what a future has of a shard, and how it completes                           |            |
 //! | `limit`    | how many timers may be pending                                                   |            |
 //! | `batch`, `stragglers` | due timers on their way through the executor, and those that take long |            |
-//! | `settling` | how a manual clock waits for the driver                                          |            |
+//! | `virtual_time` | what a shard has in virtual time only                                        |            |
 //! | `driver`, `driver_thread` | the thread, and how a shutdown waits for it                       |            |
 //!
 //! This file puts them together, with the clock and the counters, which loom does not know.
@@ -36,9 +36,9 @@ mod memory;
 mod registry;
 mod rounds;
 mod run;
-mod settling;
 mod stragglers;
 mod trim;
+mod virtual_time;
 
 use std::any::Any;
 use std::io::{self, Write};
@@ -66,9 +66,9 @@ use local::Local;
 use memory::Refusal;
 use registry::{Registered, Registry};
 use run::{Host, contain};
-use settling::Settling;
+use virtual_time::VirtualTime;
 
-use crate::clock::{Due, Settle, Settled, Ticks};
+use crate::clock::{Due, Pinned, Quiescence, Ticks};
 use crate::error::ScheduleError;
 use crate::stats::{self, Record, ShardStats};
 use crate::system::Process;
@@ -128,8 +128,7 @@ pub(crate) struct Shard {
     common: Arc<Registered>,
     /// How many living threads schedule here. On a line of its own: threads that come and go write it.
     homes: CachePadded<AtomicUsize>,
-    /// In virtual time only.
-    settling: Option<Settling>,
+    virtual_time: Option<VirtualTime>,
     limit: Option<Arc<Limit>>,
     on_panic: Option<Arc<PanicHook>>,
     /// What there was when the shard was closed, by a shutdown or by its driver.
@@ -140,31 +139,31 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(ticks: Ticks, limit: Option<Arc<Limit>>, on_panic: Option<Arc<PanicHook>>) -> Arc<Self> {
-        let manual = ticks.manual().is_some();
+    /// `needs_this_thread` tells whether the callbacks may have to wait until the calling thread is free.
+    pub(crate) fn new(
+        ticks: Ticks,
+        limit: Option<Arc<Limit>>,
+        on_panic: Option<Arc<PanicHook>>,
+        needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Arc<Self> {
         let registry = Registry::new(RETAINED_COUNTERS);
-        let shard = Arc::new_cyclic(|this| Self {
+        Arc::new_cyclic(|this| Self {
             // In virtual time the driver looks when the clock is moved.
-            core: Core::new((!manual).then(|| ticks.count(PATIENCE)), SPARE),
+            core: Core::new(ticks.manual().is_none().then(|| ticks.count(PATIENCE)), SPARE),
             id: new_id(),
             process: Process::this(),
             this: this.clone(),
             common: registry.register(),
             registry,
             homes: CachePadded::new(AtomicUsize::new(0)),
-            settling: manual.then(Settling::default),
+            virtual_time: ticks.manual().map(|clock| VirtualTime::new(clock, this.clone(), needs_this_thread)),
             ticks,
             limit,
             on_panic,
             closing: OnceLock::new(),
             #[cfg(test)]
             fault: false.into(),
-        });
-        if let Some(clock) = shard.ticks.manual() {
-            let settle: Weak<dyn Settle> = Arc::downgrade(&shard) as Weak<dyn Settle>;
-            clock.register(settle);
-        }
-        shard
+        })
     }
 
     /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`local::with_home`]. The
@@ -195,10 +194,11 @@ impl Shard {
             local.count(|record| &record.rejected);
             return Err(ScheduleError::Full(callback));
         }
-        match self.core.arm(&mut local.cache, callback, due.tick, due.now) {
+        let (pinned, now) = self.ticks.pin(due.now);
+        match self.core.arm(&mut local.cache, callback, due.tick, now) {
             Ok(armed) => {
                 local.count(|record| &record.scheduled);
-                self.tell(local, armed.index, armed.notice, due.tick);
+                self.tell(local, armed.index, armed.notice, due.tick, pinned);
                 Ok(armed)
             }
             Err((refusal, callback)) => {
@@ -212,12 +212,15 @@ impl Shard {
         }
     }
 
+    /// Tells the driver of a deadline that was written while the clock was `pinned`.
     #[inline]
-    fn tell(&self, local: &Local, index: u32, notice: Notice, deadline: u64) {
+    fn tell(&self, local: &Local, index: u32, notice: Notice, deadline: u64, pinned: Option<Pinned<'_>>) {
         if notice == Notice::Mail {
             local.count(|record| &record.enqueued);
         }
-        let tick = self.core.tell(index, notice, deadline, || self.ticks.now_tick());
+        let present = || self.ticks.pinned_tick(pinned.as_ref());
+        let tick = self.core.tell(index, notice, deadline, present);
+        drop(pinned);
         self.ask_if_due(tick);
     }
 
@@ -327,19 +330,25 @@ impl Shard {
     /// In virtual time, has the driver look for a timer that is due at once; others wait until the clock is moved.
     #[inline]
     fn ask_if_due(&self, deadline: u64) {
-        if let Some(settling) = &self.settling
+        if let Some(quiescence) = self.quiescence()
             && deadline <= self.ticks.now_tick()
         {
-            settling.pose();
+            quiescence.request();
             self.core.bell.ring(0);
         }
     }
 
     /// A timer that was handed to the executor has run, or has ended otherwise.
     fn settled_one(&self) {
-        if let Some(settling) = &self.settling {
-            settling.end();
+        if let Some(quiescence) = self.quiescence() {
+            quiescence.end();
         }
+    }
+
+    /// In virtual time only.
+    #[inline]
+    fn quiescence(&self) -> Option<&Quiescence> {
+        self.virtual_time.as_ref().map(|time| &time.quiescence)
     }
 
     /// Returns when the callback is not running, unless the calling thread is inside it.
@@ -354,11 +363,12 @@ impl Shard {
         if self.is_inherited() {
             return false;
         }
-        let Some(notice) = entry.reset(due.tick, due.now) else {
+        let (pinned, now) = self.ticks.pin(due.now);
+        let Some(notice) = entry.reset(due.tick, now) else {
             return false;
         };
         local::with(self, |local| {
-            self.tell(local, index, notice, due.tick);
+            self.tell(local, index, notice, due.tick, pinned);
             local.count(|record| &record.rearmed);
         });
         true
@@ -587,24 +597,5 @@ fn text_of(payload: &(dyn Any + Send)) -> &str {
         (Some(text), _) => text,
         (None, Some(text)) => text,
         (None, None) => "it did not say why",
-    }
-}
-
-impl Settle for Shard {
-    fn settle(&self) -> Settled {
-        match &self.settling {
-            // The threads of another process do nothing here.
-            Some(settling) if !self.is_inherited() => {
-                let now = self.ticks.now_tick();
-                let is_quiet = || self.core.intake_is_empty() && !self.core.has_memory_to_spare();
-                let (next, worked) = settling.ask(now, is_quiet, || self.core.bell.ring(0));
-                Settled { next: self.ticks.instant(next), worked }
-            }
-            _ => Settled { next: None, worked: false },
-        }
-    }
-
-    fn is_on_this_thread(&self) -> bool {
-        self.is_on_this_thread()
     }
 }

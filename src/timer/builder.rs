@@ -96,7 +96,8 @@ impl Builder {
         Self { max_pending: Some(limit), ..self }
     }
 
-    /// Virtual time, for tests. The timer never reads the real clock then.
+    /// Virtual time, for tests. No deadline, no order and no [`now`](crate::Timer::now) of the timer depends on the real
+    /// clock then.
     pub fn clock(self, clock: ManualClock) -> Self {
         Self { clock: Some(clock), ..self }
     }

@@ -34,7 +34,8 @@ impl Builder {
 /// A timer service: runs callbacks when they are due, none early, each once.
 ///
 /// Clones share one service. Any method may be called from any number of threads at once, also from inside callbacks;
-/// scheduling takes no lock and never waits for another thread.
+/// scheduling takes no lock and never waits for another thread. (In [virtual time](crate::ManualClock), which is for tests, it
+/// takes one for some instructions.)
 ///
 /// Dropping the last clone is a [`shutdown`](Self::shutdown) whose result is dropped: pending callbacks are dropped
 /// unrun. Handles are not clones. A callback that captures a `Timer` holds a clone, and so keeps the service alive: let

@@ -59,6 +59,7 @@ impl Service {
             Executor::Inline => (Dispatcher::Inline, None),
             Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
         };
+        let needs_this_thread = dispatcher.need_this_thread(pool.as_ref());
         let mut service = Self {
             id: shard::new_id(),
             ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
@@ -70,7 +71,8 @@ impl Service {
         };
         let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
         for index in 0..builder.shards {
-            let shard = Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone());
+            let shard =
+                Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone(), needs_this_thread.clone());
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let (levels, dispatcher) = (Levels::new_ahead(0, &builder.slots_per_level)?, dispatcher.clone());
             let name = format!("{}-{index}", builder.thread_name);

@@ -1,6 +1,8 @@
 //! What models and scenarios are made of: a shard's core, threads that act on it, and an account of what became of
 //! timers.
 
+#[path = "on_clock.rs"]
+mod on_clock;
 #[path = "sleep.rs"]
 mod sleep;
 
@@ -17,6 +19,7 @@ use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
 use crate::sync::{Arc, AtomicUsize, Ordering::SeqCst, thread};
 use crate::wheel::Levels;
+pub(crate) use on_clock::{Callback as Due, Clock, OnClock};
 pub(crate) use sleep::{Sleep, Task};
 
 /// A tick after all others in any model.

@@ -56,9 +56,11 @@ impl Sleep {
     /// Whether it is pending, for this task from `now` on. As `Hold::poll` does it.
     pub(crate) fn poll(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, now: u64) -> bool {
         // SAFETY: the owner has armed the entry.
-        match unsafe { scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, now, drop) } {
+        match unsafe {
+            scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, now, || ((), now), drop)
+        } {
             Look::Waiting => true,
-            Look::Renewed(notice) => {
+            Look::Renewed(notice, ()) => {
                 scene.tell(self.handle.0, notice, self.deadline);
                 true
             }

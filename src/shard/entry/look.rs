@@ -18,11 +18,11 @@ use super::outcome::{Ended, Notice};
 use super::word::ARMED;
 
 /// What a look at an armed entry finds.
-pub(crate) enum Look {
+pub(crate) enum Look<P> {
     /// The timer is pending, and wakes this task.
     Waiting,
-    /// It was armed anew to wake this task: the driver must be told.
-    Renewed(Notice),
+    /// It was armed anew to wake this task: the driver must be told, and the present be pinned until then.
+    Renewed(Notice, P),
     /// It has ended.
     Over,
     /// Its deadline has come, and it has ended by this look. The entry is in a batch, if `queued`.
@@ -35,12 +35,20 @@ pub(crate) enum Look {
 
 impl Entry {
     /// Sees to it that a pending timer wakes `waker`'s task, or ends it if it is due. `deadline` is the one that it has; it
-    /// is `now`. A waker that is not needed any more goes to `discard`.
+    /// is `now`. `pin` returns what is the present when the task's own code, which may take any time, is through, and what
+    /// keeps it so. A waker that is not needed any more goes to `discard`.
     ///
     /// # Safety
     /// The caller must have the handle to itself, and have armed the entry since the timer last ended.
     #[inline]
-    pub(crate) unsafe fn look(&self, waker: &Waker, deadline: u64, now: u64, discard: impl Fn(Callback)) -> Look {
+    pub(crate) unsafe fn look<P>(
+        &self,
+        waker: &Waker,
+        deadline: u64,
+        now: u64,
+        pin: impl FnOnce() -> (P, u64),
+        discard: impl Fn(Callback),
+    ) -> Look<P> {
         if !self.word().has(ARMED) {
             return Look::Over;
         }
@@ -66,10 +74,12 @@ impl Entry {
         if queued {
             return Look::Taken(callback);
         }
+        let (pinned, now) = pin();
         // SAFETY: the caller holds the entry, and nobody takes into his hands what is not armed.
         match unsafe { self.arm(callback, deadline, now) } {
-            Ok(notice) => Look::Renewed(notice),
+            Ok(notice) => Look::Renewed(notice, pinned),
             Err(callback) => {
+                drop(pinned);
                 discard(callback);
                 Look::Closed
             }

@@ -1,0 +1,109 @@
+//! Model 9: a manual clock that waits for its shards, against their drivers and workers.
+//!
+//! Fails if the clock waits for one shard before it asks the next (mutation `quiescence-one-by-one`), if it takes the first
+//! answers for the last (`quiescence-one-pass`), if it does not wait for timers in flight (`quiescence-in-flight`), if
+//! the last of them does not wake it (`quiescence-silent`) or does not publish what it did (`quiescence-relaxed`), and if
+//! an old answer is taken to cover what came later (`quiescence-stale`).
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::sync::{Notify, mpsc};
+use loom::thread;
+
+use super::explore;
+use crate::scene::{Clock, Due, OnClock};
+
+/// Counts runs without any order of its own: loom reports who looks at it too early.
+#[derive(Clone)]
+struct Runs(Arc<UnsafeCell<usize>>);
+
+// SAFETY: that it is not shared without order is what loom checks.
+unsafe impl Send for Runs {}
+// SAFETY: as above.
+unsafe impl Sync for Runs {}
+
+impl Runs {
+    fn new() -> Self {
+        Self(Arc::new(UnsafeCell::new(0)))
+    }
+
+    fn count(&self) {
+        // SAFETY: as above.
+        self.0.with_mut(|runs| unsafe { *runs += 1 });
+    }
+
+    fn get(&self) -> usize {
+        // SAFETY: as above.
+        self.0.with(|runs| unsafe { *runs })
+    }
+}
+
+/// Runs what is due on the driver's own thread.
+fn inline(shard: &OnClock, due: Vec<Due>) {
+    shard.run(due);
+}
+
+/// Each of two callbacks, in two shards, ends only when the other has begun.
+#[test]
+fn callbacks_of_one_tick_in_two_shards_that_wait_for_each_other() {
+    explore(|| {
+        let clock = Clock::new();
+        let shards = [OnClock::new(&clock), OnClock::new(&clock)];
+        let begun = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+        let runs = [Runs::new(), Runs::new()];
+        for (this, shard) in shards.iter().enumerate() {
+            let (mine, others, runs) = (begun[this].clone(), begun[1 - this].clone(), runs[this].clone());
+            shard.schedule(1, move || {
+                mine.notify();
+                others.wait();
+                runs.count();
+            });
+        }
+        let drivers = shards.each_ref().map(|shard| shard.start(1, inline));
+        clock.step();
+        assert_eq!(clock.settle(&shards), None);
+        assert_eq!(runs.each_ref().map(Runs::get), [1, 1]);
+        drivers.into_iter().for_each(|driver| driver.join().unwrap());
+    });
+}
+
+/// What a callback sends to a shard that was waited for already is done before the clock moves on.
+#[test]
+fn a_callback_that_sends_to_another_shard() {
+    explore(|| {
+        let clock = Clock::new();
+        let [first, second] = [OnClock::new(&clock), OnClock::new(&clock)];
+        let runs = Runs::new();
+        let (there, count) = (second.clone(), runs.clone());
+        first.schedule(0, move || there.schedule(0, move || count.count()));
+        let drivers = [first.start(1, inline), second.start(1, inline)];
+        let shards = [second, first];
+        assert_eq!(clock.settle(&shards), None);
+        assert_eq!(runs.get(), 1);
+        drivers.into_iter().for_each(|driver| driver.join().unwrap());
+    });
+}
+
+/// The driver has nothing left to do while a worker is in the middle of it.
+#[test]
+fn a_worker_that_is_not_through() {
+    explore(|| {
+        let clock = Clock::new();
+        let shard = OnClock::new(&clock);
+        let runs = Runs::new();
+        let count = runs.clone();
+        shard.schedule(1, move || count.count());
+        let (sender, batches) = mpsc::channel();
+        let driver = shard.start(1, move |_: &OnClock, due| sender.send(due).unwrap());
+        let worker = {
+            let shard = shard.clone();
+            thread::spawn(move || shard.run(batches.recv().unwrap()))
+        };
+        clock.step();
+        clock.settle(std::slice::from_ref(&shard));
+        assert_eq!(runs.get(), 1);
+        worker.join().unwrap();
+        driver.join().unwrap();
+    });
+}

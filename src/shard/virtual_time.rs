@@ -1,0 +1,62 @@
+//! What a shard has in virtual time only.
+
+use std::sync::Weak;
+use std::time::Instant;
+
+use super::Shard;
+use crate::clock::{ManualClock, OnClock, Quiesce, Quiescence, Quiet, Registration};
+
+/// How many ticks the clock moves at once: as many as a deadline is [kept exactly](super::entry::word) for. A driver may
+/// have read the clock just before it moves, and come to a deadline that is written just after. It is waited for before
+/// the clock moves again, so it misreads none.
+const STRIDE: u64 = 1 << 48;
+
+pub(super) struct VirtualTime {
+    pub(super) quiescence: Quiescence,
+    /// Whether the callbacks may have to wait until the calling thread is free.
+    needs_this_thread: Box<dyn Fn() -> bool + Send + Sync>,
+    _registration: Registration,
+}
+
+impl VirtualTime {
+    pub(super) fn new(
+        clock: &ManualClock,
+        shard: Weak<Shard>,
+        needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let shard: Weak<OnClock> = shard;
+        Self {
+            quiescence: Quiescence::new(),
+            needs_this_thread: Box::new(needs_this_thread),
+            _registration: clock.register(shard),
+        }
+    }
+}
+
+impl Shard {
+    /// The threads of another process do nothing here.
+    fn live(&self) -> Option<&Quiescence> {
+        self.quiescence().filter(|_| !self.is_inherited())
+    }
+}
+
+impl Quiesce for Shard {
+    type Time = Instant;
+
+    fn request(&self) -> Option<u64> {
+        let now = self.ticks.now_tick();
+        let is_empty = || self.core.intake_is_empty() && !self.core.has_memory_to_spare();
+        self.live()?.request_unless_quiet(now, is_empty, || self.core.bell.ring(0))
+    }
+
+    fn wait(&self, request: Option<u64>) -> Quiet<Instant> {
+        let Some(quiescence) = self.live() else { return Quiet { next: None, worked: false } };
+        let Quiet { next, worked } = quiescence.wait(request);
+        let stride = self.ticks.now_tick().saturating_add(STRIDE);
+        Quiet { next: next.and_then(|next| self.ticks.instant(next.min(stride))), worked }
+    }
+
+    fn needs_this_thread(&self) -> bool {
+        self.core.is_on_this_thread() || self.virtual_time.as_ref().is_some_and(|time| (time.needs_this_thread)())
+    }
+}
