@@ -10,6 +10,7 @@
 #[allow(dead_code)]
 #[path = "../../src/error.rs"]
 mod error;
+#[allow(dead_code)]
 mod executor;
 #[allow(dead_code)]
 #[path = "../../src/clock/quiescence.rs"]
