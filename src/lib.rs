@@ -52,14 +52,16 @@
 //!
 //! # What it promises
 //!
-//! Nothing is early, except a future that a shutdown completes. Everything accepted fires once, or is cancelled once, or is handed back by the shutdown. No call of
-//! these waits for another thread, but those that say so. While nothing is due, nothing runs. See [`Timer`] for the list.
+//! No callback and no future is early; the one exception is a future that a shutdown completes. Every timer that is
+//! accepted fires, or is cancelled, or is handed back by the shutdown: one of these, once. No call waits for another
+//! thread, except those that say so. While nothing is due, the threads sleep, except to give memory back. See [`Timer`]
+//! for the list.
 //!
 //! # How it works
 //!
-//! A timer is one cache line. Scheduling it, cancelling it and moving it are a few atomic steps, without a lock; each
-//! core has a shard of its own, a hierarchical timing wheel, whose thread sleeps until something is due there. What is
-//! due runs on a pool of threads.
+//! A timer is one cache line, and a box where its closure is large. Scheduling it, cancelling it and resetting it are a
+//! few atomic steps, without a lock (but in virtual time). By default there is a shard for each core: a hierarchical timing
+//! wheel, whose thread sleeps until something is due there. What is due runs on a pool of threads.
 //!
 //! In the repository, `docs` tells more: `architecture.md`, the way of a timer; `protocols.md`, why the threads do not
 //! get into each other's way; `guarantees.md`, what checks each promise; `choosing.md`, when to take something else;

@@ -10,7 +10,7 @@
 #[allow(dead_code)]
 #[path = "../../src/error.rs"]
 mod error;
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod executor;
 #[allow(dead_code)]
 #[path = "../../src/clock/quiescence.rs"]

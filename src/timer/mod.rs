@@ -45,13 +45,13 @@ impl Builder {
 ///
 /// - **Never early.** No callback starts, and no future completes, before its deadline by [`Timer::now`]; except that a
 ///   shutdown completes futures at once.
-/// - **Exactly once.** A one-shot timer fires, or is cancelled, or is handed back by `shutdown`. Its closure is run or
-///   dropped once.
+/// - **Exactly once.** A one-shot timer fires, or is cancelled, or is handed back by `shutdown`; one that a
+///   [custom executor](crate::Executor::Custom) drops unrun counts as cancelled. Its closure is run or dropped once.
 /// - **Due now.** A zero delay, or a deadline that has passed, waits for no tick.
 /// - **Far future.** A delay too long to represent means never.
 /// - **In order.** Timers of one shard that are due at different ticks are handed to the executor in that order.
 /// - **Panics stay inside.** A callback that panics affects no other timer.
-/// - **Tickless.** While nothing is due, the threads sleep.
+/// - **Tickless.** While nothing is due, the threads sleep, except to give memory back when timers have ended.
 ///
 /// # Fork
 ///
