@@ -10,6 +10,10 @@
 //! | half of them, or more        | marks it [sparse](super::memory): its free entries stay aside                     |
 //! | fewer                        | puts them back into the pool                                                      |
 //!
+//! An entry that a thread frees between the two steps goes to the pool, as its block is not marked yet. Too few of them to
+//! begin again would keep all of these blocks. So where the driver has marked a block, it takes the pool apart once more,
+//! and sets aside what belongs to sparse blocks.
+//!
 //! Afterwards the pool has less than half of the entries of dense blocks, so the driver does not begin again before many
 //! more have become free. It also looks at the frames when a number of sparse blocks have become all free: so many that
 //! the look costs little for each.
@@ -37,6 +41,8 @@ pub(crate) struct Trim {
     /// Some free entries could not be given back, as they are in the intake. Until the driver has collected from there,
     /// another look would find the same.
     waits: bool,
+    /// Some blocks have been marked since the pool was last taken apart.
+    has_marked: bool,
 }
 
 #[derive(Default)]
@@ -47,11 +53,13 @@ enum Stage {
     Gather { next: u32 },
     /// Frames are to be looked at, from this block on.
     Sift { first: u32 },
+    /// Of the batches of what came into the pool meanwhile, from this one on, entries of sparse blocks are to be set aside.
+    Sort { next: u32 },
 }
 
 impl Trim {
     pub(crate) fn new() -> Self {
-        Self { stage: Stage::Idle, back: Vec::with_capacity(BATCH), waits: false }
+        Self { stage: Stage::Idle, back: Vec::with_capacity(BATCH), waits: false, has_marked: false }
     }
 
     /// Makes a bounded turn, if there is reason to, and returns whether more is left to do. `reclaim` makes an entry that
@@ -61,6 +69,7 @@ impl Trim {
             Stage::Idle => self.begin(core),
             Stage::Gather { next } => self.gather(core, next),
             Stage::Sift { first } => self.sift(core, first, reclaim),
+            Stage::Sort { next } => self.sort(core, next),
         };
         !matches!(self.stage, Stage::Idle)
     }
@@ -83,23 +92,9 @@ impl Trim {
         Stage::Gather { next }
     }
 
-    fn gather(&mut self, core: &Core, mut next: u32) -> Stage {
-        let mut taken = 0;
-        for _ in 0..BATCHES {
-            if next == NIL {
-                break;
-            }
-            // Read before the batch is taken apart: what is set aside in a sparse block may be used again at once.
-            let after = next_batch(&core.slab, next);
-            // SAFETY: they were all taken out of the pool by this thread, the driver.
-            for index in unsafe { members(&core.slab, next) } {
-                // SAFETY: as above.
-                unsafe { core.slab.gather(index) };
-                taken += 1;
-            }
-            next = after;
-        }
-        core.pool.forget(taken);
+    fn gather(&mut self, core: &Core, next: u32) -> Stage {
+        // SAFETY: they were all taken out of the pool by this thread, the driver, which owns what it is given.
+        let next = unsafe { take_apart(core, next, |index| core.slab.gather(index)) };
         if next != NIL {
             return Stage::Gather { next };
         }
@@ -131,6 +126,7 @@ impl Trim {
                 // All in use, or retired, or left to become free.
             } else if aside >= entries / 2 {
                 slab.mark_sparse(first);
+                self.has_marked = true;
             } else {
                 slab.adopt_frame(first, |index| put_back(core, &mut self.back, index));
             }
@@ -144,7 +140,28 @@ impl Trim {
             return Stage::Sift { first: next };
         }
         flush(core, &mut self.back);
+        if mem::take(&mut self.has_marked) {
+            return Stage::Sort { next: core.pool.take_all() };
+        }
         // More may have become free meanwhile.
+        self.begin(core)
+    }
+
+    fn sort(&mut self, core: &Core, next: u32) -> Stage {
+        let sort = |index| {
+            if core.slab.is_sparse(index) {
+                // SAFETY: see below.
+                unsafe { core.slab.set_aside(index, |back| put_back(core, &mut self.back, back)) };
+            } else {
+                put_back(core, &mut self.back, index);
+            }
+        };
+        // SAFETY: they were all taken out of the pool by this thread, the driver, which owns what it is given.
+        let next = unsafe { take_apart(core, next, sort) };
+        if next != NIL {
+            return Stage::Sort { next };
+        }
+        flush(core, &mut self.back);
         self.begin(core)
     }
 
@@ -162,6 +179,29 @@ impl Trim {
         }
         free
     }
+}
+
+/// Gives each entry of some batches, from this one on, to `receive`. Returns the batch that comes next.
+///
+/// # Safety
+/// The batches must have been taken out of the pool by the calling thread, and not been taken apart.
+unsafe fn take_apart(core: &Core, mut next: u32, mut receive: impl FnMut(u32)) -> u32 {
+    let mut taken = 0;
+    for _ in 0..BATCHES {
+        if next == NIL {
+            break;
+        }
+        // Read before the batch is taken apart: what is set aside, or put back, may be used again at once.
+        let after = next_batch(&core.slab, next);
+        // SAFETY: by this function's contract.
+        for index in unsafe { members(&core.slab, next) } {
+            receive(index);
+            taken += 1;
+        }
+        next = after;
+    }
+    core.pool.forget(taken);
+    next
 }
 
 /// Puts back an entry that was taken out of the pool, with the next ones.
@@ -270,6 +310,26 @@ mod tests {
             let kept = scene.core.slab.len();
             assert!(kept <= least, "{kept} entries, no survivor");
         }
+    }
+
+    /// What threads free while the driver takes the pool apart, and so before a block is marked, goes back as well.
+    #[test]
+    fn what_is_freed_in_the_middle_of_a_trim_goes_back() {
+        let mut scene = Scene::new(1);
+        let timers: Vec<_> = (0..TIMERS).map(|_| scene.schedule()).collect();
+        scene.drive();
+        // Too few to begin again for them.
+        let (late, early): (Vec<_>, Vec<_>) = (0..timers.len()).partition(|number| number % 256 == 0);
+        early.iter().for_each(|&number| scene.cancel(timers[number]));
+        for numbers in late.chunks(2) {
+            numbers.iter().for_each(|&number| scene.cancel(timers[number]));
+            scene.rounds.rest(&scene.core);
+        }
+        let Scene { core, cache, .. } = &mut scene;
+        core.give_back(cache);
+        scene.drive();
+        let kept = scene.core.slab.len();
+        assert!(kept <= 8192, "{kept} entries are kept for no timer");
     }
 
     /// A driver that has found all there is to find does not look again.
