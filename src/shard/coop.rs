@@ -17,10 +17,26 @@
 use std::cell::Cell;
 use std::task::{Poll, Waker};
 
-use super::hold::Progress;
+use crate::clock::Due;
 
 /// Number of completions on one thread that need not be pending first. It is tokio's.
 const BUDGET: u8 = 128;
+
+/// How far a timer has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    Pending,
+    Elapsed,
+    /// It ended early, with the service.
+    Shutdown,
+}
+
+impl Progress {
+    /// Returns how far a timer has come whose deadline is set after the shutdown.
+    pub(crate) fn after_shutdown(due: Due) -> Self {
+        if due.tick <= due.now { Self::Elapsed } else { Self::Shutdown }
+    }
+}
 
 /// The part of a future that decides how it completes.
 pub(crate) struct Coop {

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::coop::Coop;
+use super::coop::{Coop, Progress};
 use super::entry::{Entry, Look};
 use super::local::{self, Local};
 use super::{Callback, Lease, Shard};
@@ -31,22 +31,6 @@ enum Stage {
     /// The entry was armed, and was not seen to have ended since.
     Armed,
     Over(Progress),
-}
-
-/// How far a timer has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
-    Pending,
-    Elapsed,
-    /// It ended early, with the service.
-    Shutdown,
-}
-
-impl Progress {
-    /// Returns how far a timer has come whose deadline is set after the shutdown.
-    pub(crate) fn after_shutdown(due: Due) -> Self {
-        if due.tick <= due.now { Self::Elapsed } else { Self::Shutdown }
-    }
 }
 
 impl Hold {

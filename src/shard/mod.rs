@@ -52,7 +52,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-pub(crate) use self::coop::Coop;
+pub(crate) use self::coop::{Coop, Progress};
 pub(crate) use self::core::Running;
 use self::core::{Armed, Closing, Core, Found};
 pub(crate) use driver::drive;
@@ -60,7 +60,7 @@ pub(crate) use driver_thread::DriverThread;
 use entry::word::{ARMED, WAKES};
 pub(crate) use entry::{Callback, Entry, Recur};
 use entry::{Ended, Notice, Release, Role};
-pub(crate) use hold::{Hold, Progress};
+pub(crate) use hold::Hold;
 pub(crate) use limit::Limit;
 use local::Local;
 use memory::Refusal;
