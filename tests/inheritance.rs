@@ -45,7 +45,7 @@ fn core_count(cores: &CpuSet) -> usize {
 fn drivers_use_all_cores_unless_they_are_asked_to_stay_on_one() {
     let ours = Scheduling::of_this_thread().cores;
     let timer = Timer::builder().shards(3).thread_name("inherit-free").build().unwrap();
-    assert!(threads_named("inherit-free") >= 3);
+    eventually("the threads have their names", || threads_named("inherit-free") >= 3);
     assert!(cores_of_threads("inherit-free").iter().all(|cores| *cores == ours));
     drop(timer);
     let executor = Executor::Inline;

@@ -482,8 +482,8 @@ impl Shard {
             thread.name().unwrap_or_default(),
             text_of(&*payload)
         );
-        // Its drop may panic as well: better leaked.
-        mem::forget(payload);
+        // Its drop may panic as well.
+        contain(&&**self, || drop(payload));
         if self.on_panic.is_none() {
             // Best effort: there may be no such stream.
             let _ = writeln!(io::stderr(), "{message}");
