@@ -1,6 +1,8 @@
 //! A real hyper server, and a real client, whose timeouts are ours. The runtime has no timer of its own.
 
 mod common;
+#[path = "common/thread_time.rs"]
+mod thread_time;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -19,6 +21,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use thread_time::thread_time;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};

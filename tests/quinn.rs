@@ -1,6 +1,8 @@
 //! A QUIC connection on the loopback whose timers are ours.
 
 mod common;
+#[path = "common/thread_time.rs"]
+mod thread_time;
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use corewheel::Timer;
 use corewheel::quinn::Runtime;
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use thread_time::thread_time;
 
 const IDLE: Duration = Duration::from_millis(200);
 

@@ -203,11 +203,6 @@ pub fn in_time<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'st
     }
 }
 
-/// The processor time that the calling thread has used.
-pub fn thread_time() -> Duration {
-    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
-}
-
 /// How many threads of this process have a name that begins with `prefix`, which has 15 bytes at the most.
 pub fn threads_named(prefix: &str) -> usize {
     tasks_named(prefix).len()
