@@ -212,7 +212,7 @@ impl Core {
 
     /// Whether so many sparse blocks have come to be all free that it is worth to look for them: a 16th of what is never
     /// given back otherwise, and one of 256 that are looked at.
-    fn have_completed(&self) -> bool {
+    pub(super) fn have_completed(&self) -> bool {
         let completed = self.slab.completed() as usize;
         completed > 0 && completed >= (self.spare / (16 * BLOCK as usize)).max(self.slab.blocks() as usize / 256)
     }

@@ -43,6 +43,11 @@ pub(crate) struct Trim {
     waits: bool,
     /// Some blocks have been marked since the pool was last taken apart.
     has_marked: bool,
+    /// Something has been given back or marked since the driver began.
+    has_gained: bool,
+    /// How many entries the pool had when the driver had last looked for nothing: while there are no more, another look
+    /// would find the same. Threads that stop in the middle of a pop make the pool seem larger than it is.
+    in_vain: usize,
 }
 
 #[derive(Default)]
@@ -59,7 +64,14 @@ enum Stage {
 
 impl Trim {
     pub(crate) fn new() -> Self {
-        Self { stage: Stage::Idle, back: Vec::with_capacity(BATCH), waits: false, has_marked: false }
+        Self {
+            stage: Stage::Idle,
+            back: Vec::with_capacity(BATCH),
+            waits: false,
+            has_marked: false,
+            has_gained: false,
+            in_vain: 0,
+        }
     }
 
     /// Makes a bounded turn, if there is reason to, and returns whether more is left to do. `reclaim` makes an entry that
@@ -77,19 +89,35 @@ impl Trim {
     /// The driver has collected from the intake.
     pub(crate) fn collected(&mut self) {
         self.waits = false;
+        self.in_vain = 0;
     }
 
     /// Whether there is reason to begin.
     pub(crate) fn is_due(&self, core: &Core) -> bool {
-        !self.waits && core.has_memory_to_spare()
+        !self.waits && (core.have_completed() || self.has_many_free(core))
+    }
+
+    /// Whether most of the entries that may be used are in the pool, and more than at the last look in vain.
+    fn has_many_free(&self, core: &Core) -> bool {
+        core.is_mostly_free() && core.pool.len() > self.in_vain
     }
 
     fn begin(&mut self, core: &Core) -> Stage {
+        if !core.is_mostly_free() {
+            self.in_vain = 0;
+        }
         if !self.is_due(core) {
             return Stage::Idle;
         }
-        let next = if core.is_mostly_free() { core.pool.take_all() } else { NIL };
+        self.has_gained = false;
+        let next = if self.has_many_free(core) { core.pool.take_all() } else { NIL };
         Stage::Gather { next }
+    }
+
+    /// All frames have been looked at. More may have become free meanwhile.
+    fn end(&mut self, core: &Core) -> Stage {
+        self.in_vain = if self.has_gained { 0 } else { core.pool.len() };
+        self.begin(core)
     }
 
     fn gather(&mut self, core: &Core, next: u32) -> Stage {
@@ -119,6 +147,7 @@ impl Trim {
             if aside == entries {
                 made_free += entries;
                 if self.make_free(core, first, &mut reclaim) {
+                    self.has_gained = true;
                     run.end = next;
                     continue;
                 }
@@ -126,7 +155,7 @@ impl Trim {
                 // All in use, or retired, or left to become free.
             } else if aside >= entries / 2 {
                 slab.mark_sparse(first);
-                self.has_marked = true;
+                (self.has_marked, self.has_gained) = (true, true);
             } else {
                 slab.adopt_frame(first, |index| put_back(core, &mut self.back, index));
             }
@@ -143,8 +172,7 @@ impl Trim {
         if mem::take(&mut self.has_marked) {
             return Stage::Sort { next: core.pool.take_all() };
         }
-        // More may have become free meanwhile.
-        self.begin(core)
+        self.end(core)
     }
 
     fn sort(&mut self, core: &Core, next: u32) -> Stage {
@@ -162,7 +190,7 @@ impl Trim {
             return Stage::Sort { next };
         }
         flush(core, &mut self.back);
-        self.begin(core)
+        self.end(core)
     }
 
     /// Whether all entries of a frame are the driver's, and could be made free; otherwise they are put back.
