@@ -310,7 +310,7 @@ fn the_consumer_of_a_bounded_executor_may_shut_down_while_execute_waits_for_room
         assert_eq!(unfired, 6);
         // A job that was taken has made room: then the call may have returned.
         assert!(from_job || threads_named(name) == 1, "execute waits still");
-        // Whoever comes back to the queue finds what was put there, and no more.
+        // The consumer finds in the queue what was put there, and no more.
         assert!(consumer.into_iter().map(|job| job()).count() <= 2);
         eventually("the thread has ended", || threads_named(name) == 0);
         assert!(handles.iter().all(|handle| !handle.is_pending()));

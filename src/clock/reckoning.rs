@@ -132,7 +132,7 @@ impl<S: Source> Reckoning<S> {
         }
     }
 
-    /// The fix, and what the clock can say by now at the most. `None` if there is no fix, or it is too old.
+    /// The fix, and the latest that the clock can say by now. `None` if there is no fix, or it is too old.
     #[inline]
     fn since_fix(&self, counter: u64, last: &Cell<Option<Fix>>) -> Option<(Fix, u64)> {
         let fix = last.get()?;

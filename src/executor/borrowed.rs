@@ -135,7 +135,7 @@ fn start_global_pool() -> io::Result<()> {
     if let Some(cause) = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>()) {
         return Err(cause.raw_os_error().map_or_else(|| cause.kind().into(), io::Error::from_raw_os_error));
     }
-    // Somebody has started it, or has failed to: then it panics whenever it is used.
+    // It was started before, or could not be: then it panics whenever it is used.
     // On a thread of its own, as another pool's thread would not ask the global one.
     let asked = thread::Builder::new().spawn(rayon::current_num_threads)?.join();
     asked.map(drop).map_err(|_| io::Error::other("the global rayon pool could not be started before"))

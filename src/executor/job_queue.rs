@@ -356,7 +356,7 @@ fn park<'a>(
 ) -> MutexGuard<'a, State> {
     state.parked.push(Parked { worker: worker.id, call: worker.call.clone() });
     loop {
-        // Whoever calls a worker takes it from the list: so a wake-up for no reason is told from a call.
+        // A call takes the worker from the list, which tells it from a wake-up for no reason.
         let Some(place) = state.parked.iter().position(|parked| parked.worker == worker.id) else {
             worker.has_looked = false;
             return state;

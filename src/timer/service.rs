@@ -150,7 +150,7 @@ impl Service {
     }
 
     /// Closes every shard before anything is waited for: from here on no callback starts, in any of them. Returns how many
-    /// timers [`end`](Self::end) finds at the most; or `None` if this is not the first call.
+    /// timers [`end`](Self::end) finds at most; or `None` if this is not the first call.
     fn close(&self) -> Option<usize> {
         if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
             return None;

@@ -1,4 +1,4 @@
-//! Model 9: sparse blocks. What is set aside is neither lost nor had twice, whoever takes the block meanwhile.
+//! Model 13: sparse blocks. An entry that is set aside is neither lost nor handed out twice, whatever happens to its block.
 //!
 //! Fails if who sets an entry aside does not look at the mark again (mutation `sparse-unseen`), if the bits publish
 //! nothing (`sparse-relaxed`), nor the count of completed blocks (`sparse-counted`), if the driver takes a block whatever is

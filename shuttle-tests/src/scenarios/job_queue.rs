@@ -70,7 +70,7 @@ impl Pool {
         (pool, threads)
     }
 
-    /// Lets time pass, in steps of half a millisecond, while somebody waits for it.
+    /// Lets time pass, in steps of half a millisecond, while a thread waits for it.
     fn pass_time(&self) {
         while !self.ended.load(Ordering::SeqCst) {
             let timed = self.timed.lock().unwrap().clone();
