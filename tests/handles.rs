@@ -380,7 +380,8 @@ fn cancel_and_wait_of_a_pending_timer_does_not_wait() {
 
 #[test]
 fn cancel_and_wait_of_a_timer_that_waits_for_a_worker_does_not_wait() {
-    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let executor = Executor::Pool { threads: 1 };
+    let timer = Timer::builder().shards(1).executor(executor).max_extra_threads(0).build().unwrap();
     let (begun, gate) = (Gate::default(), Gate::default());
     let (begin, pass) = (begun.clone(), gate.clone());
     timer

@@ -434,7 +434,8 @@ fn a_shutdown_in_the_half_of_a_callback_that_runs_elsewhere_does_not_deadlock() 
 
 #[test]
 fn what_was_handed_over_but_has_not_started_is_handed_back() {
-    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let executor = Executor::Pool { threads: 1 };
+    let timer = Timer::builder().shards(1).executor(executor).max_extra_threads(0).build().unwrap();
     let (begun, gate) = (Gate::default(), Gate::default());
     let (begin, pass) = (begun.clone(), gate.clone());
     timer

@@ -5,8 +5,8 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::*;
-use corewheel::Timer;
 use corewheel::metrics::Exporter;
+use corewheel::{Executor, Timer};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 /// All that was recorded, by name and shard.
@@ -34,13 +34,40 @@ fn the_recorder_is_told_what_was_counted() {
         clock.advance(SEC);
         exporter.export(&timer.stats());
         let mut all = recorded(&snapshotter);
-        assert_eq!(all.len(), 12, "{all:?}");
+        assert_eq!(all.len(), 14, "{all:?}");
         let mut value = |name: &str| all.remove(&(name.to_owned(), "shard=0".to_owned())).unwrap();
         for (name, count) in [("scheduled", 6), ("fired", 5), ("completed", 5), ("rearmed", 1), ("cancelled", 0)] {
             assert_eq!(value(&format!("corewheel_{name}_total")), DebugValue::Counter(count), "{name}");
         }
         assert_eq!(value("corewheel_pending"), DebugValue::Gauge(1.0.into()));
         drop(other);
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_recorder_is_told_of_extra_threads() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let timer = Timer::builder().executor(Executor::Pool { threads: 1 }).build().unwrap();
+        let (gate, (sender, receiver)) = (Gate::default(), channel());
+        for _ in 0..2 {
+            let (gate, sender) = (gate.clone(), sender.clone());
+            let block = move || {
+                sender.send(()).unwrap();
+                gate.pass();
+            };
+            timer.schedule(MS, block).unwrap();
+        }
+        wait_for(&receiver);
+        wait_for(&receiver);
+        Exporter::new().export(&timer.stats());
+        let mut all = recorded(&snapshotter);
+        let mut value = |name: &str| all.remove(&(name.to_owned(), String::new())).unwrap();
+        assert_eq!(value("corewheel_extra_threads"), DebugValue::Gauge(1.0.into()));
+        assert_eq!(value("corewheel_extra_threads_needed_total"), DebugValue::Counter(1));
+        gate.open();
     });
 }
 

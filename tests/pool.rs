@@ -3,7 +3,6 @@
 mod common;
 
 use std::collections::HashSet;
-use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -11,16 +10,6 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{BuildError, Executor, Timer, rayon};
-
-/// How often the threads of this process whose name begins so have gone to sleep.
-fn sleeps_of(prefix: &str) -> u64 {
-    let sleeps = |task| {
-        let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).ok()?;
-        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?;
-        line.split_whitespace().last()?.parse::<u64>().ok()
-    };
-    tasks_named(prefix).into_iter().filter_map(sleeps).sum()
-}
 
 /// Rayon pools with two threads in which callbacks run: the timer's own, the caller's, and the global one.
 fn pools_of_two() -> [Executor; 3] {
@@ -291,6 +280,17 @@ fn a_timer_is_built_or_refused_at_any_limit_of_threads() {
         };
         let answer = match in_this_thread_in_time(build) {
             Ok(timer) => {
+                // There may be no room for another thread: then callbacks wait.
+                let (gate, runs) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+                for _ in 0..2 * POOL {
+                    let pass = gate.clone();
+                    timer.schedule(Duration::ZERO, move || pass.pass()).unwrap();
+                    timer.schedule(MS, counting(&runs)).unwrap();
+                }
+                thread::sleep(50 * MS);
+                gate.open();
+                eventually("all have run", || timer.stats().completed == 4 * POOL as u64);
+                assert_eq!(runs.load(Ordering::SeqCst), 2 * POOL);
                 drop(timer);
                 "built"
             }

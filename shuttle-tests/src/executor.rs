@@ -2,8 +2,8 @@
 
 #[path = "../../src/executor/batch.rs"]
 mod batch;
-#[path = "../../src/executor/job_queue.rs"]
+#[path = "../../src/executor/job_queue/mod.rs"]
 mod job_queue;
 
 pub(crate) use batch::Batch;
-pub(crate) use job_queue::{JobQueue, STRAGGLER_AFTER, WorkerThread};
+pub(crate) use job_queue::{JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, Waits, WorkerThread};

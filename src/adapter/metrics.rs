@@ -15,7 +15,12 @@
 //! | `corewheel_pending`              | gauge     | count   | timers pending                                         |
 //! | `corewheel_lateness_seconds`     | histogram | seconds | how much later than its tick a run started, to an eighth |
 //!
-//! Each has the label `shard`, from 0.
+//! Each has the label `shard`, from 0. These are of the timer as a whole, and have no label:
+//!
+//! | name                                   | kind    | unit  | what                                                    |
+//! |----------------------------------------|---------|-------|---------------------------------------------------------|
+//! | `corewheel_extra_threads`              | gauge   | count | extra threads that the pool has now                     |
+//! | `corewheel_extra_threads_needed_total` | counter | count | times an extra thread was called or started             |
 
 use metrics::{Label, Unit, describe_counter, describe_gauge, describe_histogram};
 
@@ -36,6 +41,8 @@ const COUNTERS: [Counter; 10] = [
     ("corewheel_wakeups_total", "Times the shard's thread woke up", |stats| stats.wakeups),
 ];
 const PENDING: &str = "corewheel_pending";
+const EXTRA_THREADS: &str = "corewheel_extra_threads";
+const EXTRA_THREADS_NEEDED: &str = "corewheel_extra_threads_needed_total";
 const LATENESS: &str = "corewheel_lateness_seconds";
 
 /// Hands the [`Stats`] of one timer to the recorder.
@@ -63,12 +70,16 @@ impl Exporter {
             describe_counter!(name, Unit::Count, description);
         }
         describe_gauge!(PENDING, Unit::Count, "Timers pending");
+        describe_gauge!(EXTRA_THREADS, Unit::Count, "Extra threads that the pool has");
+        describe_counter!(EXTRA_THREADS_NEEDED, Unit::Count, "Times an extra thread was called or started");
         describe_histogram!(LATENESS, Unit::Seconds, "How much later than its tick a run started");
         Self::default()
     }
 
     /// Hands over what has been counted, and the lateness of the runs since the last time.
     pub fn export(&mut self, stats: &Stats) {
+        metrics::gauge!(EXTRA_THREADS).set(stats.extra_threads as f64);
+        metrics::counter!(EXTRA_THREADS_NEEDED).absolute(stats.extra_threads_needed);
         let shards = stats.shards();
         self.exported.resize_with(shards.len().max(self.exported.len()), Lateness::default);
         for (index, (shard, exported)) in shards.iter().zip(&mut self.exported).enumerate() {

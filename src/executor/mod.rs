@@ -2,6 +2,7 @@
 
 mod batch;
 mod borrowed;
+mod extras;
 mod job_queue;
 mod pool;
 
@@ -9,12 +10,12 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
-use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 pub(crate) use batch::Batch;
 pub(crate) use borrowed::BorrowedPool;
-pub(crate) use job_queue::{JobQueue, STRAGGLER_AFTER};
+use extras::Extras;
+pub(crate) use job_queue::{ExtraThreads, JobQueue, STRAGGLER_AFTER};
 pub(crate) use pool::{Pool, join, spawn};
 
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
@@ -37,6 +38,11 @@ pub enum Executor {
     ///
     /// One worker runs what is due together. If it has not come to the last callback after a millisecond, all idle
     /// workers help, so a slow callback delays no other for longer while a worker is idle.
+    ///
+    /// While threads are blocked inside callbacks and others wait, extra threads run those:
+    /// see [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one thread.
+    /// `join`, `scope` and `par_iter` work there as in any pool, and `spawn`ed work runs there after the callback. So a
+    /// callback should not block until another thread has run what it has `spawn`ed.
     ///
     /// The threads run callbacks first. What a callback gives to rayon is run by the worker of that callback after the
     /// callbacks that are due with it. Idle workers share that work once the callback, and those due with it, take
@@ -101,7 +107,10 @@ impl fmt::Debug for Executor {
 #[derive(Clone)]
 pub(crate) enum Dispatcher {
     /// To the workers of the timer's own pool.
-    Own(Arc<JobQueue>),
+    Own {
+        queue: Arc<JobQueue>,
+        extras: Option<Arc<Extras>>,
+    },
     Borrowed(Arc<BorrowedPool>),
     Inline,
     Custom(Arc<dyn Execute>),
@@ -118,13 +127,14 @@ impl Dispatcher {
         matches!(self, Self::Custom(_))
     }
 
-    /// Tells a thread whether callbacks may have to wait until it is free: any thread of the timer's `own` pool, or the only
+    /// Tells a thread whether callbacks may have to wait until it is free: any thread of the timer's own pool, or the only
     /// one of a pool of the user's. Keeps no pool.
-    pub(crate) fn need_this_thread(&self, own: Option<&Pool>) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
-        let workers: Arc<[ThreadId]> = own.into_iter().flat_map(Pool::thread_ids).collect();
+    pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+        let own = if let Self::Own { queue, .. } = self { Some(pool::is_served_here(queue)) } else { None };
         let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
         move || {
-            workers.contains(&thread::current().id()) || borrowed.upgrade().is_some_and(|pool| pool.needs_this_thread())
+            let on_own = own.as_ref().is_some_and(|is_served_here| is_served_here());
+            on_own || borrowed.upgrade().is_some_and(|pool| pool.needs_this_thread())
         }
     }
 
@@ -132,7 +142,7 @@ impl Dispatcher {
     /// after it: see [`assist`](Self::assist).
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<B>> {
         match self {
-            Self::Own(queue) => {
+            Self::Own { queue, .. } => {
                 // One hand-over for all: it costs as much as several callbacks.
                 let batch = Arc::new(batch);
                 queue.put(batch.clone());
@@ -157,11 +167,16 @@ impl Dispatcher {
     }
 
     /// Has idle workers see to a batch that was not finished [`STRAGGLER_AFTER`] after its hand-over. False if the caller
-    /// should ask again: nobody has begun it.
-    pub(crate) fn assist(&self, batch: Arc<impl Batch>) -> bool {
+    /// should ask again: nobody has begun it. `unpin` is called before a thread is started, which inherits the cores of the
+    /// caller.
+    pub(crate) fn assist(&self, batch: Arc<impl Batch>, unpin: impl FnOnce()) -> bool {
         match self {
-            Self::Own(queue) => {
-                queue.alert(Instant::now());
+            Self::Own { queue, extras } => {
+                let has_monitor = queue.alert(Instant::now());
+                if let Some(extras) = extras.as_ref().filter(|_| !has_monitor) {
+                    unpin();
+                    extras.start_monitor();
+                }
                 true
             }
             Self::Borrowed(pool) => pool.assist(batch),

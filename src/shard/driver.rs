@@ -156,9 +156,10 @@ impl Driver<'_> {
     /// Sleeps until the next deadline, or something comes in that is due earlier, or it is time to look for
     /// stragglers. Returns whether there is reason for a new round.
     fn sleep(&mut self, now: u64, request: u64) -> bool {
+        let unpin = || self.scheduling.restore();
+        let look_at = self.stragglers.look(&self.dispatcher, unpin).map(|time| Instant::now() + time);
         self.scheduling.apply();
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
-        let look_at = self.stragglers.look(&self.dispatcher).map(|time| Instant::now() + time);
         let left = || look_at.map(|at| at.saturating_duration_since(Instant::now()));
         let (wakeups, rested) = match self.shard.quiescence() {
             None => {

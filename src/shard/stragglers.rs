@@ -27,8 +27,9 @@ impl Stragglers {
         self.watch(batch, STRAGGLER_AFTER);
     }
 
-    /// Calls for assistance with batches that take too long, and returns the time until the next look.
-    pub(crate) fn look(&mut self, dispatcher: &Dispatcher) -> Option<Duration> {
+    /// Calls for assistance with batches that take too long, and returns the time until the next look. `unpin` is called
+    /// before a thread is started.
+    pub(crate) fn look(&mut self, dispatcher: &Dispatcher, mut unpin: impl FnMut()) -> Option<Duration> {
         loop {
             let Watched { look_at, interval, batch } = &self.0.peek()?.0;
             // The last of the workers that run it drops it when it is through.
@@ -37,7 +38,7 @@ impl Stragglers {
                 if !left.is_zero() {
                     return Some(left);
                 }
-                if !dispatcher.assist(batch.clone()) {
+                if !dispatcher.assist(batch.clone(), &mut unpin) {
                     // All workers are busy. The longer they have been, the longer they may be.
                     let (batch, interval) = (batch.clone(), (*interval * 2).min(MAX_INTERVAL));
                     self.0.pop();

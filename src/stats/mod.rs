@@ -41,6 +41,10 @@ pub struct Stats {
     pub rejected: u64,
     /// How often the shards' threads have woken up.
     pub wakeups: u64,
+    /// How many extra threads the pool has now: see [`max_extra_threads`](crate::Builder::max_extra_threads).
+    pub extra_threads: u64,
+    /// How often an extra thread was needed: an idle one was called, or a new one was started.
+    pub extra_threads_needed: u64,
     /// How much later than its due tick each run started.
     pub lateness: Lateness,
     shards: Vec<ShardStats>,
@@ -71,6 +75,7 @@ impl Stats {
         &self.shards
     }
 
+    /// The statistics of a timer with these shards, and without extra threads.
     pub(crate) fn of(shards: Vec<ShardStats>) -> Self {
         let all: ShardStats = shards.iter().sum();
         Self {
@@ -85,6 +90,8 @@ impl Stats {
             panicked: all.panicked,
             rejected: all.rejected,
             wakeups: all.wakeups,
+            extra_threads: 0,
+            extra_threads_needed: 0,
             lateness: all.lateness,
             shards,
         }

@@ -33,6 +33,7 @@ pub struct Builder {
     pub(super) pin_cores: bool,
     pub(super) slots_per_level: Vec<usize>,
     pub(super) executor: Executor,
+    pub(super) max_extra_threads: usize,
     pub(super) max_pending: Option<usize>,
     pub(super) clock: Option<ManualClock>,
     pub(super) thread_name: String,
@@ -47,6 +48,7 @@ impl Builder {
             pin_cores: false,
             slots_per_level: vec![64],
             executor: Executor::default(),
+            max_extra_threads: 256,
             max_pending: None,
             clock: None,
             thread_name: "corewheel".to_owned(),
@@ -90,6 +92,31 @@ impl Builder {
         Self { executor, ..self }
     }
 
+    /// How many more threads the [pool](Executor::Pool) may have while its own are blocked inside callbacks: 256 by default.
+    ///
+    /// While a callback waits and the pool's threads are blocked (on a lock, a channel, a disk, a sleep), extra threads run
+    /// what is due, within a few milliseconds. A thread that is busy, or waits for a core, is not blocked: so overload starts
+    /// no thread. An extra thread that has had nothing to do for 5 seconds ends, and a shutdown waits for all of
+    /// them. With 0, timers that are due wait until a thread of the pool is free.
+    ///
+    /// This is for Linux and Android, where `/proc` tells which threads are blocked. Elsewhere, and without `/proc`, no
+    /// extra thread is started. It concerns no other executor than `Pool`.
+    ///
+    /// [`Stats::extra_threads_needed`](crate::Stats::extra_threads_needed) tells whether there is any need for them.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    ///
+    /// // Callbacks that call a database, at most 20 at the same time beside the pool's own threads.
+    /// let timer = Timer::builder().max_extra_threads(20).build()?;
+    /// # drop(timer);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn max_extra_threads(self, limit: usize) -> Self {
+        Self { max_extra_threads: limit, ..self }
+    }
+
     /// How many timers may be pending at once: any number by default. Exact, at the price of two atomic steps on a
     /// number that all threads share for each timer. A repeating timer counts as one all its life.
     pub fn max_pending(self, limit: usize) -> Self {
@@ -128,6 +155,7 @@ impl fmt::Debug for Builder {
             .field("pin_cores", &self.pin_cores)
             .field("wheel", &self.slots_per_level)
             .field("executor", &self.executor)
+            .field("max_extra_threads", &self.max_extra_threads)
             .field("max_pending", &self.max_pending)
             .field("clock", &self.clock)
             .field("thread_name", &self.thread_name)

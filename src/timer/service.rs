@@ -9,7 +9,7 @@ use super::builder::Builder;
 use super::unfired::Unfired;
 use crate::clock::{Clock, Due, Ticks};
 use crate::error::{BuildError, ScheduleError};
-use crate::executor::{BorrowedPool, Dispatcher, Executor, Pool};
+use crate::executor::{BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
 use crate::shard::{self, Callback, DriverThread, Hold, Limit, Shard};
@@ -30,6 +30,8 @@ pub(super) struct Service {
     /// The one that has the threads.
     process: Process,
     threads: Mutex<Option<Threads>>,
+    /// That of the timer's own pool.
+    queue: Option<Arc<JobQueue>>,
 }
 
 struct Threads {
@@ -51,15 +53,15 @@ impl Service {
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
         let (dispatcher, pool) = match builder.executor {
             Executor::Pool { threads } => {
-                let pool = Pool::start(threads, &builder.thread_name)?;
-                (Dispatcher::Own(pool.queue().clone()), Some(pool))
+                let pool = Pool::start(threads, builder.max_extra_threads, &builder.thread_name)?;
+                (pool.dispatcher(), Some(pool))
             }
             Executor::Rayon(pool) => (Dispatcher::Borrowed(Arc::new(BorrowedPool::new(pool))), None),
             Executor::RayonGlobal => (Dispatcher::Borrowed(Arc::new(BorrowedPool::global()?)), None),
             Executor::Inline => (Dispatcher::Inline, None),
             Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
         };
-        let needs_this_thread = dispatcher.need_this_thread(pool.as_ref());
+        let needs_this_thread = dispatcher.need_this_thread();
         let mut service = Self {
             id: shard::new_id(),
             ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
@@ -67,6 +69,7 @@ impl Service {
             next_turn: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             process: Process::this(),
+            queue: pool.as_ref().map(Pool::queue).cloned(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
         };
         let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
@@ -130,7 +133,11 @@ impl Service {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        Stats::of(self.shards.iter().map(|shard| shard.stats()).collect())
+        let mut stats = Stats::of(self.shards.iter().map(|shard| shard.stats()).collect());
+        if let Some(queue) = &self.queue {
+            ExtraThreads { threads: stats.extra_threads, needed: stats.extra_threads_needed } = queue.extra_threads();
+        }
+        stats
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -220,6 +220,16 @@ pub fn tasks_named(prefix: &str) -> Vec<i32> {
         .collect()
 }
 
+/// How often the threads of this process whose name begins so have gone to sleep.
+pub fn sleeps_of(prefix: &str) -> u64 {
+    let sleeps = |task| {
+        let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).ok()?;
+        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?;
+        line.split_whitespace().last()?.parse::<u64>().ok()
+    };
+    tasks_named(prefix).into_iter().filter_map(sleeps).sum()
+}
+
 /// Runs one test of this binary in a process of its own, with an environment variable set that tells it so; it goes
 /// through a shell, which may lower its limits first.
 pub fn child(test: &str, shell: &str, variables: &[(&str, &str)]) -> process::Output {

@@ -1,8 +1,11 @@
-//! The queue of a pool's batches: no job waits while a worker is idle, and no thread runs a callback on top of another.
+//! The queue of a pool's batches: no job waits while a worker is idle, or while all are blocked, and no thread runs a
+//! callback on top of another.
 //!
 //! Callbacks here wait for each other. Where the promise is kept they all run, and the workers end when the queue is
 //! closed; where it is not, shuttle finds a deadlock. Mutations: `queue-put-silent`, `queue-straggler`,
-//! `queue-no-lookout`, `queue-next-lookout`, `queue-alert-lost`, `queue-rayon-unseen`, `queue-close-silent`.
+//! `queue-no-lookout`, `queue-next-lookout`, `queue-alert-lost`, `queue-rayon-unseen`, `queue-close-silent`;
+//! of its growth: `growth-no-monitor`, `growth-monitor-late`, `growth-idle-uncalled`, `growth-never-blocked`,
+//! `growth-close-silent`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,7 +14,7 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use shuttle::thread::{self, JoinHandle};
 
 use super::explore;
-use crate::executor::{Batch, JobQueue, STRAGGLER_AFTER, WorkerThread};
+use crate::executor::{Batch, JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, Waits, WorkerThread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
@@ -26,6 +29,7 @@ struct Pool {
     clock: AtomicU64,
     /// Those that wait with a timeout, which is over whenever the clock says so.
     timed: Mutex<Vec<Arc<Condvar>>>,
+    extras: Mutex<Vec<JoinHandle<()>>>,
     ended: AtomicBool,
 }
 
@@ -34,6 +38,28 @@ type Task = Box<dyn FnOnce(&Pool) + Send>;
 shuttle::thread_local! {
     static WORKER: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
     static IN_CALLBACK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    static DOZE: Arc<Doze> = Arc::default();
+}
+
+/// Whether a thread is asleep, as the system would tell.
+#[derive(Default)]
+struct Doze {
+    asleep: AtomicBool,
+    sleeps: AtomicU64,
+}
+
+impl Doze {
+    fn around<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.sleeps.fetch_add(1, Ordering::SeqCst);
+        self.asleep.store(true, Ordering::SeqCst);
+        let result = f();
+        self.asleep.store(false, Ordering::SeqCst);
+        result
+    }
+
+    fn probe(&self) -> Option<u64> {
+        self.asleep.load(Ordering::SeqCst).then(|| self.sleeps.load(Ordering::SeqCst))
+    }
 }
 
 /// Callbacks that are due together.
@@ -45,15 +71,23 @@ struct Callbacks {
 
 struct Worker(Arc<Pool>);
 
+struct Monitor(Arc<Pool>);
+
 impl Pool {
     /// A pool with this many workers, and what waits for their end.
     fn start(workers: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
+        Self::start_with(workers, 0)
+    }
+
+    /// The same with a monitor, if there may be extra workers.
+    fn start_with(workers: usize, max_extra: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         let pool = Arc::new(Self {
-            queue: JobQueue::new(),
-            tasks: Mutex::new((0..workers).map(|_| VecDeque::new()).collect()),
+            queue: JobQueue::new(workers, max_extra),
+            tasks: Mutex::new((0..workers + max_extra).map(|_| VecDeque::new()).collect()),
             start: Instant::now(),
             clock: AtomicU64::new(0),
             timed: Mutex::default(),
+            extras: Mutex::default(),
             ended: AtomicBool::new(false),
         });
         let mut threads: Vec<_> = (0..workers)
@@ -61,10 +95,14 @@ impl Pool {
                 let pool = pool.clone();
                 thread::spawn(move || {
                     WORKER.with(|worker| worker.set(index));
-                    pool.queue.worker_loop(&Worker(pool.clone()));
+                    pool.queue.worker_loop(&Worker(pool.clone()), false);
                 })
             })
             .collect();
+        if max_extra > 0 {
+            let pool = pool.clone();
+            threads.push(thread::spawn(move || pool.queue.monitor_loop(&Monitor(pool.clone()))));
+        }
         let clock = pool.clone();
         threads.push(thread::spawn(move || clock.pass_time()));
         (pool, threads)
@@ -80,6 +118,13 @@ impl Pool {
             }
             thread::yield_now();
         }
+    }
+
+    fn wait_timeout<'a, T>(&self, call: &Arc<Condvar>, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.timed.lock().unwrap().push(call.clone());
+        let guard = call.wait(guard).unwrap();
+        self.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, call));
+        guard
     }
 
     fn now(&self) -> Instant {
@@ -119,14 +164,18 @@ impl Pool {
         let mut threads = threads;
         let clock = threads.pop().unwrap();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let extras = std::mem::take(&mut *self.extras.lock().unwrap());
+        extras.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(self.queue.extra_threads().threads, 0);
         self.ended.store(true, Ordering::SeqCst);
         clock.join().unwrap();
     }
 }
 
 impl WorkerThread for Worker {
-    fn now(&self) -> Instant {
-        self.0.now()
+    fn sleep_probe(&self) -> SleepProbe {
+        let doze = DOZE.with(Arc::clone);
+        Arc::new(move || doze.probe())
     }
 
     fn run_own_task(&self) -> bool {
@@ -138,6 +187,12 @@ impl WorkerThread for Worker {
         let task = self.0.tasks.lock().unwrap().iter_mut().find_map(VecDeque::pop_front);
         self.0.run_task(task)
     }
+}
+
+impl Waits for Worker {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
 
     fn wait_timeout<'a, T>(
         &self,
@@ -145,10 +200,35 @@ impl WorkerThread for Worker {
         guard: MutexGuard<'a, T>,
         _timeout: Duration,
     ) -> MutexGuard<'a, T> {
-        self.0.timed.lock().unwrap().push(call.clone());
-        let guard = call.wait(guard).unwrap();
-        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, call));
-        guard
+        self.0.wait_timeout(call, guard)
+    }
+}
+
+impl Waits for Monitor {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn wait_timeout<'a, T>(
+        &self,
+        call: &Arc<Condvar>,
+        guard: MutexGuard<'a, T>,
+        _timeout: Duration,
+    ) -> MutexGuard<'a, T> {
+        self.0.wait_timeout(call, guard)
+    }
+}
+
+impl MonitorThread for Monitor {
+    fn start_extra(&self) -> bool {
+        let pool = self.0.clone();
+        let mut extras = self.0.extras.lock().unwrap();
+        let index = self.0.tasks.lock().unwrap().len() - 1 - extras.len();
+        extras.push(thread::spawn(move || {
+            WORKER.with(|worker| worker.set(index));
+            pool.queue.worker_loop(&Worker(pool.clone()), true);
+        }));
+        true
     }
 }
 
@@ -197,6 +277,16 @@ impl Meeting {
         while *missing > 0 {
             missing = self.0.1.wait(missing).unwrap();
         }
+    }
+
+    /// The same as one that sleeps.
+    fn meet_asleep(&self) {
+        DOZE.with(Arc::clone).around(|| self.meet());
+    }
+
+    fn blocking_callback(&self) -> Callback {
+        let meeting = self.clone();
+        Box::new(move |_| meeting.meet_asleep())
     }
 
     fn callback(&self) -> Callback {
@@ -303,6 +393,87 @@ fn rayons_work_is_done_by_the_idle() {
         })]);
         pool.look_after(&batch);
         meeting.meet();
+        pool.end(threads);
+    });
+}
+
+/// All workers are blocked, again and again, and callbacks wait: extra workers run them. Those that are idle are called
+/// again.
+#[test]
+fn extra_workers_run_what_waits_while_all_are_blocked() {
+    explore(|| {
+        let (pool, threads) = Pool::start_with(2, 4);
+        for _ in 0..2 {
+            let meeting = Meeting::of(5);
+            let batches = [(); 4].map(|()| pool.put(vec![meeting.blocking_callback()]));
+            batches.iter().for_each(|batch| pool.look_after(batch));
+            meeting.meet();
+        }
+        assert!(pool.queue.extra_threads().needed >= 2);
+        pool.end(threads);
+    });
+}
+
+/// The callbacks of one batch are blocked one after the other.
+#[test]
+fn extra_workers_assist_a_straggler() {
+    explore(|| {
+        let (pool, threads) = Pool::start_with(1, 4);
+        let meeting = Meeting::of(4);
+        let batch = pool.put([(); 3].map(|()| meeting.blocking_callback()).into());
+        pool.look_after(&batch);
+        meeting.meet();
+        pool.end(threads);
+    });
+}
+
+/// The lookout is called for a job, and is blocked in the straggler afterwards: there is no lookout then.
+#[test]
+fn extra_workers_come_when_the_lookout_is_called_away() {
+    explore(|| {
+        let (pool, threads) = Pool::start_with(2, 4);
+        let meeting = Meeting::of(4);
+        let batch = pool.put([(); 3].map(|()| meeting.blocking_callback()).into());
+        pool.look_after(&batch);
+        pool.put(vec![Box::new(|_| ())]);
+        meeting.meet();
+        pool.end(threads);
+    });
+}
+
+/// The only worker is busy, but not blocked, when a batch comes and when its driver looks. Then it begins the batch, whose
+/// first callback waits for the second, and nobody raises the alert any more.
+#[test]
+fn a_batch_that_is_begun_late_has_an_extra_worker() {
+    explore(|| {
+        let (pool, threads) = Pool::start_with(1, 2);
+        let (busy, gate) = (Meeting::of(2), Meeting::of(2));
+        let (begun, opened) = (busy.clone(), gate.clone());
+        pool.put(vec![Box::new(move |_| {
+            begun.meet();
+            opened.meet();
+        })]);
+        busy.meet();
+        let late = Meeting::of(3);
+        let batch = pool.put(vec![late.blocking_callback(), late.blocking_callback()]);
+        pool.look_after(&batch);
+        gate.meet();
+        late.meet();
+        pool.end(threads);
+    });
+}
+
+/// Workers that are busy, and not asleep, get no extra ones, however long they take.
+#[test]
+fn workers_that_are_busy_have_no_extra_ones() {
+    explore(|| {
+        let (pool, threads) = Pool::start_with(2, 4);
+        let gate = Meeting::of(3);
+        let batches = [(); 2].map(|()| pool.put(vec![gate.callback()]));
+        let waiting = pool.put(vec![Box::new(|_| ())]);
+        batches.iter().chain([&waiting]).for_each(|batch| pool.look_after(batch));
+        gate.meet();
+        assert_eq!(pool.queue.extra_threads().needed, 0);
         pool.end(threads);
     });
 }

@@ -5,7 +5,7 @@
 //! A worker is a thread that runs [`worker_loop`](JobQueue::worker_loop) at the bottom of its stack, from its start to
 //! its end. The loop is the only place that starts a callback, and rayon's queues hold nothing that starts the loop. So a
 //! thread never counts twice, and a callback that waits inside `rayon::join` may run other work of rayon's meanwhile,
-//! but never another callback.
+//! but never another callback. While workers are blocked inside callbacks there are [extra](growth) ones.
 //!
 //! # What a worker does next
 //!
@@ -17,6 +17,8 @@
 //! 3. the first job;
 //! 4. rayon's own work, on alert, if it has run something since its last look;
 //! 5. nothing: it parks until it is called.
+//!
+//! An extra worker does so only while there is [room](growth) for it.
 //!
 //! `put` calls the worker that parked last, whose caches are warm. So no job waits while a worker is parked, but for the
 //! one that is on its way.
@@ -39,8 +41,16 @@
 //! so the idle join one after another. The alert ends when a lookout sees that nobody is busy. If rayon's work was found
 //! meanwhile, all that are parked look once more before. Without an alert, workers park without a timeout.
 
+mod growth;
+mod thread;
+
 use std::collections::VecDeque;
+use std::mem;
 use std::time::{Duration, Instant};
+
+pub(crate) use growth::ExtraThreads;
+use growth::{Growth, Observed, Sight};
+pub(crate) use thread::{MonitorThread, SleepProbe, Waits, WorkerThread};
 
 use super::batch::Batch;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -55,27 +65,9 @@ const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// The same, at last: a callback that blocks for long makes one thread wake 16 times a second.
 const MAX_INTERVAL: Duration = Duration::from_millis(64);
 
-/// What a worker loop asks of the thread that runs it.
-pub(crate) trait WorkerThread {
-    /// The present.
-    fn now(&self) -> Instant;
-    /// Runs a piece of rayon's work that lies in the thread's own queue. False if there is none.
-    fn run_own_task(&self) -> bool;
-    /// The same with any queue of the pool.
-    fn run_any_task(&self) -> bool;
-    /// Waits for a call, at most that long.
-    fn wait_timeout<'a, T>(
-        &self,
-        call: &Arc<Condvar>,
-        guard: MutexGuard<'a, T>,
-        timeout: Duration,
-    ) -> MutexGuard<'a, T>;
-}
-
 /// The queue of batches of one pool.
 pub(crate) struct JobQueue(Mutex<State>);
 
-#[derive(Default)]
 struct State {
     /// Batches that no worker has begun, in the order of their hand-over.
     jobs: VecDeque<Arc<dyn Batch>>,
@@ -84,15 +76,22 @@ struct State {
     /// The workers that are parked, in the order in which they did. The first is the lookout.
     parked: Vec<Parked>,
     alert: Option<Alert>,
+    growth: Growth,
+    /// How many workers there were, ever.
     workers: usize,
+    /// How many turns there were, ever.
+    turns: u64,
     closed: bool,
 }
 
 struct Activity {
     worker: usize,
+    turn: u64,
     since: Instant,
     /// `None`: rayon's work.
     batch: Option<Arc<dyn Batch>>,
+    observed: Observed,
+    sight: Sight,
 }
 
 struct Parked {
@@ -111,7 +110,9 @@ struct Alert {
 /// The worker's own part of its state.
 struct Worker {
     id: usize,
+    is_extra: bool,
     call: Arc<Condvar>,
+    observed: Observed,
     /// When it looks for rayon's work even if jobs wait.
     looks_at: Instant,
     /// It has looked for rayon's work since it ran something.
@@ -129,8 +130,19 @@ enum Turn {
 }
 
 impl JobQueue {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::default())
+    /// The queue of a pool of so many threads. Up to `max_extra` more are called while workers are blocked, if a thread
+    /// runs the [`monitor_loop`](Self::monitor_loop).
+    pub(crate) fn new(threads: usize, max_extra: usize) -> Self {
+        Self(Mutex::new(State {
+            jobs: VecDeque::new(),
+            active: Vec::new(),
+            parked: Vec::new(),
+            alert: None,
+            growth: Growth::new(threads, max_extra),
+            workers: 0,
+            turns: 0,
+            closed: false,
+        }))
     }
 
     /// Has a worker run the batch. Drops it if the queue is closed.
@@ -142,40 +154,45 @@ impl JobQueue {
         }
         state.jobs.push_back(batch);
         let called = state.parked.pop();
-        drop(state);
-        if let Some(Parked { call, .. }) = called {
-            call.notify_one();
+        if called.is_none() {
+            state.call_extra();
         }
+        drop(state);
+        called.into_iter().for_each(Parked::call);
     }
 
-    /// Raises the alert: a batch was not finished [`STRAGGLER_AFTER`] after its hand-over.
-    pub(crate) fn alert(&self, now: Instant) {
-        self.lock().raise_alert(now, false);
+    /// Raises the alert: a batch was not finished [`STRAGGLER_AFTER`] after its hand-over. Returns whether there is a
+    /// monitor.
+    pub(crate) fn alert(&self, now: Instant) -> bool {
+        let mut state = self.lock();
+        state.raise_alert(now, false);
+        state.growth.has_monitor()
     }
 
     /// Lets the workers end once no job is left.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        state.parked.drain(..).for_each(|parked| parked.call.notify_one());
+        state.parked.drain(..).for_each(Parked::call);
+        state.growth.close();
     }
 
-    /// Runs what is due until the queue is closed. To be called once on each thread that is to be a worker, at the bottom
-    /// of its stack.
-    pub(crate) fn worker_loop(&self, thread: &impl WorkerThread) {
-        let mut worker = Worker::new(self.lock().enroll(), thread.now());
+    /// Runs what is due until the queue is closed, or an extra worker is not needed any more. To be called once on each
+    /// thread that is to be a worker, at the bottom of its stack.
+    pub(crate) fn worker_loop(&self, thread: &impl WorkerThread, is_extra: bool) {
+        let mut worker = self.lock().enroll(thread, is_extra);
         while let Some(turn) = self.next(&mut worker, thread) {
             match turn {
                 Turn::Run(batch) => {
-                    batch.run();
-                    self.run_own_tasks(thread);
+                    worker.observed.run(|| batch.run());
+                    self.run_own_tasks(&worker, thread);
                     // Until here it was not finished, whatever its callbacks left to rayon.
                     drop(batch);
                 }
                 Turn::Assist(batch) => {
                     let ends = thread.now() + STRAGGLER_AFTER;
-                    while batch.run_one() && thread.now() < ends {}
-                    self.run_own_tasks(thread);
+                    worker.observed.run(|| while batch.run_one() && thread.now() < ends {});
+                    self.run_own_tasks(&worker, thread);
                 }
                 Turn::Look => self.look(&mut worker, thread),
             }
@@ -183,13 +200,21 @@ impl JobQueue {
     }
 
     /// Does what the callbacks of a batch left in the worker's own queue.
-    fn run_own_tasks(&self, thread: &impl WorkerThread) {
-        if thread.run_own_task() {
-            let mut now = thread.now();
-            let ends = now + MAX_STINT;
+    fn run_own_tasks(&self, worker: &Worker, thread: &impl WorkerThread) {
+        if worker.is_extra {
+            // rayon knows this thread alone: nobody else would do it.
+            return worker.observed.run(|| while thread.run_own_task() {});
+        }
+        let mut now = thread.now();
+        let ends = now + MAX_STINT;
+        let mut found = false;
+        worker.observed.run(|| {
             while now < ends && thread.run_own_task() {
+                found = true;
                 now = thread.now();
             }
+        });
+        if found {
             // More may be left, here or where `rayon::spawn_broadcast` has put it: with workers that are parked.
             let mut state = self.lock();
             match &mut state.alert {
@@ -204,16 +229,18 @@ impl JobQueue {
         let began = thread.now();
         let (mut now, mut found) = (began, false);
         worker.has_looked = true;
-        while thread.run_any_task() {
-            found = true;
-            now = thread.now();
-            if now - began >= MAX_STINT {
-                worker.has_looked = false;
-                break;
+        worker.observed.run(|| {
+            while thread.run_any_task() {
+                found = true;
+                now = thread.now();
+                if now - began >= MAX_STINT {
+                    worker.has_looked = false;
+                    break;
+                }
             }
-        }
+        });
         worker.looks_at = now + MAX_STINT;
-        let was_lookout = std::mem::take(&mut worker.is_lookout);
+        let was_lookout = mem::take(&mut worker.is_lookout);
         let mut state = self.lock();
         if found {
             state.raise_alert(now, true);
@@ -224,29 +251,38 @@ impl JobQueue {
         }
     }
 
-    /// The worker's next turn. `None` when the queue is closed and empty.
+    /// The worker's next turn. `None` when the queue is closed and empty, or an extra ends.
     fn next(&self, worker: &mut Worker, thread: &impl WorkerThread) -> Option<Turn> {
         let mut now = thread.now();
         let mut state = self.lock();
         state.end_activity(worker.id);
         loop {
-            if let Some(turn) = state.choose(worker, now) {
-                let batch = match &turn {
-                    Turn::Run(batch) | Turn::Assist(batch) => Some(batch.clone()),
-                    Turn::Look => None,
-                };
-                worker.has_assisted = matches!(turn, Turn::Assist(_));
-                worker.has_looked &= batch.is_none();
-                worker.is_lookout &= batch.is_none();
-                state.active.push(Activity { worker: worker.id, since: now, batch });
+            if (!worker.is_extra || !state.is_crowded())
+                && let Some(turn) = state.choose(worker, now)
+            {
+                state.begin(worker, &turn, now);
                 return Some(turn);
             }
             if state.closed {
-                return None;
+                break;
             }
-            state = park(state, worker, thread);
+            if worker.is_extra {
+                match growth::wait_idle(state, worker, thread) {
+                    Ok(called) => state = called,
+                    Err(ends) => {
+                        state = ends;
+                        break;
+                    }
+                }
+            } else {
+                state = park(state, worker, thread);
+            }
             now = thread.now();
         }
+        if worker.is_extra {
+            state.growth.extra_ends();
+        }
+        None
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -255,9 +291,33 @@ impl JobQueue {
 }
 
 impl State {
-    fn enroll(&mut self) -> usize {
+    fn enroll(&mut self, thread: &impl WorkerThread, is_extra: bool) -> Worker {
         self.workers += 1;
-        self.workers
+        Worker {
+            id: self.workers,
+            is_extra,
+            call: Arc::new(Condvar::new()),
+            observed: Observed::new(thread.sleep_probe()),
+            looks_at: thread.now() + MAX_STINT,
+            has_looked: true,
+            is_lookout: false,
+            has_assisted: false,
+        }
+    }
+
+    /// Notes what the worker does from now on.
+    fn begin(&mut self, worker: &mut Worker, turn: &Turn, now: Instant) {
+        let batch = match turn {
+            Turn::Run(batch) | Turn::Assist(batch) => Some(batch.clone()),
+            Turn::Look => None,
+        };
+        worker.has_assisted = matches!(turn, Turn::Assist(_));
+        worker.has_looked &= batch.is_none();
+        worker.is_lookout &= batch.is_none();
+        self.turns += 1;
+        let (turn, observed) = (self.turns, worker.observed.clone());
+        self.active.push(Activity { worker: worker.id, turn, since: now, batch, observed, sight: Sight::default() });
+        self.call_monitor();
     }
 
     fn end_activity(&mut self, worker: usize) {
@@ -312,7 +372,7 @@ impl State {
         if self.active.is_empty() && alert.interval == MAX_INTERVAL {
             // The last look of this alert is everybody's: `rayon::spawn_broadcast` leaves work with each worker.
             alert.found = false;
-            self.parked.drain(..).for_each(|parked| parked.call.notify_one());
+            self.parked.drain(..).for_each(Parked::call);
         }
         self.call_lookout();
     }
@@ -327,24 +387,24 @@ impl State {
         over
     }
 
-    /// Has the lookout see when it is to look.
-    fn call_lookout(&self) {
-        if let Some(lookout) = self.parked.first() {
-            lookout.call.notify_one();
+    /// Has the lookout see when it is to look. Without one, it is the monitor that is needed.
+    fn call_lookout(&mut self) {
+        match self.parked.first() {
+            Some(lookout) => lookout.call.notify_one(),
+            None => self.call_monitor(),
         }
     }
 }
 
 impl Worker {
-    fn new(id: usize, now: Instant) -> Self {
-        Self {
-            id,
-            call: Arc::new(Condvar::new()),
-            looks_at: now + MAX_STINT,
-            has_looked: true,
-            is_lookout: false,
-            has_assisted: false,
-        }
+    fn parked(&self) -> Parked {
+        Parked { worker: self.id, call: self.call.clone() }
+    }
+}
+
+impl Parked {
+    fn call(self) {
+        self.call.notify_one();
     }
 }
 
@@ -354,7 +414,7 @@ fn park<'a>(
     worker: &mut Worker,
     thread: &impl WorkerThread,
 ) -> MutexGuard<'a, State> {
-    state.parked.push(Parked { worker: worker.id, call: worker.call.clone() });
+    state.parked.push(worker.parked());
     loop {
         // A call takes the worker from the list, which tells it from a wake-up for no reason.
         let Some(place) = state.parked.iter().position(|parked| parked.worker == worker.id) else {

@@ -1,0 +1,102 @@
+//! The extra threads of a pool, and the monitor that starts them.
+
+use std::collections::HashMap;
+use std::mem;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::job_queue::{JobQueue, MonitorThread, Waits};
+use super::pool::{Workers, join, serve, spawn, wait_timeout};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// The monitor of a queue, and the threads that it starts.
+pub(crate) struct Extras {
+    queue: Arc<JobQueue>,
+    /// What the names of the threads begin with.
+    name: String,
+    started: Mutex<Started>,
+}
+
+#[derive(Default)]
+struct Started {
+    /// There is none before the first alert.
+    monitor: Option<JoinHandle<()>>,
+    /// The number of the next extra thread.
+    next: u64,
+    /// Those that serve the queue.
+    serving: HashMap<u64, Workers>,
+    /// The last of those that were idle for long, which has ended or is about to.
+    ended: Vec<JoinHandle<()>>,
+}
+
+impl Extras {
+    pub(super) fn new(queue: &Arc<JobQueue>, name: &str) -> Self {
+        Self { queue: queue.clone(), name: name.to_owned(), started: Mutex::default() }
+    }
+
+    /// Starts the monitor, unless there is one. If the system refuses, the next call tries again. To be called on a thread
+    /// that is not pinned, as all these threads inherit its cores.
+    pub(super) fn start_monitor(self: &Arc<Self>) {
+        let mut started = self.lock();
+        if started.monitor.is_none() {
+            let this = self.clone();
+            let monitor = move || this.queue.monitor_loop(&Monitor(&this));
+            started.monitor = spawn(format!("{}-monitor", self.name), monitor).ok();
+        }
+    }
+
+    /// Waits for the end of all threads. The queue must be closed, and nobody may start the monitor any more.
+    pub(super) fn join(&self) {
+        let monitor = self.lock().monitor.take();
+        monitor.into_iter().for_each(join);
+        let Started { serving, ended, .. } = mem::take(&mut *self.lock());
+        let serving = serving.into_values().flat_map(Workers::end);
+        ended.into_iter().chain(serving).for_each(join);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Started> {
+        self.started.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// The calling thread.
+struct Monitor<'a>(&'a Arc<Extras>);
+
+impl Waits for Monitor<'_> {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn wait_timeout<'a, T>(
+        &self,
+        call: &Arc<Condvar>,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, T> {
+        wait_timeout(call, guard, timeout)
+    }
+}
+
+impl MonitorThread for Monitor<'_> {
+    fn start_extra(&self) -> bool {
+        // Held until the new thread is in the list, where it looks for itself when it ends.
+        let mut started = self.0.lock();
+        let number = started.next;
+        started.next += 1;
+        let extras = self.0.clone();
+        let serve_until_idle = move || {
+            serve(&extras.queue, true);
+            let mut started = extras.lock();
+            let this: Vec<_> = started.serving.remove(&number).into_iter().flat_map(Workers::end).collect();
+            // The system keeps the stack of a thread that nobody has waited for.
+            let before = mem::replace(&mut started.ended, this);
+            drop(started);
+            before.into_iter().for_each(join);
+        };
+        match Workers::start(1, |_| format!("{}-extra-{number}", self.0.name), serve_until_idle) {
+            Ok(workers) => started.serving.insert(number, workers).is_none(),
+            // Without the one thread there is none to wait for.
+            Err(_) => false,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Whether a thread is asleep, as the system knows it.
+
+/// A thread of this process, by the system's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadNumber(i32);
+
+impl ThreadNumber {
+    /// The calling thread. `None` where the system does not tell whether a thread is asleep.
+    pub(crate) fn current() -> Option<Self> {
+        imp::current()
+    }
+
+    /// Returns how often the thread has gone to sleep, if it is asleep: it waits for something other than a core.
+    /// So it slept all the time between two calls that return the same. Reads a file, which takes some 10 µs.
+    pub(crate) fn asleep(self) -> Option<u64> {
+        imp::asleep(self.0)
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod imp {
+    use std::fs;
+
+    use super::ThreadNumber;
+
+    pub(super) fn current() -> Option<ThreadNumber> {
+        // SAFETY: the call has no arguments, and returns a number. (Not every C library has a function for it.)
+        let number = unsafe { libc::syscall(libc::SYS_gettid) };
+        let number = i32::try_from(number).ok()?;
+        // There may be no such file system, as in some sandboxes.
+        read(number).map(|_| ThreadNumber(number))
+    }
+
+    pub(super) fn asleep(number: i32) -> Option<u64> {
+        let (state, sleeps) = read(number)?;
+        // D: asleep in the kernel, where no signal wakes it, as one that waits for a disk.
+        matches!(state, 'S' | 'D').then_some(sleeps)
+    }
+
+    fn read(number: i32) -> Option<(char, u64)> {
+        parse(&fs::read_to_string(format!("/proc/self/task/{number}/status")).ok()?)
+    }
+
+    fn parse(status: &str) -> Option<(char, u64)> {
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_start);
+        Some((field("State:")?.chars().next()?, field("voluntary_ctxt_switches:")?.parse().ok()?))
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod imp {
+    use super::ThreadNumber;
+
+    pub(super) fn current() -> Option<ThreadNumber> {
+        None
+    }
+
+    pub(super) fn asleep(_: i32) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn eventually<T>(mut f: impl FnMut() -> Option<T>) -> T {
+        let ends = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(value) = f() {
+                return value;
+            }
+            assert!(Instant::now() < ends);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_asleep_and_one_that_spins_is_not() {
+        let this = ThreadNumber::current().unwrap();
+        assert_eq!(this.asleep(), None, "it runs this test");
+        let (stop, spinning) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+        let (sender, receiver) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let (stopped, spins) = (stop.clone(), spinning.clone());
+        let thread = thread::spawn(move || {
+            sender.send(ThreadNumber::current().unwrap()).unwrap();
+            while spins.load(SeqCst) {}
+            while !stopped.load(SeqCst) {
+                let _ = ended.recv();
+            }
+        });
+        let other = receiver.recv().unwrap();
+        // With fewer cores than threads it may be waiting for one: then it is not asleep, either.
+        for _ in 0..100 {
+            assert_eq!(other.asleep(), None);
+        }
+        spinning.store(false, SeqCst);
+        let first = eventually(|| other.asleep());
+        thread::sleep(Duration::from_millis(5));
+        assert_eq!(other.asleep(), Some(first), "it has slept all the time");
+        end.send(()).unwrap();
+        eventually(|| other.asleep().filter(|&again| again > first));
+        stop.store(true, SeqCst);
+        drop(end);
+        thread.join().unwrap();
+        assert_eq!(other.asleep(), None, "it has ended");
+    }
+}

@@ -1,0 +1,288 @@
+//! A pool grows while its threads are blocked inside callbacks, and only then.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Executor, Timer, rayon};
+
+/// An extra thread that has been idle for so long ends.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// A timer of one shard, with a pool of so many threads.
+fn timer_with(threads: usize, max_extra: usize, name: &str) -> Timer {
+    let builder = Timer::builder().shards(1).executor(Executor::Pool { threads }).max_extra_threads(max_extra);
+    builder.thread_name(name).build().unwrap()
+}
+
+/// Callbacks that wait until the gate is open, each of them inside by now.
+fn block(timer: &Timer, callbacks: usize, gate: &Gate) {
+    let (sender, receiver) = channel();
+    for _ in 0..callbacks {
+        let (sender, gate) = (sender.clone(), gate.clone());
+        let block = move || {
+            sender.send(()).unwrap();
+            gate.pass();
+        };
+        timer.schedule(Duration::ZERO, block).unwrap();
+    }
+    (0..callbacks).for_each(|_| wait_for(&receiver));
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {}
+}
+
+#[test]
+fn callbacks_that_block_delay_no_others() {
+    const BLOCKS: Duration = Duration::from_secs(1);
+    for (all, blocking) in [(1_000, 4), (5_000, 100)] {
+        let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
+        let at = timer.now() + 50 * MS;
+        let last = Arc::new(Mutex::new(at));
+        for number in 0..all {
+            let (clock, last) = (timer.downgrade(), last.clone());
+            let run = move || {
+                if number % (all / blocking) == 0 {
+                    thread::sleep(BLOCKS);
+                } else if let Some(timer) = clock.upgrade() {
+                    let mut last = last.lock().unwrap();
+                    *last = timer.now().max(*last);
+                }
+            };
+            timer.schedule_at(at, run).unwrap();
+        }
+        eventually("all have begun", || timer.stats().fired == all);
+        let late = *last.lock().unwrap() - at;
+        assert!(late < BLOCKS / 2, "the last is {late:?} late beside {blocking} of {all} that block");
+        let stats = timer.stats();
+        assert!(stats.extra_threads >= blocking - 2, "{} for {blocking} that block", stats.extra_threads);
+        assert!(stats.extra_threads_needed >= stats.extra_threads);
+    }
+}
+
+#[test]
+fn a_callback_may_wait_for_a_timer_that_is_due_later() {
+    let timer = timer_with(1, 256, "growth-chain");
+    let gates: Vec<_> = (0..50).map(|_| Gate::default()).collect();
+    for (number, gate) in gates.iter().enumerate() {
+        let (gate, next) = (gate.clone(), gates.get(number + 1).cloned());
+        let wait_for_the_next = move || {
+            next.into_iter().for_each(|next| next.pass());
+            gate.open();
+        };
+        timer.schedule(number as u32 * MS, wait_for_the_next).unwrap();
+    }
+    gates[0].pass();
+    assert!(timer.stats().extra_threads >= 48);
+}
+
+#[test]
+fn there_are_no_more_extra_threads_than_the_limit() {
+    for limit in [0, 3] {
+        let timer = timer_with(1, limit, "growth-limit");
+        let gate = Gate::default();
+        block(&timer, 1 + limit, &gate);
+        let (sender, receiver) = channel();
+        timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
+        assert!(receiver.recv_timeout(200 * MS).is_err(), "one more than {limit} extra threads");
+        assert_eq!(timer.stats().extra_threads, limit as u64);
+        gate.open();
+        wait_for(&receiver);
+    }
+}
+
+#[test]
+fn extra_threads_end_when_they_are_idle_and_leave_nobody_awake() {
+    let name = "growth-idle";
+    let timer = timer_with(2, 256, name);
+    let gate = Gate::default();
+    block(&timer, 10, &gate);
+    assert!((8..=20).contains(&timer.stats().extra_threads), "{}", timer.stats().extra_threads);
+    gate.open();
+    let idle = Instant::now();
+    eventually("all have run", || timer.stats().pending == 0);
+    assert!(timer.stats().extra_threads >= 8, "they wait for more");
+    eventually("they have ended", || timer.stats().extra_threads == 0);
+    assert!(idle.elapsed() >= IDLE - 10 * MS);
+    // A driver, two workers, and the monitor.
+    eventually("their threads, too", || threads_named(name) == 4);
+    thread::sleep(200 * MS);
+    let before = sleeps_of(name);
+    thread::sleep(500 * MS);
+    assert_eq!(sleeps_of(name), before, "nobody wakes up");
+    // And the pool grows again.
+    let gate = Gate::default();
+    block(&timer, 5, &gate);
+    gate.open();
+}
+
+#[test]
+fn a_shutdown_waits_for_extra_threads() {
+    for shuts_down in [false, true] {
+        let name = "growth-join";
+        let timer = timer_with(1, 256, name);
+        let gate = Gate::default();
+        block(&timer, 5, &gate);
+        assert!(threads_named("growth-join") >= 6);
+        let opener = thread::spawn({
+            let gate = gate.clone();
+            move || {
+                thread::sleep(50 * MS);
+                gate.open();
+            }
+        });
+        if shuts_down {
+            assert_eq!(timer.shutdown().len(), 0);
+        } else {
+            drop(timer);
+        }
+        assert_eq!(threads_named("growth-join"), 0);
+        opener.join().unwrap();
+    }
+}
+
+#[test]
+fn a_timer_can_be_shut_down_on_an_extra_thread() {
+    for by_drop in [false, true] {
+        let name = if by_drop { "growth-drop" } else { "growth-shut" };
+        let timer = timer_with(1, 256, name);
+        let gate = Gate::default();
+        block(&timer, 1, &gate);
+        let (sender, receiver) = channel();
+        let inside = timer.clone();
+        let shut_down = move || {
+            let name = thread::current().name().unwrap().to_owned();
+            gate.open();
+            let left = if by_drop { 0 } else { inside.shutdown().len() };
+            sender.send((name, left)).unwrap();
+            drop(inside);
+        };
+        let far = timer.schedule(HOUR, || ()).unwrap();
+        timer.schedule(Duration::ZERO, shut_down).unwrap();
+        drop(timer);
+        let (on, left) = wait_for(&receiver);
+        assert!(on.starts_with(&format!("{name}-extra")), "{on}");
+        assert_eq!(left, usize::from(!by_drop));
+        eventually("all threads have ended", || threads_named(name) == 0);
+        assert!(!far.is_pending());
+    }
+}
+
+#[test]
+fn callbacks_that_compute_start_no_extra_thread() {
+    let timer = timer_with(2, 256, "growth-compute");
+    let runs = Arc::new(AtomicUsize::new(0));
+    for _ in 0..20 {
+        let runs = runs.clone();
+        let compute = move || {
+            spin(20 * MS);
+            runs.fetch_add(1, Ordering::SeqCst);
+        };
+        timer.schedule(Duration::ZERO, compute).unwrap();
+    }
+    eventually("all have run", || runs.load(Ordering::SeqCst) == 20);
+    assert_eq!(timer.stats().extra_threads_needed, 0);
+}
+
+#[test]
+fn overload_starts_no_extra_thread() {
+    let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let busy: Vec<_> = (0..8)
+        .map(|_| {
+            let stop = stop.clone();
+            thread::spawn(move || while !stop.load(Ordering::Relaxed) {})
+        })
+        .collect();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let start = timer.now();
+    for number in 0..200_000_u32 {
+        timer.schedule_at(start + Duration::from_micros(5) * number, counting(&runs)).unwrap();
+    }
+    eventually("all have run", || runs.load(Ordering::SeqCst) == 200_000);
+    stop.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|busy| busy.join().unwrap());
+    assert_eq!(timer.stats().extra_threads_needed, 0);
+}
+
+#[test]
+fn one_callback_that_blocks_leaves_the_other_core_to_the_others() {
+    // One blocks, and the other computes: then there is room for one more.
+    let timer = timer_with(2, 256, "growth-mixed");
+    let (gate, stop) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+    block(&timer, 1, &gate);
+    let (begun, stopped) = (Gate::default(), stop.clone());
+    let begin = begun.clone();
+    let compute = move || {
+        begin.open();
+        while !stopped.load(Ordering::Relaxed) {}
+    };
+    timer.schedule(Duration::ZERO, compute).unwrap();
+    begun.pass();
+    let (sender, receiver) = channel();
+    timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
+    wait_for(&receiver);
+    assert_eq!(timer.stats().extra_threads, 1);
+    stop.store(true, Ordering::Relaxed);
+    gate.open();
+}
+
+#[test]
+fn rayon_works_on_an_extra_thread() {
+    let timer = timer_with(1, 256, "growth-rayon");
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
+    let lock = Arc::new(Mutex::new(()));
+    let (sender, receiver) = channel();
+    for _ in 0..10 {
+        let (lock, sender, gate) = (lock.clone(), sender.clone(), gate.clone());
+        let use_rayon = move || {
+            // Held over what waits inside rayon: no other callback may run on top.
+            let guard = lock.lock().unwrap();
+            let (one, two) = rayon::join(|| 1, || rayon::join(|| 2, || 3));
+            assert_eq!((one, two), (1, (2, 3)));
+            let sum = AtomicUsize::new(0);
+            rayon::scope(|scope| {
+                for number in 0..100 {
+                    let sum = &sum;
+                    scope.spawn(move |_| _ = sum.fetch_add(number, Ordering::SeqCst));
+                }
+            });
+            assert_eq!(sum.into_inner(), 4950);
+            assert_eq!((rayon::current_num_threads(), rayon::broadcast(|_| ()).len()), (1, 1));
+            let (spawned, broadcast) = (sender.clone(), Mutex::new(sender));
+            rayon::spawn(move || spawned.send(thread::current().name().unwrap().to_owned()).unwrap());
+            let name = || thread::current().name().unwrap().to_owned();
+            rayon::spawn_broadcast(move |_| broadcast.lock().unwrap().send(name()).unwrap());
+            drop(guard);
+            assert!(!gate.opens_within(Duration::ZERO));
+        };
+        timer.schedule(Duration::ZERO, use_rayon).unwrap();
+    }
+    for _ in 0..20 {
+        let on = wait_for(&receiver);
+        assert!(on.starts_with("growth-rayon-extra"), "{on}");
+    }
+    assert_eq!(timer.stats().panicked, 0);
+    gate.open();
+}
+
+#[test]
+fn it_grows_in_virtual_time_as_well() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let gate = Gate::default();
+    for number in 0..5 {
+        let gate = gate.clone();
+        timer.schedule(MS, move || if number == 4 { gate.open() } else { gate.pass() }).unwrap();
+    }
+    in_time("callbacks that wait for one that is due later", move || clock.advance(MS));
+    assert_eq!(timer.stats().completed, 5);
+}
