@@ -41,6 +41,7 @@
 //! | a finer tick, fewer threads, a limit  | [`Timer::builder`]                                                          |
 //! | callbacks on a pool of your own, inline, or on a runtime | [`Executor`]                                             |
 //! | to be told of panics                  | [`Builder::on_panic`]                                                       |
+//! | to be told of callbacks that block          | [`Builder::on_slow`]                                                  |
 //! | how late, how many, how often         | [`Timer::stats`], [`Timer::len`]                                            |
 //! | to end it, and have back what has not fired | [`Timer::shutdown`]                                                   |
 //! | not to keep it alive in a callback    | [`Timer::downgrade`]                                                        |
@@ -108,6 +109,7 @@ pub use executor::{Execute, Executor};
 pub use future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout};
 pub use handle::{CancelOnDrop, TimerHandle};
 pub use rayon;
+pub use shard::SlowCallback;
 pub use stats::{Lateness, ShardStats, Stats};
 pub use timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer};
 pub use wheel::{Key, Wheel};

@@ -380,7 +380,10 @@ fn a_callback_may_fork_and_no_other_runs_in_the_child() {
 
 fn fork_in_a_callback() {
     let shelf = Shelf::default();
-    let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+    let reported = Arc::new(AtomicUsize::new(0));
+    let count = reported.clone();
+    let builder = Timer::builder().shards(1).executor(shelf.executor());
+    let timer = builder.on_slow(Duration::ZERO, move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
     let (runs, tokens, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), Tokens::default(), channel());
     timer.schedule(Duration::ZERO, move || sender.send(forked()).unwrap()).unwrap();
     eventually("the first is handed over", || shelf.len() == 1);
@@ -401,10 +404,12 @@ fn fork_in_a_callback() {
             jobs.next().unwrap()();
             drop(jobs);
             assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (0, 2), "they are the parent's");
+            assert_eq!(reported.load(Ordering::SeqCst), 0, "the run that forked is the parent's as well");
             assert!(timer.is_shutdown());
         })
     };
     assert_fork_passes(child);
+    assert_eq!(reported.load(Ordering::SeqCst), 1, "a fork takes longer than no time");
     jobs.for_each(|job| job());
     assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (2, 0));
     println!("{PASSED}");

@@ -15,6 +15,7 @@
 //! | `hold`, `coop` | what a future has of a shard, and how it completes                           |            |
 //! | `limit`    | how many timers may be pending                                                   |            |
 //! | `batch`, `stragglers` | due timers on their way through the executor, and those that take long |            |
+//! | `slow`     | reports callbacks that take long                                                 |            |
 //! | `virtual_time` | what a shard has in virtual time only                                        |            |
 //! | `driver`, `driver_thread` | the thread, and how a shutdown waits for it                       |            |
 //!
@@ -36,6 +37,7 @@ mod memory;
 mod registry;
 mod rounds;
 mod run;
+mod slow;
 mod stragglers;
 mod trim;
 mod virtual_time;
@@ -66,6 +68,9 @@ use local::Local;
 use memory::Refusal;
 use registry::{Registered, Registry};
 use run::{Host, contain};
+pub use slow::SlowCallback;
+pub(crate) use slow::SlowHook;
+use slow::{MeasuredRun, SlowMonitor};
 use virtual_time::VirtualTime;
 
 use crate::clock::{Due, Pinned, Quiescence, Ticks};
@@ -131,6 +136,7 @@ pub(crate) struct Shard {
     virtual_time: Option<VirtualTime>,
     limit: Option<Arc<Limit>>,
     on_panic: Option<Arc<PanicHook>>,
+    on_slow: Option<SlowMonitor>,
     /// What there was when the shard was closed, by a shutdown or by its driver.
     closing: OnceLock<Closing>,
     /// The driver is to panic, when it has taken a timer out of the wheel.
@@ -144,6 +150,7 @@ impl Shard {
         ticks: Ticks,
         limit: Option<Arc<Limit>>,
         on_panic: Option<Arc<PanicHook>>,
+        on_slow: Option<SlowMonitor>,
         needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Arc<Self> {
         let registry = Registry::new(RETAINED_COUNTERS);
@@ -160,6 +167,7 @@ impl Shard {
             ticks,
             limit,
             on_panic,
+            on_slow,
             closing: OnceLock::new(),
             #[cfg(test)]
             fault: false.into(),
@@ -551,6 +559,9 @@ impl RefUnwindSafe for Shard {}
 impl RefUnwindSafe for Entry {}
 
 impl Host for &Shard {
+    /// `None` without a hook for slow callbacks, and for a waker, which is no callback.
+    type Run = Option<MeasuredRun>;
+
     fn now(&self) -> u64 {
         self.ticks.now_tick()
     }
@@ -559,7 +570,7 @@ impl Host for &Shard {
         self.ask_if_due(deadline);
     }
 
-    fn started(&self, deadline: u64, role: Role) {
+    fn started(&self, deadline: u64, role: Role) -> Self::Run {
         if role == Role::Once {
             self.free_place();
         }
@@ -572,6 +583,22 @@ impl Host for &Shard {
                 local.count(|record| &record.completed);
             }
         });
+        (self.on_slow.is_some() && role != Role::Wake).then(|| MeasuredRun::begin(lateness))
+    }
+
+    fn returned(&self, run: &mut Self::Run) {
+        if let Some(run) = run {
+            run.end();
+        }
+    }
+
+    fn ended(&self, run: Self::Run) {
+        // A callback may have forked, and the child comes here too: the run is the parent's.
+        if let (Some(monitor), Some(run)) = (&self.on_slow, run)
+            && !self.is_inherited()
+        {
+            contain(self, || monitor.report(&run));
+        }
     }
 
     fn completed(&self) {

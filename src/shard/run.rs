@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
+use std::thread;
 
 use super::call_stack;
 use super::core::Core;
@@ -9,12 +10,18 @@ use super::entry::{Callback, Finish, Rearm, Role, Start};
 
 /// What a worker tells its surroundings. None of it may unwind.
 pub(crate) trait Host {
+    /// What the host measures of a run.
+    type Run;
     /// The present tick.
     fn now(&self) -> u64;
     /// A timer was sent to the driver, which looks at it by this tick.
     fn sent(&self, deadline: u64);
     /// A callback for this deadline starts, and ends the timer unless it is repeating.
-    fn started(&self, deadline: u64, role: Role);
+    fn started(&self, deadline: u64, role: Role) -> Self::Run;
+    /// The callback has returned or panicked.
+    fn returned(&self, run: &mut Self::Run);
+    /// The run is complete. Whatever waits for the run waits until this returns.
+    fn ended(&self, run: Self::Run);
     /// A repeating timer has ended by itself.
     fn completed(&self);
     /// A timer has ended because its batch was dropped unrun.
@@ -40,33 +47,40 @@ impl Core {
             Start::Mail { deadline } => self.send_again(index, deadline, host),
             Start::Closed => {}
             Start::Run { callback, deadline } => call_stack::enter(self, entry, || {
-                host.started(deadline, callback.role());
+                let run = host.started(deadline, callback.role());
                 if callback.role() == Role::Repeat {
-                    self.run_repeating(index, callback, deadline, host);
+                    self.run_repeating(index, callback, deadline, run, host);
                 } else {
-                    contain(host, || callback.run(deadline));
-                    self.finish(index, host);
+                    self.run_once(index, callback, deadline, run, host);
                 }
             }),
         }
         true
     }
 
-    fn run_repeating(&self, index: u32, mut callback: Callback, deadline: u64, host: &impl Host) {
+    fn run_once<H: Host>(&self, index: u32, callback: Callback, deadline: u64, mut run: H::Run, host: &H) {
+        call(host, &mut run, || callback.run(deadline));
+        // Before the transition that ends the run, which releases the threads that wait for it. Loom models `shutdown` and, below, `repeat`.
+        host.ended(run);
+        self.finish(index, host);
+    }
+
+    fn run_repeating<H: Host>(&self, index: u32, mut callback: Callback, deadline: u64, mut run: H::Run, host: &H) {
         let entry = self.slab.get(index);
-        let next = contain(host, || callback.run_again(deadline)).flatten();
+        let next = call(host, &mut run, || callback.run_again(deadline)).flatten();
+        // A timer that ends by itself is not pending any more when the host reports its last run.
+        if next.is_none() && entry.end() {
+            host.completed();
+        }
+        // Before the transition that ends the run, as above; also before `rearm`, after which the next run may start.
+        host.ended(run);
         let over = match next {
             Some(next) => match entry.rearm(callback, next, host.now()) {
                 Rearm::Mail { deadline } => return self.send_again(index, deadline, host),
                 Rearm::Held { waited } => return self.wake_waiting(waited),
                 Rearm::Cancelled(callback) => callback,
             },
-            None => {
-                if entry.end() {
-                    host.completed();
-                }
-                callback
-            }
+            None => callback,
         };
         contain(host, || drop(over));
         self.finish(index, host);
@@ -102,7 +116,18 @@ impl Core {
     }
 }
 
+/// Calls a callback as [`contain`] does. What the host does about a panic is no part of the call.
+fn call<H: Host, R>(host: &H, run: &mut H::Run, callback: impl FnOnce() -> R) -> Option<R> {
+    let result = panic::catch_unwind(AssertUnwindSafe(callback));
+    host.returned(run);
+    deliver(host, result)
+}
+
 /// Runs `f`; its panic goes to the host and no further.
 pub(crate) fn contain<R>(host: &impl Host, f: impl FnOnce() -> R) -> Option<R> {
-    panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload| host.panicked(payload)).ok()
+    deliver(host, panic::catch_unwind(AssertUnwindSafe(f)))
+}
+
+fn deliver<R>(host: &impl Host, result: thread::Result<R>) -> Option<R> {
+    result.map_err(|payload| host.panicked(payload)).ok()
 }

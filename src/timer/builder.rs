@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::clock::ManualClock;
 use crate::executor::Executor;
-use crate::shard::PanicHook;
+use crate::shard::{PanicHook, SlowCallback, SlowHook};
 
 /// Settings for a [`Timer`](crate::Timer): see [`Timer::builder`](crate::Timer::builder).
 ///
@@ -38,6 +38,7 @@ pub struct Builder {
     pub(super) clock: Option<ManualClock>,
     pub(super) thread_name: String,
     pub(super) on_panic: Option<Arc<PanicHook>>,
+    pub(super) on_slow: Option<SlowHook>,
 }
 
 impl Builder {
@@ -53,6 +54,7 @@ impl Builder {
             clock: None,
             thread_name: "corewheel".to_owned(),
             on_panic: None,
+            on_slow: None,
         }
     }
 
@@ -144,6 +146,44 @@ impl Builder {
     /// [`shutdown`](crate::Timer::shutdown) of the timer, which hands them back. Other shards go on.
     pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
         Self { on_panic: Some(Arc::new(hook)), ..self }
+    }
+
+    /// Calls `hook` after each run of a callback that took longer than `over`, on the thread of the callback.
+    ///
+    /// This finds callbacks that block the executor. It covers every [`Executor`], one-shot callbacks, and each run of a
+    /// repeating callback, also a run that panics (after [`on_panic`](Self::on_panic)). Without a hook, no clock is read for
+    /// it; with one, the real clock is read twice a run. Wakers of futures are no callbacks, and
+    /// [`UnfiredTimer::run`](crate::UnfiredTimer::run) is no run of the timer: the hook is called for neither.
+    ///
+    /// The hook belongs to the run:
+    ///
+    /// - Whatever waits for the run waits for the hook:
+    ///   [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait), [`shutdown`](crate::Timer::shutdown) and
+    ///   [`ManualClock::advance`]. After a shutdown, the hooks of all runs have returned.
+    /// - The next run of a repeating callback starts after the hook of the last. A fixed delay counts from the end of the
+    ///   callback, not from the end of the hook.
+    /// - The hook may call whatever a callback may call, and waits for itself as little as a callback does: it may
+    ///   schedule, reset, cancel, drop the last `Timer`, or shut it down. As in a callback, capture a
+    ///   [`WeakTimer`](crate::WeakTimer): a `Timer` in the hook keeps the service alive for ever.
+    /// - The hook occupies the thread as the callback does: keep it short.
+    ///
+    /// Any number of threads may call the hook at once. If it panics, that is caught, counted as
+    /// [`panicked`](crate::Stats::panicked), and reported to `on_panic`; a repeating timer goes on.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    ///
+    /// let timer = Timer::builder()
+    ///     .on_slow(Duration::from_millis(10), |slow| {
+    ///         eprintln!("a callback of shard {} took {:?}, {:?} late", slow.shard, slow.took, slow.late);
+    ///     })
+    ///     .build()?;
+    /// # drop(timer);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn on_slow(self, over: Duration, hook: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
+        Self { on_slow: Some(SlowHook::new(over, hook)), ..self }
     }
 }
 

@@ -74,8 +74,9 @@ impl Service {
         };
         let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
         for index in 0..builder.shards {
-            let shard =
-                Shard::new(service.ticks.clone(), limit.clone(), builder.on_panic.clone(), needs_this_thread.clone());
+            let on_slow = builder.on_slow.clone().map(|hook| hook.monitor(index));
+            let (ticks, limit, on_panic) = (service.ticks.clone(), limit.clone(), builder.on_panic.clone());
+            let shard = Shard::new(ticks, limit, on_panic, on_slow, needs_this_thread.clone());
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let (levels, dispatcher) = (Levels::new_ahead(0, &builder.slots_per_level)?, dispatcher.clone());
             let name = format!("{}-{index}", builder.thread_name);

@@ -4,8 +4,8 @@
 //! after it was closed (`slab-carve-closed`), also where a frame is retired (`slab-close-unshut`, `slab-carve-shut`), if
 //! `close` leaves a frame out that was carved off again (`slab-carve-live`), if a repeating timer sends itself to a driver
 //! that has ended (`entry-rearm-closed`), if a worker starts what is closed (`entry-start-closed`), if a run that is not
-//! waited for is forgotten (`entry-claim-running`), and if what has been running is taken before it is over
-//! (`core-claim-early`).
+//! waited for is forgotten (`entry-claim-running`), if a run ends before its host has reported it (`run-report-late-once`),
+//! and if what has been running is taken before it is over (`core-claim-early`).
 
 use std::sync::Arc;
 
@@ -120,6 +120,7 @@ fn shutdown_against_fire() {
         };
         scene.close(5);
         assert_eq!(scene.tally.dropped(), 1, "the run is over, or will never be");
+        assert_eq!(scene.tally.ended(), scene.tally.run(), "the host has reported the run");
         driver.join().unwrap();
         assert_eq!(scene.tally.run() + scene.tally.unfired(), 1);
         scene.release(handle, &mut cache);
@@ -139,6 +140,7 @@ fn shutdown_against_repeat() {
         };
         scene.close(7);
         let runs = scene.tally.run();
+        assert_eq!(scene.tally.ended(), runs, "the host has reported each run");
         driver.join().unwrap();
         assert_eq!(scene.tally.run(), runs);
         assert_eq!((scene.tally.unfired(), scene.tally.dropped()), (1, 1));

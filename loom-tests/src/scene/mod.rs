@@ -35,12 +35,22 @@ struct Counts {
     cancelled: AtomicUsize,
     unfired: AtomicUsize,
     completed: AtomicUsize,
+    /// Runs that the host knows to be complete. Not of the checker: it adds no step to any model, and the threads of a model
+    /// take turns.
+    ended: std::sync::atomic::AtomicUsize,
 }
 
 impl Tally {
     pub(crate) fn new() -> Self {
         let zero = || AtomicUsize::new(0);
-        Self(Arc::new(Counts { run: zero(), dropped: zero(), cancelled: zero(), unfired: zero(), completed: zero() }))
+        Self(Arc::new(Counts {
+            run: zero(),
+            dropped: zero(),
+            cancelled: zero(),
+            unfired: zero(),
+            completed: zero(),
+            ended: std::sync::atomic::AtomicUsize::new(0),
+        }))
     }
 
     /// A callback that runs once.
@@ -79,6 +89,10 @@ impl Tally {
 
     pub(crate) fn completed(&self) -> usize {
         self.0.completed.load(SeqCst)
+    }
+
+    pub(crate) fn ended(&self) -> usize {
+        self.0.ended.load(SeqCst)
     }
 }
 
@@ -300,6 +314,8 @@ impl Worker<'_> {
 }
 
 impl Host for Worker<'_> {
+    type Run = ();
+
     fn now(&self) -> u64 {
         self.now
     }
@@ -312,6 +328,12 @@ impl Host for Worker<'_> {
         if role != Role::Repeat {
             self.completed();
         }
+    }
+
+    fn returned(&self, (): &mut ()) {}
+
+    fn ended(&self, (): ()) {
+        self.scene.tally.0.ended.fetch_add(1, SeqCst);
     }
 
     fn completed(&self) {

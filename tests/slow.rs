@@ -1,0 +1,438 @@
+//! `on_slow`: which runs it reports, what it says of them, and what it may do.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{Builder, Executor, SlowCallback, Timer, TimerHandle, WeakTimer};
+
+/// Less than every slow callback of these tests takes.
+const OVER: Duration = MS;
+const SLOW: Duration = Duration::from_millis(5);
+
+/// Takes too long.
+fn be_slow() {
+    thread::sleep(SLOW);
+}
+
+/// The settings with a hook that sends what it is given.
+fn reporting(builder: Builder) -> (Builder, Receiver<SlowCallback>) {
+    let (sender, receiver) = channel();
+    (builder.on_slow(OVER, move |slow| sender.send(slow).unwrap()), receiver)
+}
+
+/// A timer in virtual time whose hook acts on the timer, which has a handle. The hook is called once.
+struct Acting {
+    timer: Timer,
+    handle: Arc<OnceLock<TimerHandle>>,
+    /// What the hook returned.
+    outcome: Receiver<String>,
+}
+
+/// What a hook does: with the timer, and with the handle of the callback that was slow.
+type Act = fn(&WeakTimer, &TimerHandle) -> String;
+
+impl Acting {
+    fn new(executor: Executor, act: Act) -> Self {
+        let (own, handle) = (Arc::new(OnceLock::<WeakTimer>::new()), Arc::new(OnceLock::new()));
+        let (weak, its, (sender, outcome)) = (own.clone(), handle.clone(), channel());
+        let (acted, builder) = (AtomicBool::new(false), Timer::builder().shards(2).executor(executor));
+        let hook = move |_| {
+            if !acted.swap(true, Ordering::SeqCst) {
+                sender.send(act(weak.wait(), its.wait())).unwrap();
+            }
+        };
+        let timer = builder.on_slow(OVER, hook).build().unwrap();
+        own.set(timer.downgrade()).unwrap();
+        Self { timer, handle, outcome }
+    }
+
+    fn once(&self) {
+        self.handle.set(self.timer.schedule(MS, be_slow).unwrap()).unwrap();
+    }
+
+    fn repeating(&self) {
+        self.handle.set(self.timer.schedule_at_fixed_rate(MS, HOUR, be_slow).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn each_slow_run_is_reported_on_its_thread_by_every_executor() {
+    for executor in every_executor() {
+        let kind = format!("{executor:?}");
+        let (builder, clock) = on_manual_clock();
+        let (sender, reports) = channel();
+        let hook = move |slow: SlowCallback| sender.send((slow, thread::current().id())).unwrap();
+        let timer = builder.shards(1).executor(executor).on_slow(OVER, hook).build().unwrap();
+        let (sender, runs) = channel();
+        let slow = move || {
+            be_slow();
+            sender.send(thread::current().id()).unwrap();
+        };
+        timer.schedule(SEC, slow.clone()).unwrap();
+        clock.advance(SEC);
+        let rate = timer.schedule_at_fixed_rate(SEC, SEC, slow.clone()).unwrap();
+        clock.advance(3 * SEC);
+        assert!(rate.cancel());
+        let delay = timer.schedule_with_fixed_delay(SEC, SEC, slow.clone()).unwrap();
+        clock.advance(2 * SEC);
+        assert!(delay.cancel());
+        let recurring = move |_| {
+            slow();
+            None
+        };
+        timer.schedule_recurring(timer.now() + SEC, recurring).unwrap();
+        clock.advance(SEC);
+
+        // An advance has waited for the hook.
+        let (reports, runs) = (received(&reports), received(&runs));
+        assert_eq!((reports.len(), runs.len()), (7, 7), "{kind}");
+        for ((slow, thread), ran_on) in reports.into_iter().zip(runs) {
+            assert_eq!(thread, ran_on, "{kind}");
+            assert!(slow.took >= SLOW && slow.took < PATIENCE, "{kind}: {slow:?}");
+            assert_eq!((slow.late, slow.shard), (Duration::ZERO, 0), "{kind}: virtual time makes nothing late");
+        }
+        assert_eq!(timer.stats().panicked, 0);
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn a_run_that_is_fast_enough_is_not_reported() {
+    let (builder, clock) = on_manual_clock();
+    let reported = Arc::new(AtomicUsize::new(0));
+    let count = reported.clone();
+    let timer = builder.on_slow(HOUR, move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
+    timer.schedule(SEC, be_slow).unwrap();
+    timer.schedule_at_fixed_rate(SEC, SEC, be_slow).unwrap();
+    clock.advance(2 * SEC);
+    assert_eq!((timer.stats().fired, reported.load(Ordering::SeqCst)), (3, 0));
+}
+
+#[test]
+fn the_shard_is_the_one_that_counts_the_run() {
+    let (builder, clock) = on_manual_clock();
+    let (builder, reports) = reporting(builder.shards(3));
+    let timer = builder.build().unwrap();
+    for runs in 1..=3 {
+        // Each new thread is at home in the shard with the fewest.
+        let schedule = || (0..runs).for_each(|_| drop(timer.schedule(SEC, be_slow).unwrap()));
+        let (ready, go_on) = (Gate::default(), Gate::default());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                schedule();
+                ready.open();
+                go_on.pass();
+            });
+            ready.pass();
+            clock.advance(SEC);
+            go_on.open();
+        });
+    }
+    let reports = received(&reports);
+    let by_shard: Vec<_> =
+        (0..3).map(|shard| reports.iter().filter(|slow| slow.shard == shard).count() as u64).collect();
+    assert_eq!(by_shard, timer.stats().shards().iter().map(|shard| shard.fired).collect::<Vec<_>>());
+    assert_eq!(by_shard.iter().sum::<u64>(), 6);
+    assert!(by_shard.iter().filter(|&&runs| runs > 0).count() > 1, "{by_shard:?}: more than one shard was used");
+}
+
+#[test]
+fn late_is_the_sample_of_the_lateness() {
+    let shelf = Shelf::default();
+    let (builder, reports) = reporting(Timer::builder().shards(1).executor(shelf.executor()));
+    let timer = builder.build().unwrap();
+    timer.schedule(MS, be_slow).unwrap();
+    eventually("it is handed over", || shelf.len() == 1);
+    thread::sleep(30 * MS);
+    shelf.take().into_iter().for_each(|job| job());
+    let slow = wait_for(&reports);
+    let lateness = timer.stats().lateness;
+    assert_eq!((lateness.count(), lateness.max()), (1, slow.late));
+    assert!(slow.late >= 29 * MS && slow.took >= SLOW, "{slow:?}");
+}
+
+#[test]
+fn a_run_that_panics_is_reported_without_the_time_of_the_panic_hook() {
+    let (builder, clock) = on_manual_clock();
+    let (builder, reports) = reporting(builder.shards(1).executor(Executor::Inline));
+    let (sender, panics) = channel();
+    let report_panic = move |_| {
+        sender.send(Instant::now()).unwrap();
+        be_slow();
+    };
+    let timer = builder.on_panic(report_panic).build().unwrap();
+    let panics_slowly = || {
+        be_slow();
+        quiet_panic("slowly")
+    };
+    for repeating in [false, true] {
+        let before = Instant::now();
+        if repeating {
+            timer.schedule_at_fixed_rate(SEC, SEC, panics_slowly).unwrap();
+        } else {
+            timer.schedule(SEC, panics_slowly).unwrap();
+        }
+        clock.advance(SEC);
+        let panicked_at = wait_for(&panics);
+        let slow = wait_for(&reports);
+        assert!(slow.took >= SLOW && slow.took <= panicked_at - before, "{slow:?}");
+    }
+    clock.advance(HOUR);
+    assert_eq!((received(&reports).len(), timer.stats().fired, timer.stats().panicked), (0, 2, 2));
+}
+
+#[test]
+fn a_hook_that_panics_is_reported_to_the_panic_hook_and_ends_nothing() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let (sender, payloads) = channel();
+        let timer = builder
+            .executor(executor)
+            .on_slow(OVER, |_| quiet_panic("too slow"))
+            .on_panic(move |payload| sender.send(*payload.downcast_ref::<&str>().unwrap()).unwrap())
+            .build()
+            .unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let run = counting(&runs);
+        let repeating = timer
+            .schedule_at_fixed_rate(SEC, SEC, move || {
+                be_slow();
+                run();
+            })
+            .unwrap();
+        timer.schedule(SEC, be_slow).unwrap();
+        clock.advance(2 * SEC);
+        assert!(repeating.is_pending() && runs.load(Ordering::SeqCst) == 2);
+        assert_eq!(received(&payloads), ["too slow"; 3]);
+        let stats = timer.stats();
+        assert_eq!((stats.fired, stats.completed, stats.panicked, stats.pending), (3, 1, 3, 1));
+        // The panic of a callback and that of the hook for it are two.
+        timer
+            .schedule(Duration::ZERO, || {
+                be_slow();
+                quiet_panic("both")
+            })
+            .unwrap();
+        clock.advance(MS);
+        assert_eq!(received(&payloads), ["both", "too slow"]);
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn whatever_waits_for_a_run_waits_for_its_hook() {
+    let waits: [fn(&Timer, &TimerHandle); 2] =
+        [|_, handle| _ = handle.cancel_and_wait(), |timer, _| drop(timer.shutdown())];
+    for wait in waits {
+        for executor in every_executor() {
+            for repeating in [false, true] {
+                let (begun, done) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+                let (begin, end) = (begun.clone(), done.clone());
+                let hook = move |_| {
+                    begin.open();
+                    thread::sleep(30 * MS);
+                    end.store(true, Ordering::SeqCst);
+                };
+                let timer = Timer::builder().shards(1).executor(executor.clone()).on_slow(OVER, hook).build().unwrap();
+                let handle = if repeating {
+                    timer.schedule_at_fixed_rate(MS, HOUR, be_slow).unwrap()
+                } else {
+                    timer.schedule(MS, be_slow).unwrap()
+                };
+                begun.pass();
+                wait(&timer, &handle);
+                assert!(done.load(Ordering::SeqCst), "{executor:?}, repeating: {repeating}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_next_run_starts_after_the_hook_of_the_last() {
+    let in_hook = Arc::new(AtomicBool::new(false));
+    let (enter, seen, (sender, receiver)) = (in_hook.clone(), in_hook, channel());
+    let hook = move |_| {
+        enter.store(true, Ordering::SeqCst);
+        thread::sleep(2 * SLOW);
+        enter.store(false, Ordering::SeqCst);
+    };
+    let timer = Timer::builder().executor(Executor::Pool { threads: 3 }).on_slow(OVER, hook).build().unwrap();
+    let run = move || {
+        _ = sender.send(seen.load(Ordering::SeqCst));
+        be_slow();
+    };
+    let every = timer.schedule_at_fixed_rate(Duration::ZERO, MS, run).unwrap();
+    assert_eq!([(); 5].map(|()| wait_for(&receiver)), [false; 5]);
+    assert!(every.cancel_and_wait());
+}
+
+/// Runs each act in a hook, for a one-shot and for a repeating timer, and checks what it returns.
+#[track_caller]
+fn assert_acts(what: &str, act: Act, of_once: &str, of_repeating: &str) {
+    for executor in every_executor() {
+        for (repeating, expected) in [(false, of_once), (true, of_repeating)] {
+            let acting = Acting::new(executor.clone(), act);
+            let kind = format!("{what}, {executor:?}, repeating: {repeating}");
+            if repeating {
+                acting.repeating()
+            } else {
+                acting.once()
+            }
+            assert_eq!(wait_for(&acting.outcome), expected, "{kind}");
+            in_time(&kind, move || {
+                drop(acting.timer.shutdown());
+                assert_eq!(acting.timer.stats().panicked, 0);
+                assert_balanced(&acting.timer);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_hook_may_cancel_its_timer_and_wait() {
+    let cancels = |_: &WeakTimer, handle: &TimerHandle| format!("{}", handle.cancel_and_wait());
+    assert_acts("cancel_and_wait", cancels, "false", "true");
+    let cancels = |_: &WeakTimer, handle: &TimerHandle| format!("{} {}", handle.cancel(), handle.is_pending());
+    assert_acts("cancel", cancels, "false false", "true false");
+}
+
+#[test]
+fn a_hook_may_reset_its_timer() {
+    let resets = |_: &WeakTimer, handle: &TimerHandle| format!("{} {}", handle.reset(MS), handle.is_pending());
+    assert_acts("reset", resets, "false false", "true true");
+    // The reset moves the next run.
+    let acting = Acting::new(Executor::default(), |_, handle| handle.reset(MS).to_string());
+    acting.repeating();
+    assert_eq!(wait_for(&acting.outcome), "true");
+    eventually("the next run", || acting.timer.stats().fired == 2);
+}
+
+#[test]
+fn a_hook_may_schedule() {
+    let schedules = |timer: &WeakTimer, _: &TimerHandle| {
+        let handle = timer.upgrade().unwrap().schedule(HOUR, || ()).unwrap();
+        format!("{} {}", handle.is_pending(), handle.cancel_and_wait())
+    };
+    assert_acts("schedule", schedules, "true true", "true true");
+}
+
+#[test]
+fn a_hook_may_shut_the_timer_down() {
+    let shuts_down = |timer: &WeakTimer, _: &TimerHandle| {
+        let timer = timer.upgrade().unwrap();
+        timer.schedule(HOUR, || ()).unwrap();
+        format!("{} {}", timer.shutdown().len(), timer.shutdown().len())
+    };
+    assert_acts("shutdown", shuts_down, "1 0", "1 0");
+}
+
+#[test]
+fn a_hook_may_drop_the_last_timer() {
+    for executor in every_executor() {
+        for repeating in [false, true] {
+            let (slot, (sender, receiver)) = (Arc::new(Mutex::new(None::<Timer>)), channel());
+            let last = slot.clone();
+            let hook = move |_| {
+                let last = last.lock().unwrap().take();
+                drop(last);
+                sender.send(()).unwrap();
+            };
+            let builder = Timer::builder().shards(2).thread_name("slow-last").executor(executor.clone());
+            let timer = builder.on_slow(OVER, hook).build().unwrap();
+            let (weak, tokens, gate) = (timer.downgrade(), Tokens::default(), Gate::default());
+            let (token, waits) = (tokens.give(), gate.clone());
+            timer.schedule(HOUR, move || drop(token)).unwrap();
+            let slow = move || {
+                waits.pass();
+                be_slow();
+            };
+            if repeating {
+                timer.schedule_at_fixed_rate(MS, HOUR, slow).unwrap();
+            } else {
+                timer.schedule(MS, slow).unwrap();
+            }
+            *slot.lock().unwrap() = Some(timer);
+            gate.open();
+            wait_for(&receiver);
+            assert!(weak.upgrade().is_none());
+            assert_eq!(tokens.alive(), 0);
+            eventually("threads gone", || threads_named("slow-last") == 0);
+        }
+    }
+}
+
+#[test]
+fn a_hook_that_moves_its_own_clock_panics() {
+    let (builder, clock) = on_manual_clock();
+    let (own, (sender, payloads)) = (clock.clone(), channel());
+    let timer = builder
+        .on_slow(OVER, move |_| own.advance(SEC))
+        .on_panic(move |payload| drop(sender.send(payload)))
+        .build()
+        .unwrap();
+    timer.schedule(SEC, be_slow).unwrap();
+    in_time("the advance", move || clock.advance(SEC));
+    assert_eq!((received(&payloads).len(), timer.stats().panicked), (1, 1));
+}
+
+#[test]
+fn to_the_hook_a_timer_that_has_ended_is_not_pending() {
+    for panics in [false, true] {
+        let acting = Acting::new(Executor::default(), |timer, handle| {
+            let stats = timer.upgrade().unwrap().stats();
+            let (completed, panicked) = (stats.completed, stats.panicked);
+            format!("{completed} {panicked} {} {} {}", handle.is_pending(), handle.reset(HOUR), handle.cancel())
+        });
+        let last_run = move |_| {
+            be_slow();
+            if panics { quiet_panic("the last run") } else { None }
+        };
+        let handle = acting.timer.schedule_recurring(acting.timer.now() + MS, last_run).unwrap();
+        acting.handle.set(handle).unwrap();
+        assert_eq!(wait_for(&acting.outcome), format!("1 {} false false false", u64::from(panics)));
+        drop(acting.timer.shutdown());
+        assert_eq!((acting.timer.stats().completed, acting.timer.stats().cancelled), (1, 0));
+        assert_balanced(&acting.timer);
+    }
+}
+
+/// A task that takes long to wake.
+struct SlowTask;
+
+impl Wake for SlowTask {
+    fn wake(self: Arc<Self>) {
+        be_slow();
+    }
+}
+
+#[test]
+fn a_waker_and_an_unfired_timer_that_is_run_are_not_reported() {
+    let (builder, clock) = on_manual_clock();
+    let (builder, reports) = reporting(builder.shards(1));
+    let timer = builder.build().unwrap();
+    let (waker, mut sleep) = (Waker::from(Arc::new(SlowTask)), Box::pin(timer.sleep(SEC)));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    clock.advance(SEC);
+    assert_eq!(timer.stats().fired, 1, "the waker was called");
+    timer.schedule(SEC, be_slow).unwrap();
+    timer.shutdown().for_each(|unfired| unfired.run());
+    assert!(received(&reports).is_empty());
+}
+
+#[test]
+fn what_the_hook_captures_is_dropped_with_the_timer() {
+    let tokens = Tokens::default();
+    let token = tokens.give();
+    let hook = move |_| _ = &token;
+    let timer = Timer::builder().on_slow(OVER, hook).build().unwrap();
+    timer.schedule(HOUR, be_slow).unwrap();
+    drop(timer);
+    eventually("the hook is dropped", || tokens.alive() == 0);
+}
