@@ -70,7 +70,7 @@ use registry::{Registered, Registry};
 use run::{Host, contain};
 pub use slow::SlowCallback;
 pub(crate) use slow::SlowHook;
-use slow::{MeasuredRun, SlowMonitor};
+use slow::{Measuring, SlowMonitor};
 use virtual_time::VirtualTime;
 
 use crate::clock::{Due, Pinned, Quiescence, Ticks};
@@ -323,7 +323,15 @@ impl Shard {
     /// Runs the callback of an entry in a batch of what was due at `due`.
     fn run(&self, index: u32, due: u64) {
         // A callback may fork, and the child comes here when it returns.
-        if !self.is_inherited() && self.core.run(index, due, &self) {
+        if self.is_inherited() {
+            return;
+        }
+        // The one branch that runs pay where there is no hook: with one, they take a path of their own.
+        let settles = match &self.on_slow {
+            None => self.core.run(index, due, &self),
+            Some(monitor) => self.core.run(index, due, &Measuring { shard: self, monitor }),
+        };
+        if settles {
             self.settled_one();
         }
     }
@@ -539,6 +547,24 @@ impl Shard {
         }
     }
 
+    /// Counts the start of a run, and returns how late it is.
+    #[inline]
+    fn count_start(&self, deadline: u64, role: Role) -> Duration {
+        if role == Role::Once {
+            self.free_place();
+        }
+        let lateness = self.ticks.lateness(deadline);
+        // In this order, so that whoever sees the end of a timer sees its run, and how late that was.
+        local::with(self, |local| {
+            local.late(lateness);
+            local.count(|record| &record.fired);
+            if role != Role::Repeat {
+                local.count(|record| &record.completed);
+            }
+        });
+        lateness
+    }
+
     /// Counts an end, and frees the place that the timer had under `max_pending`.
     fn end(&self, which: impl FnOnce(&Record) -> &crate::stats::Count) {
         self.free_place();
@@ -559,8 +585,7 @@ impl RefUnwindSafe for Shard {}
 impl RefUnwindSafe for Entry {}
 
 impl Host for &Shard {
-    /// `None` without a hook for slow callbacks, and for a waker, which is no callback.
-    type Run = Option<MeasuredRun>;
+    type Run = ();
 
     fn now(&self) -> u64 {
         self.ticks.now_tick()
@@ -570,36 +595,16 @@ impl Host for &Shard {
         self.ask_if_due(deadline);
     }
 
-    fn started(&self, deadline: u64, role: Role) -> Self::Run {
-        if role == Role::Once {
-            self.free_place();
-        }
-        let lateness = self.ticks.lateness(deadline);
-        // In this order, so that whoever sees the end of a timer sees its run, and how late that was.
-        local::with(self, |local| {
-            local.late(lateness);
-            local.count(|record| &record.fired);
-            if role != Role::Repeat {
-                local.count(|record| &record.completed);
-            }
-        });
-        (self.on_slow.is_some() && role != Role::Wake).then(|| MeasuredRun::begin(lateness))
+    #[inline]
+    fn started(&self, deadline: u64, role: Role) {
+        self.count_start(deadline, role);
     }
 
-    fn returned(&self, run: &mut Self::Run) {
-        if let Some(run) = run {
-            run.end();
-        }
-    }
+    #[inline]
+    fn returned(&self, (): &mut ()) {}
 
-    fn ended(&self, run: Self::Run) {
-        // A callback may have forked, and the child comes here too: the run is the parent's.
-        if let (Some(monitor), Some(run)) = (&self.on_slow, run)
-            && !self.is_inherited()
-        {
-            contain(self, || monitor.report(&run));
-        }
-    }
+    #[inline]
+    fn ended(&self, (): ()) {}
 
     fn completed(&self) {
         self.end(|record| &record.completed);

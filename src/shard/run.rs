@@ -47,22 +47,20 @@ impl Core {
             Start::Mail { deadline } => self.send_again(index, deadline, host),
             Start::Closed => {}
             Start::Run { callback, deadline } => call_stack::enter(self, entry, || {
-                let run = host.started(deadline, callback.role());
-                if callback.role() == Role::Repeat {
+                let role = callback.role();
+                let mut run = host.started(deadline, role);
+                if role == Role::Repeat {
                     self.run_repeating(index, callback, deadline, run, host);
                 } else {
-                    self.run_once(index, callback, deadline, run, host);
+                    call(host, &mut run, || callback.run(deadline));
+                    // Before the transition that ends the run, which releases the threads that wait for it. Loom models
+                    // `shutdown` and, below, `repeat`.
+                    host.ended(run);
+                    self.finish(index, host);
                 }
             }),
         }
         true
-    }
-
-    fn run_once<H: Host>(&self, index: u32, callback: Callback, deadline: u64, mut run: H::Run, host: &H) {
-        call(host, &mut run, || callback.run(deadline));
-        // Before the transition that ends the run, which releases the threads that wait for it. Loom models `shutdown` and, below, `repeat`.
-        host.ended(run);
-        self.finish(index, host);
     }
 
     fn run_repeating<H: Host>(&self, index: u32, mut callback: Callback, deadline: u64, mut run: H::Run, host: &H) {

@@ -1,14 +1,20 @@
 //! Reports callbacks that take long.
 //!
 //! A run is measured from just before the callback is called until it has returned or panicked, by the real clock: in
-//! virtual time the timer's own clock stands still meanwhile. Without a hook no clock is read.
+//! virtual time the timer's own clock stands still meanwhile. Without a hook no clock is read: the shard itself is the
+//! [`Host`] of its runs then, as [`Measuring`] is with one.
 //!
 //! The hook is called while the run is still in progress to all others: before the transition that ends the run, and within
 //! the run's frame of the [call stack](super::call_stack). So whatever waits for the run waits for the hook too, and the
 //! hook itself may call whatever a callback may call.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use super::Shard;
+use super::entry::Role;
+use super::run::{Host, contain};
 
 /// A run of a callback that took longer than [`Builder::on_slow`](crate::Builder::on_slow) allows.
 #[non_exhaustive]
@@ -32,19 +38,6 @@ pub(crate) struct SlowHook {
     call: Arc<dyn Fn(SlowCallback) + Send + Sync>,
 }
 
-/// Measures the runs of one shard for the hook.
-pub(crate) struct SlowMonitor {
-    hook: SlowHook,
-    shard: usize,
-}
-
-/// A run that is measured.
-pub(crate) struct MeasuredRun {
-    late: Duration,
-    began: Instant,
-    took: Duration,
-}
-
 impl SlowHook {
     pub(crate) fn new(over: Duration, call: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
         Self { over, call: Arc::new(call) }
@@ -56,23 +49,98 @@ impl SlowHook {
     }
 }
 
+/// The hook of one shard.
+pub(crate) struct SlowMonitor {
+    hook: SlowHook,
+    shard: usize,
+}
+
 impl SlowMonitor {
     /// Calls the hook if the run was slow. Unwinds if the hook panics.
-    pub(crate) fn report(&self, run: &MeasuredRun) {
-        if run.took > self.hook.over {
-            (self.hook.call)(SlowCallback { took: run.took, late: run.late, shard: self.shard });
+    fn report(&self, MeasuredRun { late, took, .. }: MeasuredRun) {
+        if took > self.hook.over {
+            (self.hook.call)(SlowCallback { took, late, shard: self.shard });
         }
     }
 }
 
-impl MeasuredRun {
-    /// Begins the measurement, just before the callback is called.
-    pub(crate) fn begin(late: Duration) -> Self {
-        Self { late, took: Duration::ZERO, began: Instant::now() }
+/// A shard that measures its runs.
+pub(super) struct Measuring<'a> {
+    pub(super) shard: &'a Shard,
+    pub(super) monitor: &'a SlowMonitor,
+}
+
+pub(super) struct MeasuredRun {
+    late: Duration,
+    began: Instant,
+    took: Duration,
+}
+
+impl Host for Measuring<'_> {
+    /// `None` for a waker, which is no callback.
+    type Run = Option<MeasuredRun>;
+
+    fn started(&self, deadline: u64, role: Role) -> Self::Run {
+        let late = self.shard.count_start(deadline, role);
+        (role != Role::Wake).then(|| MeasuredRun { late, took: Duration::ZERO, began: Instant::now() })
     }
 
-    /// Ends the measurement.
-    pub(crate) fn end(&mut self) {
-        self.took = self.began.elapsed();
+    fn returned(&self, run: &mut Self::Run) {
+        if let Some(run) = run {
+            run.took = run.began.elapsed();
+        }
+    }
+
+    fn ended(&self, run: Self::Run) {
+        // A callback may have forked, and the child comes here too: the run is the parent's.
+        if let Some(run) = run
+            && !self.shard.is_inherited()
+        {
+            contain(self, || self.monitor.report(run));
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.shard.now()
+    }
+
+    fn sent(&self, deadline: u64) {
+        self.shard.sent(deadline);
+    }
+
+    fn completed(&self) {
+        self.shard.completed();
+    }
+
+    fn cancelled(&self) {
+        Host::cancelled(&self.shard);
+    }
+
+    fn panicked(&self, payload: Box<dyn Any + Send>) {
+        self.shard.panicked(payload);
+    }
+
+    fn recycle(&self, index: u32) {
+        self.shard.recycle(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_slow_that_takes_longer_than_the_threshold() {
+        let (sender, receiver) = mpsc::channel();
+        let monitor = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap()).monitor(7);
+        let report = |nanos| {
+            let late = Duration::from_millis(9);
+            monitor.report(MeasuredRun { late, took: Duration::from_nanos(nanos), began: Instant::now() });
+            receiver.try_recv().map(|slow| (slow.took.as_nanos(), slow.late, slow.shard)).ok()
+        };
+        assert_eq!(report(3_000_000), None);
+        assert_eq!(report(3_000_001), Some((3_000_001, Duration::from_millis(9), 7)));
     }
 }
