@@ -41,7 +41,7 @@
 //! | a finer tick, fewer threads, a limit  | [`Timer::builder`]                                                          |
 //! | callbacks on a pool of your own, inline, or on a runtime | [`Executor`]                                             |
 //! | to be told of panics                  | [`Builder::on_panic`]                                                       |
-//! | to be told of callbacks that block          | [`Builder::on_slow`]                                                  |
+//! | to be told of callbacks that block    | [`Builder::on_slow`]                                                        |
 //! | how late, how many, how often         | [`Timer::stats`], [`Timer::len`]                                            |
 //! | to end it, and have back what has not fired | [`Timer::shutdown`]                                                   |
 //! | not to keep it alive in a callback    | [`Timer::downgrade`]                                                        |

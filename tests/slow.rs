@@ -278,15 +278,15 @@ fn the_next_run_starts_after_the_hook_of_the_last() {
 fn assert_acts(what: &str, act: Act, of_once: &str, of_repeating: &str) {
     for executor in every_executor() {
         for (repeating, expected) in [(false, of_once), (true, of_repeating)] {
-            let acting = Acting::new(executor.clone(), act);
+            let (acting, expected) = (Acting::new(executor.clone(), act), expected.to_owned());
             let kind = format!("{what}, {executor:?}, repeating: {repeating}");
-            if repeating {
-                acting.repeating()
-            } else {
-                acting.once()
-            }
-            assert_eq!(wait_for(&acting.outcome), expected, "{kind}");
-            in_time(&kind, move || {
+            in_time(&kind.clone(), move || {
+                if repeating {
+                    acting.repeating();
+                } else {
+                    acting.once();
+                }
+                assert_eq!(wait_for(&acting.outcome), expected, "{kind}");
                 drop(acting.timer.shutdown());
                 assert_eq!(acting.timer.stats().panicked, 0);
                 assert_balanced(&acting.timer);

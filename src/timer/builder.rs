@@ -150,25 +150,27 @@ impl Builder {
 
     /// Calls `hook` after each run of a callback that took longer than `over`, on the thread of the callback.
     ///
-    /// This finds callbacks that block the executor. It covers every [`Executor`], one-shot callbacks, and each run of a
-    /// repeating callback, also a run that panics (after [`on_panic`](Self::on_panic)). Without a hook, no clock is read for
-    /// it; with one, the real clock is read twice a run. Wakers of futures are no callbacks, and
-    /// [`UnfiredTimer::run`](crate::UnfiredTimer::run) is no run of the timer: the hook is called for neither.
+    /// The hook finds callbacks that block: each keeps a worker of the [`Executor`] from other timers. It is called for
+    /// one-shot callbacks and for each run of a repeating one, on every executor. After a run that panics,
+    /// [`on_panic`](Self::on_panic) is called first. A waker of a future is no callback, and an
+    /// [`UnfiredTimer`](crate::UnfiredTimer) that the program runs is no longer the timer's: the hook is called for neither.
+    ///
+    /// Without a hook, no clock is read for it. With one, the real clock is read twice a run, also in
+    /// [virtual time](Self::clock).
     ///
     /// The hook belongs to the run:
     ///
-    /// - Whatever waits for the run waits for the hook:
-    ///   [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait), [`shutdown`](crate::Timer::shutdown) and
-    ///   [`ManualClock::advance`]. After a shutdown, the hooks of all runs have returned.
-    /// - The next run of a repeating callback starts after the hook of the last. A fixed delay counts from the end of the
-    ///   callback, not from the end of the hook.
-    /// - The hook may call whatever a callback may call, and waits for itself as little as a callback does: it may
-    ///   schedule, reset, cancel, drop the last `Timer`, or shut it down. As in a callback, capture a
-    ///   [`WeakTimer`](crate::WeakTimer): a `Timer` in the hook keeps the service alive for ever.
-    /// - The hook occupies the thread as the callback does: keep it short.
+    /// - A call that waits for the run waits for the hook, too: [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait),
+    ///   [`shutdown`](crate::Timer::shutdown) and [`ManualClock::advance`].
+    /// - The hook may do what a callback may do: schedule, reset or cancel, drop the last `Timer`, or shut it down. On the
+    ///   hook's own timer, `cancel_and_wait` does not wait. A [`Timer`](crate::Timer) that the hook captures keeps the service
+    ///   alive for ever: capture a [`WeakTimer`](crate::WeakTimer) instead.
+    /// - A timer whose last run is reported is not pending any more. The next run of a repeating timer starts after the
+    ///   hook has returned. A fixed delay counts from the end of the callback, not of the hook.
+    /// - The hook occupies the callback's thread: keep it short. Several threads may call it at once.
     ///
-    /// Any number of threads may call the hook at once. If it panics, that is caught, counted as
-    /// [`panicked`](crate::Stats::panicked), and reported to `on_panic`; a repeating timer goes on.
+    /// A panic of the hook is caught, counted in [`Stats::panicked`](crate::Stats::panicked), and given to `on_panic`. A
+    /// repeating timer goes on after it.
     ///
     /// ```
     /// use corewheel::Timer;

@@ -35,9 +35,7 @@ struct Counts {
     cancelled: AtomicUsize,
     unfired: AtomicUsize,
     completed: AtomicUsize,
-    /// Runs that the host knows to be complete. Not of the checker: it adds no step to any model, and the threads of a model
-    /// take turns.
-    ended: std::sync::atomic::AtomicUsize,
+    ended: AtomicUsize,
 }
 
 impl Tally {
@@ -49,7 +47,7 @@ impl Tally {
             cancelled: zero(),
             unfired: zero(),
             completed: zero(),
-            ended: std::sync::atomic::AtomicUsize::new(0),
+            ended: zero(),
         }))
     }
 
@@ -91,6 +89,7 @@ impl Tally {
         self.0.completed.load(SeqCst)
     }
 
+    /// Runs that the host has reported.
     pub(crate) fn ended(&self) -> usize {
         self.0.ended.load(SeqCst)
     }
