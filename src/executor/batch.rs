@@ -1,4 +1,6 @@
-//! What the executor knows of the timers that it runs.
+//! What the executor knows of the timers that it runs, and of their shard.
+
+use crate::sync::Arc;
 
 /// Callbacks that are due together. Workers take them one by one from a common cursor, so any number of workers may run
 /// the same batch.
@@ -15,4 +17,12 @@ pub(crate) trait Batch: Send + Sync + 'static {
     fn singles(self) -> impl Iterator<Item = Self>
     where
         Self: Sized;
+}
+
+/// The driving of a shard, lent to a worker.
+pub(crate) trait Loan: Send + Sync + 'static {
+    /// Drives the shard until callbacks are due, which the worker then runs. `None`: the loan is over.
+    fn next_batch(&self) -> Option<Arc<dyn Batch>>;
+    /// Has the loan end soon. May be called at any time by any thread.
+    fn recall(&self);
 }

@@ -12,7 +12,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-pub(crate) use batch::Batch;
+pub(crate) use batch::{Batch, Loan};
 pub(crate) use borrowed::BorrowedPool;
 use extras::Extras;
 pub(crate) use job_queue::{ExtraThreads, JobQueue, STRAGGLER_AFTER};
@@ -164,6 +164,15 @@ impl Dispatcher {
             }
         }
         None
+    }
+
+    /// Has a worker run the batch, and then drive the shard that it is from. False if no worker is idle: then the batch is
+    /// run like any other, and the loan has not begun.
+    pub(crate) fn lend(&self, batch: Arc<impl Batch>, loan: Arc<impl Loan>) -> bool {
+        match self {
+            Self::Own { queue, .. } => queue.put_with_loan(batch, loan),
+            Self::Borrowed(_) | Self::Inline | Self::Custom(_) => false,
+        }
     }
 
     /// Has idle workers see to a batch that was not finished [`STRAGGLER_AFTER`] after its hand-over. False if the caller

@@ -65,6 +65,11 @@ impl Pool {
         &self.queue
     }
 
+    /// How many threads the pool has of its own.
+    pub(crate) fn threads(&self) -> usize {
+        self.workers.threads.len()
+    }
+
     /// Whether the calling thread is one of the pool's.
     pub(crate) fn is_on_this_thread(&self) -> bool {
         serves_here(Arc::as_ptr(&self.queue))

@@ -1,21 +1,19 @@
-//! The thread that drives a shard: it looks at what has come in, hands over what is due, and sleeps until the next
-//! deadline. With nothing due it sleeps for good.
+//! What drives a shard: it looks at what has come in, finds what is due, and sleeps until the next deadline. With nothing
+//! due it sleeps for good.
+//!
+//! The driver has a thread of its own, which hands over what is due. While there is much to do it
+//! [lends](super::loan) itself to a worker of the pool.
 //!
 //! A panic of the driver would be a defect of the crate, as it catches those of all foreign code. Its wheel may be broken
 //! then, so no timer can be kept there any more: the driver closes its shard, says so, and ends. Other shards go on.
 
-use std::any::Any;
 use std::mem;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use core_affinity::CoreId;
-
 use super::Shard;
 use super::batch::Batch;
-use super::driver_thread::Whereabouts;
 use super::local;
 use super::rounds::Rounds;
 use super::stragglers::Stragglers;
@@ -28,154 +26,196 @@ use crate::wheel::Levels;
 /// him milliseconds each time, it is not after every turn: beside four busy threads on two cores it took four times as long.
 const TURNS: u32 = 8;
 
-/// Drives the shard until it is closed. To be called on a thread of its own.
-pub(crate) fn drive(
-    shard: Arc<Shard>,
-    levels: Levels,
-    dispatcher: Dispatcher,
-    core: Option<CoreId>,
-    whereabouts: &Whereabouts,
-) {
-    shard.core.bell.attach();
-    let mut scheduling = Scheduling::new(core);
-    scheduling.apply();
-    let (rounds, stragglers) = (Rounds::new(levels), Stragglers::default());
-    let mut driver = Driver { shard, dispatcher, rounds, stragglers, scheduling, whereabouts, due: Vec::new() };
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| driver.run()));
-    // The executor, which may be dropped here, is foreign code, and so are wakers and the hook for panics.
-    driver.scheduling.restore();
-    if let Err(payload) = outcome {
-        driver.panicked(payload);
-    }
-    if let Some(quiescence) = driver.quiescence() {
-        quiescence.driver_ended();
-    }
-}
-
-struct Driver<'a> {
-    shard: Arc<Shard>,
+pub(super) struct Driver {
+    pub(super) shard: Arc<Shard>,
     dispatcher: Dispatcher,
     rounds: Rounds,
     stragglers: Stragglers,
-    scheduling: Scheduling,
-    whereabouts: &'a Whereabouts,
+    phase: Phase,
+    /// The request that this round answers: see [`Quiescence`].
+    request: u64,
+    /// The tick of this round.
+    now: u64,
+    /// How many turns there were since the driver last slept.
+    turns: u32,
     /// Timers that have come out of the wheel, and were not handed over yet.
     due: Vec<u32>,
 }
 
-impl Driver<'_> {
-    fn run(&mut self) {
+/// What the driver does next.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// It begins rounds that answer a new request.
+    Wake,
+    Begin,
+    Turn,
+    /// The round is over.
+    Rest,
+    Sleep,
+}
+
+/// Why the driver stops.
+pub(super) enum Stop {
+    /// These callbacks are to be run.
+    Due(Batch),
+    /// Nothing is left to do for as long as this; `None`: until something comes in.
+    Idle(Option<Duration>),
+    /// The shard is closed.
+    Closed,
+}
+
+impl Driver {
+    pub(super) fn new(shard: Arc<Shard>, levels: Levels, dispatcher: Dispatcher) -> Self {
+        Self {
+            shard,
+            dispatcher,
+            rounds: Rounds::new(levels),
+            stragglers: Stragglers::default(),
+            phase: Phase::Wake,
+            request: 0,
+            now: 0,
+            turns: 0,
+            due: Vec::new(),
+        }
+    }
+
+    pub(super) fn dispatcher(&self) -> &Dispatcher {
+        &self.dispatcher
+    }
+
+    /// Watches a batch that was handed over just now.
+    pub(super) fn watch(&mut self, batch: Arc<Batch>) {
+        self.stragglers.add(batch);
+    }
+
+    /// Watches one that should be finished by now.
+    pub(super) fn watch_straggler(&mut self, batch: Arc<Batch>) {
+        self.stragglers.add_straggler(batch);
+    }
+
+    /// Makes rounds until the driver stops. After each stop it may be called again, also on another thread.
+    pub(super) fn advance(&mut self, scheduling: &mut Scheduling) -> Stop {
         while !self.shard.core.is_closing() {
-            // Read before the rounds begin, so that the answer covers all that came before the request.
-            let request = self.quiescence().map_or(0, Quiescence::begin_round);
-            let now = self.make_rounds();
-            if let Some(quiescence) = self.quiescence() {
-                quiescence.end_round(request, self.rounds.next_deadline());
+            match self.phase {
+                Phase::Wake => {
+                    // Read before the rounds begin, so that the answer covers all that came before the request.
+                    self.request = self.shard.quiescence().map_or(0, Quiescence::begin_round);
+                    self.turns = 0;
+                    self.phase = Phase::Begin;
+                }
+                Phase::Begin => {
+                    self.now = self.shard.ticks.now_tick();
+                    self.rounds.begin(&self.shard.core, self.now);
+                    self.phase = Phase::Turn;
+                }
+                Phase::Turn => {
+                    if self.rounds.turn(&self.shard.core, &mut self.due) {
+                        self.phase = Phase::Rest;
+                    }
+                    if let Some(batch) = self.take_due(scheduling) {
+                        return Stop::Due(batch);
+                    }
+                }
+                Phase::Rest => self.phase = if self.has_more_to_do() { Phase::Begin } else { Phase::Sleep },
+                Phase::Sleep => {
+                    if let Some(quiescence) = self.shard.quiescence() {
+                        quiescence.end_round(self.request, self.rounds.next_deadline());
+                    }
+                    return Stop::Idle(self.time_left());
+                }
             }
-            while !self.sleep(now, request) {}
         }
+        Stop::Closed
     }
 
-    /// Closes the shard when its driver has panicked, and leaves nothing behind that others wait for. The wheel, which may
-    /// be broken, is not used any more.
-    fn panicked(&mut self, payload: Box<dyn Any + Send>) {
-        self.shard.driver_panicked(payload);
-        if let Some(quiescence) = self.quiescence() {
-            quiescence.begin(self.due.len());
+    /// Does in bounded turns what is not urgent. Returns whether there may be reason for a new round.
+    fn has_more_to_do(&mut self) -> bool {
+        let core = &self.shard.core;
+        if self.rounds.prepare(core) {
+            return true;
         }
-        // Takes each out of its batch, and leaves it to the shutdown, as the shard is closed.
-        mem::take(&mut self.due).into_iter().for_each(|index| self.shard.run(index, 0));
-    }
-
-    fn quiescence(&self) -> Option<&Quiescence> {
-        self.shard.quiescence()
-    }
-
-    /// Makes rounds until there is nothing left to do. Returns the tick of the last.
-    fn make_rounds(&mut self) -> u64 {
-        let mut turns = 0;
-        loop {
-            let now = self.shard.ticks.now_tick();
-            self.round(now);
-            let core = &self.shard.core;
-            if core.is_closing() {
-                return now;
-            }
-            if self.rounds.prepare(core) {
-                continue;
-            }
-            // Both, each time: each has a bounded turn.
-            if !(self.rounds.rest(core) | self.shard.registry.trim()) {
-                return now;
-            }
-            turns += 1;
-            if turns % TURNS == 0 {
+        // Both, each time: each has a bounded turn.
+        let has_more = self.rounds.rest(core) | self.shard.registry.trim();
+        if has_more {
+            self.turns += 1;
+            if self.turns % TURNS == 0 {
                 thread::yield_now();
             }
         }
+        has_more
     }
 
-    /// Makes a round at the tick `now`.
-    fn round(&mut self, now: u64) {
-        self.rounds.begin(&self.shard.core, now);
-        let mut over = false;
-        while !over && !self.shard.core.is_closing() {
-            over = self.rounds.turn(&self.shard.core, &mut self.due);
-            if !self.due.is_empty() {
-                self.hand_over(now);
-            }
+    /// Takes the callbacks that are due. Wakes the tasks that are.
+    fn take_due(&mut self, scheduling: &mut Scheduling) -> Option<Batch> {
+        if self.due.is_empty() {
+            return None;
         }
-    }
-
-    fn hand_over(&mut self, now: u64) {
-        let shard = &self.shard;
+        let (shard, now) = (&self.shard, self.now);
         #[cfg(test)]
         assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
         let begin = |timers| shard.quiescence().iter().for_each(|quiescence| quiescence.begin(timers));
         // Tasks are woken here and now: it takes no longer than to hand them over.
         let mut wakers = self.due.extract_if(.., |&mut index| shard.wakes(index)).peekable();
         if wakers.peek().is_some() {
-            self.scheduling.restore();
+            scheduling.restore();
         }
         wakers.for_each(|index| {
             begin(1);
             shard.run(index, now);
         });
-        if !self.due.is_empty() {
-            if self.dispatcher.runs_foreign_code() {
-                self.scheduling.restore();
-            }
-            begin(self.due.len());
-            let batch = Batch::new(shard.clone(), now, mem::take(&mut self.due));
-            let dispatch = || self.dispatcher.dispatch(batch, |payload| shard.caught(payload));
-            let watched = if self.dispatcher.may_block() { self.whereabouts.execute(dispatch) } else { dispatch() };
-            watched.into_iter().for_each(|batch| self.stragglers.add(batch));
+        if self.due.is_empty() {
+            return None;
         }
+        begin(self.due.len());
+        Some(Batch::new(shard.clone(), now, mem::take(&mut self.due)))
     }
 
-    /// Sleeps until the next deadline, or something comes in that is due earlier, or it is time to look for
-    /// stragglers. Returns whether there is reason for a new round.
-    fn sleep(&mut self, now: u64, request: u64) -> bool {
-        let unpin = || self.scheduling.restore();
-        let look_at = self.stragglers.look(&self.dispatcher, unpin).map(|time| Instant::now() + time);
-        self.scheduling.apply();
+    /// How long it is until the next deadline. In virtual time it does not come by itself.
+    fn time_left(&self) -> Option<Duration> {
+        let next = self.rounds.next_deadline();
+        (next != NEVER && self.shard.quiescence().is_none()).then(|| self.shard.ticks.until(next))
+    }
+
+    /// Sleeps until the next deadline, or something comes in that is due earlier, or the `call` comes; meanwhile it looks
+    /// for stragglers. Then there is reason for a new round, if the shard is not closed.
+    pub(super) fn sleep(&mut self, scheduling: &mut Scheduling, is_called: impl Fn() -> bool) {
+        while !self.sleep_once(scheduling, &is_called) {}
+        self.phase = Phase::Wake;
+    }
+
+    /// Returns whether there is reason for a new round.
+    fn sleep_once(&mut self, scheduling: &mut Scheduling, is_called: impl Fn() -> bool) -> bool {
+        let look_at = self.stragglers.look(&self.dispatcher, || scheduling.restore()).map(|time| Instant::now() + time);
+        scheduling.apply();
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
         let left = || look_at.map(|at| at.saturating_duration_since(Instant::now()));
         let (wakeups, rested) = match self.shard.quiescence() {
             None => {
                 let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
-                let idle = || self.rounds.is_idle(core) && !self.shard.registry.has_surplus() && !core.is_closing();
-                (core.bell.sleep(now, self.rounds.next_deadline(), timeout, idle), true)
+                let idle = || {
+                    let has_memory = self.shard.registry.has_surplus();
+                    self.rounds.is_idle(core) && !has_memory && !core.is_closing() && !is_called()
+                };
+                (core.bell.sleep(self.now, self.rounds.next_deadline(), timeout, idle), true)
             }
             Some(quiescence) => {
                 // Time does not pass by itself: only a request wakes the driver.
-                let unasked = || quiescence.last_request() == request && !core.is_closing();
+                let unasked = || quiescence.last_request() == self.request && !core.is_closing();
                 let timeout = |tick| if tick == 0 { Some(Duration::ZERO) } else { left() };
-                (core.bell.sleep(now, 1, timeout, unasked), !unasked())
+                (core.bell.sleep(self.now, 1, timeout, unasked), !unasked())
             }
         };
         local::with(&self.shard, |local| local.count_more(|record| &record.wakeups, wakeups));
         rested
+    }
+
+    /// The driver has panicked, and is not used any more. Leaves nothing behind that others wait for.
+    pub(super) fn abandon(&mut self) {
+        if let Some(quiescence) = self.shard.quiescence() {
+            quiescence.begin(self.due.len());
+        }
+        // Takes each out of its batch, and leaves it to the shutdown, as the shard is closed.
+        mem::take(&mut self.due).into_iter().for_each(|index| self.shard.run(index, 0));
     }
 }
 

@@ -17,7 +17,9 @@
 //! | `batch`, `stragglers` | due timers on their way through the executor, and those that take long |            |
 //! | `slow`     | reports callbacks that take long                                                 |            |
 //! | `virtual_time` | what a shard has in virtual time only                                        |            |
-//! | `driver`, `driver_thread` | the thread, and how a shutdown waits for it                       |            |
+//! | `driver`   | what drives the shard                                                            |            |
+//! | `loan`     | where the driver lies while it is lent to a worker                               | yes        |
+//! | `drive`, `driver_thread` | the threads that drive, and how a shutdown waits for the driver's own |            |
 //!
 //! This file puts them together, with the clock and the counters, which loom does not know.
 
@@ -26,12 +28,14 @@ mod bell;
 mod call_stack;
 mod coop;
 mod core;
+mod drive;
 mod driver;
 mod driver_thread;
 mod entry;
 mod hold;
 mod intake;
 mod limit;
+mod loan;
 mod local;
 mod memory;
 mod registry;
@@ -57,7 +61,7 @@ use crossbeam_utils::CachePadded;
 pub(crate) use self::coop::{Coop, Progress};
 pub(crate) use self::core::Running;
 use self::core::{Armed, Closing, Core, Found};
-pub(crate) use driver::drive;
+pub(crate) use drive::drive;
 pub(crate) use driver_thread::DriverThread;
 use entry::word::{ARMED, WAKES};
 pub(crate) use entry::{Callback, Entry, Recur};

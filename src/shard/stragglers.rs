@@ -27,6 +27,11 @@ impl Stragglers {
         self.watch(batch, STRAGGLER_AFTER);
     }
 
+    /// Watches a batch that should be finished by now.
+    pub(crate) fn add_straggler(&mut self, batch: Arc<Batch>) {
+        self.watch(batch, Duration::ZERO);
+    }
+
     /// Calls for assistance with batches that take too long, and returns the time until the next look. `unpin` is called
     /// before a thread is started.
     pub(crate) fn look(&mut self, dispatcher: &Dispatcher, mut unpin: impl FnMut()) -> Option<Duration> {

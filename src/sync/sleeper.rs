@@ -1,27 +1,42 @@
-//! The sleep of one thread.
+//! The sleep of one thread at a time.
 
-use std::sync::OnceLock;
+use std::ptr;
 use std::time::Duration;
 
 use super::thread::{self, Thread};
+use super::{Arc, AtomicPtr, Mutex, Ordering};
 
 /// Where one thread sleeps and any other wakes it. A `wake` that comes before the `sleep` ends it at once.
-#[derive(Debug, Default)]
-pub(crate) struct Sleeper(OnceLock<Thread>);
+#[derive(Debug)]
+pub(crate) struct Sleeper {
+    /// The one that sleeps here now.
+    attached: AtomicPtr<Thread>,
+    /// All that have ever slept here. Nothing is taken out before the drop.
+    threads: Mutex<Vec<Arc<Thread>>>,
+}
 
 impl Sleeper {
     pub(crate) fn new() -> Self {
-        Self::default()
+        Self { attached: AtomicPtr::new(ptr::null_mut()), threads: Mutex::new(Vec::new()) }
     }
 
-    /// Makes the calling thread the one that sleeps here. Nobody may call `wake` before.
+    /// Makes the calling thread the one that sleeps here. A `wake` that is not ordered after this call may wake the one
+    /// before.
     pub(crate) fn attach(&self) {
-        self.0.get_or_init(thread::current);
+        let this = thread::current();
+        let mut threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let known = threads.iter().position(|thread| thread.id() == this.id());
+        let index = known.unwrap_or_else(|| {
+            threads.push(Arc::new(this));
+            threads.len() - 1
+        });
+        // Release: publishes the thread to `wake`.
+        self.attached.store(Arc::as_ptr(&threads[index]).cast_mut(), Ordering::Release);
     }
 
     /// Whether the calling thread is the one that sleeps here.
     pub(crate) fn is_attached_here(&self) -> bool {
-        self.0.get().is_some_and(|thread| thread.id() == thread::current().id())
+        self.attached().is_some_and(|thread| thread.id() == thread::current().id())
     }
 
     /// Sleeps until woken, for `timeout` at the most, or shorter for no reason at all.
@@ -34,8 +49,14 @@ impl Sleeper {
 
     /// Wakes the sleeper. Wait-free: a swap, and a system call if it is asleep.
     pub(crate) fn wake(&self) {
-        if let Some(thread) = self.0.get() {
+        if let Some(thread) = self.attached() {
             thread.unpark();
         }
+    }
+
+    fn attached(&self) -> Option<&Thread> {
+        // Acquire: pairs with `attach`. SAFETY: it is null, or points to what `self` has a reference to until its drop, and
+        // that nothing writes to.
+        unsafe { self.attached.load(Ordering::Acquire).as_ref() }
     }
 }

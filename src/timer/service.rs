@@ -61,6 +61,7 @@ impl Service {
             Executor::Inline => (Dispatcher::Inline, None),
             Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
         };
+        let pool_threads = pool.as_ref().map_or(0, Pool::threads);
         let needs_this_thread = dispatcher.need_this_thread();
         let mut service = Self {
             id: shard::new_id(),
@@ -72,6 +73,8 @@ impl Service {
             queue: pool.as_ref().map(Pool::queue).cloned(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
         };
+        // A worker that drives is there for no other shard. So all shards lend, or none does.
+        let lends = pool_threads >= builder.shards && !builder.pin_cores && service.ticks.manual().is_none();
         let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
         for index in 0..builder.shards {
             let on_slow = builder.on_slow.clone().map(|hook| hook.monitor(index));
@@ -81,7 +84,7 @@ impl Service {
             let (levels, dispatcher) = (Levels::new_ahead(0, &builder.slots_per_level)?, dispatcher.clone());
             let name = format!("{}-{index}", builder.thread_name);
             let driven = shard.clone();
-            let drive = move |place: &_| shard::drive(driven, levels, dispatcher, core, place);
+            let drive = move |place: &_| shard::drive(driven, levels, dispatcher, core, lends, place);
             let driver = DriverThread::start(name, drive);
             // Dropping the service ends what has been started so far.
             let driver = driver.map_err(BuildError::ThreadStart)?;

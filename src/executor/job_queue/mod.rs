@@ -52,7 +52,7 @@ pub(crate) use growth::ExtraThreads;
 use growth::{Growth, Observed, Sight};
 pub(crate) use thread::{MonitorThread, SleepProbe, Waits, WorkerThread};
 
-use super::batch::Batch;
+use super::batch::{Batch, Loan};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// After this time a batch gets more workers: a default tick, as a driver that is awake for the next one looks for
@@ -70,7 +70,9 @@ pub(crate) struct JobQueue(Mutex<State>);
 
 struct State {
     /// Batches that no worker has begun, in the order of their hand-over.
-    jobs: VecDeque<Arc<dyn Batch>>,
+    jobs: VecDeque<Job>,
+    /// Loans that have not ended.
+    loans: Vec<Arc<dyn Loan>>,
     /// What the workers that are busy are in the middle of, in the order of its beginning.
     active: Vec<Activity>,
     /// The workers that are parked, in the order in which they did. The first is the lookout.
@@ -82,6 +84,12 @@ struct State {
     /// How many turns there were, ever.
     turns: u64,
     closed: bool,
+}
+
+/// A batch that no worker has begun, and what the worker does afterwards.
+struct Job {
+    batch: Arc<dyn Batch>,
+    loan: Option<Arc<dyn Loan>>,
 }
 
 struct Activity {
@@ -124,7 +132,7 @@ struct Worker {
 }
 
 enum Turn {
-    Run(Arc<dyn Batch>),
+    Run(Job),
     Assist(Arc<dyn Batch>),
     Look,
 }
@@ -135,6 +143,7 @@ impl JobQueue {
     pub(crate) fn new(threads: usize, max_extra: usize) -> Self {
         Self(Mutex::new(State {
             jobs: VecDeque::new(),
+            loans: Vec::new(),
             active: Vec::new(),
             parked: Vec::new(),
             alert: None,
@@ -152,13 +161,34 @@ impl JobQueue {
             drop(state);
             return drop(batch);
         }
-        state.jobs.push_back(batch);
+        state.jobs.push_back(Job { batch, loan: None });
         let called = state.parked.pop();
         if called.is_none() {
             state.call_extra();
         }
         drop(state);
         called.into_iter().for_each(Parked::call);
+    }
+
+    /// Has a worker run the batch, and then drive a shard until the loan is over. False if no worker is idle, or an alert is
+    /// on: then the batch is run, and nobody drives.
+    pub(crate) fn put_with_loan(&self, batch: Arc<dyn Batch>, loan: Arc<dyn Loan>) -> bool {
+        let mut state = self.lock();
+        if state.closed || state.alert.is_some() {
+            drop(state);
+            self.put(batch);
+            return false;
+        }
+        let Some(called) = state.parked.pop() else {
+            drop(state);
+            self.put(batch);
+            return false;
+        };
+        state.loans.push(loan.clone());
+        state.jobs.push_back(Job { batch, loan: Some(loan) });
+        drop(state);
+        called.call();
+        true
     }
 
     /// Raises the alert: a batch was not finished [`STRAGGLER_AFTER`] after its hand-over. Returns whether there is a
@@ -183,11 +213,12 @@ impl JobQueue {
         let mut worker = self.lock().enroll(thread, is_extra);
         while let Some(turn) = self.next(&mut worker, thread) {
             match turn {
-                Turn::Run(batch) => {
-                    worker.observed.run(|| batch.run());
-                    self.run_own_tasks(&worker, thread);
-                    // Until here it was not finished, whatever its callbacks left to rayon.
-                    drop(batch);
+                Turn::Run(Job { batch, loan }) => {
+                    self.run(batch, &worker, thread);
+                    if let Some(loan) = loan {
+                        self.drive(&*loan, &mut worker, thread);
+                        self.lock().loans.retain(|other| !Arc::ptr_eq(other, &loan));
+                    }
                 }
                 Turn::Assist(batch) => {
                     let ends = thread.now() + STRAGGLER_AFTER;
@@ -196,6 +227,23 @@ impl JobQueue {
                 }
                 Turn::Look => self.look(&mut worker, thread),
             }
+        }
+    }
+
+    fn run(&self, batch: Arc<dyn Batch>, worker: &Worker, thread: &impl WorkerThread) {
+        worker.observed.run(|| batch.run());
+        self.run_own_tasks(worker, thread);
+        // Until here it was not finished, whatever its callbacks left to rayon.
+        drop(batch);
+    }
+
+    /// Drives a shard until the loan is over, and runs what is due there.
+    fn drive(&self, loan: &dyn Loan, worker: &mut Worker, thread: &impl WorkerThread) {
+        loop {
+            self.lock().end_activity(worker.id);
+            let Some(batch) = loan.next_batch() else { return };
+            self.lock().begin(worker, Some(batch.clone()), false, thread.now());
+            self.run(batch, worker, thread);
         }
     }
 
@@ -260,7 +308,11 @@ impl JobQueue {
             if (!worker.is_extra || !state.is_crowded())
                 && let Some(turn) = state.choose(worker, now)
             {
-                state.begin(worker, &turn, now);
+                let batch = match &turn {
+                    Turn::Run(Job { batch, .. }) | Turn::Assist(batch) => Some(batch.clone()),
+                    Turn::Look => None,
+                };
+                state.begin(worker, batch, matches!(turn, Turn::Assist(_)), now);
                 return Some(turn);
             }
             if state.closed {
@@ -306,12 +358,8 @@ impl State {
     }
 
     /// Notes what the worker does from now on.
-    fn begin(&mut self, worker: &mut Worker, turn: &Turn, now: Instant) {
-        let batch = match turn {
-            Turn::Run(batch) | Turn::Assist(batch) => Some(batch.clone()),
-            Turn::Look => None,
-        };
-        worker.has_assisted = matches!(turn, Turn::Assist(_));
+    fn begin(&mut self, worker: &mut Worker, batch: Option<Arc<dyn Batch>>, assists: bool, now: Instant) {
+        worker.has_assisted = assists;
         worker.has_looked &= batch.is_none();
         worker.is_lookout &= batch.is_none();
         self.turns += 1;
@@ -337,8 +385,8 @@ impl State {
         if on_alert && now >= worker.looks_at {
             return Some(Turn::Look);
         }
-        if let Some(batch) = self.jobs.pop_front() {
-            return Some(Turn::Run(batch));
+        if let Some(job) = self.jobs.pop_front() {
+            return Some(Turn::Run(job));
         }
         (on_alert && !worker.has_looked).then_some(Turn::Look)
     }
@@ -362,6 +410,8 @@ impl State {
     fn raise_alert(&mut self, now: Instant, found: bool) {
         let found = found || self.alert.as_ref().is_some_and(|alert| alert.found);
         self.alert = Some(Alert { look_at: now, interval: MIN_INTERVAL, found });
+        // Their workers are needed here.
+        self.loans.drain(..).for_each(|loan| loan.recall());
         self.call_lookout();
     }
 

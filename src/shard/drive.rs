@@ -1,0 +1,204 @@
+//! The threads that drive: the driver's own, and a worker to which the driver is on loan.
+
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use core_affinity::CoreId;
+
+use super::Shard;
+use super::batch::Batch;
+use super::driver::{Driver, Stop};
+use super::driver_thread::Whereabouts;
+use super::loan::{Loans, Returned};
+use crate::executor::{self, Loan as _};
+use crate::system::Scheduling;
+use crate::wheel::Levels;
+
+/// Sleeps up to this are short.
+const SHORT: Duration = Duration::from_millis(5);
+/// After so many short sleeps in a row, with something to run after each, the driver has much to do.
+const MUCH: u32 = 8;
+/// The worker gives the driver up before a sleep that is longer.
+const LONG: Duration = Duration::from_millis(10);
+/// How often the driver's thread looks whether the worker has come back. As often it wakes while much is to do, and as
+/// long, or twice, timers wait if a callback takes long all of a sudden.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// After so many batches without a sleep there is more to do than one worker should: the driver's thread drives, and all
+/// workers run callbacks.
+const BURST: u32 = 8;
+
+/// A driver, and why it has come back if it has panicked.
+type Lent = (Box<Driver>, Option<Box<dyn Any + Send>>);
+
+/// What the driver's thread and a worker share.
+pub(crate) struct Lending {
+    shard: Arc<Shard>,
+    loans: Loans<Lent, Arc<Batch>>,
+}
+
+/// One loan.
+struct Loan {
+    lending: Arc<Lending>,
+    number: u64,
+    /// How many batches there were since the driver last slept.
+    batches: AtomicU32,
+}
+
+/// Drives the shard until it is closed. To be called on a thread of its own. `lends`: while there is much to do, a worker may
+/// drive.
+pub(crate) fn drive(
+    shard: Arc<Shard>,
+    levels: Levels,
+    dispatcher: executor::Dispatcher,
+    core: Option<CoreId>,
+    lends: bool,
+    whereabouts: &Whereabouts,
+) {
+    shard.core.bell.attach();
+    let lending = lends.then(|| Arc::new(Lending { shard: shard.clone(), loans: Loans::new() }));
+    let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
+    let mut thread = Thread { scheduling: Scheduling::new(core), whereabouts, lending, driver, short_sleeps: 0 };
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| thread.run()));
+    // The executor, which may be dropped here, is foreign code, and so are wakers and the hook for panics.
+    thread.scheduling.restore();
+    if let Err(payload) = outcome {
+        shard.driver_panicked(payload);
+        thread.driver.iter_mut().for_each(|driver| driver.abandon());
+    }
+    if let Some(quiescence) = shard.quiescence() {
+        quiescence.driver_ended();
+    }
+}
+
+/// The driver's own thread.
+struct Thread<'a> {
+    scheduling: Scheduling,
+    whereabouts: &'a Whereabouts,
+    lending: Option<Arc<Lending>>,
+    /// `None` while it is on loan.
+    driver: Option<Box<Driver>>,
+    /// How many of the last sleeps were short, with something to run after each.
+    short_sleeps: u32,
+}
+
+impl Thread<'_> {
+    fn run(&mut self) {
+        let mut has_run = false;
+        while let Some(driver) = &mut self.driver {
+            match driver.advance(&mut self.scheduling) {
+                Stop::Due(batch) => {
+                    has_run = true;
+                    match self.lending.clone() {
+                        Some(lending) if self.short_sleeps >= MUCH => self.lend(&lending, batch),
+                        _ => self.hand_over(batch),
+                    }
+                }
+                Stop::Idle(left) => {
+                    let is_short = left.is_some_and(|left| left <= SHORT);
+                    self.short_sleeps = if is_short && has_run { self.short_sleeps + 1 } else { 0 };
+                    has_run = false;
+                    driver.sleep(&mut self.scheduling, || false);
+                }
+                Stop::Closed => return,
+            }
+        }
+    }
+
+    /// Has the executor run the batch.
+    fn hand_over(&mut self, batch: Batch) {
+        let Some(driver) = &mut self.driver else { return };
+        let dispatcher = driver.dispatcher();
+        if dispatcher.runs_foreign_code() {
+            self.scheduling.restore();
+        }
+        let shard = &driver.shard;
+        let dispatch = || dispatcher.dispatch(batch, |payload| shard.caught(payload));
+        let watched = if dispatcher.may_block() { self.whereabouts.execute(dispatch) } else { dispatch() };
+        watched.into_iter().for_each(|batch| driver.watch(batch));
+    }
+
+    /// Has a worker run the batch, and then drive.
+    fn lend(&mut self, lending: &Arc<Lending>, batch: Batch) {
+        let Some(driver) = self.driver.take() else { return };
+        self.short_sleeps = 0;
+        let (batch, dispatcher) = (Arc::new(batch), driver.dispatcher().clone());
+        let number = lending.loans.lend((driver, None), batch.clone());
+        let loan = Arc::new(Loan { lending: lending.clone(), number, batches: AtomicU32::new(0) });
+        if !dispatcher.lend(batch, loan.clone()) {
+            loan.recall();
+        }
+        let pause = |returned, place| super::loan::pause(returned, place, LOOK);
+        let Returned { driver: (driver, panicked), running } =
+            lending.loans.wait(pause, || lending.shard.core.is_closing());
+        let driver = self.driver.insert(driver);
+        if let Some(payload) = panicked {
+            panic::resume_unwind(payload);
+        }
+        driver.shard.core.bell.attach();
+        if let Some(batch) = running {
+            driver.watch_straggler(batch);
+        }
+    }
+}
+
+impl executor::Loan for Loan {
+    /// Drives until there are callbacks to run, with the calling worker as the driver's thread.
+    fn next_batch(&self) -> Option<Arc<dyn executor::Batch>> {
+        let loans = &self.lending.loans;
+        let (mut driver, _) = loans.borrow(self.number)?;
+        let shard = &self.lending.shard;
+        if !shard.core.bell.is_attached_here() {
+            shard.core.bell.attach();
+        }
+        let mut scheduling = Scheduling::new(None);
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.advance(&mut driver, &mut scheduling)));
+        scheduling.restore();
+        match outcome {
+            Ok(Some(batch)) => {
+                let batch = Arc::new(batch);
+                loans.put_back(self.number, (driver, None), batch.clone());
+                Some(batch)
+            }
+            Ok(None) => {
+                loans.give_up((driver, None));
+                None
+            }
+            Err(payload) => {
+                loans.give_up((driver, Some(payload)));
+                None
+            }
+        }
+    }
+
+    fn recall(&self) {
+        self.lending.loans.recall(self.number);
+        // The worker looks whether the loan is over before it sleeps.
+        self.lending.shard.core.bell.ring(0);
+    }
+}
+
+impl Loan {
+    /// Drives until callbacks are due. `None`: the loan is over, or little is left to do.
+    fn advance(&self, driver: &mut Driver, scheduling: &mut Scheduling) -> Option<Batch> {
+        let is_over = || self.lending.loans.is_over(self.number);
+        // Relaxed: one thread at a time comes here, by way of a lock.
+        while !is_over() && self.batches.load(Ordering::Relaxed) < BURST {
+            match driver.advance(scheduling) {
+                Stop::Due(batch) => {
+                    self.batches.fetch_add(1, Ordering::Relaxed);
+                    return Some(batch);
+                }
+                Stop::Idle(Some(left)) if left <= LONG => {
+                    self.batches.store(0, Ordering::Relaxed);
+                    driver.sleep(scheduling, is_over);
+                }
+                Stop::Idle(_) | Stop::Closed => return None,
+            }
+        }
+        None
+    }
+}
