@@ -10,6 +10,8 @@ pub(crate) mod core;
 pub(crate) mod entry;
 #[path = "../../src/shard/intake.rs"]
 mod intake;
+#[path = "../../src/shard/loan.rs"]
+pub(crate) mod loan;
 #[path = "../../src/shard/memory/mod.rs"]
 pub(crate) mod memory;
 #[path = "../../src/shard/rounds.rs"]

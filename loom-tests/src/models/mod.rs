@@ -8,6 +8,7 @@
 mod cancel;
 mod drain;
 mod in_flight;
+mod loan;
 mod quiescence;
 mod reaim;
 mod recycle;

@@ -1,0 +1,104 @@
+//! Model 15: a driver on loan, against its recall.
+//!
+//! That one thread has the driver is the type's doing. What is explored is that it comes back: a recall finds it asleep,
+//! in the middle of a round, or in its place. Fails if a recall wakes nobody who waits in the driver's place (mutation
+//! `loan-recall-silent`), if the worker does not say that it has put a recalled driver back (`loan-put-silent`) or given one
+//! up (`loan-give-silent`), and if a worker may borrow in another loan than its own (`loan-stale`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::sync::{Condvar, MutexGuard};
+use loom::thread;
+
+use super::explore;
+use crate::shard::bell::Bell;
+use crate::shard::loan::{Loans, Place};
+
+/// The driver: the loan in which a worker last had it.
+type Driver = u64;
+
+struct Shard {
+    loans: Loans<Driver, &'static str>,
+    bell: Bell,
+}
+
+type Guard<'a> = MutexGuard<'a, Place<Driver, &'static str>>;
+
+impl Shard {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { loans: Loans::new(), bell: Bell::new() })
+    }
+
+    fn recall(&self, loan: u64) {
+        self.loans.recall(loan);
+        self.bell.ring(0);
+    }
+
+    /// What a worker does in a loan. It finds callbacks that are due in each of the first rounds, and nothing afterwards.
+    fn work(&self, loan: u64, rounds: usize) {
+        for round in 0.. {
+            let Some(driver) = self.loans.borrow(loan) else { return };
+            assert!(driver == 0 || driver == loan, "the driver is on another loan");
+            if round < rounds {
+                self.loans.put_back(loan, loan, "its callbacks");
+            } else {
+                let is_over = || self.loans.is_over(loan);
+                let timeout = |tick| (tick == 0).then_some(Duration::ZERO);
+                while !is_over() {
+                    self.bell.sleep(0, u64::MAX, timeout, || !is_over());
+                }
+                return self.loans.give_up(driver);
+            }
+        }
+    }
+}
+
+/// Waits for a call, for as long as it takes.
+fn pause<'a>(call: &'a Condvar, place: Guard<'a>) -> (Guard<'a>, bool) {
+    (call.wait(place).unwrap(), false)
+}
+
+#[test]
+fn a_recall_finds_the_driver_wherever_it_is() {
+    for rounds in 0..=1 {
+        explore(move || {
+            let shard = Shard::new();
+            let loan = shard.loans.lend(0, "the first callbacks");
+            let (worker, caller) = (shard.clone(), shard.clone());
+            let worker = thread::spawn(move || worker.work(loan, rounds));
+            let caller = thread::spawn(move || caller.recall(loan));
+            shard.loans.wait(pause, || false);
+            worker.join().unwrap();
+            caller.join().unwrap();
+        });
+    }
+}
+
+/// The driver's thread finds it in its place for so long that it takes it, and lends it to another worker.
+#[test]
+fn a_worker_that_comes_back_late_has_no_part_in_the_next_loan() {
+    explore(|| {
+        let shard = Shard::new();
+        let first = shard.loans.lend(0, "callbacks that take long");
+        let late = shard.clone();
+        let late = thread::spawn(move || late.work(first, 1));
+        let mut looks = 0;
+        // Two looks at once, and then it waits: the worker may have come in between.
+        let look = |call, place| {
+            looks += 1;
+            if looks == 1 { (place, true) } else { pause(call, place) }
+        };
+        let caller = shard.clone();
+        let caller = thread::spawn(move || caller.recall(first));
+        shard.loans.wait(look, || false);
+        let second = shard.loans.lend(0, "more");
+        let other = shard.clone();
+        let other = thread::spawn(move || other.work(second, 1));
+        shard.recall(second);
+        shard.loans.wait(pause, || false);
+        late.join().unwrap();
+        other.join().unwrap();
+        caller.join().unwrap();
+    });
+}
