@@ -87,9 +87,7 @@ fn cancel_and_a_dropped_batch_have_one_winner() {
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let mut due = Vec::new();
-        rounds.begin(&scene.core, 5);
-        assert!(rounds.turn(&scene.core, &mut due));
+        let due = scene.batch(&mut rounds, 5);
         let canceller = {
             let scene = scene.clone();
             thread::spawn(move || {

@@ -110,10 +110,9 @@ fn a_retired_block_is_handed_out_once() {
 fn an_entry_on_its_way_to_the_driver_stays() {
     explore(|| {
         let scene = Scene::with_spare(1);
-        let (mut rounds, mut cache, mut due) = (scene.rounds(), Cache::new(), Vec::new());
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
         let handle = scene.schedule(&mut cache, scene.tally.once(), 0).unwrap();
-        rounds.begin(&scene.core, 0);
-        while !rounds.turn(&scene.core, &mut due) {}
+        let due = scene.batch(&mut rounds, 0);
         assert_eq!(due.len(), 1, "the timer is due");
         assert!(scene.reset(&handle, 9, 0));
         let sender = {

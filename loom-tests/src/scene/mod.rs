@@ -156,6 +156,20 @@ impl Scene {
         Worker { scene: self, now, cache: RefCell::new(Cache::new()), ran: RefCell::default() }
     }
 
+    /// Starts a thread that acts in the scene.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> thread::JoinHandle<T> {
+        let scene = self.clone();
+        thread::spawn(move || act(&scene))
+    }
+
+    /// Starts a thread that drives at this tick, until nothing is left to do there.
+    pub(crate) fn spawn_driver(&self, mut rounds: Rounds, now: u64) -> thread::JoinHandle<()> {
+        self.spawn(move |scene| scene.drive(&mut rounds, &scene.worker(now)))
+    }
+
     /// Makes a timer and sends it to the driver.
     pub(crate) fn schedule(&self, cache: &mut Cache, callback: Callback, deadline: u64) -> Option<Handle> {
         let Armed { index, notice, .. } = self.core.arm(cache, callback, deadline, 0).ok()?;
@@ -189,8 +203,7 @@ impl Scene {
 
     /// Starts a thread that cancels a timer, drops its handle, and gives back what is in its cache.
     pub(crate) fn cancel_elsewhere(&self, handle: Handle, mut cache: Cache) -> thread::JoinHandle<()> {
-        let scene = self.clone();
-        thread::spawn(move || {
+        self.spawn(move |scene| {
             assert!(scene.cancel(&handle));
             scene.release(handle, &mut cache);
             scene.core.give_back(&mut cache);
@@ -264,6 +277,21 @@ impl Scene {
         }
     }
 
+    /// Makes rounds as above, and returns what is due at this tick.
+    pub(crate) fn batch(&self, rounds: &mut Rounds, now: u64) -> Vec<u32> {
+        let mut batch = Vec::new();
+        self.hand_over(rounds, now, |due| batch.extend(due));
+        batch
+    }
+
+    /// Drives and sleeps until the shard is closed, as the driver's thread does.
+    pub(crate) fn drive_until_closed(&self, rounds: &mut Rounds, worker: &Worker<'_>) {
+        while !self.core.is_closing() {
+            self.drive(rounds, worker);
+            self.sleep(rounds, worker);
+        }
+    }
+
     /// Drives until `runs` callbacks have run, sleeping in between: for good, as time stands still.
     pub(crate) fn drive_until(&self, rounds: &mut Rounds, worker: &Worker<'_>, runs: usize) {
         loop {
@@ -278,7 +306,8 @@ impl Scene {
     /// Sleeps as the driver does, at an hour at which nothing comes by itself.
     pub(crate) fn sleep(&self, rounds: &Rounds, worker: &Worker<'_>) {
         let timeout = |tick| (tick <= worker.now).then_some(Duration::ZERO);
-        self.core.bell.sleep(worker.now, rounds.next_deadline(), timeout, || rounds.is_idle(&self.core));
+        let idle = || rounds.is_idle(&self.core) && !self.core.is_closing();
+        self.core.bell.sleep(worker.now, rounds.next_deadline(), timeout, idle);
     }
 
     /// Says that the wheel is empty and every entry is free, once, when the caches have given back what they have.
