@@ -20,7 +20,7 @@ impl<T> Pages<T> {
 
 impl Pages<Entry> {
     /// # Safety
-    /// As above. The atomics are zero afterwards, as on Linux: a model finds what was written there and is still needed.
+    /// As above. All is zero afterwards, as on Linux: a model finds what was written there and is still needed.
     pub(crate) unsafe fn discard(&self, range: Range<usize>) {
         self[range].iter().for_each(Entry::wipe);
     }

@@ -10,11 +10,11 @@
 //! (`entry-arm-silent`).
 
 use loom::sync::mpsc::{self, Sender};
-use loom::thread::{self, JoinHandle};
+use loom::thread::JoinHandle;
 
 use super::{Handle, Scene, explore};
 use crate::scene::Tally;
-use crate::shard::entry::{Callback, Recur};
+use crate::shard::entry::{Callback, Notice, Recur};
 use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 
@@ -43,19 +43,25 @@ impl Recur for RunsAgainLater {
 fn while_it_is_armed_again(
     scene: &Scene,
     rounds: &mut Rounds,
-    caller: impl FnOnce(Scene, Handle, Cache) + Send + 'static,
+    caller: impl FnOnce(&Scene, Handle, Cache) + Send + 'static,
 ) -> [JoinHandle<()>; 2] {
     let (mut cache, (started, has_started)) = (Cache::new(), mpsc::channel());
     let callback = RunsAgainLater { runs: scene.tally.clone(), started: Some(started) };
     let handle = scene.schedule(&mut cache, Callback::repeating(Box::new(callback)), NOW).unwrap();
-    let mut batch = Vec::new();
-    scene.hand_over(rounds, NOW, |due| batch.extend(due));
-    let (worker, caller_scene) = (scene.clone(), scene.clone());
-    let call = move || {
+    let batch = scene.batch(rounds, NOW);
+    let worker = scene.spawn(move |scene| scene.worker(NOW).run(&batch));
+    let call = move |scene: &Scene| {
         has_started.recv().unwrap();
-        caller(caller_scene, handle, cache);
+        caller(scene, handle, cache);
     };
-    [thread::spawn(move || worker.worker(NOW).run(&batch)), thread::spawn(call)]
+    [worker, scene.spawn(call)]
+}
+
+/// Moves a timer that is in the wheel to an earlier deadline. The thread that comes back makes the push.
+fn push_of_a_reset(scene: &Scene, handle: &Handle, deadline: u64) -> JoinHandle<()> {
+    let (index, notice) = (handle.0, scene.entry(handle).reset(deadline, NOW).unwrap());
+    assert_eq!(notice, Notice::Mail, "it is announced, and not pushed");
+    scene.spawn(move |scene| scene.tell(index, notice, deadline))
 }
 
 /// A reset comes while the worker arms the timer again: there are two runs, both now.
@@ -98,15 +104,8 @@ fn reset_against_the_push_of_another_reset() {
         let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(NOW));
         let handle = scene.schedule(&mut cache, scene.tally.once(), LATER).unwrap();
         scene.drive(&mut rounds, &worker);
-        let pusher = {
-            let (scene, index) = (scene.clone(), handle.0);
-            let notice = scene.entry(&handle).reset(LATER / 2, NOW).unwrap();
-            thread::spawn(move || scene.tell(index, notice, LATER / 2))
-        };
-        let caller = {
-            let scene = scene.clone();
-            thread::spawn(move || assert!(scene.reset(&handle, NOW, NOW)))
-        };
+        let pusher = push_of_a_reset(&scene, &handle, LATER / 2);
+        let caller = scene.spawn(move |scene| assert!(scene.reset(&handle, NOW, NOW)));
         scene.drive_until(&mut rounds, &worker, 1);
         pusher.join().unwrap();
         caller.join().unwrap();

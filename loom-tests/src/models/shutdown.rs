@@ -9,8 +9,6 @@
 
 use std::sync::Arc;
 
-use loom::thread;
-
 use super::{Scene, explore};
 use crate::scene::{Sleep, Task};
 use crate::shard::entry::Held;
@@ -20,18 +18,12 @@ use crate::shard::memory::Cache;
 fn shutdown_against_schedule() {
     explore(|| {
         let scene = Scene::new();
-        let scheduler = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let mut cache = Cache::new();
-                let handles = [1, 9].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline));
-                handles.iter().flatten().count()
-            })
-        };
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut scene.rounds(), &scene.worker(5)))
-        };
+        let scheduler = scene.spawn(move |scene| {
+            let mut cache = Cache::new();
+            let handles = [1, 9].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline));
+            handles.iter().flatten().count()
+        });
+        let driver = scene.spawn_driver(scene.rounds(), 5);
         scene.close(5);
         let accepted = scheduler.join().unwrap();
         driver.join().unwrap();
@@ -46,10 +38,7 @@ fn shutdown_against_schedule_in_a_retired_block() {
     explore(|| {
         let scene = Scene::new();
         scene.carve();
-        let scheduler = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some())
-        };
+        let scheduler = scene.spawn(|scene| scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some());
         // SAFETY: it is this thread that carved the block.
         unsafe { scene.core.slab.retire(0..1) };
         scene.close(5);
@@ -65,15 +54,11 @@ fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
     explore(|| {
         let scene = Scene::new();
         scene.carve();
-        let driver = {
-            let scene = scene.clone();
+        let driver = scene.spawn(|scene| {
             // SAFETY: nobody uses the block that was carved above.
-            thread::spawn(move || unsafe { scene.core.slab.retire(0..1) })
-        };
-        let scheduler = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some())
-        };
+            unsafe { scene.core.slab.retire(0..1) };
+        });
+        let scheduler = scene.spawn(|scene| scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some());
         scene.close(5);
         driver.join().unwrap();
         let accepted = scheduler.join().unwrap();
@@ -90,16 +75,13 @@ fn shutdown_against_cancel_and_reset() {
         let cancelled = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
         let moved = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
         scene.drive(&mut rounds, &scene.worker(0));
-        let caller = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let won = scene.cancel(&cancelled);
-                scene.reset(&moved, 5, 0);
-                scene.release(moved, &mut cache);
-                scene.release(cancelled, &mut cache);
-                won
-            })
-        };
+        let caller = scene.spawn(move |scene| {
+            let won = scene.cancel(&cancelled);
+            scene.reset(&moved, 5, 0);
+            scene.release(moved, &mut cache);
+            scene.release(cancelled, &mut cache);
+            won
+        });
         scene.close(5);
         let won = caller.join().unwrap();
         assert_eq!(scene.tally.unfired(), if won { 1 } else { 2 });
@@ -112,12 +94,9 @@ fn shutdown_against_cancel_and_reset() {
 fn shutdown_against_fire() {
     explore(|| {
         let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (rounds, mut cache) = (scene.rounds(), Cache::new());
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(5)))
-        };
+        let driver = scene.spawn_driver(rounds, 5);
         scene.close(5);
         assert_eq!(scene.tally.dropped(), 1, "the run is over, or will never be");
         assert_eq!(scene.tally.ended(), scene.tally.run(), "the host has reported the run");
@@ -132,12 +111,9 @@ fn shutdown_against_fire() {
 fn shutdown_against_repeat() {
     explore(|| {
         let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (rounds, mut cache) = (scene.rounds(), Cache::new());
         scene.schedule(&mut cache, scene.tally.repeating(2, 9), 5).unwrap();
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(7)))
-        };
+        let driver = scene.spawn_driver(rounds, 7);
         scene.close(7);
         let runs = scene.tally.run();
         assert_eq!(scene.tally.ended(), runs, "the host has reported each run");
@@ -154,10 +130,7 @@ fn the_last_pin_is_found_once() {
         let scene = Scene::new();
         let mut cache = Cache::new();
         let handles = [1, 2].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline).unwrap());
-        let droppers = handles.map(|handle| {
-            let scene = scene.clone();
-            thread::spawn(move || scene.release(handle, &mut Cache::new()))
-        });
+        let droppers = handles.map(|handle| scene.spawn(move |scene| scene.release(handle, &mut Cache::new())));
         let unpinned = scene.close(0);
         let last = droppers.map(|dropper| usize::from(dropper.join().unwrap()));
         assert_eq!(usize::from(unpinned) + last[0] + last[1], 1);
@@ -170,12 +143,9 @@ fn the_last_pin_is_found_once() {
 fn nothing_starts_in_a_closed_core() {
     explore(|| {
         let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (rounds, mut cache) = (scene.rounds(), Cache::new());
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(5)))
-        };
+        let driver = scene.spawn_driver(rounds, 5);
         scene.core.close();
         // Either it has started by now, or it never does.
         let started = scene.entry(&handle).close().timer == Held::Running || scene.tally.run() == 1;
@@ -195,14 +165,11 @@ fn a_closed_timer_is_cancelled_or_claimed() {
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
         scene.core.close();
-        let canceller = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let won = scene.cancel(&handle);
-                scene.release(handle, &mut cache);
-                won
-            })
-        };
+        let canceller = scene.spawn(move |scene| {
+            let won = scene.cancel(&handle);
+            scene.release(handle, &mut cache);
+            won
+        });
         scene.claim(5, true);
         let won = canceller.join().unwrap();
         assert_eq!(scene.tally.unfired(), usize::from(!won));
@@ -215,12 +182,9 @@ fn a_closed_timer_is_cancelled_or_claimed() {
 fn a_run_that_is_not_waited_for_is_the_last() {
     explore(|| {
         let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (rounds, mut cache) = (scene.rounds(), Cache::new());
         scene.schedule(&mut cache, scene.tally.repeating(2, 9), 5).unwrap();
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(7)))
-        };
+        let driver = scene.spawn_driver(rounds, 7);
         scene.core.close();
         scene.claim(7, false);
         assert_eq!(scene.tally.cancelled() + scene.tally.unfired(), 1);

@@ -36,6 +36,7 @@ struct Counts {
     unfired: AtomicUsize,
     completed: AtomicUsize,
     ended: AtomicUsize,
+    last: AtomicUsize,
 }
 
 impl Tally {
@@ -48,6 +49,7 @@ impl Tally {
             unfired: zero(),
             completed: zero(),
             ended: zero(),
+            last: zero(),
         }))
     }
 
@@ -92,6 +94,18 @@ impl Tally {
     /// Runs that the host has reported.
     pub(crate) fn ended(&self) -> usize {
         self.0.ended.load(SeqCst)
+    }
+
+    /// How many of the handles, and of those that closed the shard, found that nothing keeps it any more.
+    pub(crate) fn last(&self) -> usize {
+        self.0.last.load(SeqCst)
+    }
+
+    fn count_last(&self, last: bool) -> bool {
+        if last {
+            self.0.last.fetch_add(1, SeqCst);
+        }
+        last
     }
 }
 
@@ -229,13 +243,13 @@ impl Scene {
                 false
             }
             // SAFETY: the scene keeps the core.
-            Release::Closed => unsafe { Core::unpin(NonNull::from(&*self.core)) },
+            Release::Closed => self.tally.count_last(unsafe { Core::unpin(NonNull::from(&*self.core)) }),
         }
     }
 
     /// Shuts down. True if no handle is left.
     pub(crate) fn close(&self, now: u64) -> bool {
-        let unpinned = self.core.close().unpinned;
+        let unpinned = self.tally.count_last(self.core.close().unpinned);
         self.claim(now, true);
         unpinned
     }
@@ -260,15 +274,19 @@ impl Scene {
         self.hand_over(rounds, worker.now, |due| worker.run(&due));
     }
 
-    /// The same with a `worker` that is given what is due.
+    /// The same with a `worker` that is given what is due. As the driver does, stops at the end of a turn when the shard is
+    /// closed.
     pub(crate) fn hand_over(&self, rounds: &mut Rounds, now: u64, mut worker: impl FnMut(Vec<u32>)) {
         loop {
             rounds.begin(&self.core, now);
             let mut over = false;
-            while !over {
+            while !over && !self.core.is_closing() {
                 let mut due = Vec::new();
                 over = rounds.turn(&self.core, &mut due);
                 worker(due);
+            }
+            if !over {
+                break;
             }
             while rounds.prepare(&self.core) {}
             if !rounds.rest(&self.core) && self.core.intake_is_empty() {

@@ -36,21 +36,28 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
+    /// One that is pending.
     pub(crate) fn new(scene: &Scene, cache: &mut Cache, task: &Arc<Task>, deadline: u64) -> Self {
-        let (_, index) = scene.core.hold(cache).expect("an open shard");
-        let sleep = Self { handle: Handle(index), deadline };
-        sleep.arm(scene, task);
+        let sleep = Self::made(scene, cache, deadline).expect("an open shard");
+        assert!(sleep.arm(scene, task), "an open shard");
         sleep
     }
 
-    fn arm(&self, scene: &Scene, task: &Arc<Task>) {
-        self.arm_with(scene, Callback::waking(Waker::from(task.clone())));
+    /// One that is not polled yet. `None` if the shard has been closed.
+    pub(crate) fn made(scene: &Scene, cache: &mut Cache, deadline: u64) -> Option<Self> {
+        let (_, index) = scene.core.hold(cache)?;
+        Some(Self { handle: Handle(index), deadline })
     }
 
-    fn arm_with(&self, scene: &Scene, callback: Callback) {
+    /// The first poll. Returns whether it is pending: it is not in a closed shard.
+    pub(crate) fn arm(&self, scene: &Scene, task: &Arc<Task>) -> bool {
+        self.arm_with(scene, Callback::waking(Waker::from(task.clone())))
+    }
+
+    fn arm_with(&self, scene: &Scene, callback: Callback) -> bool {
         // SAFETY: the owner holds the entry, which nobody has in his hands.
         let notice = unsafe { scene.entry(&self.handle).arm(callback, self.deadline, 0) };
-        scene.tell(self.handle.0, notice.ok().expect("an open shard"), self.deadline);
+        notice.map(|notice| scene.tell(self.handle.0, notice, self.deadline)).is_ok()
     }
 
     /// Whether it is pending, for this task from `now` on. As `Hold::poll` does it.
@@ -64,11 +71,7 @@ impl Sleep {
                 scene.tell(self.handle.0, notice, self.deadline);
                 true
             }
-            Look::Taken(callback) => {
-                self.take_another(scene, cache);
-                self.arm_with(scene, callback);
-                true
-            }
+            Look::Taken(callback) => self.take_another(scene, cache) && self.arm_with(scene, callback),
             Look::Over | Look::Closed => false,
             Look::Due { .. } => {
                 scene.tally.0.completed.fetch_add(1, SeqCst);
@@ -96,8 +99,7 @@ impl Sleep {
     /// Has one that is over begin anew.
     pub(crate) fn use_again(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, deadline: u64) {
         self.deadline = deadline;
-        self.take_another(scene, cache);
-        self.arm(scene, task);
+        assert!(self.take_another(scene, cache) && self.arm(scene, task), "an open shard");
     }
 
     /// Moves it, unless it is over.
@@ -109,14 +111,22 @@ impl Sleep {
         moved
     }
 
-    fn take_another(&mut self, scene: &Scene, cache: &mut Cache) {
-        if scene.entry(&self.handle).is_in_hands() {
-            let (_, index) = scene.core.hold(cache).expect("an open shard");
-            scene.release(std::mem::replace(&mut self.handle, Handle(index)), cache);
+    /// Leaves an entry that the driver has in its hands for another. Returns false if there is none.
+    fn take_another(&mut self, scene: &Scene, cache: &mut Cache) -> bool {
+        if !scene.entry(&self.handle).is_in_hands() {
+            return true;
         }
+        let Some((_, index)) = scene.core.hold(cache) else { return false };
+        scene.release(std::mem::replace(&mut self.handle, Handle(index)), cache);
+        true
     }
 
-    /// As `Hold` is dropped.
+    /// As a `Hold` is dropped that was never armed.
+    pub(crate) fn drop_unarmed(self, scene: &Scene, cache: &mut Cache) {
+        scene.release(self.handle, cache);
+    }
+
+    /// As a `Hold` is dropped. Returns whether this ended a pending sleep.
     pub(crate) fn drop(self, scene: &Scene, cache: &mut Cache) -> bool {
         // SAFETY: the owner has armed the entry, and does not come back to it.
         if unsafe { scene.entry(&self.handle).cancel_and_release() }.is_some() {

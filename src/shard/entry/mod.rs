@@ -134,13 +134,18 @@ impl Entry {
         }
     }
 
-    /// Sets the atomics to zero, as the system does when it takes the page.
+    /// Fills the entry with zeros, as the system does when it takes the page. These are plain writes: loom finds a thread
+    /// that uses the entry without an order between the two.
     #[cfg(loom)]
     pub(crate) fn wipe(&self) {
-        self.word.swap(0, Ordering::Relaxed);
+        self.word.store(0, Ordering::Relaxed);
         for number in [&self.mail, &self.batch, &self.placed] {
-            number.swap(0, Ordering::Relaxed);
+            number.store(0, Ordering::Relaxed);
         }
+        // SAFETY: by the contract of `Pages::discard`, nobody uses the entry.
+        self.links.with_mut(|links| unsafe { *links = MaybeUninit::zeroed() });
+        // SAFETY: as above.
+        self.callback.with_mut(|callback| unsafe { *callback = MaybeUninit::zeroed() });
     }
 
     /// A look at the word, which may have changed by the time it is used.
