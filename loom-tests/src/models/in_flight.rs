@@ -9,11 +9,15 @@
 //! fence of a call that does not push (`bell-caller-fence`), and if a new timer in the entry does not ring
 //! (`entry-arm-silent`).
 
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::{Acquire, Release};
 use loom::sync::mpsc::{self, Sender};
 use loom::thread::JoinHandle;
 
 use super::{Handle, Scene, explore};
 use crate::scene::Tally;
+use crate::shard::core::Found;
 use crate::shard::entry::{Callback, Notice, Recur};
 use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
@@ -43,16 +47,21 @@ impl Recur for RunsAgainLater {
 fn while_it_is_armed_again(
     scene: &Scene,
     rounds: &mut Rounds,
-    caller: impl FnOnce(&Scene, Handle, Cache) + Send + 'static,
-) -> [JoinHandle<()>; 2] {
+    caller: impl FnOnce(&Scene, Handle, &mut Cache) + Send + 'static,
+) -> [JoinHandle<Cache>; 2] {
     let (mut cache, (started, has_started)) = (Cache::new(), mpsc::channel());
     let callback = RunsAgainLater { runs: scene.tally.clone(), started: Some(started) };
     let handle = scene.schedule(&mut cache, Callback::repeating(Box::new(callback)), NOW).unwrap();
     let batch = scene.batch(rounds, NOW);
-    let worker = scene.spawn(move |scene| scene.worker(NOW).run(&batch));
+    let worker = scene.spawn(move |scene| {
+        let worker = scene.worker(NOW);
+        worker.run(&batch);
+        worker.into_cache()
+    });
     let call = move |scene: &Scene| {
         has_started.recv().unwrap();
-        caller(scene, handle, cache);
+        caller(scene, handle, &mut cache);
+        cache
     };
     [worker, scene.spawn(call)]
 }
@@ -74,7 +83,7 @@ fn reset_against_the_push_of_a_repeating_timer() {
             assert!(scene.reset(&handle, NOW, NOW));
         });
         scene.drive_until(&mut rounds, &scene.worker(NOW), 2);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
         scene.close(NOW);
     });
 }
@@ -85,13 +94,13 @@ fn a_new_timer_against_the_push_of_the_old_one() {
     explore(|| {
         let scene = Scene::new();
         let mut rounds = scene.rounds();
-        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, mut cache| {
+        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, cache| {
             scene.cancel(&handle);
-            scene.release(handle, &mut cache);
-            scene.schedule(&mut cache, scene.tally.once(), NOW).unwrap();
+            scene.release(handle, cache);
+            scene.schedule(cache, scene.tally.once(), NOW).unwrap();
         });
         scene.drive_until(&mut rounds, &scene.worker(NOW), 2);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
         scene.close(NOW);
     });
 }
@@ -110,5 +119,83 @@ fn reset_against_the_push_of_another_reset() {
         pusher.join().unwrap();
         caller.join().unwrap();
         scene.close(NOW);
+    });
+}
+
+/// A timer in the wheel is cancelled while the push of its reset is under way.
+#[test]
+fn cancel_against_the_push_of_a_reset() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(NOW));
+        let handle = scene.schedule(&mut cache, scene.tally.once(), LATER).unwrap();
+        scene.drive(&mut rounds, &worker);
+        let pusher = push_of_a_reset(&scene, &handle, NOW);
+        let canceller = scene.spawn(move |scene| (scene.cancel(&handle), handle));
+        scene.drive(&mut rounds, &worker);
+        pusher.join().unwrap();
+        let (won, handle) = canceller.join().unwrap();
+        scene.drive(&mut rounds, &worker);
+        assert_eq!((scene.tally.run(), scene.tally.dropped()), (usize::from(!won), 1));
+        scene.release(handle, &mut cache);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// The handle goes, too, and the entry to the pool, while a worker has it to push still.
+#[test]
+fn cancel_against_the_push_of_a_repeating_timer() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, cache| {
+            assert!(scene.cancel(&handle));
+            scene.release(handle, cache);
+            scene.core.give_back(cache);
+        });
+        let worker = scene.worker(NOW);
+        scene.drive(&mut rounds, &worker);
+        let mut caches = threads.map(|thread| thread.join().unwrap());
+        scene.drive(&mut rounds, &worker);
+        assert_eq!(scene.tally.run(), 1);
+        scene.assert_all_free(&mut rounds, caches.iter_mut().chain([&mut worker.into_cache()]));
+    });
+}
+
+/// What a reset has announced is handed back with the new deadline, or runs; and the driver ends, which sleeps. After the
+/// close, nothing is reset.
+#[test]
+fn shutdown_against_the_push_of_a_reset() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache, closed) = (scene.rounds(), Cache::new(), Arc::new(AtomicBool::new(false)));
+        let handle = scene.schedule(&mut cache, scene.tally.once(), LATER).unwrap();
+        scene.drive(&mut rounds, &scene.worker(NOW));
+        let driver = scene.spawn(move |scene| scene.drive_until_closed(&mut rounds, &scene.worker(NOW)));
+        let resetter = {
+            let closed = closed.clone();
+            scene.spawn(move |scene| {
+                let late = closed.load(Acquire);
+                let moved = scene.reset(&handle, NOW, NOW);
+                assert!(!(late && moved), "the shard was closed before");
+                moved
+            })
+        };
+        scene.core.close();
+        closed.store(true, Release);
+        let mut unfired = Vec::new();
+        let mut found = |found| match found {
+            Found::Unfired { deadline, .. } => unfired.push(deadline),
+            Found::Ended => unreachable!("no timer repeats"),
+        };
+        let running = scene.core.claim_closures(NOW, &mut found);
+        scene.core.claim_running(running, true, NOW, found);
+        let moved = resetter.join().unwrap();
+        driver.join().unwrap();
+        match scene.tally.run() {
+            0 => assert_eq!(unfired, [if moved { NOW } else { LATER }]),
+            _ => assert!(moved && unfired.is_empty()),
+        }
+        assert_eq!(scene.tally.dropped(), 1);
     });
 }

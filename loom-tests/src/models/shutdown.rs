@@ -7,10 +7,7 @@
 //! waited for is forgotten (`entry-claim-running`), if a run ends before its host has reported it (`run-report-late-once`),
 //! and if what has been running is taken before it is over (`core-claim-early`).
 
-use std::sync::Arc;
-
 use super::{Scene, explore};
-use crate::scene::{Sleep, Task};
 use crate::shard::entry::Held;
 use crate::shard::memory::Cache;
 
@@ -29,41 +26,6 @@ fn shutdown_against_schedule() {
         driver.join().unwrap();
         assert_eq!(scene.tally.run() + scene.tally.unfired(), accepted);
         assert_eq!(scene.tally.dropped(), 2);
-    });
-}
-
-/// The same where the entries come from a block that was given back to the system.
-#[test]
-fn shutdown_against_schedule_in_a_retired_block() {
-    explore(|| {
-        let scene = Scene::new();
-        scene.carve();
-        let scheduler = scene.spawn(|scene| scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some());
-        // SAFETY: it is this thread that carved the block.
-        unsafe { scene.core.slab.retire(0..1) };
-        scene.close(5);
-        let accepted = scheduler.join().unwrap();
-        assert_eq!(scene.tally.unfired(), usize::from(accepted));
-        assert_eq!(scene.tally.dropped(), 1);
-    });
-}
-
-/// The same while the driver gives it back.
-#[test]
-fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
-    explore(|| {
-        let scene = Scene::new();
-        scene.carve();
-        let driver = scene.spawn(|scene| {
-            // SAFETY: nobody uses the block that was carved above.
-            unsafe { scene.core.slab.retire(0..1) };
-        });
-        let scheduler = scene.spawn(|scene| scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some());
-        scene.close(5);
-        driver.join().unwrap();
-        let accepted = scheduler.join().unwrap();
-        assert_eq!(scene.tally.unfired(), usize::from(accepted));
-        assert_eq!(scene.tally.dropped(), 1);
     });
 }
 
@@ -123,20 +85,6 @@ fn shutdown_against_repeat() {
     });
 }
 
-/// Of the handles and the shutdown, the last to let go knows it.
-#[test]
-fn the_last_pin_is_found_once() {
-    explore(|| {
-        let scene = Scene::new();
-        let mut cache = Cache::new();
-        let handles = [1, 2].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline).unwrap());
-        let droppers = handles.map(|handle| scene.spawn(move |scene| scene.release(handle, &mut Cache::new())));
-        let unpinned = scene.close(0);
-        let last = droppers.map(|dropper| usize::from(dropper.join().unwrap()));
-        assert_eq!(usize::from(unpinned) + last[0] + last[1], 1);
-    });
-}
-
 /// From the moment that the core is closed no callback starts, though nothing has been claimed yet: other shards are
 /// closed meanwhile, and foreign code runs.
 #[test]
@@ -190,22 +138,5 @@ fn a_run_that_is_not_waited_for_is_the_last() {
         assert_eq!(scene.tally.cancelled() + scene.tally.unfired(), 1);
         driver.join().unwrap();
         assert_eq!(scene.tally.dropped(), 1);
-    });
-}
-
-/// A task whose sleep is pending is woken, or finds when it polls that the sleep is over.
-#[test]
-fn shutdown_against_poll() {
-    explore(|| {
-        let scene = Scene::new();
-        let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
-        let sleep = Sleep::new(&scene, &mut cache, &first, 9);
-        let poller = sleep.poll_elsewhere(&scene, cache, &second, None);
-        scene.close(5);
-        let (sleep, mut cache, pending) = poller.join().unwrap();
-        assert_eq!(second.woken(), usize::from(pending));
-        assert!(first.woken() + second.woken() <= 1);
-        assert!(!sleep.drop(&scene, &mut cache), "it is over");
-        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     });
 }

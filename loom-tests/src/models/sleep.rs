@@ -73,3 +73,16 @@ fn memory_that_nobody_needs_goes_back() {
         scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
     });
 }
+
+/// A driver that sleeps, or is about to, ends when its shard is closed.
+#[test]
+fn a_close_wakes_a_driver_about_to_sleep() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        scene.schedule(&mut Cache::new(), scene.tally.once(), 100);
+        let driver = scene.spawn(move |scene| scene.drive_until_closed(&mut rounds, &scene.worker(5)));
+        scene.close(5);
+        driver.join().unwrap();
+    });
+}

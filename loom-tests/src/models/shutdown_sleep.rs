@@ -1,0 +1,144 @@
+//! Model 6, of sleeps: a shutdown against each step of a future's timer.
+//!
+//! Fails if an entry of a closed shard is reserved (mutation `entry-hold-closed`), armed (`entry-arm-closed`), or let go of
+//! as if it were still in use (`entry-left-closed`), and if a poll that comes too late to change the task forgets its waker
+//! (`look-closed-leak`).
+
+use std::sync::Arc;
+
+use super::{Scene, explore};
+use crate::scene::{Sleep, Task};
+use crate::shard::memory::Cache;
+
+/// A task whose sleep is pending is woken, or finds when it polls that the sleep is over.
+#[test]
+fn shutdown_against_poll() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
+        let sleep = Sleep::new(&scene, &mut cache, &first, 9);
+        let poller = sleep.poll_elsewhere(&scene, cache, &second, None);
+        scene.close(5);
+        let (sleep, mut cache, pending) = poller.join().unwrap();
+        assert_eq!(second.woken(), usize::from(pending));
+        assert!(first.woken() + second.woken() <= 1);
+        assert!(!sleep.drop(&scene, &mut cache), "it is over");
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
+    });
+}
+
+/// What became of a sleep.
+struct Life {
+    /// It was pending when it was dropped, and the drop ended it.
+    cancelled: bool,
+    /// The task that last saw it pending, and has not seen that it is over.
+    waits: Option<Arc<Task>>,
+}
+
+/// Says that the task that waits was woken, once, and no other waker is left anywhere; and that the shard was let go of.
+fn assert_ended(scene: &Scene, tasks: &[Arc<Task>], Life { cancelled, waits }: &Life) {
+    for task in tasks {
+        let waits = waits.as_ref().is_some_and(|waits| Arc::ptr_eq(waits, task));
+        let expected = usize::from(waits && !cancelled);
+        assert!(task.woken() == expected || !waits && task.woken() <= 1, "{} times", task.woken());
+        assert_eq!(Arc::strong_count(task), 1 + usize::from(waits), "no waker is left");
+    }
+    assert!(tasks.iter().map(|task| task.woken()).sum::<usize>() <= 1, "woken by one shutdown");
+    assert_eq!(scene.tally.last(), 1, "one is the last to have the shard");
+}
+
+#[test]
+fn shutdown_against_a_sleep_that_is_not_polled() {
+    explore(|| {
+        let scene = Scene::new();
+        let user = scene.spawn(|scene| {
+            let mut cache = Cache::new();
+            for _ in 0..2 {
+                let Some(sleep) = Sleep::made(scene, &mut cache, 9) else { return };
+                sleep.drop_unarmed(scene, &mut cache);
+            }
+        });
+        scene.close(5);
+        user.join().unwrap();
+        assert_eq!(scene.tally.last(), 1);
+    });
+}
+
+/// Made, polled, and dropped.
+#[test]
+fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
+    explore(|| {
+        let (scene, task) = (Scene::new(), Task::new());
+        let waker = task.clone();
+        let user = scene.spawn(move |scene| {
+            let mut cache = Cache::new();
+            let mut life = Life { cancelled: false, waits: None };
+            let Some(sleep) = Sleep::made(scene, &mut cache, 9) else { return life };
+            if sleep.arm(scene, &waker) {
+                life.cancelled = sleep.drop(scene, &mut cache);
+                life.waits = Some(waker);
+            } else {
+                sleep.drop_unarmed(scene, &mut cache);
+            }
+            life
+        });
+        scene.close(5);
+        assert_ended(&scene, &[task], &user.join().unwrap());
+    });
+}
+
+/// Reset, polled by the same task or another, and dropped.
+#[test]
+fn shutdown_against_a_sleep_that_is_reset() {
+    explore(|| {
+        let (scene, mut cache) = (Scene::new(), Cache::new());
+        let (first, second) = (Task::new(), Task::new());
+        let mut sleep = Sleep::new(&scene, &mut cache, &first, 9);
+        let tasks = [first, second.clone()];
+        let user = scene.spawn(move |scene| {
+            // One that is refused leaves the sleep over.
+            let mut life = Life { cancelled: false, waits: None };
+            if sleep.reset(scene, 7, 0) && sleep.poll(scene, &mut cache, &second, 0) {
+                life.waits = Some(second);
+            }
+            life.cancelled = sleep.drop(scene, &mut cache);
+            life
+        });
+        scene.close(5);
+        assert_ended(&scene, &tasks, &user.join().unwrap());
+    });
+}
+
+/// The driver comes to it at the same time: it wakes the task, or the shutdown does.
+#[test]
+fn shutdown_against_a_sleep_that_is_due() {
+    explore(|| {
+        let (scene, mut cache, task) = (Scene::new(), Cache::new(), Task::new());
+        let sleep = Sleep::new(&scene, &mut cache, &task, 5);
+        let driver = scene.spawn_driver(scene.rounds(), 5);
+        scene.close(5);
+        driver.join().unwrap();
+        assert_eq!((task.woken(), Arc::strong_count(&task)), (1, 1));
+        assert!(!sleep.drop(&scene, &mut cache), "it is over");
+        assert_eq!(scene.tally.last(), 1);
+    });
+}
+
+/// The same while another task polls it: it may have to leave the entry to the driver, and find no other.
+#[test]
+fn shutdown_against_a_sleep_that_is_due_and_polled() {
+    explore(|| {
+        let (scene, mut cache) = (Scene::new(), Cache::new());
+        let (first, second) = (Task::new(), Task::new());
+        let sleep = Sleep::new(&scene, &mut cache, &first, 5);
+        let driver = scene.spawn_driver(scene.rounds(), 5);
+        let poller = sleep.poll_elsewhere(&scene, cache, &second, None);
+        scene.close(5);
+        driver.join().unwrap();
+        let (sleep, mut cache, pending) = poller.join().unwrap();
+        assert_eq!(second.woken(), usize::from(pending));
+        assert!(first.woken() + second.woken() <= 1);
+        assert!(!sleep.drop(&scene, &mut cache), "it is over");
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second), scene.tally.last()), (1, 1, 1));
+    });
+}
