@@ -1,9 +1,10 @@
 //! Model 14: more timers in the intake than the driver collects in a turn, against threads that act on them meanwhile.
 //!
-//! Fails if the driver drops what is left of a backlog after its first turn (mutation `rounds-backlog-cut`), or takes the
-//! intake again before the backlog is through (`rounds-backlog-lost`).
+//! Fails if the driver drops what is left of a backlog after its first turn (mutation `rounds-backlog-cut`), and if an
+//! entry that the driver finds in a closed shard becomes free (`entry-free-closed`).
 
 use super::{Scene, explore};
+use crate::shard::entry::Entry;
 use crate::shard::memory::Cache;
 
 /// A tick at which all are due in the end.
@@ -36,12 +37,14 @@ fn a_shard_is_closed_in_the_middle_of_a_backlog() {
     explore(|| {
         let scene = Scene::new();
         let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
-        let handles = [DUE; 3].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
+        for handle in [DUE; 3].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap()) {
+            scene.release(handle, &mut cache);
+        }
         let driver = scene.spawn(move |scene| scene.drive_until_closed(&mut rounds, &scene.worker(DUE)));
         scene.close(DUE);
         assert_eq!(scene.tally.run() + scene.tally.unfired(), 3);
         driver.join().unwrap();
-        handles.into_iter().for_each(|handle| _ = scene.release(handle, &mut cache));
         assert_eq!((scene.tally.dropped(), scene.tally.last()), (3, 1));
+        assert!(scene.core.slab.close().all(Entry::is_closed), "for good");
     });
 }

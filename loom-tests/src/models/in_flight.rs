@@ -128,7 +128,8 @@ fn cancel_against_the_push_of_a_reset() {
     explore(|| {
         let scene = Scene::new();
         let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(NOW));
-        let handle = scene.schedule(&mut cache, scene.tally.once(), LATER).unwrap();
+        // Another timer comes first in the wheel: whatever stays there unnoticed stays until that is gone.
+        let [first, handle] = [LATER / 2, LATER].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
         scene.drive(&mut rounds, &worker);
         let pusher = push_of_a_reset(&scene, &handle, NOW);
         let canceller = scene.spawn(move |scene| (scene.cancel(&handle), handle));
@@ -137,7 +138,8 @@ fn cancel_against_the_push_of_a_reset() {
         let (won, handle) = canceller.join().unwrap();
         scene.drive(&mut rounds, &worker);
         assert_eq!((scene.tally.run(), scene.tally.dropped()), (usize::from(!won), 1));
-        scene.release(handle, &mut cache);
+        assert!(scene.cancel(&first));
+        [handle, first].into_iter().for_each(|handle| _ = scene.release(handle, &mut cache));
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
     });
 }

@@ -163,8 +163,9 @@ fn a_pop_of_what_is_given_back() {
         for _ in 0..2 {
             scene.carve();
         }
-        held.give_batch(&scene, &[2, 3]);
+        // The block that comes back first is on top.
         held.give_batch(&scene, &[0, 1]);
+        held.give_batch(&scene, &[2, 3]);
         let other = {
             let held = held.clone();
             scene.spawn(move |scene| held.take_batch(scene))
@@ -196,6 +197,7 @@ fn a_cache_that_overflows() {
         let other = scene.spawn(|scene| {
             let mut cache = Cache::new();
             let handle = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
+            scene.core.give_back(&mut cache);
             (handle, cache)
         });
         for handle in handles {
@@ -203,12 +205,13 @@ fn a_cache_that_overflows() {
             scene.release(handle, &mut cache);
         }
         let mine = [9; 4].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
-        let (theirs, mut other_cache) = other.join().unwrap();
-        for handle in mine.into_iter().chain([theirs]) {
+        let (first, mut other_cache) = other.join().unwrap();
+        let second = scene.schedule(&mut other_cache, scene.tally.once(), 9).unwrap();
+        for handle in mine.into_iter().chain([first, second]) {
             assert!(scene.cancel(&handle), "each has an entry of its own");
             scene.release(handle, &mut cache);
         }
-        assert_eq!(scene.tally.dropped(), 10);
+        assert_eq!(scene.tally.dropped(), 11);
         scene.assert_all_free(&mut rounds, [&mut cache, &mut other_cache]);
     });
 }

@@ -242,8 +242,11 @@ impl Scene {
                 self.core.recycle(cache, handle.0);
                 false
             }
-            // SAFETY: the scene keeps the core.
-            Release::Closed => self.tally.count_last(unsafe { Core::unpin(NonNull::from(&*self.core)) }),
+            Release::Closed => {
+                assert_eq!(self.tally.last(), 0, "this handle keeps the shard");
+                // SAFETY: the scene keeps the core.
+                self.tally.count_last(unsafe { Core::unpin(NonNull::from(&*self.core)) })
+            }
         }
     }
 

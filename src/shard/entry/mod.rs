@@ -134,10 +134,11 @@ impl Entry {
         }
     }
 
-    /// Fills the entry with zeros, as the system does when it takes the page. These are plain writes: loom finds a thread
-    /// that uses the entry without an order between the two.
+    /// Fills the entry with zeros, as the system does when it takes the page. These are plain accesses: loom reports a thread
+    /// that changes the entry, or reads its cells, without an order between the two.
     #[cfg(loom)]
     pub(crate) fn wipe(&self) {
+        crate::sync::access_plainly(&self.word);
         self.word.store(0, Ordering::Relaxed);
         for number in [&self.mail, &self.batch, &self.placed] {
             number.store(0, Ordering::Relaxed);
