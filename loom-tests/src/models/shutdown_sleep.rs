@@ -142,3 +142,29 @@ fn shutdown_against_a_sleep_that_is_due_and_polled() {
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second), scene.tally.last()), (1, 1, 1));
     });
 }
+
+/// One that has fired, or is found to be over, is used again.
+#[test]
+fn shutdown_against_a_sleep_that_is_used_again() {
+    explore(|| {
+        let (scene, mut cache) = (Scene::new(), Cache::new());
+        let (first, second) = (Task::new(), Task::new());
+        let mut sleep = Sleep::new(&scene, &mut cache, &first, 5);
+        let tasks = [first.clone(), second.clone()];
+        let driver = scene.spawn_driver(scene.rounds(), 5);
+        let user = scene.spawn(move |scene| {
+            assert!(!sleep.poll(scene, &mut cache, &first, 5), "it is time");
+            let waits = sleep.use_again(scene, &mut cache, &second, 9).then_some(second);
+            Life { cancelled: sleep.drop(scene, &mut cache), waits }
+        });
+        scene.close(5);
+        driver.join().unwrap();
+        let life = user.join().unwrap();
+        let [first, second] = tasks.each_ref().map(|task| task.woken());
+        assert!(first <= 1);
+        assert_eq!(second, usize::from(life.waits.is_some() && !life.cancelled));
+        assert_eq!(scene.tally.last(), 1, "one is the last to have the shard");
+        drop(life);
+        assert!(tasks.iter().all(|task| Arc::strong_count(task) == 1), "no waker is left");
+    });
+}

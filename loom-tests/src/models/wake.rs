@@ -116,7 +116,7 @@ fn used_again_against_fire() {
             thread::spawn(move || {
                 let again = !sleep.poll(&scene, &mut cache, &task, 0);
                 if again {
-                    sleep.use_again(&scene, &mut cache, &task, 6);
+                    assert!(sleep.use_again(&scene, &mut cache, &task, 6));
                 }
                 (sleep, cache, again)
             })
@@ -143,7 +143,7 @@ fn a_poll_that_is_due_against_fire() {
             let (scene, second) = (scene.clone(), second.clone());
             thread::spawn(move || {
                 assert!(!sleep.poll(&scene, &mut cache, &second, 5), "it is time");
-                sleep.use_again(&scene, &mut cache, &second, 6);
+                assert!(sleep.use_again(&scene, &mut cache, &second, 6));
                 (sleep, cache)
             })
         };

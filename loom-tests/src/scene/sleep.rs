@@ -96,10 +96,12 @@ impl Sleep {
         })
     }
 
-    /// Has one that is over begin anew.
-    pub(crate) fn use_again(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, deadline: u64) {
+    /// Has one that is over begin anew. Returns whether it is pending: it is not in a closed shard.
+    pub(crate) fn use_again(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, deadline: u64) -> bool {
         self.deadline = deadline;
-        assert!(self.take_another(scene, cache) && self.arm(scene, task), "an open shard");
+        // As `Hold::reset` asks: the shutdown may not have taken the waker yet.
+        let closed = scene.entry(&self.handle).is_closed();
+        !closed && self.take_another(scene, cache) && self.arm(scene, task)
     }
 
     /// Moves it, unless it is over.

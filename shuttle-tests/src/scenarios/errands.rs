@@ -130,7 +130,7 @@ impl<'a> Sleeper<'a> {
         let (scene, task) = (&self.stage.scene, self.task());
         if !sleep.poll(scene, &mut self.cache, &task, self.stage.now()) {
             assert!(sleep.deadline <= self.stage.now(), "never early");
-            sleep.use_again(scene, &mut self.cache, &task, within(2, self.stage.now()));
+            assert!(sleep.use_again(scene, &mut self.cache, &task, within(2, self.stage.now())));
         }
     }
 
