@@ -8,6 +8,10 @@
 //! (mutation `core-stale-ring`), or reads the word before the push (`core-read-before-push`). Fails as well without the
 //! fence of a call that does not push (`bell-caller-fence`), and if a new timer in the entry does not ring
 //! (`entry-arm-silent`).
+//!
+//! A cancel or a shutdown may come in the same window. Fails if the driver leaves a cancelled entry in the wheel that it
+//! finds in the intake (`rounds-over-linked`), if it makes an entry free that is in a cache (`entry-free-cached`), and if a
+//! timer of a closed shard is reset (`entry-reset-closed`).
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;

@@ -1,7 +1,9 @@
 //! Model 7: a cache that takes from the pool against one that gives to it: no ABA, no entry handed out twice.
 //!
-//! Fails if a pop leaves the tag as it is (mutation `stack-tag`), if the stack's compare-exchange publishes nothing
-//! (`stack-relaxed`), and if memory is given back of which somebody is about to send an entry (`entry-reclaim-mailed`).
+//! Fails if a pop leaves the tag as it is (mutation `stack-tag`), also where it takes all that is there
+//! (`stack-take-all-tag`), if the stack's compare-exchange publishes nothing (`stack-relaxed`), if memory is given back of
+//! which somebody is about to send an entry (`entry-reclaim-mailed`), and if a cache keeps what it has given away
+//! (`cache-overflow-twice`, `cache-drain-twice`).
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};

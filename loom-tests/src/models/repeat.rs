@@ -1,8 +1,9 @@
 //! Model 9: a repeating timer: cancel from outside against the next run, and who waits for a run.
 //!
 //! Fails if `rearm` overlooks a cancel during the run (mutation `entry-rearm-cancelled`), if a reset during the run is
-//! overwritten (`entry-rearm-moved`), if a run that is waited for tells nobody (`run-wake`), if it ends before its host has
-//! reported it (`run-report-late`), and if the moves on the word order nothing else (`entry-relaxed`).
+//! overwritten (`entry-rearm-moved`), if a run that is waited for tells nobody (`run-wake`), or one of two that wait
+//! (`core-notify-one`), if a wait ends with the next run that ends, whichever it is (`core-wait-once`), if a run ends
+//! before its host has reported it (`run-report-late`), and if the moves on the word order nothing else (`entry-relaxed`).
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;

@@ -1,11 +1,13 @@
 //! Model 6: shutdown against schedule, cancel, reset and fire. What was accepted is fired, cancelled or handed back.
 //!
 //! Fails if `close` marks only the entries that are armed (mutation `entry-close-unmarked`), if the slab can be carved
-//! after it was closed (`slab-carve-closed`), also where a frame is retired (`slab-close-unshut`, `slab-carve-shut`), if
-//! `close` leaves a frame out that was carved off again (`slab-carve-live`), if a repeating timer sends itself to a driver
-//! that has ended (`entry-rearm-closed`), if a worker starts what is closed (`entry-start-closed`), if a run that is not
-//! waited for is forgotten (`entry-claim-running`), if a run ends before its host has reported it (`run-report-late-once`),
-//! and if what has been running is taken before it is over (`core-claim-early`).
+//! after it was closed (`slab-carve-closed`), if the count of blocks orders nothing (`slab-blocks-relaxed`,
+//! `slab-closed-relaxed`), if a repeating timer sends itself to a driver that has ended (`entry-rearm-closed`), if a worker
+//! starts what is closed (`entry-start-closed`), if a run that is not waited for is forgotten (`entry-claim-running`), if a
+//! run ends before its host has reported it (`run-report-late-once`), and if what has been running is taken before it is
+//! over (`core-claim-early`).
+//!
+//! More of model 6: `shutdown_inside`, `shutdown_memory` and `shutdown_sleep`.
 
 use super::{Scene, explore};
 use crate::shard::entry::Held;

@@ -1,9 +1,9 @@
 //! Model 6, of memory: a shutdown against blocks that were given back to the system, and the end of the shard itself.
 //!
 //! Fails if a retired frame can be carved after the slab was closed (mutations `slab-close-unshut`, `slab-carve-shut`), if
-//! `close` leaves a frame out that was carved off again (`slab-carve-live`), if the state of a frame orders nothing
-//! (`slab-carve-relaxed`, `slab-shut-relaxed`), nor the count of blocks (`slab-blocks-relaxed`, `slab-closed-relaxed`), and
-//! if the count of handles orders nothing (`core-pin-relaxed`, `core-pins-relaxed`), or none is counted
+//! `close` leaves a frame out that was carved off again (`slab-carve-live`), if the state of a frame does not order its
+//! discard by one thread before its close by another (`slab-carve-relaxed`, `slab-shut-relaxed`), if the count of handles
+//! orders nothing (`core-pin-relaxed`, `core-pins-relaxed`), and if handles without a timer are not counted
 //! (`core-pins-uncounted`).
 
 use std::ptr::NonNull;

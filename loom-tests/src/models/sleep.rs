@@ -3,7 +3,8 @@
 //! Fails without the driver's fence in `bell.rs` (mutation `bell-driver-fence`), without the caller's in `core.rs`
 //! (`core-push-fence`), if a caller wakes only for what the driver does not sleep for at all (`bell-lower`), if who
 //! gives back the last of much memory does not ring (`core-give-silent`), and if the driver sleeps although memory is to
-//! be given back (`rounds-idle`).
+//! be given back (`rounds-idle`). Fails as well if a close does not ring (`core-close-silent`), rings before the driver can
+//! see it (`core-close-late`), or without a fence (`core-close-fence`).
 
 use loom::thread;
 

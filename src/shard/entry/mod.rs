@@ -52,22 +52,22 @@
 //!
 //! | move             | by               | from → to                                                | checked by loom model |
 //! |------------------|------------------|----------------------------------------------------------|-----------------------|
-//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `reaim`, `in_flight` |
-//! | `hold`           | its owner        | free, `CACHED` → `HANDLE`                                | `wake`                |
-//! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`     |
+//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `shutdown_sleep`, `reaim`, `in_flight` |
+//! | `hold`           | its owner        | free, `CACHED` → `HANDLE`                                | `wake`, `shutdown_sleep` |
+//! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`, `in_flight` |
 //! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`, `in_flight` |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
-//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`                |
+//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`, `shutdown_sleep` |
 //! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `recycle`             |
-//! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`      |
+//! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`, `in_flight`, `backlog` |
 //! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
 //! | `start`          | worker           | `ARMED QUEUED` → `RUNNING`, or → `ARMED MAILED` if moved | `cancel`, `reset`     |
 //! | `finish`         | worker           | `RUNNING` → none                                         | `cancel`, `repeat`    |
 //! | `rearm`          | worker           | `ARMED RUNNING` → `ARMED MAILED`                         | `repeat`, `shutdown`, `in_flight` |
 //! | `end`            | worker           | `ARMED RUNNING` → `RUNNING`                              | `repeat`              |
 //! | `discard`        | who drops a batch| `ARMED QUEUED` → `QUEUED`                                | `cancel`              |
-//! | `close`          | who shuts down   | any → `CLOSED`                                           | `shutdown`            |
-//! | `claim`          | who shuts down   | `ARMED CLOSED` → `CLOSED`, and `ARMED RUNNING CLOSED` → `RUNNING CLOSED` if the run is not waited for | `shutdown` |
+//! | `close`          | who shuts down   | any → `CLOSED`                                           | `shutdown`, `shutdown_sleep`, `backlog` |
+//! | `claim`          | who shuts down   | `ARMED CLOSED` → `CLOSED`, and `ARMED RUNNING CLOSED` → `RUNNING CLOSED` if the run is not waited for | `shutdown`, `shutdown_inside` |
 //!
 //! # Orderings
 //!
