@@ -65,14 +65,14 @@ fn no_entry_is_handed_out_twice() {
             held.give(&scene, index);
         }
         let other = {
-            let (scene, held) = (scene.clone(), held.clone());
-            thread::spawn(move || {
-                let first = held.take(&scene);
-                let second = held.take(&scene);
+            let held = held.clone();
+            scene.spawn(move |scene| {
+                let first = held.take(scene);
+                let second = held.take(scene);
                 if let Some(first) = first {
-                    held.give(&scene, first);
+                    held.give(scene, first);
                 }
-                let third = held.take(&scene);
+                let third = held.take(scene);
                 [second, third].into_iter().flatten().count()
             })
         };
@@ -115,10 +115,7 @@ fn a_retired_block_is_handed_out_once() {
         for _ in 0..2 {
             scene.carve();
         }
-        let other = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.carve())
-        };
+        let other = scene.spawn(|scene| scene.carve());
         // SAFETY: it is this thread that carved the blocks.
         unsafe { scene.core.slab.retire(0..2) };
         let mine = scene.carve();
@@ -137,14 +134,11 @@ fn an_entry_on_its_way_to_the_driver_stays() {
         let due = scene.batch(&mut rounds, 0);
         assert_eq!(due.len(), 1, "the timer is due");
         assert!(scene.reset(&handle, 9, 0));
-        let sender = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let worker = scene.worker(0);
-                scene.core.run(due[0], 0, &worker);
-                worker.into_cache()
-            })
-        };
+        let sender = scene.spawn(move |scene| {
+            let worker = scene.worker(0);
+            scene.core.run(due[0], 0, &worker);
+            worker.into_cache()
+        });
         let canceller = scene.cancel_elsewhere(handle, cache);
         let worker = scene.worker(0);
         scene.drive(&mut rounds, &worker);

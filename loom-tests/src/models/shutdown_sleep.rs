@@ -151,14 +151,13 @@ fn shutdown_against_a_sleep_that_is_used_again() {
         let (first, second) = (Task::new(), Task::new());
         let mut sleep = Sleep::new(&scene, &mut cache, &first, 5);
         let tasks = [first.clone(), second.clone()];
-        let driver = scene.spawn_driver(scene.rounds(), 5);
         let user = scene.spawn(move |scene| {
             assert!(!sleep.poll(scene, &mut cache, &first, 5), "it is time");
             let waits = sleep.use_again(scene, &mut cache, &second, 9).then_some(second);
             Life { cancelled: sleep.drop(scene, &mut cache), waits }
         });
+        scene.drive(&mut scene.rounds(), &scene.worker(5));
         scene.close(5);
-        driver.join().unwrap();
         let life = user.join().unwrap();
         let [first, second] = tasks.each_ref().map(|task| task.woken());
         assert!(first <= 1);

@@ -6,8 +6,6 @@
 //! be given back (`rounds-idle`). Fails as well if a close does not ring (`core-close-silent`), rings before the driver can
 //! see it (`core-close-late`), or without a fence (`core-close-fence`).
 
-use loom::thread;
-
 use super::{Scene, explore};
 use crate::shard::core::Armed;
 use crate::shard::memory::Cache;
@@ -21,8 +19,7 @@ fn pushes_wake_a_driver_about_to_sleep() {
         let producers = [4, 5].map(|deadline| {
             let armed = scene.core.arm(&mut cache, scene.tally.once(), deadline, 0);
             let Armed { index, notice, .. } = armed.ok().unwrap();
-            let scene = scene.clone();
-            thread::spawn(move || scene.tell(index, notice, deadline))
+            scene.spawn(move |scene| scene.tell(index, notice, deadline))
         });
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         scene.drive_until(&mut rounds, &worker, 2);
@@ -40,14 +37,11 @@ fn an_earlier_deadline_wakes_the_driver() {
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         scene.schedule(&mut Cache::new(), scene.tally.once(), 100);
         scene.drive(&mut rounds, &worker);
-        let producer = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let mut cache = Cache::new();
-                scene.schedule(&mut cache, scene.tally.once(), 50);
-                scene.schedule(&mut cache, scene.tally.once(), 5);
-            })
-        };
+        let producer = scene.spawn(move |scene| {
+            let mut cache = Cache::new();
+            scene.schedule(&mut cache, scene.tally.once(), 50);
+            scene.schedule(&mut cache, scene.tally.once(), 5);
+        });
         scene.drive_until(&mut rounds, &worker, 1);
         producer.join().unwrap();
         assert_eq!(*worker.ran.borrow(), [5]);
