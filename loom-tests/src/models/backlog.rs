@@ -1,4 +1,4 @@
-//! Model 14: more timers in the intake than the driver collects in a turn, against threads that act on them meanwhile.
+//! Model 14: more timers in the intake than the driver collects in a turn, against threads that use them meanwhile.
 //!
 //! Fails if the driver drops what is left of a backlog after its first turn (mutation `rounds-backlog-cut`), and if an
 //! entry that the driver finds in a closed shard becomes free (`entry-free-closed`).
@@ -7,10 +7,10 @@ use super::{Scene, explore};
 use crate::shard::entry::Entry;
 use crate::shard::memory::Cache;
 
-/// A tick at which all are due in the end.
+/// The tick at which all timers are due in the end.
 const DUE: u64 = 5;
 
-/// The first, collected already or not, is cancelled, and a new timer takes its entry; the last comes nearer.
+/// The first timer is cancelled, and a new one takes its entry; the last is reset to an earlier deadline.
 #[test]
 fn timers_of_a_backlog_are_cancelled_and_reset() {
     explore(|| {
@@ -31,7 +31,7 @@ fn timers_of_a_backlog_are_cancelled_and_reset() {
     });
 }
 
-/// The shard is closed between two turns, or whenever: what has not run is handed back.
+/// A shutdown between two turns hands back what has not run.
 #[test]
 fn a_shard_is_closed_in_the_middle_of_a_backlog() {
     explore(|| {

@@ -132,7 +132,7 @@ fn cancel_against_the_push_of_a_reset() {
     explore(|| {
         let scene = Scene::new();
         let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(NOW));
-        // Another timer comes first in the wheel: whatever stays there unnoticed stays until that is gone.
+        // Another timer comes first in the wheel, as the driver removes a first one that is cancelled.
         let [first, handle] = [LATER / 2, LATER].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
         scene.drive(&mut rounds, &worker);
         let pusher = push_of_a_reset(&scene, &handle, NOW);
@@ -148,7 +148,7 @@ fn cancel_against_the_push_of_a_reset() {
     });
 }
 
-/// The handle goes, too, and the entry to the pool, while a worker has it to push still.
+/// The entry goes to the pool while a worker has yet to push it.
 #[test]
 fn cancel_against_the_push_of_a_repeating_timer() {
     explore(|| {
@@ -168,8 +168,7 @@ fn cancel_against_the_push_of_a_repeating_timer() {
     });
 }
 
-/// What a reset has announced is handed back with the new deadline, or runs; and the driver ends, which sleeps. After the
-/// close, nothing is reset.
+/// The timer runs, or comes back with the new deadline, and the driver ends. After the close, nothing is reset.
 #[test]
 fn shutdown_against_the_push_of_a_reset() {
     explore(|| {

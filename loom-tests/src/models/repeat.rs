@@ -141,7 +141,8 @@ fn reset_against_the_next_run() {
     });
 }
 
-/// Says whether it is running: without any order of its own, so who waits for its end must be ordered after it.
+/// Tells whether a callback is running. It orders nothing by itself: a thread that waits for the end of the run must be
+/// ordered after it.
 #[derive(Clone)]
 struct Running(Arc<AtomicBool>);
 
@@ -160,16 +161,16 @@ impl Running {
     fn wait_elsewhere(&self, scene: &Scene, index: u32) -> JoinHandle<bool> {
         let running = self.clone();
         scene.spawn(move |scene| {
-            let (handle, over) = (Handle(index), running);
+            let handle = Handle(index);
             let cancelled = scene.cancel(&handle);
             scene.core.wait_for_run(scene.entry(&handle));
-            assert!(!over.0.load(Relaxed), "it is over");
+            assert!(!running.0.load(Relaxed), "the run is over");
             cancelled
         })
     }
 }
 
-/// Each of two threads waits for the same run: its end wakes both.
+/// Two threads wait for the same run: its end wakes both.
 #[test]
 fn two_threads_wait_for_one_run() {
     explore(|| {
@@ -187,7 +188,7 @@ fn two_threads_wait_for_one_run() {
     });
 }
 
-/// The end of another run, for which somebody waits as well, does not end the wait.
+/// The end of another run, for which another thread waits, does not end the wait.
 #[test]
 fn a_wait_outlasts_the_end_of_another_run() {
     explore(|| {

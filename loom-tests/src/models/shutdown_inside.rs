@@ -9,7 +9,7 @@ use crate::shard::memory::Cache;
 
 const NOW: u64 = 5;
 
-/// When the shutdown returns, the other callback has run, or never will.
+/// When the shutdown returns, the other callback has run, or will never run.
 #[test]
 fn beside_a_callback_on_another_thread() {
     explore(|| {
@@ -33,7 +33,7 @@ fn beside_a_callback_on_another_thread() {
     });
 }
 
-/// The callback runs on the driver's own thread, which ends by itself, while another thread schedules.
+/// The callback runs on the driver's own thread, which then ends by itself; another thread schedules meanwhile.
 #[test]
 fn on_the_drivers_thread() {
     explore(|| {
@@ -49,7 +49,7 @@ fn on_the_drivers_thread() {
     });
 }
 
-/// The callback would run again: it is dropped, once, and not handed back. Another thread waits for its run.
+/// A repeating callback is dropped after its run, and not handed back. Another thread waits for that run.
 #[test]
 fn of_a_repeating_callback() {
     /// With a callback that counts its drop.

@@ -33,7 +33,7 @@ fn shutdown_against_schedule_in_a_retired_block() {
     });
 }
 
-/// The same while the driver gives it back.
+/// One thread retires the block, another carves it, and a third closes the slab.
 #[test]
 fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
     explore(|| {
@@ -66,19 +66,19 @@ fn the_last_pin_is_found_once() {
     });
 }
 
-/// A core in memory of its own, as a shard is: one count of it belongs to all handles together.
+/// A core in memory of its own, as a shard is.
 struct Shard {
     core: Core,
     memory: Watched,
 }
 
-/// The handle of an entry of a shard, which it does not count by itself.
-struct Lease(NonNull<Shard>, u32);
+/// The handle of an entry. All handles share one count of the shard.
+struct RawHandle(NonNull<Shard>, u32);
 
 // SAFETY: that the shard is there as long as its handles is what the model checks.
-unsafe impl Send for Lease {}
+unsafe impl Send for RawHandle {}
 
-impl Lease {
+impl RawHandle {
     /// As `Shard::release`.
     fn release(self) {
         let Self(shard, index) = self;
@@ -98,7 +98,7 @@ impl Lease {
     }
 }
 
-/// The last to have the shard frees it: a handle, or the thread that shuts down.
+/// The last handle, or the thread that shuts down, frees the shard.
 #[test]
 fn the_last_to_have_the_shard_frees_it() {
     explore(|| {
@@ -106,8 +106,8 @@ fn the_last_to_have_the_shard_frees_it() {
         let mut cache = Cache::new();
         let threads = [(); 2].map(|()| {
             let (_, index) = shard.core.hold(&mut cache).unwrap();
-            let lease = Lease(NonNull::from(&*shard), index);
-            thread::spawn(move || lease.release())
+            let handle = RawHandle(NonNull::from(&*shard), index);
+            thread::spawn(move || handle.release())
         });
         let pinned = Arc::into_raw(shard.clone());
         if shard.core.close().unpinned {
