@@ -1,5 +1,5 @@
-//! Memory that loom watches: loom does not see that a plain allocation is read too late, but it sees that the drop of what
-//! is in it is not ordered after the reading.
+//! Memory that loom watches: loom does not see that a plain allocation is read too early or too late, but it sees that the
+//! making or the drop of what is in it is not ordered against the reading.
 
 use crate::sync::UnsafeCell;
 

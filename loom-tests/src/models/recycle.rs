@@ -2,8 +2,8 @@
 //!
 //! Fails if a pop leaves the tag as it is (mutation `stack-tag`), also where it takes all that is there
 //! (`stack-take-all-tag`), if the stack's compare-exchange publishes nothing (`stack-relaxed`), if memory is given back of
-//! which somebody is about to send an entry (`entry-reclaim-mailed`), and if a cache keeps what it has given away
-//! (`cache-overflow-twice`, `cache-drain-twice`).
+//! which somebody is about to send an entry (`entry-reclaim-mailed`), if a segment is published without an order
+//! (`slab-segment-relaxed`), and if a cache keeps what it has given away (`cache-overflow-twice`, `cache-drain-twice`).
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
