@@ -3,31 +3,44 @@
 //! Fails if the driver drops what is left of a backlog after its first turn (mutation `rounds-backlog-cut`), and if an
 //! entry that the driver finds in a closed shard becomes free (`entry-free-closed`).
 
-use super::{Scene, explore};
+use super::{Handle, Scene, explore};
 use crate::shard::entry::Entry;
 use crate::shard::memory::Cache;
 
-/// The tick at which all timers are due in the end.
+/// The present.
 const DUE: u64 = 5;
+/// A deadline that does not come.
+const LATER: u64 = 9;
 
-/// The first timer is cancelled, and a new one takes its entry; the last is reset to an earlier deadline.
-#[test]
-fn timers_of_a_backlog_are_cancelled_and_reset() {
-    explore(|| {
+/// Puts three timers into the intake. `user` acts on the first and the last, which are due later, while the driver runs
+/// what is due now: so many callbacks.
+fn three_timers(runs: usize, user: impl Fn(&Scene, [Handle; 2], &mut Cache) + Copy + Send + Sync + 'static) {
+    explore(move || {
         let scene = Scene::new();
         let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(DUE));
-        let [first, _, last] = [9, DUE, 9].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
-        let user = scene.spawn(move |scene| {
-            assert!(scene.reset(&last, DUE, DUE));
-            assert!(scene.cancel(&first));
-            scene.release(first, &mut cache);
-            scene.schedule(&mut cache, scene.tally.once(), DUE).unwrap();
-        });
-        scene.drive_until(&mut rounds, &worker, 3);
+        let timers = [LATER, DUE, LATER].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
+        let [first, _, last] = timers;
+        let user = scene.spawn(move |scene| user(scene, [first, last], &mut cache));
+        scene.drive_until(&mut rounds, &worker, runs);
         user.join().unwrap();
-        scene.drive(&mut rounds, &worker);
-        assert_eq!((scene.tally.run(), scene.tally.dropped()), (3, 4));
-        assert_eq!(rounds.next_deadline(), u64::MAX, "nothing is left in the wheel");
+        scene.close(DUE);
+        assert_eq!(scene.tally.run(), runs, "the others are not due");
+    });
+}
+
+/// The driver has the first timer collected, and the last one still in the backlog, or neither, or both.
+#[test]
+fn a_timer_of_a_backlog_is_reset() {
+    three_timers(2, |scene, [_, last], _| assert!(scene.reset(&last, DUE, DUE)));
+}
+
+/// A new timer takes the entry of the first.
+#[test]
+fn a_timer_of_a_backlog_is_cancelled() {
+    three_timers(2, |scene, [first, _], cache| {
+        assert!(scene.cancel(&first));
+        scene.release(first, cache);
+        scene.schedule(cache, scene.tally.once(), DUE).unwrap();
     });
 }
 
