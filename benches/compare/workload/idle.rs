@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::slow::{self, fire};
 use super::{STANDING, Scale, count};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::harness::laps::{cores, together};
+use crate::harness::laps::together;
 use crate::measured::Measured;
 use crate::system::{context_switches, cpu_time};
 use crate::target::Connection;
@@ -20,6 +21,8 @@ struct Load {
     standing: usize,
     /// How many are scheduled before, and cancelled.
     cancelled: usize,
+    /// What falls due before.
+    fired: Option<slow::Load>,
     /// How long it takes until all that came in is done.
     settling: Duration,
     time: Duration,
@@ -28,19 +31,29 @@ struct Load {
 pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     let ms = Duration::from_millis;
     let (cancelled, settling, time) = scale.pick((1_000_000, ms(2000), ms(5000)), (10_000, ms(200), ms(200)));
-    let nothing = Load { standing: 0, cancelled: 0, settling, time };
+    let nothing = Load { standing: 0, cancelled: 0, fired: None, settling, time };
+    // Threads that are too many end when they have had nothing to do for ten seconds, in the pools that do so.
+    let (blocked, shrinking) = scale.pick((ms(200), ms(12_000)), (ms(50), settling));
+    let blocking = slow::Load { timers: 100, slow: 4, keep: thread::sleep, time: blocked };
     vec![
         Case::new("no timer", move || idle::<C>(nothing)),
         Case::new("one timer, an hour away", move || idle::<C>(Load { standing: 1, ..nothing })),
         Case::new(format!("after a burst of {} timers", count(cancelled)), move || {
             idle::<C>(Load { cancelled, ..nothing })
         }),
+        Case::new("after growth of the pool", move || {
+            idle::<C>(Load { fired: Some(blocking), settling: shrinking, ..nothing })
+        })
+        .blocking(),
     ]
 }
 
 fn idle<C: Contender>(load: Load) -> Measured {
     const HOUR: Duration = Duration::from_secs(3600);
-    let timer = Arc::new(C::start(cores()));
+    let timer = Arc::new(C::start());
+    if let Some(load) = load.fired {
+        fire(&timer, load);
+    }
     let threads = (0..THREADS).collect();
     let (_, standing) = together(&timer, threads, move |timer, thread, _| {
         let connection = Arc::new(Connection);
