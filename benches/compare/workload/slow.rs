@@ -28,7 +28,7 @@ pub struct Load {
 }
 
 pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
-    let time = scale.pick(Duration::from_millis(200), Duration::from_millis(50));
+    let time = scale.pick(Duration::from_millis(200), Duration::from_millis(20));
     let few = Load { timers: 1000, slow: 4, keep: thread::sleep, time };
     let (timers, slow) = scale.pick((5000, 100), (1000, 20));
     let case = |load: Load, what| {
