@@ -10,7 +10,7 @@ use crate::case::Case;
 use crate::contender::Contender;
 use crate::harness::laps::together;
 use crate::measured::Measured;
-use crate::system::{context_switches, cpu_time};
+use crate::system::{context_switches, cpu_time, threads};
 use crate::target::Connection;
 
 const THREADS: usize = 2;
@@ -51,11 +51,11 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
 fn idle<C: Contender>(load: Load) -> Measured {
     const HOUR: Duration = Duration::from_secs(3600);
     let timer = Arc::new(C::start());
+    let started = threads();
     if let Some(load) = load.fired {
         fire(&timer, load);
     }
-    let threads = (0..THREADS).collect();
-    let (_, standing) = together(&timer, threads, move |timer, thread, _| {
+    let (_, standing) = together(&timer, (0..THREADS).collect(), move |timer, thread, _| {
         let connection = Arc::new(Connection);
         let burst: Vec<_> =
             (0..load.cancelled / THREADS).map(|_| timer.schedule(STANDING, connection.clone())).collect();
@@ -70,7 +70,9 @@ fn idle<C: Contender>(load: Load) -> Measured {
     thread::sleep(load.time);
     let after = (context_switches(), cpu_time());
     drop(standing);
-    Measured::default()
+    let measured = Measured::default()
         .with("context switches", (after.0 - before.0) as f64)
-        .with("CPU ms", (after.1 - before.1).as_secs_f64() * 1e3)
+        .with("CPU ms", (after.1 - before.1).as_secs_f64() * 1e3);
+    // A thread that wakes and ends is no context switch.
+    if load.fired.is_none() { measured } else { measured.with("threads more", threads() as f64 - started as f64) }
 }

@@ -102,7 +102,8 @@ impl Workload {
             Self::W5 => {
                 "What the timer's threads do over 5 s in which nothing is due. Before the case with growth, 4 of 100 \
                  timers block for 200 ms, so that a pool of fewer than 5 threads may have to grow; the 5 s begin 12 s \
-                 later, when threads that end after 10 idle seconds have ended."
+                 later, when threads that end after 10 idle seconds have ended. `threads more` is how many the process \
+                 has then beyond those that it started with."
             }
             Self::W6 => {
                 "Timers scheduled from 2 threads at a fixed rate, delays log-uniform from 1 ms to 10 s, 90 % of them \
