@@ -523,7 +523,7 @@ fn workers_that_drive_are_recalled_when_they_are_needed() {
         let batch = || Callbacks { pool: pool.clone(), callbacks: vec![lent.callback()], taken: AtomicUsize::new(0) };
         let shards = [(); 2].map(|()| Shard::new(&pool, Vec::new()));
         // Both workers may be idle, one of them, or none yet.
-        let is_lent = pool.queue.put_with_loan(Arc::new(batch()), shards[0].clone(), 2);
+        let is_lent = pool.queue.put_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
         lent.meet();
         let batches = [(); 2].map(|()| pool.put(vec![meeting.callback()]));
         batches.iter().for_each(|batch| pool.look_after(batch));
@@ -550,7 +550,7 @@ fn no_worker_drives_where_another_shard_would_wait_for_it() {
         busy.meet();
         let shard = Shard::new(&pool, Vec::new());
         let first = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
-        assert!(!pool.queue.put_with_loan(Arc::new(first), shard, 2));
+        assert!(!pool.queue.put_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
         pool.put(vec![meeting.callback()]);
         meeting.meet();
         gate.meet();
@@ -567,7 +567,7 @@ fn callbacks_of_a_shard_on_loan_are_assisted() {
         let shard = Shard::new(&pool, vec![meeting.blocking_callback(), meeting.blocking_callback()]);
         let lent = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
         let batch = shard.batch.lock().unwrap().clone();
-        if pool.queue.put_with_loan(Arc::new(lent), shard.clone(), 1) {
+        if pool.queue.put_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
             // The driver's own thread finds that the worker does not come back, and looks after its batch.
             batch.iter().for_each(|batch| pool.look_after(batch));
             meeting.meet();
