@@ -229,7 +229,7 @@ fn one_callback_that_blocks_leaves_the_other_core_to_the_others() {
     let (sender, receiver) = channel();
     timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
     wait_for(&receiver);
-    assert_eq!(timer.stats().extra_threads, 1);
+    assert!(timer.stats().extra_threads >= 1);
     stop.store(true, Ordering::Relaxed);
     gate.open();
 }

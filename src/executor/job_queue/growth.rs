@@ -12,9 +12,9 @@
 //!
 //! # How many workers may run
 //!
-//! As many that are not blocked as the pool has threads, and one more for every two that are blocked: where many
-//! callbacks block, the next ones will, too, and there need not be two looks at each before the next runs. The pool's own
-//! threads are never held back. An extra takes a turn only if there is room for it, and otherwise waits idle. One that
+//! As many that are not blocked as the pool has threads, and as many more as are blocked: where many callbacks block, the
+//! next ones will, too, and there need not be two looks at each before the next runs. So the pool doubles as long as all
+//! of it is blocked. Its own threads are never held back. An extra takes a turn only if there is room for it, and otherwise waits idle. One that
 //! has been idle for [`IDLE`] ends.
 //!
 //! # Who calls an extra
@@ -153,7 +153,7 @@ impl State {
         let Growth { own, extras, idle, .. } = &self.growth;
         let blocked = self.active.iter().filter(|activity| activity.sight.is_blocked).count();
         // Those that were called, or started, and have not come yet, are among them.
-        (own + extras - self.parked.len() - idle.len() - blocked, own + blocked / 2)
+        (own + extras - self.parked.len() - idle.len() - blocked, own + blocked)
     }
 
     /// Calls an idle extra for a job, if there is room for it.
@@ -370,19 +370,19 @@ mod tests {
     }
 
     #[test]
-    fn as_many_workers_run_as_the_pool_has_threads_and_half_as_many_as_are_blocked() {
+    fn as_many_workers_run_as_the_pool_has_threads_and_as_many_as_are_blocked() {
         let (queue, _) = busy();
         let mut state = queue.lock();
         assert_eq!((state.grow(), state.is_crowded()), (0, false));
         state.active[0].sight.is_blocked = true;
-        assert_eq!((state.grow(), state.grow(), state.is_crowded()), (1, 0, false), "one that is on its way runs");
+        assert_eq!((state.grow(), state.grow(), state.is_crowded()), (2, 0, false), "those that are on their way run");
         state.active[1].sight.is_blocked = true;
-        assert_eq!((state.grow(), state.is_crowded()), (2, false), "three for two that are blocked");
+        assert_eq!((state.grow(), state.is_crowded()), (2, false), "four for two that are blocked");
         state.active[0].sight.is_blocked = false;
-        assert!(state.is_crowded(), "three and one are more than two");
+        assert!(state.is_crowded(), "four and one are more than three");
         state.not_started(2);
-        assert_eq!((state.is_crowded(), state.growth.extras, state.growth.needed), (false, 1, 1));
-        state.growth.limit = 1;
+        assert_eq!((state.is_crowded(), state.growth.extras, state.growth.needed), (false, 2, 2));
+        state.growth.limit = 2;
         state.active[0].sight.is_blocked = true;
         assert_eq!(state.grow(), 0, "there are as many as there may be");
     }

@@ -1,0 +1,88 @@
+//! What the growth of a pool costs where it is of no use: beside threads that keep every core busy.
+//!
+//! Timers with and without extra threads take turns. Each fires 200,000 timers over a second, beside 8 threads that spin.
+//!
+//! ```text
+//! cargo bench --bench overload
+//! ```
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use corewheel::Timer;
+
+const TIMERS: u32 = 200_000;
+const STORM: Duration = Duration::from_secs(1);
+const BUSY_THREADS: usize = 8;
+const ROUNDS: usize = 11;
+
+/// What one storm took.
+struct Storm {
+    /// By the timer's own threads, ns a timer.
+    cpu: f64,
+    /// Milliseconds.
+    late: f64,
+    extra_threads_needed: u64,
+}
+
+fn main() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let spin = |stop: Arc<AtomicBool>| move || while !stop.load(Ordering::Relaxed) {};
+    let busy: Vec<_> = (0..BUSY_THREADS).map(|_| thread::spawn(spin(stop.clone()))).collect();
+    let limits = [256, 0];
+    let mut storms = limits.map(|_| Vec::new());
+    for _ in 0..ROUNDS {
+        for (storms, limit) in storms.iter_mut().zip(limits) {
+            storms.push(storm(limit));
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|busy| busy.join().expect("it only spins"));
+    println!("| extra threads at most | CPU ns a timer | ms late, p99 | times that one was needed |");
+    println!("|---:|---:|---:|---:|");
+    for (storms, limit) in storms.iter().zip(limits) {
+        let cpu = spread(storms.iter().map(|storm| storm.cpu));
+        let late = spread(storms.iter().map(|storm| storm.late));
+        let needed: u64 = storms.iter().map(|storm| storm.extra_threads_needed).sum();
+        println!("| {limit} | {cpu} | {late} | {needed} |");
+    }
+}
+
+fn storm(max_extra_threads: usize) -> Storm {
+    let timer = Timer::builder().max_extra_threads(max_extra_threads).build().expect("it starts");
+    let start = timer.now();
+    for number in 0..TIMERS {
+        timer.schedule_at(start + STORM / TIMERS * number, || ()).expect("it is open");
+    }
+    while timer.stats().completed < u64::from(TIMERS) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let stats = timer.stats();
+    Storm {
+        cpu: cpu_of_timers_threads().as_nanos() as f64 / f64::from(TIMERS),
+        late: stats.lateness.quantile(0.99).as_secs_f64() * 1e3,
+        extra_threads_needed: stats.extra_threads_needed,
+    }
+}
+
+/// The processor time of the threads that a timer has now.
+fn cpu_of_timers_threads() -> Duration {
+    let tasks = fs::read_dir("/proc/self/task").expect("this is for Linux");
+    let of_task = |task: fs::DirEntry| {
+        let name = fs::read_to_string(task.path().join("comm")).ok()?;
+        let times = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        let nanos = times.split(' ').next()?.parse().ok()?;
+        name.starts_with("corewheel").then_some(Duration::from_nanos(nanos))
+    };
+    tasks.flatten().filter_map(of_task).sum()
+}
+
+/// The median, and in brackets the least and the most.
+fn spread(values: impl Iterator<Item = f64>) -> String {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    format!("{:.3} ({:.3} – {:.3})", values[values.len() / 2], values[0], values[values.len() - 1])
+}
