@@ -81,6 +81,7 @@ fn sleeps_in_a_passing_day() {
         let users = [(); 3].map(|()| stage.spawn(|stage| Sleeper::new(stage).spend(8)));
         let caches = stage.play(6, users);
         stage.assert_free(caches);
+        stage.scene.assert_sleeps_accounted();
     });
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use super::{Handle, Scene};
-use crate::shard::entry::Callback;
-use crate::shard::entry::Look;
+use super::Scene;
+use crate::clock::Due;
+use crate::shard::coop::Progress;
+use crate::shard::hold::Hold;
 use crate::shard::memory::Cache;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicUsize, Ordering::SeqCst};
@@ -29,55 +30,38 @@ impl Wake for Task {
     }
 }
 
-/// A future's timer, in the hands of its one owner.
+/// What a `Sleep` of the crate is made of: the crate's own part of a shard, and a deadline.
 pub(crate) struct Sleep {
-    handle: Handle,
+    hold: Hold,
     pub(crate) deadline: u64,
 }
 
 impl Sleep {
+    /// One that has been polled by `task`, and waits.
     pub(crate) fn new(scene: &Scene, cache: &mut Cache, task: &Arc<Task>, deadline: u64) -> Self {
-        let (_, index) = scene.core.hold(cache).expect("an open shard");
-        let sleep = Self { handle: Handle(index), deadline };
-        sleep.arm(scene, task);
+        let mut sleep = Self::unpolled(scene, cache, deadline).expect("an open shard");
+        assert!(sleep.poll(scene, cache, task, 0), "it is early");
         sleep
     }
 
-    fn arm(&self, scene: &Scene, task: &Arc<Task>) {
-        self.arm_with(scene, Callback::waking(Waker::from(task.clone())));
+    /// `None` if the shard has been shut down.
+    pub(crate) fn unpolled(scene: &Scene, cache: &mut Cache, deadline: u64) -> Option<Self> {
+        let (hold, _) = scene.act(cache, 0, || Hold::new(0, || &scene.shard));
+        hold.map(|hold| Self { hold, deadline })
     }
 
-    fn arm_with(&self, scene: &Scene, callback: Callback) {
-        // SAFETY: the owner holds the entry, which nobody has in his hands.
-        let notice = unsafe { scene.entry(&self.handle).arm(callback, self.deadline, 0) };
-        scene.tell(self.handle.0, notice.ok().expect("an open shard"), self.deadline);
-    }
-
-    /// Whether it is pending, for this task from `now` on. As `Hold::poll` does it.
+    /// Whether it is pending, for this task from `now` on.
     pub(crate) fn poll(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, now: u64) -> bool {
-        // SAFETY: the owner has armed the entry.
-        match unsafe {
-            scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, now, || ((), now), drop)
-        } {
-            Look::Waiting => true,
-            Look::Renewed(notice, ()) => {
-                scene.tell(self.handle.0, notice, self.deadline);
-                true
-            }
-            Look::Taken(callback) => {
-                self.take_another(scene, cache);
-                self.arm_with(scene, callback);
-                true
-            }
-            Look::Over | Look::Closed => false,
-            Look::Due { .. } => {
-                scene.tally.0.completed.fetch_add(1, SeqCst);
-                false
-            }
-        }
+        self.progress(scene, cache, task, now) == Progress::Pending
     }
 
-    /// The same on a thread of its own, which moves it to a `later` tick before.
+    /// The same, and why it is not.
+    pub(crate) fn progress(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, now: u64) -> Progress {
+        let waker = Waker::from(task.clone());
+        scene.act(cache, now, || self.hold.poll(self.deadline, &waker)).0
+    }
+
+    /// Polls it on a thread of its own, which moves it to a `later` tick before.
     pub(crate) fn poll_elsewhere(
         mut self,
         scene: &Scene,
@@ -87,44 +71,35 @@ impl Sleep {
     ) -> JoinHandle<(Self, Cache, bool)> {
         let (scene, task) = (scene.clone(), task.clone());
         thread::spawn(move || {
-            let pending = later.is_none_or(|later| self.reset(&scene, later, self.deadline));
-            let pending = pending && self.poll(&scene, &mut cache, &task, 0);
+            if let Some(later) = later {
+                self.reset(&scene, &mut cache, later, 0);
+            }
+            let pending = self.poll(&scene, &mut cache, &task, 0);
             (self, cache, pending)
         })
     }
 
-    /// Has one that is over begin anew.
+    /// Has one that is over wait anew.
     pub(crate) fn use_again(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, deadline: u64) {
+        self.reset(scene, cache, deadline, 0);
+        assert!(self.poll(scene, cache, task, 0), "it is early");
+    }
+
+    pub(crate) fn reset(&mut self, scene: &Scene, cache: &mut Cache, deadline: u64, now: u64) {
         self.deadline = deadline;
-        self.take_another(scene, cache);
-        self.arm(scene, task);
+        scene.act(cache, now, || self.hold.reset(Due { tick: deadline, now }));
     }
 
-    /// Moves it, unless it is over.
-    pub(crate) fn reset(&mut self, scene: &Scene, deadline: u64, now: u64) -> bool {
-        let moved = scene.reset(&self.handle, deadline, now);
-        if moved {
-            self.deadline = deadline;
-        }
-        moved
-    }
-
-    fn take_another(&mut self, scene: &Scene, cache: &mut Cache) {
-        if scene.entry(&self.handle).is_in_hands() {
-            let (_, index) = scene.core.hold(cache).expect("an open shard");
-            scene.release(std::mem::replace(&mut self.handle, Handle(index)), cache);
-        }
-    }
-
-    /// As `Hold` is dropped.
+    /// Returns whether that cancelled a timer.
     pub(crate) fn drop(self, scene: &Scene, cache: &mut Cache) -> bool {
-        // SAFETY: the owner has armed the entry, and does not come back to it.
-        if unsafe { scene.entry(&self.handle).cancel_and_release() }.is_some() {
-            scene.core.recycle(cache, self.handle.0);
-            return true;
-        }
-        let cancelled = scene.cancel(&self.handle);
-        scene.release(self.handle, cache);
-        cancelled
+        scene.act(cache, 0, || drop(self)).1.cancelled.get() > 0
+    }
+
+    /// The same on a thread that is ending, and keeps nothing.
+    pub(crate) fn drop_in_passing(self, scene: &Scene) -> bool {
+        let mut cache = Cache::new();
+        let (_, record) = scene.act_as(&mut cache, 0, true, || drop(self));
+        scene.core.give_back(&mut cache);
+        record.cancelled.get() > 0
     }
 }

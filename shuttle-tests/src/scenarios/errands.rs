@@ -121,21 +121,21 @@ impl<'a> Sleeper<'a> {
     }
 
     fn sleep(&mut self) -> Sleep {
-        let (task, deadline) = (self.task(), within(2, self.stage.now()));
-        Sleep::new(&self.stage.scene, &mut self.cache, &task, deadline)
+        let deadline = within(2, self.stage.now());
+        Sleep::unpolled(&self.stage.scene, &mut self.cache, deadline).expect("an open shard")
     }
 
     /// Uses a sleep that is over again.
     fn poll(&mut self, sleep: &mut Sleep) {
-        let (scene, task) = (&self.stage.scene, self.task());
-        if !sleep.poll(scene, &mut self.cache, &task, self.stage.now()) {
+        let task = self.task();
+        if !sleep.poll(&self.stage.scene, &mut self.cache, &task, self.stage.now()) {
             assert!(sleep.deadline <= self.stage.now(), "never early");
-            sleep.use_again(scene, &mut self.cache, &task, within(2, self.stage.now()));
+            self.reset(sleep);
         }
     }
 
     fn reset(&mut self, sleep: &mut Sleep) {
         let now = self.stage.now();
-        sleep.reset(&self.stage.scene, within(2, now), now);
+        sleep.reset(&self.stage.scene, &mut self.cache, within(2, now), now);
     }
 }
