@@ -7,6 +7,7 @@
 
 mod cancel;
 mod drain;
+mod hold;
 mod in_flight;
 mod loan;
 mod quiescence;

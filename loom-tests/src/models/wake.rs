@@ -29,6 +29,7 @@ fn a_poll_by_another_task_against_fire() {
         assert!(!sleep.drop(&scene, &mut cache), "it is over");
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
+        scene.assert_sleeps_accounted();
     });
 }
 
@@ -51,6 +52,7 @@ fn a_poll_by_another_task_after_a_reset_against_fire() {
         assert_eq!(second.woken(), 1);
         assert!(!sleep.drop(&scene, &mut cache), "it is over");
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+        scene.assert_sleeps_accounted();
     });
 }
 
@@ -73,6 +75,7 @@ fn a_drop_against_fire() {
         let (mut cache, cancelled) = dropper.join().unwrap();
         assert_eq!((task.woken(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
+        scene.assert_sleeps_accounted();
     });
 }
 
@@ -101,6 +104,7 @@ fn a_drop_and_another_sleep_against_fire() {
         assert_eq!(second.woken(), 1);
         assert!(!next.drop(&scene, &mut cache), "it is over");
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+        scene.assert_sleeps_accounted();
     });
 }
 
@@ -129,6 +133,7 @@ fn used_again_against_fire() {
         assert_eq!(task.woken(), 1 + usize::from(again));
         assert!(!sleep.drop(&scene, &mut cache));
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+        scene.assert_sleeps_accounted();
     });
 }
 
@@ -157,5 +162,6 @@ fn a_poll_that_is_due_against_fire() {
         assert_eq!((second.woken(), scene.tally.completed()), (1, 2));
         assert!(!sleep.drop(&scene, &mut cache));
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+        scene.assert_sleeps_accounted();
     });
 }

@@ -125,10 +125,10 @@ impl<'a> Sleeper<'a> {
         Sleep::unpolled(&self.stage.scene, &mut self.cache, deadline).expect("an open shard")
     }
 
-    /// Uses a sleep that is over again.
+    /// Uses a sleep that is over again, at once: its entry may be in a batch still.
     fn poll(&mut self, sleep: &mut Sleep) {
         let task = self.task();
-        if !sleep.poll(&self.stage.scene, &mut self.cache, &task, self.stage.now()) {
+        while !sleep.poll(&self.stage.scene, &mut self.cache, &task, self.stage.now()) {
             assert!(sleep.deadline <= self.stage.now(), "never early");
             self.reset(sleep);
         }
