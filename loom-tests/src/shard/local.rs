@@ -37,6 +37,10 @@ thread_static! {
 }
 
 impl Local {
+    fn new(shard: NonNull<Shard>, cache: Cache, in_passing: bool) -> Self {
+        Self { shard, cache, record: Record::default(), in_passing }
+    }
+
     pub(crate) fn count(&self, which: impl FnOnce(&Record) -> &Count) {
         let count = which(&self.record);
         count.set(count.get() + 1);
@@ -64,8 +68,7 @@ impl Local {
 
 /// Runs `act` on a thread that has this cache. `in_passing`: the thread is ending.
 pub(crate) fn act<R>(shard: &Shard, cache: &mut Cache, in_passing: bool, act: impl FnOnce() -> R) -> (R, Record) {
-    let cache_here = mem::replace(cache, Cache::new());
-    let local = Local { shard: shard.into(), cache: cache_here, record: Record::default(), in_passing };
+    let local = Local::new(shard.into(), mem::replace(cache, Cache::new()), in_passing);
     assert!(LOCAL.with(|this| this.replace(Some(local))).is_none(), "one act at a time");
     let result = act();
     let local = LOCAL.with(RefCell::take).expect("the one from above");
@@ -74,14 +77,20 @@ pub(crate) fn act<R>(shard: &Shard, cache: &mut Cache, in_passing: bool, act: im
 }
 
 /// `f` must not come here again: that is a panic.
-pub(crate) fn with<R>(_shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
-    LOCAL.with(|this| f(this.borrow_mut().as_mut().expect("a thread that acts")))
+pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
+    // SAFETY: the caller keeps the shard.
+    unsafe { with_leased(shard.into(), f) }
 }
 
 /// # Safety
 /// As the crate's own.
-pub(crate) unsafe fn with_leased<R>(_shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
-    LOCAL.with(|this| f(this.borrow_mut().as_mut().expect("a thread that acts")))
+pub(crate) unsafe fn with_leased<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
+    LOCAL.with(|this| match this.borrow_mut().as_mut() {
+        Some(local) => f(local),
+        // A model that has failed drops what it has.
+        None if std::thread::panicking() => f(&mut Local::new(shard, Cache::new(), true)),
+        None => panic!("a thread that has no part of the shard"),
+    })
 }
 
 pub(crate) fn with_home<'a, R>(
