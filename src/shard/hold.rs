@@ -1,7 +1,7 @@
 //! What a future has of a shard: an entry, from the beginning to the end, armed or not.
 //!
 //! As the entry keeps the shard's memory, a future need not count itself among the owners of the service, which would be
-//! a line that all threads write.
+//! a line that all threads write. Loom models `wake` and `hold`.
 
 use std::ptr::NonNull;
 use std::task::Waker;

@@ -1,7 +1,7 @@
 //! What the owner of a handle does with its entry: cancel it, reset it, release it.
 //!
 //! Each is one transition of the entry, and what the shard must do after it. Clocks, counters and what keeps the shard's
-//! memory are in `Shard`, of which the loom models have one of their own.
+//! memory are in `Shard`, of which the loom models have one of their own. Loom models `cancel`, `reset` and `hold`.
 
 use std::ptr::NonNull;
 

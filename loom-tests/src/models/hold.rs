@@ -1,7 +1,11 @@
 //! Model 14: a future's timer against a shutdown, on a thread that is ending, and in a sparse block. Each timer ends once,
 //! for one reason; the waker is called or dropped; and the entry is released once.
 //!
-//! Mutations of `hold.rs` and `lease.rs` that these models fail under are those of the list that name `models::hold`.
+//! Fails if a poll stays pending in a closed shard (mutations `hold-closed-forgotten`, `hold-refused-forgotten`) or does not
+//! count the end of its timer there (`hold-closed-uncounted`, `hold-refused-uncounted`), if a reset arms a closed entry
+//! (`hold-reset-closed`), if the last to have the shard does not see it (`lease-last-unseen`), if a drop that cannot do all
+//! in one transition does not cancel (`hold-uncancelled`), and if an entry of a sparse block is kept (`hold-sparse-kept`,
+//! `lease-sparse-kept`).
 
 use std::sync::Arc;
 

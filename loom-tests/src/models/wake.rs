@@ -3,6 +3,13 @@
 //! Fails if the callback of another task stays (mutation `look-old-waker`), and if an entry in the driver's hands is armed
 //! anew, after a cancel (`look-taken`) or after the driver has begun (`entry-in-hands`), or dropped like one that is in
 //! nobody's (`entry-left-queued`), and if a poll at the deadline leaves the timer to the driver as well (`look-due`).
+//!
+//! Of `hold.rs`, if a poll that meets the firing stays pending (`hold-waker-forgotten`), if an entry is released twice or
+//! never (`hold-released-twice`, `hold-never-released`, `hold-left-unreleased`, `hold-kept-never`), if the driver is not
+//! told of what is armed (`hold-armed-unsent`, `hold-renewed-unsent`), if a reset of a fired sleep arms nothing
+//! (`hold-reset-early`), and if a timer is not counted once, or not taken out of its batch once (`hold-taken-counted`,
+//! `hold-due-uncounted`, `hold-taken-unsettled`, `hold-due-unsettled`, `lease-unsettled`); and as `entry-in-hands`,
+//! `hold-busy`.
 
 use std::sync::Arc;
 
