@@ -85,6 +85,20 @@ fn sleeps_in_a_passing_day() {
     });
 }
 
+/// The same when the shard is shut down.
+#[test]
+fn sleeps_and_a_shutdown() {
+    explore(|| {
+        let stage = Stage::new(Scene::new());
+        let users = [(); 3].map(|()| stage.spawn(|stage| Sleeper::new(stage).spend(8)));
+        let closer = stage.spawn(Stage::close);
+        stage.play(4, users);
+        closer.join().unwrap();
+        stage.assert_last();
+        stage.scene.assert_sleeps_accounted();
+    });
+}
+
 /// Time stands still, and each caller waits for what is due at once: a wake-up that is lost is a deadlock.
 #[test]
 fn nobody_waits_in_vain() {

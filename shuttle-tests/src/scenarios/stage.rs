@@ -30,7 +30,7 @@ struct State {
     rounds: Mutex<Option<Rounds>>,
     scheduled: AtomicUsize,
     refused: AtomicUsize,
-    /// How many of the handles, and of those who shut down, found that they were the last to have the shard.
+    /// How many shutdowns found no handle.
     last: AtomicUsize,
 }
 
@@ -59,12 +59,9 @@ impl Stage {
         self.state.refused.fetch_add(1, SeqCst);
     }
 
-    pub(super) fn count_last(&self, last: bool) {
-        self.state.last.fetch_add(usize::from(last), SeqCst);
-    }
-
     pub(super) fn close(&self) {
-        self.count_last(self.scene.close(self.now()));
+        let last = self.scene.close(self.now());
+        self.state.last.fetch_add(last.into(), SeqCst);
     }
 
     /// Lets `ticks` pass, and users act; when they are done, all that is left becomes due. Returns all caches.
@@ -160,6 +157,12 @@ impl Stage {
         assert_eq!(tally.completed() + tally.cancelled() + tally.unfired(), scheduled, "each ends once");
         let made = scheduled + self.state.refused.load(SeqCst);
         assert_eq!(tally.dropped(), made, "each callback is dropped once");
-        assert_eq!(self.state.last.load(SeqCst), 1, "one is the last");
+        self.assert_last();
+    }
+
+    /// Says that the last that had a closed shard, a handle or the shutdown, found that it was the last.
+    pub(super) fn assert_last(&self) {
+        let last = self.state.last.load(SeqCst) + self.scene.tally.last();
+        assert_eq!(last, 1, "one is the last");
     }
 }
