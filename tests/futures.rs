@@ -407,6 +407,19 @@ fn a_tick_that_is_put_off_is_not_lost() {
     assert_eq!(task.woken(), put_off);
 }
 
+/// More of them than the budget of a thread, which they neither need nor spend.
+#[test]
+fn what_has_waited_is_ready_when_it_is_due() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    for woken in 1..=300 {
+        let mut sleep = timer.sleep(SEC);
+        assert_eq!(ready(&mut sleep, &task), None);
+        clock.advance(SEC);
+        assert_eq!((ready(&mut sleep, &task), task.woken()), (Some(()), woken));
+    }
+}
+
 /// Whatever else completes on the thread meanwhile.
 #[test]
 fn what_was_put_off_is_ready_when_it_is_polled_again() {
