@@ -420,6 +420,18 @@ fn what_has_waited_is_ready_when_it_is_due() {
     }
 }
 
+/// Also after it has waited once.
+#[test]
+fn a_sleep_that_is_over_gives_way_when_it_is_polled_again_and_again() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    assert_eq!(ready(&mut sleep, &task), None);
+    clock.advance(SEC);
+    let put_off = (0..300).filter(|_| ready(&mut sleep, &task).is_none()).count();
+    assert!((1..=3).contains(&put_off), "{put_off} times");
+    assert_eq!(task.woken(), 1 + put_off);
+}
+
 /// Whatever else completes on the thread meanwhile.
 #[test]
 fn what_was_put_off_is_ready_when_it_is_polled_again() {
