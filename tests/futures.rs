@@ -206,6 +206,17 @@ fn a_shutdown_completes_what_is_pending() {
     assert_balanced(&timer);
 }
 
+#[test]
+fn what_a_shutdown_has_completed_stays_so_at_its_deadline() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    assert_eq!(ready(&mut sleep, &task), None);
+    drop(timer.shutdown());
+    assert_eq!((ready(&mut sleep, &task), sleep.is_shutdown()), (Some(()), true));
+    clock.advance(2 * SEC);
+    assert!(sleep.is_shutdown());
+}
+
 /// Whether the future is pending, has woken `task` already, and is ready when it is polled again.
 fn is_pending_once<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Output> {
     let before = task.woken();
