@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench compare                                              all of it, about an hour: the report
-//! cargo bench --bench compare -- --quick                                   within a minute
+//! cargo bench --bench compare -- --quick                                   about a minute
 //! cargo bench --bench compare -- --workload w1,w4 --contender corewheel,heap
 //! ```
 //!

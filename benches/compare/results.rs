@@ -75,8 +75,8 @@ impl Results {
 /// The cases of a workload, each with those who take part.
 fn plan(entrants: &[Entrant], workload: Workload, scale: Scale) -> Vec<Rows> {
     let mut planned: Vec<Rows> = Vec::new();
-    for entrant in entrants.iter().filter(|entrant| entrant.takes_part(workload)) {
-        for case in (entrant.cases)(workload, scale) {
+    for entrant in entrants {
+        for case in entrant.cases(workload, scale) {
             let row = Row { contender: entrant.name, runs: Vec::new(), failure: None };
             match planned.iter_mut().find(|rows| rows.case == case.name) {
                 Some(rows) => rows.rows.push(row),

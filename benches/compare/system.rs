@@ -24,6 +24,11 @@ pub fn context_switches() -> i64 {
     of(UsageWho::RUSAGE_SELF) - of(UsageWho::RUSAGE_THREAD)
 }
 
+/// How many threads this process has.
+pub fn threads() -> usize {
+    fs::read_dir("/proc/self/task").expect("Linux tells").count()
+}
+
 /// How much memory of this process is resident.
 pub fn resident_bytes() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").expect("Linux tells");

@@ -1,5 +1,6 @@
 //! Targets of timers.
 
+use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Wake;
@@ -14,6 +15,8 @@ use crate::measured::{Measured, histogram};
 const NOT_YET: i64 = i64::MIN;
 /// How often it is looked whether the timers have fired.
 const LOOK: Duration = Duration::from_millis(5);
+/// What the tables tell of how late many were, beside the latest.
+pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 /// The percentiles of a curve: the further right, the fewer are later.
 const CURVE: [f64; 13] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 100.0];
 
@@ -52,6 +55,28 @@ impl Wake for Alarm {
             .checked_duration_since(self.due)
             .map_or_else(|| -((self.due - now).as_nanos() as i64), |late| late.as_nanos() as i64);
         self.late.store(late, Ordering::Release);
+    }
+}
+
+/// Keeps the thread that wakes it for a while, and then is an alarm.
+pub struct Slow {
+    pub alarm: Arc<Alarm>,
+    pub keep: fn(Duration),
+    pub time: Duration,
+}
+
+impl Wake for Slow {
+    fn wake(self: Arc<Self>) {
+        (self.keep)(self.time);
+        self.alarm.clone().wake();
+    }
+}
+
+/// Keeps a core for so long.
+pub fn spin(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        hint::spin_loop();
     }
 }
 
@@ -100,13 +125,14 @@ impl Lateness {
         lateness
     }
 
-    pub fn add_to(&self, measured: Measured) -> Measured {
+    /// Adds these percentiles, and the latest of all.
+    pub fn add_to(&self, measured: Measured, percentiles: &[f64]) -> Measured {
         if self.recorded.is_empty() {
             return measured;
         }
         let curve = |percentile| (percentile, self.recorded.value_at_percentile(percentile) as f64 / 1e6);
         let mut measured = measured
-            .with_percentiles("ms late", &self.recorded, 1e6, &[50.0, 99.0, 99.9])
+            .with_percentiles("ms late", &self.recorded, 1e6, percentiles)
             .with("early", self.early as f64)
             .with("lost", self.lost as f64);
         measured.curve = CURVE.map(curve).to_vec();

@@ -16,7 +16,7 @@ impl Contender for AsyncIo {
     const NAME: &'static str = "async-io";
     type Handle = Timer;
 
-    fn start(_: usize) -> Self {
+    fn start() -> Self {
         Self
     }
 

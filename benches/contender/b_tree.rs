@@ -40,7 +40,7 @@ impl Contender for BTreeTimer {
     const NAME: &'static str = "b-tree";
     type Handle = Key;
 
-    fn start(_: usize) -> Self {
+    fn start() -> Self {
         let shared = Arc::<Shared>::default();
         let driven = shared.clone();
         let thread = thread::spawn(move || driven.drive());

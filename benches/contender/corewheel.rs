@@ -1,30 +1,45 @@
 //! This crate's timer.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::Wake;
 use std::time::Duration;
 
-use corewheel::{Executor, Timer, TimerHandle};
+use corewheel::{Builder, Timer, TimerHandle};
 
 use super::Contender;
 
-/// The tick that users get by default.
-const DEFAULT_TICK: u64 = 1000;
+/// How the timer is built, and what it is called then.
+pub trait Setting: 'static {
+    const NAME: &'static str;
 
-/// With a tick of so many microseconds.
-pub struct CoreWheel<const TICK: u64 = DEFAULT_TICK>(Timer);
+    fn builder() -> Builder {
+        Timer::builder()
+    }
+}
 
-impl<const TICK: u64> Contender for CoreWheel<TICK> {
-    const NAME: &'static str = if TICK == DEFAULT_TICK { "corewheel" } else { "corewheel-fine" };
+/// What users get by default, the pool included.
+pub struct Defaults;
+
+impl Setting for Defaults {
+    const NAME: &'static str = "corewheel";
+}
+
+pub struct CoreWheel<S = Defaults> {
+    timer: Timer,
+    setting: PhantomData<fn(S)>,
+}
+
+impl<S: Setting> Contender for CoreWheel<S> {
+    const NAME: &'static str = S::NAME;
     type Handle = TimerHandle;
 
-    fn start(pool: usize) -> Self {
-        let timer = Timer::builder().tick(Duration::from_micros(TICK)).executor(Executor::Pool { threads: pool });
-        Self(timer.build().expect("the timer starts"))
+    fn start() -> Self {
+        Self { timer: S::builder().build().expect("the timer starts"), setting: PhantomData }
     }
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> TimerHandle {
-        self.0.schedule(delay, move || target.wake()).expect("the timer is open")
+        self.timer.schedule(delay, move || target.wake()).expect("the timer is open")
     }
 
     fn cancel(&self, handle: TimerHandle) -> Option<bool> {

@@ -42,7 +42,7 @@ impl Contender for HashWheel {
     const EARLY: Duration = Duration::from_millis(2);
     type Handle = u64;
 
-    fn start(_: usize) -> Self {
+    fn start() -> Self {
         let timer = TimerWithThread::new().expect("the timer starts");
         Self { timer, users: ThreadLocal::new(), threads: AtomicU64::new(0) }
     }

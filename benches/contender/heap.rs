@@ -80,7 +80,7 @@ impl Contender for HeapTimer {
     const NAME: &'static str = "heap";
     type Handle = Arc<dyn Task>;
 
-    fn start(_: usize) -> Self {
+    fn start() -> Self {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             earlier: Condvar::new(),

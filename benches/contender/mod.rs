@@ -8,7 +8,7 @@ pub mod check;
 pub mod corewheel;
 mod hash_wheel;
 mod heap;
-mod pingora;
+pub mod pingora;
 mod sharded_heap;
 pub mod sleep;
 pub mod tokio;
@@ -55,9 +55,8 @@ pub trait Contender: Send + Sync + Sized + 'static {
     /// One timer. It is kept while the timer is wanted: dropping it may end the timer, or let it run on.
     type Handle: Send;
 
-    /// Starts it, with the settings that its users get by default. If it has a pool for what is due, so many threads
-    /// are in it.
-    fn start(pool: usize) -> Self;
+    /// Starts it, with the settings that its users get by default.
+    fn start() -> Self;
 
     /// Wakes `target` once, not before `delay` has passed.
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Self::Handle;

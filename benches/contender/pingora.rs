@@ -21,7 +21,7 @@ impl Contender for FastTimeout {
     const EARLY: Duration = Duration::from_millis(1);
     type Handle = Sleep;
 
-    fn start(_: usize) -> Self {
+    fn start() -> Self {
         Self
     }
 

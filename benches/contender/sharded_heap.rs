@@ -29,8 +29,8 @@ impl Contender for ShardedHeap {
     const NAME: &'static str = "heap-in-8-shards";
     type Handle = Handle;
 
-    fn start(pool: usize) -> Self {
-        Self(array::from_fn(|_| HeapTimer::start(pool)))
+    fn start() -> Self {
+        Self(array::from_fn(|_| HeapTimer::start()))
     }
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Handle {

@@ -16,7 +16,7 @@ impl Contender for CoreSleep {
     const NAME: &'static str = "corewheel-sleep";
     type Handle = Sleep;
 
-    fn start(_: usize) -> Self {
+    fn start() -> Self {
         Self(Timer::new().expect("the timer starts"))
     }
 

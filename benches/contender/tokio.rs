@@ -10,6 +10,7 @@ use tokio::task::{block_in_place, unconstrained};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{Contender, poll};
+use crate::harness::laps::cores;
 
 /// How many threads of a benchmark can be workers. The others of the runtime are left to do what those never come to:
 /// to wait for what is due.
@@ -25,9 +26,9 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
     const NAME: &'static str = if ALTERNATIVE { "tokio-alternative" } else { "tokio" };
     type Handle = Pin<Box<Sleep>>;
 
-    fn start(pool: usize) -> Self {
+    fn start() -> Self {
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(pool + USERS).enable_time();
+        builder.worker_threads(cores() + USERS).enable_time();
         #[cfg(tokio_unstable)]
         if ALTERNATIVE {
             builder.enable_alt_timer();

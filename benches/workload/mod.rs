@@ -42,7 +42,7 @@ pub trait Rig {
 
 /// Starts a contender with so many standing timers.
 pub fn rig<C: Contender>(standing: usize) -> Box<dyn Rig> {
-    let timer = Arc::new(C::start(cores()));
+    let timer = Arc::new(C::start());
     let standing = alone(&timer, move |timer| {
         (0..standing).map(|_| timer.schedule(STANDING, Arc::new(Connection))).collect::<Vec<_>>()
     });

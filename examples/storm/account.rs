@@ -23,6 +23,8 @@ pub struct Account {
     pub unfired: u64,
     /// Runs, and sleeps that were woken in time.
     pub fired: u64,
+    /// Of these, those that kept their thread.
+    pub slow: u64,
     pub refused: u64,
     /// Sleeps that were pending when they were first polled.
     pub sleeps: u64,
@@ -56,6 +58,7 @@ impl Account {
             fault::note(|| format!("a timer was {time:?} early"));
         }
         self.fired += u64::from(runs);
+        self.slow += if life.has(mark::SLOW) { u64::from(runs) } else { 0 };
         self.panicked += u64::from(life.has(mark::PANICKED));
     }
 
@@ -147,6 +150,7 @@ impl AddAssign for Account {
         self.cancelled += other.cancelled;
         self.unfired += other.unfired;
         self.fired += other.fired;
+        self.slow += other.slow;
         self.refused += other.refused;
         self.sleeps += other.sleeps;
         self.sleeps_dropped += other.sleeps_dropped;

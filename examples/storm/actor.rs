@@ -14,6 +14,7 @@ use crate::fault;
 use crate::life::{Life, Soul, floor, mark};
 use crate::nap::{self, Nap};
 use crate::round::Round;
+use crate::stay::Stay;
 
 /// A thread keeps as many handles, guards and sleeps of each kind at the most.
 const KEPT: usize = 50;
@@ -21,6 +22,10 @@ const KEPT: usize = 50;
 const AFTERWARDS: usize = 30;
 /// How many lives it takes at once.
 const HANDFUL: usize = 32;
+/// One callback in so many is slow, and so are some that are due with it.
+const SELDOM: u32 = 1 << 18;
+/// At the most so many: more than the small pools have threads, so that all of them are blocked.
+const SLOW: u8 = 6;
 
 pub struct Actor {
     round: Arc<Round>,
@@ -111,6 +116,9 @@ impl Actor {
     }
 
     fn schedule(&mut self) {
+        if self.random.u32(..SELDOM) == 0 {
+            return self.schedule_slow();
+        }
         let Some(life) = self.life() else { return };
         let (delay, soul, timer) = (self.random_delay(), Soul::new(life), &self.timer);
         life.aim(floor(delay));
@@ -151,6 +159,24 @@ impl Actor {
                 .map_err(ScheduleError::without_closure)
             }
         };
+        self.scheduled(scheduled, life);
+    }
+
+    /// Schedules some slow callbacks for the same time.
+    fn schedule_slow(&mut self) {
+        let delay = self.random_delay();
+        for _ in 0..self.random.u8(1..=SLOW) {
+            let Some(life) = self.life() else { return };
+            let (soul, stay) = (Soul::new(life), Stay::random(&mut self.random));
+            life.mark(mark::SLOW);
+            life.aim(floor(delay));
+            let slow = move || soul.life().run_while(|| stay.keep());
+            let scheduled = self.timer.schedule(delay, slow).map_err(ScheduleError::without_closure);
+            self.scheduled(scheduled, life);
+        }
+    }
+
+    fn scheduled(&mut self, scheduled: Result<TimerHandle, ScheduleError<()>>, life: &'static Life) {
         match scheduled {
             Ok(handle) => {
                 life.mark(mark::ACCEPTED);
@@ -167,6 +193,8 @@ impl Actor {
         match self.random.u8(..8) {
             0..=1 => drop(handle),
             2 => self.round.shared().push((Arc::new(handle), life)),
+            // Most slow ones are left to run, so that they meet.
+            3..=5 if life.has(mark::SLOW) => drop(handle),
             3 if !life.has(mark::REPEATS) => {
                 life.mark(mark::GUARDED);
                 self.guards.push(handle.cancel_on_drop());

@@ -25,6 +25,8 @@ pub mod mark {
     pub const RUNNING: u32 = 1 << 8;
     /// It was handed back, and so may run at any time.
     pub const UNFIRED: u32 = 1 << 9;
+    /// Its run keeps a thread for a while.
+    pub const SLOW: u32 = 1 << 10;
 }
 
 #[derive(Default)]
@@ -87,11 +89,17 @@ impl Life {
 
     /// It runs.
     pub fn run(&self) {
+        self.run_while(|| ());
+    }
+
+    /// It runs, for as long as `f` does.
+    pub fn run_while(&self, f: impl FnOnce()) {
         if self.mark(mark::RUNNING) {
             fault::note(|| "two runs of one timer overlapped".to_owned());
         }
         self.ran.store(now(), Relaxed);
         self.runs.fetch_add(1, Relaxed);
+        f();
         self.marks.fetch_and(!mark::RUNNING, Relaxed);
     }
 

@@ -10,6 +10,7 @@
 //! | `setting` | how the timer of a round is built                                              |
 //! | `life`    | the life of one timer, as its closure and those who handle it tell it          |
 //! | `course`  | a repeating callback                                                           |
+//! | `stay`    | how a callback keeps its thread                                                |
 //! | `nap`     | a sleep, polled by hand                                                        |
 //! | `actor`   | what a thread does                                                             |
 //! | `round`   | a timer, threads that use it and die, and a shutdown in the middle of it       |
@@ -27,6 +28,7 @@ mod life;
 mod nap;
 mod round;
 mod setting;
+mod stay;
 
 use std::error::Error;
 use std::process::{self, ExitCode};
@@ -141,6 +143,7 @@ fn report(outcome: &Outcome, time: Duration) {
         ("sleeps", account.sleeps),
         ("  dropped pending", account.sleeps_dropped),
         ("runs and wakes", account.fired),
+        ("  slow", account.slow),
         ("moves", account.moved),
         ("panics", account.panicked),
         ("threads that died", account.deaths),

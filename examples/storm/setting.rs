@@ -16,7 +16,8 @@ type Named = (&'static str, fn() -> Executor);
 
 const TICKS: [u64; 5] = [1, 20, 100, 1000, 5000];
 const WHEELS: [&[usize]; 6] = [&[64], &[2], &[3, 3, 3], &[60, 60, 12], &[256, 16], &[10_000]];
-const EXECUTORS: [Named; 6] = [
+const EXECUTORS: [Named; 7] = [
+    ("the default pool", Executor::default),
     ("a pool of 1", || Executor::Pool { threads: 1 }),
     ("a pool of 3", || Executor::Pool { threads: 3 }),
     ("the caller's pool", || Executor::Rayon(POOL.clone())),

@@ -26,6 +26,8 @@ mod stats;
 mod sync;
 #[allow(dead_code)]
 mod system;
+#[allow(dead_code)]
+mod watched;
 #[allow(dead_code, unused_imports)]
 #[path = "../../src/wheel/mod.rs"]
 mod wheel;

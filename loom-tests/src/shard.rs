@@ -32,6 +32,8 @@ pub(crate) mod run;
 mod trim;
 
 use std::ptr::NonNull;
+// Not loom's: it orders nothing, and is no step of a thread.
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::Ticks;
 use core::Core;
@@ -42,11 +44,22 @@ pub(crate) struct Shard {
     pub(crate) core: Core,
     pub(crate) ticks: Ticks,
     id: u64,
+    /// Nothing keeps the shard any more: the crate frees it then.
+    gone: AtomicBool,
 }
 
 impl Shard {
     pub(crate) fn new(core: Core) -> Self {
-        Self { core, ticks: Ticks, id: 1 }
+        Self { core, ticks: Ticks, id: 1, gone: AtomicBool::new(false) }
+    }
+
+    /// Notes that nothing keeps the shard any more.
+    pub(crate) fn set_gone(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
     fn is_inherited(&self) -> bool {
@@ -78,12 +91,14 @@ impl Shard {
         local::with(self, |local| local.count(|record| &record.settled));
     }
 
-    /// The model keeps the shard, and sees by this that nobody else does.
+    /// The model keeps the shard, and sees by this that nothing else does.
     ///
     /// # Safety
     /// As the crate's own.
     unsafe fn unleased(this: NonNull<Self>) {
         // SAFETY: as above.
-        local::with(unsafe { this.as_ref() }, |local| local.count(|record| &record.last));
+        let this = unsafe { this.as_ref() };
+        this.set_gone();
+        local::with(this, |local| local.count(|record| &record.last));
     }
 }

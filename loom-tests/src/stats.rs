@@ -1,39 +1,7 @@
-//! Counts whose memory loom watches: loom does not see a plain allocation that is read too late, but it sees that the drop
-//! of what is in it is not ordered after the reading.
+//! Counts, in memory that loom watches.
 
-use crate::sync::{AtomicU64, Ordering, UnsafeCell};
-
-/// Every reader of the value that it is a part of touches it; the thread that makes or frees that value changes it.
-struct Watched(UnsafeCell<()>);
-
-impl Watched {
-    fn look(&self) {
-        self.0.with(|_| ());
-    }
-
-    fn change(&self) {
-        self.0.with_mut(|_| ());
-    }
-}
-
-// SAFETY: that is what loom watches.
-unsafe impl Send for Watched {}
-// SAFETY: as above.
-unsafe impl Sync for Watched {}
-
-impl Default for Watched {
-    fn default() -> Self {
-        let watched = Self(UnsafeCell::new(()));
-        watched.change();
-        watched
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.change();
-    }
-}
+use crate::sync::{AtomicU64, Ordering};
+use crate::watched::Watched;
 
 #[derive(Default)]
 pub(crate) struct Record {

@@ -19,6 +19,17 @@ macro_rules! thread_static {
 }
 pub(crate) use thread_static;
 
+/// Has loom report each change of an atomic that is not ordered before or after this call.
+pub(crate) fn access_plainly(atomic: &AtomicU64) {
+    // SAFETY: that nobody changes it meanwhile is what loom checks.
+    unsafe { atomic.unsync_load() };
+}
+
+/// So few that a model goes beyond them.
+pub(crate) const fn limit(_most: usize) -> usize {
+    2
+}
+
 /// Few, as every entry that exists is explored.
 pub(crate) const BLOCK: u32 = 2;
 

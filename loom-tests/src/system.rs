@@ -3,14 +3,18 @@
 use std::ops::{Deref, Range};
 
 use crate::shard::entry::Entry;
+use crate::watched::Watched;
 
-pub(crate) struct Pages<T>(Box<[T]>);
+pub(crate) struct Pages<T> {
+    values: Box<[T]>,
+    memory: Watched,
+}
 
 impl<T> Pages<T> {
     /// # Safety
     /// That of the crate's own: here it is safe.
     pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Option<Self> {
-        Some(Self((0..len).map(|_| zero()).collect()))
+        Some(Self { values: (0..len).map(|_| zero()).collect(), memory: Watched::default() })
     }
 
     /// # Safety
@@ -20,7 +24,7 @@ impl<T> Pages<T> {
 
 impl Pages<Entry> {
     /// # Safety
-    /// As above. The atomics are zero afterwards, as on Linux: a model finds what was written there and is still needed.
+    /// As above. All is zero afterwards, as on Linux: a model finds what was written there and is still needed.
     pub(crate) unsafe fn discard(&self, range: Range<usize>) {
         self[range].iter().for_each(Entry::wipe);
     }
@@ -30,7 +34,8 @@ impl<T> Deref for Pages<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &self.0
+        self.memory.look();
+        &self.values
     }
 }
 

@@ -28,6 +28,9 @@ mod sync;
 #[allow(dead_code)]
 #[path = "../../loom-tests/src/system.rs"]
 mod system;
+#[allow(dead_code)]
+#[path = "../../loom-tests/src/watched.rs"]
+mod watched;
 #[allow(dead_code, unused_imports)]
 #[path = "../../src/wheel/mod.rs"]
 mod wheel;

@@ -14,6 +14,14 @@ pub(crate) use shuttle::thread;
 pub(crate) use shuttle::thread_local as thread_static;
 pub(crate) use sleeper::Sleeper;
 
+/// shuttle knows no order but one.
+pub(crate) fn access_plainly(_atomic: &AtomicU64) {}
+
+/// So few that a scenario goes beyond them.
+pub(crate) const fn limit(_most: usize) -> usize {
+    2
+}
+
 /// Few, so that threads contend for them.
 pub(crate) const BLOCK: u32 = 2;
 

@@ -166,11 +166,11 @@ impl Dispatcher {
         None
     }
 
-    /// Has a worker run the batch, and then drive the shard that it is from. False if no worker is idle: then the batch is
-    /// run like any other, and the loan has not begun.
-    pub(crate) fn lend(&self, batch: Arc<impl Batch>, loan: Arc<impl Loan>) -> bool {
+    /// Has a worker run the batch, and then drive the one of the `shards` that it is from. False if too few workers are
+    /// idle: then the batch is run like any other, and the loan has not begun.
+    pub(crate) fn lend(&self, batch: Arc<impl Batch>, loan: Arc<impl Loan>, shards: usize) -> bool {
         match self {
-            Self::Own { queue, .. } => queue.put_with_loan(batch, loan),
+            Self::Own { queue, .. } => queue.put_with_loan(batch, loan, shards),
             Self::Borrowed(_) | Self::Inline | Self::Custom(_) => false,
         }
     }

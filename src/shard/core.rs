@@ -253,7 +253,8 @@ impl Core {
         }
     }
 
-    /// Sleeps until nobody is inside the callback. Returns at once if that is the calling thread.
+    /// Sleeps until nobody is inside the callback. Returns at once if that is the calling thread. Loom models `repeat`,
+    /// `shutdown_inside`.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
         if call_stack::inside_entry(entry) {
             return;
@@ -282,9 +283,10 @@ impl Core {
     /// take them. To be called once.
     ///
     /// An entry is closed by one move on its word, so a timer that is armed or moved at the same time is either
-    /// accepted and found here, or refused there. Calls no foreign code. Loom model `shutdown`.
+    /// accepted and found here, or refused there. Calls no foreign code. Loom models `shutdown`, `shutdown_sleep`,
+    /// `shutdown_memory`, `backlog`.
     pub(crate) fn close(&self) -> Closing {
-        // Release, for the driver's acquire; the bell makes sure that it looks.
+        // Release, for the driver's acquire; the bell, which fences it, makes sure that it looks. Loom model `sleep`.
         self.closing.store(true, Ordering::Release);
         self.bell.ring(0);
         let mut closing = Closing { closures: 0, wakers: 0, running: 0, unpinned: false };
@@ -299,7 +301,7 @@ impl Core {
                 Held::Running => closing.running += 1,
             }
         }
-        // AcqRel: the last to let go has seen all that the others did.
+        // AcqRel: the last to let go has seen all that the others did. Loom model `shutdown_memory`.
         closing.unpinned = self.pins.fetch_add(handles, Ordering::AcqRel) == -handles;
         closing
     }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use core_affinity::CoreId;
@@ -21,22 +21,25 @@ use crate::wheel::Levels;
 const SHORT: Duration = Duration::from_millis(5);
 /// After so many short sleeps in a row, with something to run after each, the driver has much to do.
 const MUCH: u32 = 8;
+/// After so many more it tries again to lend, when too few workers were idle.
+const RETRY: u32 = 2;
 /// The worker gives the driver up before a sleep that is longer.
 const LONG: Duration = Duration::from_millis(10);
 /// How often the driver's thread looks whether the worker has come back. As often it wakes while much is to do, and as
 /// long, or twice, timers wait if a callback takes long all of a sudden.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// After so many batches without a sleep there is more to do than one worker should: the driver's thread drives, and all
-/// workers run callbacks.
-const BURST: u32 = 8;
-
+/// After so many callbacks without a sleep there is more to do than one worker should: the driver's thread drives, and all
+/// workers run callbacks. It takes some 10 ms to get there.
+const BURST: usize = 1 << 14;
 /// A driver, and why it has come back if it has panicked.
 type Lent = (Box<Driver>, Option<Box<dyn Any + Send>>);
 
 /// What the driver's thread and a worker share.
 pub(crate) struct Lending {
     shard: Arc<Shard>,
+    /// How many shards lend their drivers.
+    shards: usize,
     loans: Loans<Lent, Arc<Batch>>,
 }
 
@@ -44,22 +47,22 @@ pub(crate) struct Lending {
 struct Loan {
     lending: Arc<Lending>,
     number: u64,
-    /// How many batches there were since the driver last slept.
-    batches: AtomicU32,
+    /// How many callbacks were due since the driver last slept.
+    callbacks: AtomicUsize,
 }
 
-/// Drives the shard until it is closed. To be called on a thread of its own. `lends`: while there is much to do, a worker may
-/// drive.
+/// Drives the shard until it is closed. To be called on a thread of its own. While there is much to do, a worker may drive,
+/// if `lends` says how many shards there are that do the same.
 pub(crate) fn drive(
     shard: Arc<Shard>,
     levels: Levels,
     dispatcher: executor::Dispatcher,
     core: Option<CoreId>,
-    lends: bool,
+    lends: Option<usize>,
     whereabouts: &Whereabouts,
 ) {
     shard.core.bell.attach();
-    let lending = lends.then(|| Arc::new(Lending { shard: shard.clone(), loans: Loans::new() }));
+    let lending = lends.map(|shards| Arc::new(Lending { shard: shard.clone(), shards, loans: Loans::new() }));
     let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
     let mut thread = Thread { scheduling: Scheduling::new(core), whereabouts, lending, driver, short_sleeps: 0 };
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| thread.run()));
@@ -127,9 +130,11 @@ impl Thread<'_> {
         self.short_sleeps = 0;
         let (batch, dispatcher) = (Arc::new(batch), driver.dispatcher().clone());
         let number = lending.loans.lend((driver, None), batch.clone());
-        let loan = Arc::new(Loan { lending: lending.clone(), number, batches: AtomicU32::new(0) });
-        if !dispatcher.lend(batch, loan.clone()) {
+        let loan = Arc::new(Loan { lending: lending.clone(), number, callbacks: AtomicUsize::new(0) });
+        let lent = dispatcher.lend(batch, loan.clone(), lending.shards);
+        if !lent {
             loan.recall();
+            self.short_sleeps = MUCH - RETRY;
         }
         let pause = |returned, place| super::loan::pause(returned, place, LOOK);
         let Returned { driver: (driver, panicked), running } =
@@ -140,7 +145,11 @@ impl Thread<'_> {
         }
         driver.shard.core.bell.attach();
         if let Some(batch) = running {
-            driver.watch_straggler(batch);
+            if lent {
+                driver.watch_straggler(batch);
+            } else {
+                driver.watch(batch);
+            }
         }
     }
 }
@@ -186,14 +195,14 @@ impl Loan {
     fn advance(&self, driver: &mut Driver, scheduling: &mut Scheduling) -> Option<Batch> {
         let is_over = || self.lending.loans.is_over(self.number);
         // Relaxed: one thread at a time comes here, by way of a lock.
-        while !is_over() && self.batches.load(Ordering::Relaxed) < BURST {
+        while !is_over() && self.callbacks.load(Ordering::Relaxed) < BURST {
             match driver.advance(scheduling) {
                 Stop::Due(batch) => {
-                    self.batches.fetch_add(1, Ordering::Relaxed);
+                    self.callbacks.fetch_add(batch.len(), Ordering::Relaxed);
                     return Some(batch);
                 }
                 Stop::Idle(Some(left)) if left <= LONG => {
-                    self.batches.store(0, Ordering::Relaxed);
+                    self.callbacks.store(0, Ordering::Relaxed);
                     driver.sleep(scheduling, is_over);
                 }
                 Stop::Idle(_) | Stop::Closed => return None,

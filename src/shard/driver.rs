@@ -138,7 +138,7 @@ impl Driver {
         let has_more = self.rounds.rest(core) | self.shard.registry.trim();
         if has_more {
             self.turns += 1;
-            if self.turns % TURNS == 0 {
+            if self.turns.is_multiple_of(TURNS) {
                 thread::yield_now();
             }
         }

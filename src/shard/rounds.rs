@@ -15,16 +15,17 @@ use super::entry::{Collect, Expire};
 use super::intake::chain;
 use super::memory::{Cache, NIL, Slab};
 use super::trim::Trim;
+use crate::sync::limit;
 use crate::wheel::{Levels, Links, Nodes, Step};
 
 /// The most entries collected from the intake in a turn: some 20 µs.
-const COLLECT: usize = 512;
+const COLLECT: usize = limit(512);
 /// The most steps of the wheel in a turn: some 50 µs.
-const STEPS: usize = 1024;
+const STEPS: usize = limit(1024);
 /// The most timers handed down ahead of time in a turn: some 50 µs, as each lies elsewhere in memory.
-const AHEAD: usize = 256;
+const AHEAD: usize = limit(256);
 /// The most timers in a batch.
-const DUE: usize = 256;
+const DUE: usize = limit(256);
 
 pub(crate) struct Rounds {
     levels: Levels,

@@ -25,14 +25,14 @@ use std::mem;
 
 use super::core::Core;
 use super::memory::{BATCH, NIL, members, next_batch};
-use crate::sync::BLOCK;
+use crate::sync::{BLOCK, limit};
 
 /// How many batches are taken apart in a turn.
-const BATCHES: usize = 16;
+const BATCHES: usize = limit(16);
 /// How many frames are looked at in a turn.
-const LOOKS: u32 = 1024;
+const LOOKS: usize = limit(1024);
 /// How many entries are made free in a turn, and given back together where they are neighbours.
-const ENTRIES: u32 = 1024;
+const ENTRIES: u32 = limit(1024) as u32;
 
 pub(crate) struct Trim {
     stage: Stage,
@@ -138,7 +138,7 @@ impl Trim {
         // Complete neighbours.
         let mut run = first..first;
         let mut next = first;
-        for first in slab.frames(first..blocks).take(LOOKS as usize) {
+        for first in slab.frames(first..blocks).take(LOOKS) {
             if made_free >= ENTRIES {
                 break;
             }

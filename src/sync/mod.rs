@@ -14,6 +14,11 @@ pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;
 pub(crate) use std::thread_local as thread_static;
 
+/// A limit of work done or kept at once. Under loom it is so small that a model goes beyond it.
+pub(crate) const fn limit(most: usize) -> usize {
+    most
+}
+
 /// Entries that are taken from a slab at once: a page of 4 KiB.
 pub(crate) const BLOCK: u32 = 64;
 

@@ -75,6 +75,7 @@ impl Service {
         };
         // A worker that drives is there for no other shard. So all shards lend, or none does.
         let lends = pool_threads >= builder.shards && !builder.pin_cores && service.ticks.manual().is_none();
+        let lends = lends.then_some(builder.shards);
         let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
         for index in 0..builder.shards {
             let on_slow = builder.on_slow.clone().map(|hook| hook.monitor(index));
@@ -322,6 +323,27 @@ mod tests {
         let shutting = timer.clone();
         assert_eq!(in_time(move || shutting.shutdown().len()), 1);
         assert_eq!(timer.stats().completed, 1);
+    }
+
+    #[test]
+    fn a_driver_that_panics_while_a_worker_drives_closes_its_shard() {
+        let (sender, reports) = mpsc::channel();
+        let sender: Mutex<Sender<String>> = Mutex::new(sender);
+        let report = move |payload: Box<dyn std::any::Any + Send>| {
+            sender.lock().unwrap().send(*payload.downcast().unwrap()).unwrap();
+        };
+        let executor = Executor::Pool { threads: 1 };
+        let timer = Timer::builder().shards(1).executor(executor).on_panic(report).build().unwrap();
+        let every = timer.schedule_at_fixed_rate(SEC / 1000, SEC / 1000, || ()).unwrap();
+        // By then a worker drives, whatever else this machine does.
+        thread::sleep(SEC / 5);
+        break_shard(&timer, 0);
+        let report = in_time(move || reports.recv().unwrap());
+        assert!(report.contains("corewheel-0") && report.contains("a test has broken the wheel"), "{report}");
+        assert!(timer.schedule(Duration::ZERO, || ()).unwrap_err().is_shutdown());
+        let shutting = timer.clone();
+        assert_eq!(in_time(move || shutting.shutdown().len()), 1);
+        assert!(!every.is_pending());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Contenders for one workload only.
+//! Contenders for some workloads only.
 
 pub mod nothing;
+pub mod setting;
 pub mod task;

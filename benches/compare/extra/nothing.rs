@@ -12,7 +12,7 @@ impl Contender for Nothing {
     const NAME: &'static str = "none";
     type Handle = ();
 
-    fn start(_: usize) -> Self {
+    fn start() -> Self {
         Self
     }
 

@@ -5,26 +5,31 @@ use std::task::Wake;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::sleep;
 
 use crate::contender::Contender;
 
-pub struct TokioTask(Runtime);
+/// With `BLOCKING` the task hands its callback to `spawn_blocking`, whose pool grows, as tokio wants it for what may block.
+pub struct TokioTask<const BLOCKING: bool = false>(Runtime);
 
-impl Contender for TokioTask {
-    const NAME: &'static str = "tokio-task";
+impl<const BLOCKING: bool> Contender for TokioTask<BLOCKING> {
+    const NAME: &'static str = if BLOCKING { "tokio-blocking" } else { "tokio-task" };
     type Handle = AbortHandle;
 
-    fn start(pool: usize) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(pool).enable_time().build();
+    fn start() -> Self {
+        let runtime = Builder::new_multi_thread().enable_time().build();
         Self(runtime.expect("the runtime starts"))
     }
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> AbortHandle {
         let task = self.0.spawn(async move {
             sleep(delay).await;
-            target.wake();
+            if BLOCKING {
+                spawn_blocking(|| target.wake());
+            } else {
+                target.wake();
+            }
         });
         task.abort_handle()
     }

@@ -46,7 +46,7 @@ impl<H> Own<H> {
 }
 
 fn burst<C: Contender>(timers: usize, rest: Duration) -> Measured {
-    let timer = Arc::new(C::start(cores()));
+    let timer = Arc::new(C::start());
     let own: Vec<_> = (0..THREADS).map(|thread| (thread, Own::new(thread, timers / THREADS))).collect();
     alone(&timer, settle);
     let before = resident_bytes();

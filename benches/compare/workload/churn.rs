@@ -83,7 +83,7 @@ fn exactly(nanos: u64) -> Range<u64> {
 }
 
 fn churn<C: Contender>(load: Load) -> Measured {
-    let timer = Arc::new(C::start(cores()));
+    let timer = Arc::new(C::start());
     let (of_each, rest) = (load.clone(), Barrier::new(load.threads));
     let (_, seen) = together(&timer, (0..load.threads).collect(), move |timer, thread, laps| {
         let (mut random, connection) = (Random::new(thread), Arc::new(Connection));

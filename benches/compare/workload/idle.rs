@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::slow::{self, fire};
 use super::{STANDING, Scale, count};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::harness::laps::{cores, together};
+use crate::harness::laps::together;
 use crate::measured::Measured;
-use crate::system::{context_switches, cpu_time};
+use crate::system::{context_switches, cpu_time, threads};
 use crate::target::Connection;
 
 const THREADS: usize = 2;
@@ -20,6 +21,8 @@ struct Load {
     standing: usize,
     /// How many are scheduled before, and cancelled.
     cancelled: usize,
+    /// What falls due before.
+    fired: Option<slow::Load>,
     /// How long it takes until all that came in is done.
     settling: Duration,
     time: Duration,
@@ -28,21 +31,31 @@ struct Load {
 pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     let ms = Duration::from_millis;
     let (cancelled, settling, time) = scale.pick((1_000_000, ms(2000), ms(5000)), (10_000, ms(200), ms(200)));
-    let nothing = Load { standing: 0, cancelled: 0, settling, time };
+    let nothing = Load { standing: 0, cancelled: 0, fired: None, settling, time };
+    // Threads that are too many end when they have had nothing to do for ten seconds, in the pools that do so.
+    let (blocked, shrinking) = scale.pick((ms(200), ms(12_000)), (ms(50), settling));
+    let blocking = slow::Load { timers: 100, slow: 4, keep: thread::sleep, time: blocked };
     vec![
         Case::new("no timer", move || idle::<C>(nothing)),
         Case::new("one timer, an hour away", move || idle::<C>(Load { standing: 1, ..nothing })),
         Case::new(format!("after a burst of {} timers", count(cancelled)), move || {
             idle::<C>(Load { cancelled, ..nothing })
         }),
+        Case::new("after growth of the pool", move || {
+            idle::<C>(Load { fired: Some(blocking), settling: shrinking, ..nothing })
+        })
+        .blocking(),
     ]
 }
 
 fn idle<C: Contender>(load: Load) -> Measured {
     const HOUR: Duration = Duration::from_secs(3600);
-    let timer = Arc::new(C::start(cores()));
-    let threads = (0..THREADS).collect();
-    let (_, standing) = together(&timer, threads, move |timer, thread, _| {
+    let timer = Arc::new(C::start());
+    let started = threads();
+    if let Some(load) = load.fired {
+        fire(&timer, load);
+    }
+    let (_, standing) = together(&timer, (0..THREADS).collect(), move |timer, thread, _| {
         let connection = Arc::new(Connection);
         let burst: Vec<_> =
             (0..load.cancelled / THREADS).map(|_| timer.schedule(STANDING, connection.clone())).collect();
@@ -57,7 +70,9 @@ fn idle<C: Contender>(load: Load) -> Measured {
     thread::sleep(load.time);
     let after = (context_switches(), cpu_time());
     drop(standing);
-    Measured::default()
+    let measured = Measured::default()
         .with("context switches", (after.0 - before.0) as f64)
-        .with("CPU ms", (after.1 - before.1).as_secs_f64() * 1e3)
+        .with("CPU ms", (after.1 - before.1).as_secs_f64() * 1e3);
+    // A thread that wakes and ends is no context switch.
+    if load.fired.is_none() { measured } else { measured.with("threads more", threads() as f64 - started as f64) }
 }

@@ -99,7 +99,12 @@ impl Workload {
                 "Each thread moves random ones of its own timers to 60 s from now. The control reads the clock and \
                  makes a compare-exchange on a random line of its own."
             }
-            Self::W5 => "What the timer's threads do over 5 s in which nothing is due.",
+            Self::W5 => {
+                "What the timer's threads do over 5 s in which nothing is due. Before the case with growth, 4 of 100 \
+                 timers block for 200 ms, so that a pool of fewer than 5 threads may have to grow; the 5 s begin 12 s \
+                 later, when threads that end after 10 idle seconds have ended. `threads more` is how many the process \
+                 has then beyond those that it started with."
+            }
             Self::W6 => {
                 "Timers scheduled from 2 threads at a fixed rate, delays log-uniform from 1 ms to 10 s, 90 % of them \
                  cancelled at half their delay. `none` schedules nothing: it is the benchmark's own share. How late the \
@@ -107,8 +112,10 @@ impl Workload {
             }
             Self::W7 => "Pairs as in W1 on one thread, all delays uniform from 1 s to 1 hour.",
             Self::W8 => {
-                "1000 timers due in one tick, 4 of which sleep 200 ms; a pool of 8 threads, where there is a pool. \
-                 Lateness is that of the other 996."
+                "Timers due in one tick. A few callbacks, at equal distances, keep their thread for 200 ms: they sleep, \
+                 or use the CPU. Each contender has the threads that its users get by default: one that calls back \
+                 itself, or as many as there are cores, and what its pool adds when callbacks block. Lateness is that \
+                 of the other callbacks; the maximum is the last of them."
             }
             Self::Wheel => {
                 "One thread, 10^5 values waiting up to two minutes of milliseconds; `advance` takes all of them out, \

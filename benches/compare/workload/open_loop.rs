@@ -9,11 +9,11 @@ use hdrhistogram::Histogram;
 use super::Scale;
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::harness::laps::{cores, together};
+use crate::harness::laps::together;
 use crate::harness::random::Random;
 use crate::measured::{Measured, histogram};
 use crate::system::cpu_time;
-use crate::target::{Alarm, Connection, Lateness, wait_for_all};
+use crate::target::{Alarm, Connection, Lateness, PERCENTILES, wait_for_all};
 
 const THREADS: usize = 2;
 /// One in so many is not cancelled.
@@ -43,7 +43,7 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
 }
 
 fn open_loop<C: Contender>(load: Load) -> Measured {
-    let timer = Arc::new(C::start(cores()));
+    let timer = Arc::new(C::start());
     let before = cpu_time();
     let (_, own) = together(&timer, (0..THREADS).collect(), move |timer, thread, _| generate(timer, thread, load));
     let alarms = own.iter().flat_map(|generated| generated.alarms.iter().cloned()).collect::<Vec<_>>();
@@ -58,7 +58,7 @@ fn open_loop<C: Contender>(load: Load) -> Measured {
     let millions = load.rate as f64 * load.time.as_secs_f64() / 1e6;
     let measured = Measured::default().with("CPU s per million", cpu.as_secs_f64() / millions);
     let woke_late = |percentile| woke.value_at_percentile(percentile) as f64 / 1e6;
-    Lateness::of(&alarms).add_to(measured).with("ms the load itself woke late, p99", woke_late(99.0))
+    Lateness::of(&alarms).add_to(measured, &PERCENTILES).with("ms the load itself woke late, p99", woke_late(99.0))
 }
 
 /// What a thread has to show in the end.

@@ -44,7 +44,7 @@ fn each(scale: Scale, run: fn(Load) -> Measured) -> Vec<Case> {
 }
 
 fn rearm<C: Contender>(load: Load) -> Measured {
-    let timer = Arc::new(C::start(cores()));
+    let timer = Arc::new(C::start());
     let (wall, _) = together(&timer, (0..load.threads).collect(), move |timer, thread, laps| {
         let connection = Arc::new(Connection);
         let schedule = |_| timer.schedule(IDLE, connection.clone());

@@ -1,7 +1,6 @@
-//! W8: a few callbacks are slow.
+//! W8: a few callbacks keep the thread that they run on.
 
 use std::sync::Arc;
-use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,53 +9,58 @@ use crate::case::Case;
 use crate::contender::Contender;
 use crate::harness::laps::alone;
 use crate::measured::Measured;
-use crate::target::{Alarm, Lateness, wait_for_all};
+use crate::target::{Alarm, Lateness, Slow, spin, wait_for_all};
 
-const TIMERS: usize = 1000;
-/// One in so many is slow.
-const SLOW: usize = 250;
-const POOL: usize = 8;
-/// How far the deadlines are apart: within a tick, and in order for those who tell them apart.
-const STEP: Duration = Duration::from_nanos(200);
+/// How far the deadlines are apart, from the first to the last: within a tick, and in order for those that tell them apart.
+const SPREAD: Duration = Duration::from_micros(100);
 const LEAD: Duration = Duration::from_millis(50);
+/// How long the last may need, after all slow ones have run one after the other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+#[derive(Clone, Copy)]
+pub struct Load {
+    pub timers: usize,
+    /// How many of them are slow, at equal distances among the others.
+    pub slow: usize,
+    /// How a slow one keeps its thread, and for how long.
+    pub keep: fn(Duration),
+    pub time: Duration,
+}
+
 pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
-    let nap = scale.pick(Duration::from_millis(200), Duration::from_millis(50));
-    vec![Case::new(format!("4 of {TIMERS} sleep {nap:?}"), move || slow::<C>(nap))]
+    let time = scale.pick(Duration::from_millis(200), Duration::from_millis(20));
+    let few = Load { timers: 1000, slow: 4, keep: thread::sleep, time };
+    let (timers, slow) = scale.pick((5000, 100), (1000, 20));
+    let case = |load: Load, what| {
+        let name = format!("{} of {} {what} {time:?}", load.slow, load.timers);
+        Case::new(name, move || fire(&Arc::new(C::start()), load).add_to(Measured::default(), &[50.0, 99.0])).blocking()
+    };
+    vec![
+        case(few, "sleep"),
+        case(Load { timers, slow, ..few }, "sleep"),
+        case(Load { slow: 1, keep: spin, ..few }, "spins"),
+    ]
 }
 
-struct Sleeper {
-    alarm: Arc<Alarm>,
-    nap: Duration,
-}
-
-impl Wake for Sleeper {
-    fn wake(self: Arc<Self>) {
-        thread::sleep(self.nap);
-        self.alarm.clone().wake();
-    }
-}
-
-fn slow<C: Contender>(nap: Duration) -> Measured {
-    let timer = Arc::new(C::start(POOL));
+/// Lets the timers fall due at one moment, and waits for all of them. Returns how late those were that are not slow.
+pub fn fire<C: Contender>(timer: &Arc<C>, load: Load) -> Lateness {
     let first = Instant::now() + LEAD;
-    let (_handles, alarms): (Vec<_>, Vec<_>) = alone(&timer, move |timer| {
+    let (_handles, alarms): (Vec<_>, Vec<_>) = alone(timer, move |timer| {
+        let distance = load.timers / load.slow;
         let schedule = |place| {
-            let due = first + STEP * place as u32;
+            let due = first + SPREAD * place as u32 / load.timers as u32;
             let (alarm, delay) = (Alarm::new(due), due.saturating_duration_since(Instant::now()));
-            let is_slow = place % SLOW == SLOW / 2;
+            let is_slow = place % distance == distance / 2;
             let handle = if is_slow {
-                timer.schedule(delay, Arc::new(Sleeper { alarm: alarm.clone(), nap }))
+                timer.schedule(delay, Arc::new(Slow { alarm: alarm.clone(), keep: load.keep, time: load.time }))
             } else {
                 timer.schedule(delay, alarm.clone())
             };
             (handle, (is_slow, alarm))
         };
-        (0..TIMERS).map(schedule).unzip()
+        (0..load.timers).map(schedule).unzip()
     });
     let all: Vec<_> = alarms.iter().map(|(_, alarm)| alarm.clone()).collect();
-    wait_for_all(&all, first + LEAD + PATIENCE);
-    let others = alarms.iter().filter(|(is_slow, _)| !is_slow).map(|(_, alarm)| alarm);
-    Lateness::of(others).add_to(Measured::default())
+    wait_for_all(&all, first + load.time * load.slow as u32 + PATIENCE);
+    Lateness::of(alarms.iter().filter(|(is_slow, _)| !is_slow).map(|(_, alarm)| alarm))
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::{Scale, count};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::harness::laps::{alone, cores, together};
+use crate::harness::laps::{alone, together};
 use crate::harness::random::Random;
 use crate::measured::{Measured, nanos};
 use crate::system::cpu_time;
-use crate::target::{Alarm, Lateness, settle, wait_for_all};
+use crate::target::{Alarm, Lateness, PERCENTILES, settle, wait_for_all};
 
 const THREADS: usize = 2;
 /// How long scheduling a timer takes at the most; if it takes longer, it is done again with more time.
@@ -26,7 +26,7 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     vec![
         Case::new(format!("{many} timers over {spread:?}"), move || {
             let (alarms, _, cpu) = storm::<C>(timers, spread);
-            let measured = Lateness::of(&alarms).add_to(Measured::default());
+            let measured = Lateness::of(&alarms).add_to(Measured::default(), &PERCENTILES);
             measured.with("CPU ns a firing", nanos(cpu) / timers as f64)
         }),
         Case::new(format!("{many} timers in one tick"), move || {
@@ -35,7 +35,7 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
             let measured = Measured::default().with("ns a firing", last as f64 / timers as f64);
             let measured = measured.with("million firings a second", timers as f64 * 1e3 / last as f64);
             assert!(alarms.iter().all(|alarm| alarm.due() == due));
-            Lateness::of(&alarms).add_to(measured).with("CPU ns a firing", nanos(cpu) / timers as f64)
+            Lateness::of(&alarms).add_to(measured, &PERCENTILES).with("CPU ns a firing", nanos(cpu) / timers as f64)
         }),
     ]
 }
@@ -44,7 +44,7 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
 fn storm<C: Contender>(timers: usize, spread: Duration) -> (Vec<Arc<Alarm>>, Instant, Duration) {
     let mut lead = Duration::from_millis(200) + EACH * timers as u32;
     loop {
-        let timer = Arc::new(C::start(cores()));
+        let timer = Arc::new(C::start());
         let first = Instant::now() + lead;
         let (_, own) = together(&timer, (0..THREADS).collect(), move |timer, thread, _| {
             let mut random = Random::new(thread);

@@ -4,8 +4,6 @@
 //! that is running (`entry-release-running`) or in a batch (`entry-release-queued`). Of `lease.rs`, if a cancel does not drop
 //! the closure (`lease-undropped`), and if an entry that is released is not kept (`lease-kept-never`).
 
-use loom::thread;
-
 use super::{Scene, explore};
 use crate::shard::memory::Cache;
 
@@ -17,14 +15,11 @@ fn cancel_and_fire_have_one_winner() {
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let canceller = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let won = scene.cancel(&handle);
-                scene.release(handle, &mut cache);
-                (won, cache)
-            })
-        };
+        let canceller = scene.spawn(move |scene| {
+            let won = scene.cancel(&handle);
+            scene.release(handle, &mut cache);
+            (won, cache)
+        });
         scene.drive(&mut rounds, &worker);
         let (won, mut cache) = canceller.join().unwrap();
         scene.drive(&mut rounds, &worker);
@@ -44,10 +39,7 @@ fn two_cancels_and_fire_have_one_winner() {
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
         let index = handle.0;
-        let cancellers = [(); 2].map(|()| {
-            let scene = scene.clone();
-            thread::spawn(move || scene.cancel(&super::Handle(index)))
-        });
+        let cancellers = [(); 2].map(|()| scene.spawn(move |scene| scene.cancel(&super::Handle(index))));
         scene.drive(&mut rounds, &worker);
         let wins = cancellers.map(|canceller| usize::from(canceller.join().unwrap()));
         assert_eq!(scene.tally.run() + wins[0] + wins[1], 1);
@@ -66,13 +58,10 @@ fn a_dropped_handle_leaves_the_timer() {
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let dropper = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                scene.release(handle, &mut cache);
-                cache
-            })
-        };
+        let dropper = scene.spawn(move |scene| {
+            scene.release(handle, &mut cache);
+            cache
+        });
         scene.drive(&mut rounds, &worker);
         let mut cache = dropper.join().unwrap();
         assert_eq!((scene.tally.run(), scene.tally.dropped()), (1, 1));
@@ -88,17 +77,12 @@ fn cancel_and_a_dropped_batch_have_one_winner() {
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let mut due = Vec::new();
-        rounds.begin(&scene.core, 5);
-        assert!(rounds.turn(&scene.core, &mut due));
-        let canceller = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                scene.cancel(&handle);
-                scene.release(handle, &mut cache);
-                cache
-            })
-        };
+        let due = scene.batch(&mut rounds, 5);
+        let canceller = scene.spawn(move |scene| {
+            scene.cancel(&handle);
+            scene.release(handle, &mut cache);
+            cache
+        });
         for index in due {
             scene.core.discard(index, &worker);
         }

@@ -16,10 +16,10 @@ use crate::scene::{Sleep, Task};
 use crate::shard::coop::Progress;
 use crate::shard::memory::Cache;
 
-/// Drops what is left of a sleep that a shutdown has ended. `last`: the shutdown found no handle.
-fn end(scene: &Scene, sleep: Sleep, cache: &mut Cache, tasks: &[&Arc<Task>], last: bool) {
+/// Drops what is left of a sleep that a shutdown has ended.
+fn end(scene: &Scene, sleep: Sleep, cache: &mut Cache, tasks: &[&Arc<Task>]) {
     assert!(!sleep.drop(scene, cache), "it is over");
-    assert_eq!(usize::from(last) + scene.tally.last(), 1, "one is the last to have the shard");
+    assert_eq!(scene.tally.last(), 1, "one is the last to have the shard");
     for task in tasks {
         assert_eq!(Arc::strong_count(task), 1, "its waker is gone");
     }
@@ -32,7 +32,7 @@ fn shutdown_against_the_first_poll() {
     explore(|| {
         let scene = Scene::new();
         let (mut cache, task) = (Cache::new(), Task::new());
-        let mut sleep = Sleep::unpolled(&scene, &mut cache, 9).unwrap();
+        let mut sleep = Sleep::made(&scene, &mut cache, 9).unwrap();
         let user = {
             let (scene, task) = (scene.clone(), task.clone());
             thread::spawn(move || {
@@ -40,12 +40,12 @@ fn shutdown_against_the_first_poll() {
                 (sleep, cache, progress)
             })
         };
-        let last = scene.close(5);
+        scene.close(5);
         let (mut sleep, mut cache, progress) = user.join().unwrap();
         assert_ne!(progress, Progress::Elapsed);
         assert_eq!(task.woken(), usize::from(progress == Progress::Pending));
         assert_eq!(sleep.progress(&scene, &mut cache, &task, 5), Progress::Shutdown);
-        end(&scene, sleep, &mut cache, &[&task], last);
+        end(&scene, sleep, &mut cache, &[&task]);
     });
 }
 
@@ -63,13 +63,13 @@ fn shutdown_against_a_poll_by_another_task() {
                 (sleep, cache, progress)
             })
         };
-        let last = scene.close(5);
+        scene.close(5);
         let (mut sleep, mut cache, progress) = user.join().unwrap();
         assert_ne!(progress, Progress::Elapsed);
         assert_eq!(second.woken(), usize::from(progress == Progress::Pending));
         assert!(first.woken() + second.woken() <= 1);
         assert_eq!(sleep.progress(&scene, &mut cache, &second, 5), Progress::Shutdown);
-        end(&scene, sleep, &mut cache, &[&first, &second], last);
+        end(&scene, sleep, &mut cache, &[&first, &second]);
     });
 }
 
@@ -81,11 +81,11 @@ fn shutdown_against_a_reset() {
         let (mut cache, task) = (Cache::new(), Task::new());
         let sleep = Sleep::new(&scene, &mut cache, &task, 9);
         let user = sleep.poll_elsewhere(&scene, cache, &task, Some(7));
-        let last = scene.close(5);
+        scene.close(5);
         let (mut sleep, mut cache, _) = user.join().unwrap();
         assert_eq!(task.woken(), 1);
         assert_eq!(sleep.progress(&scene, &mut cache, &task, 5), Progress::Shutdown);
-        end(&scene, sleep, &mut cache, &[&task], last);
+        end(&scene, sleep, &mut cache, &[&task]);
     });
 }
 
@@ -100,10 +100,10 @@ fn shutdown_against_a_drop() {
             let scene = scene.clone();
             thread::spawn(move || sleep.drop(&scene, &mut cache))
         };
-        let last = scene.close(5);
+        scene.close(5);
         let cancelled = user.join().unwrap();
         assert_eq!((task.woken(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
-        assert_eq!(usize::from(last) + scene.tally.last(), 1, "one is the last to have the shard");
+        assert_eq!(scene.tally.last(), 1, "one is the last to have the shard");
         scene.assert_sleeps_accounted();
     });
 }
@@ -128,11 +128,11 @@ fn shutdown_against_a_poll_that_takes_another_entry() {
                 (sleep, cache, progress)
             })
         };
-        let last = scene.close(5);
+        scene.close(5);
         scene.worker(5).run(&batch);
         let (sleep, mut cache, progress) = user.join().unwrap();
         assert_eq!(second.woken(), usize::from(progress == Progress::Pending));
-        end(&scene, sleep, &mut cache, &[&first, &second], last);
+        end(&scene, sleep, &mut cache, &[&first, &second]);
     });
 }
 

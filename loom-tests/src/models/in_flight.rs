@@ -8,13 +8,21 @@
 //! (mutation `core-stale-ring`), or reads the word before the push (`core-read-before-push`). Fails as well without the
 //! fence of a call that does not push (`bell-caller-fence`), and if a new timer in the entry does not ring
 //! (`entry-arm-silent`).
+//!
+//! A cancel or a shutdown may come in the same window. Fails if the driver leaves a cancelled entry in the wheel that it
+//! finds in the intake (`rounds-over-linked`), if it makes an entry free that is in a cache (`entry-free-cached`), and if a
+//! timer of a closed shard is reset (`entry-reset-closed`).
 
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::{Acquire, Release};
 use loom::sync::mpsc::{self, Sender};
-use loom::thread::{self, JoinHandle};
+use loom::thread::JoinHandle;
 
 use super::{Handle, Scene, explore};
 use crate::scene::Tally;
-use crate::shard::entry::{Callback, Recur};
+use crate::shard::core::Found;
+use crate::shard::entry::{Callback, Notice, Recur};
 use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 
@@ -43,19 +51,30 @@ impl Recur for RunsAgainLater {
 fn while_it_is_armed_again(
     scene: &Scene,
     rounds: &mut Rounds,
-    caller: impl FnOnce(Scene, Handle, Cache) + Send + 'static,
-) -> [JoinHandle<()>; 2] {
+    caller: impl FnOnce(&Scene, Handle, &mut Cache) + Send + 'static,
+) -> [JoinHandle<Cache>; 2] {
     let (mut cache, (started, has_started)) = (Cache::new(), mpsc::channel());
     let callback = RunsAgainLater { runs: scene.tally.clone(), started: Some(started) };
     let handle = scene.schedule(&mut cache, Callback::repeating(Box::new(callback)), NOW).unwrap();
-    let mut batch = Vec::new();
-    scene.hand_over(rounds, NOW, |due| batch.extend(due));
-    let (worker, caller_scene) = (scene.clone(), scene.clone());
-    let call = move || {
+    let batch = scene.batch(rounds, NOW);
+    let worker = scene.spawn(move |scene| {
+        let worker = scene.worker(NOW);
+        worker.run(&batch);
+        worker.into_cache()
+    });
+    let call = move |scene: &Scene| {
         has_started.recv().unwrap();
-        caller(caller_scene, handle, cache);
+        caller(scene, handle, &mut cache);
+        cache
     };
-    [thread::spawn(move || worker.worker(NOW).run(&batch)), thread::spawn(call)]
+    [worker, scene.spawn(call)]
+}
+
+/// Moves a timer that is in the wheel to an earlier deadline. The thread that comes back makes the push.
+fn push_of_a_reset(scene: &Scene, handle: &Handle, deadline: u64) -> JoinHandle<()> {
+    let (index, notice) = (handle.0, scene.entry(handle).reset(deadline, NOW).unwrap());
+    assert_eq!(notice, Notice::Mail, "it is announced, and not pushed");
+    scene.spawn(move |scene| scene.tell(index, notice, deadline))
 }
 
 /// A reset comes while the worker arms the timer again: there are two runs, both now.
@@ -68,7 +87,7 @@ fn reset_against_the_push_of_a_repeating_timer() {
             assert!(scene.reset(&handle, NOW, NOW));
         });
         scene.drive_until(&mut rounds, &scene.worker(NOW), 2);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
         scene.close(NOW);
     });
 }
@@ -79,13 +98,13 @@ fn a_new_timer_against_the_push_of_the_old_one() {
     explore(|| {
         let scene = Scene::new();
         let mut rounds = scene.rounds();
-        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, mut cache| {
+        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, cache| {
             scene.cancel(&handle);
-            scene.release(handle, &mut cache);
-            scene.schedule(&mut cache, scene.tally.once(), NOW).unwrap();
+            scene.release(handle, cache);
+            scene.schedule(cache, scene.tally.once(), NOW).unwrap();
         });
         scene.drive_until(&mut rounds, &scene.worker(NOW), 2);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
         scene.close(NOW);
     });
 }
@@ -98,18 +117,90 @@ fn reset_against_the_push_of_another_reset() {
         let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(NOW));
         let handle = scene.schedule(&mut cache, scene.tally.once(), LATER).unwrap();
         scene.drive(&mut rounds, &worker);
-        let pusher = {
-            let (scene, index) = (scene.clone(), handle.0);
-            let notice = scene.entry(&handle).reset(LATER / 2, NOW).unwrap();
-            thread::spawn(move || scene.tell(index, notice, LATER / 2))
-        };
-        let caller = {
-            let scene = scene.clone();
-            thread::spawn(move || assert!(scene.reset(&handle, NOW, NOW)))
-        };
+        let pusher = push_of_a_reset(&scene, &handle, LATER / 2);
+        let caller = scene.spawn(move |scene| assert!(scene.reset(&handle, NOW, NOW)));
         scene.drive_until(&mut rounds, &worker, 1);
         pusher.join().unwrap();
         caller.join().unwrap();
         scene.close(NOW);
+    });
+}
+
+/// A timer in the wheel is cancelled while the push of its reset is under way.
+#[test]
+fn cancel_against_the_push_of_a_reset() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(NOW));
+        // Another timer comes first in the wheel, as the driver removes a first one that is cancelled.
+        let [first, handle] = [LATER / 2, LATER].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
+        scene.drive(&mut rounds, &worker);
+        let pusher = push_of_a_reset(&scene, &handle, NOW);
+        let canceller = scene.spawn(move |scene| (scene.cancel(&handle), handle));
+        scene.drive(&mut rounds, &worker);
+        pusher.join().unwrap();
+        let (won, handle) = canceller.join().unwrap();
+        scene.drive(&mut rounds, &worker);
+        assert_eq!((scene.tally.run(), scene.tally.dropped()), (usize::from(!won), 1));
+        assert!(scene.cancel(&first));
+        [handle, first].into_iter().for_each(|handle| _ = scene.release(handle, &mut cache));
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// The entry goes to the pool while a worker has yet to push it.
+#[test]
+fn cancel_against_the_push_of_a_repeating_timer() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, cache| {
+            assert!(scene.cancel(&handle));
+            scene.release(handle, cache);
+            scene.core.give_back(cache);
+        });
+        let worker = scene.worker(NOW);
+        scene.drive(&mut rounds, &worker);
+        let mut caches = threads.map(|thread| thread.join().unwrap());
+        scene.drive(&mut rounds, &worker);
+        assert_eq!(scene.tally.run(), 1);
+        scene.assert_all_free(&mut rounds, caches.iter_mut().chain([&mut worker.into_cache()]));
+    });
+}
+
+/// The timer runs, or comes back with the new deadline, and the driver ends. After the close, nothing is reset.
+#[test]
+fn shutdown_against_the_push_of_a_reset() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache, closed) = (scene.rounds(), Cache::new(), Arc::new(AtomicBool::new(false)));
+        let handle = scene.schedule(&mut cache, scene.tally.once(), LATER).unwrap();
+        scene.drive(&mut rounds, &scene.worker(NOW));
+        let driver = scene.spawn(move |scene| scene.drive_until_closed(&mut rounds, &scene.worker(NOW)));
+        let resetter = {
+            let closed = closed.clone();
+            scene.spawn(move |scene| {
+                let late = closed.load(Acquire);
+                let moved = scene.reset(&handle, NOW, NOW);
+                assert!(!(late && moved), "the shard was closed before");
+                moved
+            })
+        };
+        scene.core.close();
+        closed.store(true, Release);
+        let mut unfired = Vec::new();
+        let mut found = |found| match found {
+            Found::Unfired { deadline, .. } => unfired.push(deadline),
+            Found::Ended => unreachable!("no timer repeats"),
+        };
+        let running = scene.core.claim_closures(NOW, &mut found);
+        scene.core.claim_running(running, true, NOW, found);
+        let moved = resetter.join().unwrap();
+        driver.join().unwrap();
+        match scene.tally.run() {
+            0 => assert_eq!(unfired, [if moved { NOW } else { LATER }]),
+            _ => assert!(moved && unfired.is_empty()),
+        }
+        assert_eq!(scene.tally.dropped(), 1);
     });
 }

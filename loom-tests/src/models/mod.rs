@@ -5,6 +5,7 @@
 //! a link, a lost wake-up) loom reports by itself. Beside each model stand the mutations that it was seen to fail under;
 //! `loom-tests/mutations/run` makes them again.
 
+mod backlog;
 mod cancel;
 mod drain;
 mod hold;
@@ -18,6 +19,9 @@ mod registry;
 mod repeat;
 mod reset;
 mod shutdown;
+mod shutdown_inside;
+mod shutdown_memory;
+mod shutdown_sleep;
 mod sleep;
 mod sparse;
 mod wake;

@@ -4,8 +4,6 @@
 //! entry by another deadline than it has told (`rounds-placed`), if a released entry is not marked as cached
 //! (`entry-release-uncached`), and if `collect` forgets that the entry is in the wheel (`entry-collect-linked`).
 
-use loom::thread;
-
 use super::{Scene, explore};
 use crate::shard::memory::Cache;
 
@@ -23,16 +21,13 @@ fn reaim(first: u64, moved: Option<u64>, before: bool, meanwhile: u64, second: u
         if let Some(moved) = moved {
             assert!(scene.reset(&handle, moved, 0));
         }
-        let user = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let cancelled = scene.cancel(&handle);
-                scene.release(handle, &mut cache);
-                let handle = scene.schedule(&mut cache, scene.tally.once(), second).unwrap();
-                scene.release(handle, &mut cache);
-                (cancelled, cache)
-            })
-        };
+        let user = scene.spawn(move |scene| {
+            let cancelled = scene.cancel(&handle);
+            scene.release(handle, &mut cache);
+            let handle = scene.schedule(&mut cache, scene.tally.once(), second).unwrap();
+            scene.release(handle, &mut cache);
+            (cancelled, cache)
+        });
         let worker = scene.worker(meanwhile);
         if meanwhile < second {
             scene.drive(&mut rounds, &worker);

@@ -1,12 +1,14 @@
 //! Model 9: a repeating timer: cancel from outside against the next run, and who waits for a run.
 //!
 //! Fails if `rearm` overlooks a cancel during the run (mutation `entry-rearm-cancelled`), if a reset during the run is
-//! overwritten (`entry-rearm-moved`), if a run that is waited for tells nobody (`run-wake`), if it ends before its host has
-//! reported it (`run-report-late`), and if the moves on the word order nothing else (`entry-relaxed`).
+//! overwritten (`entry-rearm-moved`), if a run that is waited for tells nobody (`run-wake`), or one of two that wait
+//! (`core-notify-one`), if a wait ends with the next run that ends, whichever it is (`core-wait-once`), if a run ends
+//! before its host has reported it (`run-report-late`), and if the moves on the word order nothing else (`entry-relaxed`).
 
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use loom::thread;
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+use loom::thread::{self, JoinHandle};
 
 use super::{Handle, Scene, explore};
 use crate::scene::Worker;
@@ -136,5 +138,72 @@ fn reset_against_the_next_run() {
         scene.drive(&mut rounds, &after);
         let caches = [worker, before, after].map(Worker::into_cache);
         scene.assert_all_free(&mut rounds, caches.into_iter().collect::<Vec<_>>().iter_mut().chain([&mut cache]));
+    });
+}
+
+/// Tells whether a callback is running. It orders nothing by itself: a thread that waits for the end of the run must be
+/// ordered after it.
+#[derive(Clone)]
+struct Running(Arc<AtomicBool>);
+
+impl Running {
+    fn new() -> Self {
+        Self(Arc::new(AtomicBool::new(false)))
+    }
+
+    fn during(&self, run: impl FnOnce()) {
+        self.0.store(true, Relaxed);
+        run();
+        self.0.store(false, Relaxed);
+    }
+
+    /// Waits as `cancel_and_wait` does, on a thread of its own.
+    fn wait_elsewhere(&self, scene: &Scene, index: u32) -> JoinHandle<bool> {
+        let running = self.clone();
+        scene.spawn(move |scene| {
+            let handle = Handle(index);
+            let cancelled = scene.cancel(&handle);
+            scene.core.wait_for_run(scene.entry(&handle));
+            assert!(!running.0.load(Relaxed), "the run is over");
+            cancelled
+        })
+    }
+}
+
+/// Two threads wait for the same run: its end wakes both.
+#[test]
+fn two_threads_wait_for_one_run() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, worker, running) = (scene.rounds(), scene.worker(7), Running::new());
+        let (runs, mut cache) = (running.clone(), Cache::new());
+        let handle = scene.schedule(&mut cache, Callback::once(move || runs.during(|| ())), 7).unwrap();
+        let batch = scene.batch(&mut rounds, 7);
+        let waiters = [(); 2].map(|()| running.wait_elsewhere(&scene, handle.0));
+        worker.run(&batch);
+        let won = waiters.map(|waiter| usize::from(waiter.join().unwrap()));
+        assert_eq!(won[0] + won[1] + scene.tally.completed(), 1);
+        scene.release(handle, &mut cache);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// The end of another run, for which another thread waits, does not end the wait.
+#[test]
+fn a_wait_outlasts_the_end_of_another_run() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let [long, short] = [Running::new(), Running::new()];
+        let runs = short.clone();
+        let inner = scene.schedule(&mut cache, Callback::once(move || runs.during(|| ())), 7).unwrap().0;
+        // One callback on top of the other, as where a worker waits for work that was stolen.
+        let (runs, nested) = (long.clone(), scene.clone());
+        let run = move || runs.during(|| nested.worker(7).run(&[inner]));
+        let outer = scene.schedule(&mut cache, Callback::once(run), 7).unwrap().0;
+        assert_eq!(scene.batch(&mut rounds, 7).len(), 2);
+        let waiters = [(long, outer), (short, inner)].map(|(run, index)| run.wait_elsewhere(&scene, index));
+        scene.worker(7).run(&[outer]);
+        waiters.into_iter().for_each(|waiter| _ = waiter.join().unwrap());
     });
 }

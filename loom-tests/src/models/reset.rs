@@ -3,8 +3,6 @@
 //! Fails if `start` runs a timer that was moved away from under it (mutation `entry-start-moved`), if a reset to an
 //! earlier deadline is not sent (`core-reset-unsent`, `lease-reset-unsent`), or does not ring (`core-reset-silent`).
 
-use loom::thread;
-
 use super::{Scene, explore};
 use crate::shard::memory::Cache;
 
@@ -16,14 +14,11 @@ fn reset_later_against_fire() {
         let mut rounds = scene.rounds();
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let mover = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let moved = scene.reset(&handle, 9, 5);
-                scene.release(handle, &mut cache);
-                (moved, cache)
-            })
-        };
+        let mover = scene.spawn(move |scene| {
+            let moved = scene.reset(&handle, 9, 5);
+            scene.release(handle, &mut cache);
+            (moved, cache)
+        });
         let worker = scene.worker(5);
         scene.drive(&mut rounds, &worker);
         let (moved, mut cache) = mover.join().unwrap();
@@ -44,14 +39,11 @@ fn reset_earlier_against_sleep() {
         let mut rounds = scene.rounds();
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
-        let mover = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                assert!(scene.reset(&handle, 5, 5));
-                scene.release(handle, &mut cache);
-                cache
-            })
-        };
+        let mover = scene.spawn(move |scene| {
+            assert!(scene.reset(&handle, 5, 5));
+            scene.release(handle, &mut cache);
+            cache
+        });
         let worker = scene.worker(5);
         scene.drive_until(&mut rounds, &worker, 1);
         let mut cache = mover.join().unwrap();
@@ -71,13 +63,10 @@ fn reset_earlier_in_the_intake_against_sleep() {
         let worker = scene.worker(5);
         scene.schedule(&mut cache, scene.tally.once(), 50).unwrap();
         scene.drive(&mut rounds, &worker);
-        let mover = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
-                assert!(scene.reset(&handle, 5, 5));
-            })
-        };
+        let mover = scene.spawn(move |scene| {
+            let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
+            assert!(scene.reset(&handle, 5, 5));
+        });
         scene.drive_until(&mut rounds, &worker, 1);
         mover.join().unwrap();
         assert_eq!(*worker.ran.borrow(), [5]);
@@ -94,10 +83,7 @@ fn two_resets_against_fire() {
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
         let index = handle.0;
-        let movers = [7, 9].map(|deadline| {
-            let scene = scene.clone();
-            thread::spawn(move || scene.reset(&super::Handle(index), deadline, 5))
-        });
+        let movers = [7, 9].map(|deadline| scene.spawn(move |scene| scene.reset(&super::Handle(index), deadline, 5)));
         let worker = scene.worker(5);
         scene.drive(&mut rounds, &worker);
         let moved = movers.map(|mover| mover.join().unwrap());

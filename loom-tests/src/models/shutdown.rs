@@ -1,18 +1,15 @@
 //! Model 6: shutdown against schedule, cancel, reset and fire. What was accepted is fired, cancelled or handed back.
 //!
 //! Fails if `close` marks only the entries that are armed (mutation `entry-close-unmarked`), if the slab can be carved
-//! after it was closed (`slab-carve-closed`), also where a frame is retired (`slab-close-unshut`, `slab-carve-shut`), if
-//! `close` leaves a frame out that was carved off again (`slab-carve-live`), if a repeating timer sends itself to a driver
-//! that has ended (`entry-rearm-closed`), if a worker starts what is closed (`entry-start-closed`), if a run that is not
-//! waited for is forgotten (`entry-claim-running`), if a run ends before its host has reported it (`run-report-late-once`),
-//! and if what has been running is taken before it is over (`core-claim-early`).
-
-use std::sync::Arc;
-
-use loom::thread;
+//! after it was closed (`slab-carve-closed`), if the count of blocks orders nothing (`slab-blocks-relaxed`,
+//! `slab-closed-relaxed`), if a repeating timer sends itself to a driver that has ended (`entry-rearm-closed`), if a worker
+//! starts what is closed (`entry-start-closed`), if a run that is not waited for is forgotten (`entry-claim-running`), if a
+//! run ends before its host has reported it (`run-report-late-once`), and if what has been running is taken before it is
+//! over (`core-claim-early`).
+//!
+//! More of model 6: `shutdown_inside`, `shutdown_memory` and `shutdown_sleep`.
 
 use super::{Scene, explore};
-use crate::scene::{Sleep, Task};
 use crate::shard::entry::Held;
 use crate::shard::memory::Cache;
 
@@ -20,65 +17,17 @@ use crate::shard::memory::Cache;
 fn shutdown_against_schedule() {
     explore(|| {
         let scene = Scene::new();
-        let scheduler = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let mut cache = Cache::new();
-                let handles = [1, 9].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline));
-                handles.iter().flatten().count()
-            })
-        };
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut scene.rounds(), &scene.worker(5)))
-        };
+        let scheduler = scene.spawn(move |scene| {
+            let mut cache = Cache::new();
+            let handles = [1, 9].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline));
+            handles.iter().flatten().count()
+        });
+        let driver = scene.spawn_driver(scene.rounds(), 5);
         scene.close(5);
         let accepted = scheduler.join().unwrap();
         driver.join().unwrap();
         assert_eq!(scene.tally.run() + scene.tally.unfired(), accepted);
         assert_eq!(scene.tally.dropped(), 2);
-    });
-}
-
-/// The same where the entries come from a block that was given back to the system.
-#[test]
-fn shutdown_against_schedule_in_a_retired_block() {
-    explore(|| {
-        let scene = Scene::new();
-        scene.carve();
-        let scheduler = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some())
-        };
-        // SAFETY: it is this thread that carved the block.
-        unsafe { scene.core.slab.retire(0..1) };
-        scene.close(5);
-        let accepted = scheduler.join().unwrap();
-        assert_eq!(scene.tally.unfired(), usize::from(accepted));
-        assert_eq!(scene.tally.dropped(), 1);
-    });
-}
-
-/// The same while the driver gives it back.
-#[test]
-fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
-    explore(|| {
-        let scene = Scene::new();
-        scene.carve();
-        let driver = {
-            let scene = scene.clone();
-            // SAFETY: nobody uses the block that was carved above.
-            thread::spawn(move || unsafe { scene.core.slab.retire(0..1) })
-        };
-        let scheduler = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some())
-        };
-        scene.close(5);
-        driver.join().unwrap();
-        let accepted = scheduler.join().unwrap();
-        assert_eq!(scene.tally.unfired(), usize::from(accepted));
-        assert_eq!(scene.tally.dropped(), 1);
     });
 }
 
@@ -90,16 +39,13 @@ fn shutdown_against_cancel_and_reset() {
         let cancelled = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
         let moved = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
         scene.drive(&mut rounds, &scene.worker(0));
-        let caller = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let won = scene.cancel(&cancelled);
-                scene.reset(&moved, 5, 0);
-                scene.release(moved, &mut cache);
-                scene.release(cancelled, &mut cache);
-                won
-            })
-        };
+        let caller = scene.spawn(move |scene| {
+            let won = scene.cancel(&cancelled);
+            scene.reset(&moved, 5, 0);
+            scene.release(moved, &mut cache);
+            scene.release(cancelled, &mut cache);
+            won
+        });
         scene.close(5);
         let won = caller.join().unwrap();
         assert_eq!(scene.tally.unfired(), if won { 1 } else { 2 });
@@ -112,12 +58,9 @@ fn shutdown_against_cancel_and_reset() {
 fn shutdown_against_fire() {
     explore(|| {
         let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (rounds, mut cache) = (scene.rounds(), Cache::new());
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(5)))
-        };
+        let driver = scene.spawn_driver(rounds, 5);
         scene.close(5);
         assert_eq!(scene.tally.dropped(), 1, "the run is over, or will never be");
         assert_eq!(scene.tally.ended(), scene.tally.run(), "the host has reported the run");
@@ -132,12 +75,9 @@ fn shutdown_against_fire() {
 fn shutdown_against_repeat() {
     explore(|| {
         let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (rounds, mut cache) = (scene.rounds(), Cache::new());
         scene.schedule(&mut cache, scene.tally.repeating(2, 9), 5).unwrap();
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(7)))
-        };
+        let driver = scene.spawn_driver(rounds, 7);
         scene.close(7);
         let runs = scene.tally.run();
         assert_eq!(scene.tally.ended(), runs, "the host has reported each run");
@@ -147,35 +87,15 @@ fn shutdown_against_repeat() {
     });
 }
 
-/// Of the handles and the shutdown, the last to let go knows it.
-#[test]
-fn the_last_pin_is_found_once() {
-    explore(|| {
-        let scene = Scene::new();
-        let mut cache = Cache::new();
-        let handles = [1, 2].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline).unwrap());
-        let droppers = handles.map(|handle| {
-            let scene = scene.clone();
-            thread::spawn(move || scene.release(handle, &mut Cache::new()))
-        });
-        let unpinned = scene.close(0);
-        let last = droppers.map(|dropper| usize::from(dropper.join().unwrap()));
-        assert_eq!(usize::from(unpinned) + last[0] + last[1], 1);
-    });
-}
-
 /// From the moment that the core is closed no callback starts, though nothing has been claimed yet: other shards are
 /// closed meanwhile, and foreign code runs.
 #[test]
 fn nothing_starts_in_a_closed_core() {
     explore(|| {
         let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (rounds, mut cache) = (scene.rounds(), Cache::new());
         let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(5)))
-        };
+        let driver = scene.spawn_driver(rounds, 5);
         scene.core.close();
         // Either it has started by now, or it never does.
         let started = scene.entry(&handle).close().timer == Held::Running || scene.tally.run() == 1;
@@ -195,14 +115,11 @@ fn a_closed_timer_is_cancelled_or_claimed() {
         let mut cache = Cache::new();
         let handle = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
         scene.core.close();
-        let canceller = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let won = scene.cancel(&handle);
-                scene.release(handle, &mut cache);
-                won
-            })
-        };
+        let canceller = scene.spawn(move |scene| {
+            let won = scene.cancel(&handle);
+            scene.release(handle, &mut cache);
+            won
+        });
         scene.claim(5, true);
         let won = canceller.join().unwrap();
         assert_eq!(scene.tally.unfired(), usize::from(!won));
@@ -215,33 +132,13 @@ fn a_closed_timer_is_cancelled_or_claimed() {
 fn a_run_that_is_not_waited_for_is_the_last() {
     explore(|| {
         let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let (rounds, mut cache) = (scene.rounds(), Cache::new());
         scene.schedule(&mut cache, scene.tally.repeating(2, 9), 5).unwrap();
-        let driver = {
-            let scene = scene.clone();
-            thread::spawn(move || scene.drive(&mut rounds, &scene.worker(7)))
-        };
+        let driver = scene.spawn_driver(rounds, 7);
         scene.core.close();
         scene.claim(7, false);
         assert_eq!(scene.tally.cancelled() + scene.tally.unfired(), 1);
         driver.join().unwrap();
         assert_eq!(scene.tally.dropped(), 1);
-    });
-}
-
-/// A task whose sleep is pending is woken, or finds when it polls that the sleep is over.
-#[test]
-fn shutdown_against_poll() {
-    explore(|| {
-        let scene = Scene::new();
-        let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
-        let sleep = Sleep::new(&scene, &mut cache, &first, 9);
-        let poller = sleep.poll_elsewhere(&scene, cache, &second, None);
-        scene.close(5);
-        let (sleep, mut cache, pending) = poller.join().unwrap();
-        assert_eq!(second.woken(), usize::from(pending));
-        assert!(first.woken() + second.woken() <= 1);
-        assert!(!sleep.drop(&scene, &mut cache), "it is over");
-        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     });
 }

@@ -3,9 +3,8 @@
 //! Fails without the driver's fence in `bell.rs` (mutation `bell-driver-fence`), without the caller's in `core.rs`
 //! (`core-push-fence`), if a caller wakes only for what the driver does not sleep for at all (`bell-lower`), if who
 //! gives back the last of much memory does not ring (`core-give-silent`), and if the driver sleeps although memory is to
-//! be given back (`rounds-idle`).
-
-use loom::thread;
+//! be given back (`rounds-idle`). Fails as well if a close does not ring (`core-close-silent`), rings before the driver can
+//! see it (`core-close-late`), or without a fence (`core-close-fence`).
 
 use super::{Scene, explore};
 use crate::shard::core::Armed;
@@ -20,8 +19,7 @@ fn pushes_wake_a_driver_about_to_sleep() {
         let producers = [4, 5].map(|deadline| {
             let armed = scene.core.arm(&mut cache, scene.tally.once(), deadline, 0);
             let Armed { index, notice, .. } = armed.ok().unwrap();
-            let scene = scene.clone();
-            thread::spawn(move || scene.tell(index, notice, deadline))
+            scene.spawn(move |scene| scene.tell(index, notice, deadline))
         });
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         scene.drive_until(&mut rounds, &worker, 2);
@@ -39,14 +37,11 @@ fn an_earlier_deadline_wakes_the_driver() {
         let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
         scene.schedule(&mut Cache::new(), scene.tally.once(), 100);
         scene.drive(&mut rounds, &worker);
-        let producer = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let mut cache = Cache::new();
-                scene.schedule(&mut cache, scene.tally.once(), 50);
-                scene.schedule(&mut cache, scene.tally.once(), 5);
-            })
-        };
+        let producer = scene.spawn(move |scene| {
+            let mut cache = Cache::new();
+            scene.schedule(&mut cache, scene.tally.once(), 50);
+            scene.schedule(&mut cache, scene.tally.once(), 5);
+        });
         scene.drive_until(&mut rounds, &worker, 1);
         producer.join().unwrap();
         assert_eq!(*worker.ran.borrow(), [5]);
@@ -71,5 +66,18 @@ fn memory_that_nobody_needs_goes_back() {
         canceller.join().unwrap();
         assert_eq!(scene.tally.dropped(), 1);
         scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
+    });
+}
+
+/// A driver that sleeps, or is about to, ends when its shard is closed.
+#[test]
+fn a_close_wakes_a_driver_about_to_sleep() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        scene.schedule(&mut Cache::new(), scene.tally.once(), 100);
+        let driver = scene.spawn(move |scene| scene.drive_until_closed(&mut rounds, &scene.worker(5)));
+        scene.close(5);
+        driver.join().unwrap();
     });
 }

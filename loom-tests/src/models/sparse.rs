@@ -4,7 +4,7 @@
 //! nothing (`sparse-relaxed`), nor the count of completed blocks (`sparse-counted`), if the driver takes a block whatever is
 //! set aside there (`sparse-claim`), and if the thread that completes a block does not ring (`sparse-silent`).
 
-use loom::thread;
+use loom::thread::JoinHandle;
 
 use super::{Scene, explore};
 use crate::shard::memory::Cache;
@@ -18,9 +18,8 @@ fn sparse_block(scene: &Scene) {
 }
 
 /// Starts a thread that sets the first entry aside, and returns what it was given back.
-fn set_first_aside(scene: &Scene) -> thread::JoinHandle<Vec<u32>> {
-    let scene = scene.clone();
-    thread::spawn(move || {
+fn set_first_aside(scene: &Scene) -> JoinHandle<Vec<u32>> {
+    scene.spawn(|scene| {
         let mut back = Vec::new();
         // SAFETY: it is ours: see `sparse_block`.
         unsafe { scene.core.slab.set_aside(0, |index| back.push(index)) };
@@ -47,10 +46,7 @@ fn an_entry_is_set_aside_while_its_block_is_adopted() {
         let scene = Scene::new();
         sparse_block(&scene);
         let setter = set_first_aside(&scene);
-        let adopter = {
-            let scene = scene.clone();
-            thread::spawn(move || adopt(&scene))
-        };
+        let adopter = scene.spawn(adopt);
         let parts = [setter.join().unwrap(), adopter.join().unwrap()];
         assert_each_once(&scene, parts);
     });
@@ -62,10 +58,7 @@ fn a_block_is_completed_while_the_driver_and_another_thread_want_it() {
         let scene = Scene::new();
         sparse_block(&scene);
         let setter = set_first_aside(&scene);
-        let adopter = {
-            let scene = scene.clone();
-            thread::spawn(move || adopt(&scene))
-        };
+        let adopter = scene.spawn(adopt);
         let mut mine = Vec::new();
         if scene.core.slab.claim(0, |index| mine.push(index)) {
             mine.extend([0, 1]);
@@ -109,18 +102,15 @@ fn a_sparse_block_is_used_while_the_driver_looks_at_it() {
         scene.core.give_back(&mut cache);
         let worker = scene.worker(0);
         scene.drive(&mut rounds, &worker);
-        let user = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let mut cache = Cache::new();
-                let handle = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
-                for handle in [survivor, handle] {
-                    assert!(scene.cancel(&handle));
-                    scene.release(handle, &mut cache);
-                }
-                scene.core.give_back(&mut cache);
-            })
-        };
+        let user = scene.spawn(move |scene| {
+            let mut cache = Cache::new();
+            let handle = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
+            for handle in [survivor, handle] {
+                assert!(scene.cancel(&handle));
+                scene.release(handle, &mut cache);
+            }
+            scene.core.give_back(&mut cache);
+        });
         scene.drive(&mut rounds, &worker);
         user.join().unwrap();
         assert_eq!((scene.tally.run(), scene.tally.dropped()), (0, 2));

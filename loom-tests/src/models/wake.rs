@@ -13,8 +13,6 @@
 
 use std::sync::Arc;
 
-use loom::thread;
-
 use super::{Scene, explore};
 use crate::scene::{Sleep, Task};
 use crate::shard::memory::Cache;
@@ -70,13 +68,10 @@ fn a_drop_against_fire() {
         let scene = Scene::new();
         let (mut rounds, mut cache, task) = (scene.rounds(), Cache::new(), Task::new());
         let sleep = Sleep::new(&scene, &mut cache, &task, 5);
-        let dropper = {
-            let scene = scene.clone();
-            thread::spawn(move || {
-                let cancelled = sleep.drop(&scene, &mut cache);
-                (cache, cancelled)
-            })
-        };
+        let dropper = scene.spawn(move |scene| {
+            let cancelled = sleep.drop(scene, &mut cache);
+            (cache, cancelled)
+        });
         let worker = scene.worker(5);
         scene.drive(&mut rounds, &worker);
         let (mut cache, cancelled) = dropper.join().unwrap();
@@ -95,10 +90,10 @@ fn a_drop_and_another_sleep_against_fire() {
         let (first, second) = (Task::new(), Task::new());
         let sleep = Sleep::new(&scene, &mut cache, &first, 5);
         let user = {
-            let (scene, second) = (scene.clone(), second.clone());
-            thread::spawn(move || {
-                sleep.drop(&scene, &mut cache);
-                let next = Sleep::new(&scene, &mut cache, &second, 9);
+            let second = second.clone();
+            scene.spawn(move |scene| {
+                sleep.drop(scene, &mut cache);
+                let next = Sleep::new(scene, &mut cache, &second, 9);
                 (next, cache)
             })
         };
@@ -124,11 +119,11 @@ fn used_again_against_fire() {
         let (mut rounds, mut cache, task) = (scene.rounds(), Cache::new(), Task::new());
         let mut sleep = Sleep::new(&scene, &mut cache, &task, 5);
         let user = {
-            let (scene, task) = (scene.clone(), task.clone());
-            thread::spawn(move || {
-                let again = !sleep.poll(&scene, &mut cache, &task, 0);
+            let task = task.clone();
+            scene.spawn(move |scene| {
+                let again = !sleep.poll(scene, &mut cache, &task, 0);
                 if again {
-                    sleep.use_again(&scene, &mut cache, &task, 6);
+                    assert!(sleep.use_again(scene, &mut cache, &task, 6));
                 }
                 (sleep, cache, again)
             })
@@ -153,10 +148,10 @@ fn a_poll_that_is_due_against_fire() {
         let (first, second) = (Task::new(), Task::new());
         let mut sleep = Sleep::new(&scene, &mut cache, &first, 5);
         let user = {
-            let (scene, second) = (scene.clone(), second.clone());
-            thread::spawn(move || {
-                assert!(!sleep.poll(&scene, &mut cache, &second, 5), "it is time");
-                sleep.use_again(&scene, &mut cache, &second, 6);
+            let second = second.clone();
+            scene.spawn(move |scene| {
+                assert!(!sleep.poll(scene, &mut cache, &second, 5), "it is time");
+                assert!(sleep.use_again(scene, &mut cache, &second, 6));
                 (sleep, cache)
             })
         };

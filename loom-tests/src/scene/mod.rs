@@ -42,13 +42,12 @@ struct Counts {
     unfired: AtomicUsize,
     completed: AtomicUsize,
     ended: AtomicUsize,
+    last: AtomicUsize,
     /// Timers of futures. Like the rest, it orders nothing: no protocol may rely on a count.
     scheduled: PlainCount,
     /// Timers that came into a batch, and those that have left it.
     begun: PlainCount,
     settled: PlainCount,
-    /// How often the last lease of the closed shard was released.
-    last: PlainCount,
 }
 
 impl Tally {
@@ -61,10 +60,10 @@ impl Tally {
             unfired: zero(),
             completed: zero(),
             ended: zero(),
+            last: zero(),
             scheduled: PlainCount::default(),
             begun: PlainCount::default(),
             settled: PlainCount::default(),
-            last: PlainCount::default(),
         }))
     }
 
@@ -111,6 +110,18 @@ impl Tally {
         self.0.ended.load(SeqCst)
     }
 
+    /// How many of the handles, and of those that closed the shard, found that nothing keeps it any more.
+    pub(crate) fn last(&self) -> usize {
+        self.0.last.load(SeqCst)
+    }
+
+    fn count_last(&self, last: bool) -> bool {
+        if last {
+            self.0.last.fetch_add(1, SeqCst);
+        }
+        last
+    }
+
     /// How many timers futures have had.
     pub(crate) fn scheduled(&self) -> usize {
         self.0.scheduled.load(Plain)
@@ -121,21 +132,17 @@ impl Tally {
         (self.0.begun.load(Plain), self.0.settled.load(Plain))
     }
 
-    /// How often the last lease of the closed shard was released.
-    pub(crate) fn last(&self) -> usize {
-        self.0.last.load(Plain)
-    }
-
     fn add(&self, record: &Record) {
-        let Counts { completed, cancelled, scheduled, settled, last, .. } = &*self.0;
+        let Counts { completed, cancelled, scheduled, settled, .. } = &*self.0;
         for (sum, count) in [(completed, &record.completed), (cancelled, &record.cancelled)] {
             if count.get() > 0 {
                 sum.fetch_add(count.get(), SeqCst);
             }
         }
-        for (sum, count) in [(scheduled, &record.scheduled), (settled, &record.settled), (last, &record.last)] {
+        for (sum, count) in [(scheduled, &record.scheduled), (settled, &record.settled)] {
             sum.fetch_add(count.get(), Plain);
         }
+        self.count_last(record.last.get() > 0);
     }
 }
 
@@ -208,6 +215,20 @@ impl Scene {
         Worker { scene: self, now, cache: RefCell::new(Cache::new()), ran: RefCell::default() }
     }
 
+    /// Starts a thread that acts in the scene.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> thread::JoinHandle<T> {
+        let scene = self.clone();
+        thread::spawn(move || act(&scene))
+    }
+
+    /// Starts a thread that drives at this tick, until nothing is left to do there.
+    pub(crate) fn spawn_driver(&self, mut rounds: Rounds, now: u64) -> thread::JoinHandle<()> {
+        self.spawn(move |scene| scene.drive(&mut rounds, &scene.worker(now)))
+    }
+
     /// Makes a timer and sends it to the driver.
     pub(crate) fn schedule(&self, cache: &mut Cache, callback: Callback, deadline: u64) -> Option<Handle> {
         let Armed { index, notice, .. } = self.core.arm(cache, callback, deadline, 0).ok()?;
@@ -232,8 +253,7 @@ impl Scene {
 
     /// Starts a thread that cancels a timer, drops its handle, and gives back what is in its cache.
     pub(crate) fn cancel_elsewhere(&self, handle: Handle, mut cache: Cache) -> thread::JoinHandle<()> {
-        let scene = self.clone();
-        thread::spawn(move || {
+        self.spawn(move |scene| {
             assert!(scene.cancel(&handle));
             scene.release(handle, &mut cache);
             scene.core.give_back(&mut cache);
@@ -273,7 +293,10 @@ impl Scene {
 
     /// Shuts down. True if no handle is left.
     pub(crate) fn close(&self, now: u64) -> bool {
-        let unpinned = self.core.close().unpinned;
+        let unpinned = self.tally.count_last(self.core.close().unpinned);
+        if unpinned {
+            self.shard.set_gone();
+        }
         self.claim(now, true);
         unpinned
     }
@@ -305,20 +328,39 @@ impl Scene {
         self.hand_over(rounds, worker.now, |due| worker.run(&due));
     }
 
-    /// The same with a `worker` that is given what is due.
+    /// The same with a `worker` that is given what is due. As the driver does, stops at the end of a turn when the shard is
+    /// closed.
     pub(crate) fn hand_over(&self, rounds: &mut Rounds, now: u64, mut worker: impl FnMut(Vec<u32>)) {
         loop {
             rounds.begin(&self.core, now);
             let mut over = false;
-            while !over {
+            while !over && !self.core.is_closing() {
                 let mut due = Vec::new();
                 over = rounds.turn(&self.core, &mut due);
                 worker(due);
+            }
+            if !over {
+                break;
             }
             while rounds.prepare(&self.core) {}
             if !rounds.rest(&self.core) && self.core.intake_is_empty() {
                 break;
             }
+        }
+    }
+
+    /// Makes rounds as above, and returns what is due at this tick.
+    pub(crate) fn batch(&self, rounds: &mut Rounds, now: u64) -> Vec<u32> {
+        let mut batch = Vec::new();
+        self.hand_over(rounds, now, |due| batch.extend(due));
+        batch
+    }
+
+    /// Drives and sleeps until the shard is closed, as the driver's thread does.
+    pub(crate) fn drive_until_closed(&self, rounds: &mut Rounds, worker: &Worker<'_>) {
+        while !self.core.is_closing() {
+            self.drive(rounds, worker);
+            self.sleep(rounds, worker);
         }
     }
 
@@ -336,7 +378,8 @@ impl Scene {
     /// Sleeps as the driver does, at an hour at which nothing comes by itself.
     pub(crate) fn sleep(&self, rounds: &Rounds, worker: &Worker<'_>) {
         let timeout = |tick| (tick <= worker.now).then_some(Duration::ZERO);
-        self.core.bell.sleep(worker.now, rounds.next_deadline(), timeout, || rounds.is_idle(&self.core));
+        let idle = || rounds.is_idle(&self.core) && !self.core.is_closing();
+        self.core.bell.sleep(worker.now, rounds.next_deadline(), timeout, idle);
     }
 
     /// Says that each timer of a future has ended once, and each that came into a batch has left it once.

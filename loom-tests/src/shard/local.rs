@@ -78,13 +78,18 @@ pub(crate) fn act<R>(shard: &Shard, cache: &mut Cache, in_passing: bool, act: im
 
 /// `f` must not come here again: that is a panic.
 pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
-    // SAFETY: the caller keeps the shard.
-    unsafe { with_leased(shard.into(), f) }
+    find(shard.into(), f)
 }
 
 /// # Safety
 /// As the crate's own.
 pub(crate) unsafe fn with_leased<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
+    // SAFETY: a model keeps its shard.
+    assert!(!unsafe { shard.as_ref() }.is_gone(), "a lease keeps the shard");
+    find(shard, f)
+}
+
+fn find<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
     LOCAL.with(|this| match this.borrow_mut().as_mut() {
         Some(local) => f(local),
         // A model that has failed drops what it has.

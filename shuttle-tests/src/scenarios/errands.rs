@@ -124,7 +124,7 @@ impl<'a> Sleeper<'a> {
 
     fn sleep(&mut self) -> Option<Sleep> {
         let deadline = within(2, self.stage.now());
-        Sleep::unpolled(&self.stage.scene, &mut self.cache, deadline)
+        Sleep::made(&self.stage.scene, &mut self.cache, deadline)
     }
 
     /// Uses a sleep that is over again, at once: its entry may be in a batch still.

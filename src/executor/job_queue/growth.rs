@@ -180,9 +180,13 @@ impl State {
 
     /// Whether callbacks may come to wait while there is no lookout to see it.
     fn needs_monitor(&self) -> bool {
+        self.alert.is_some() && self.parked.is_empty() && self.may_wait()
+    }
+
+    /// Whether callbacks wait, or may come to.
+    pub(super) fn may_wait(&self) -> bool {
         let is_unspent = |activity: &Activity| activity.batch.as_ref().is_some_and(|batch| !batch.is_spent());
-        let may_wait = || !self.jobs.is_empty() || self.active.iter().any(is_unspent);
-        self.alert.is_some() && self.parked.is_empty() && may_wait()
+        !self.jobs.is_empty() || self.active.iter().any(is_unspent)
     }
 
     /// Calls idle extras for which there is room, and returns how many are to be started.
@@ -205,7 +209,8 @@ impl State {
 
     /// The busy workers that the monitor looks at this time.
     fn to_look_at(&self, look: u64) -> Vec<(u64, Observed)> {
-        let is_due = |activity: &&Activity| !activity.sight.is_blocked || (activity.turn + look) % RECHECKED == 0;
+        let is_due =
+            |activity: &&Activity| !activity.sight.is_blocked || (activity.turn + look).is_multiple_of(RECHECKED);
         self.active.iter().filter(is_due).map(|activity| (activity.turn, activity.observed.clone())).collect()
     }
 

@@ -170,11 +170,12 @@ impl JobQueue {
         called.into_iter().for_each(Parked::call);
     }
 
-    /// Has a worker run the batch, and then drive a shard until the loan is over. False if no worker is idle, or an alert is
-    /// on: then the batch is run, and nobody drives.
-    pub(crate) fn put_with_loan(&self, batch: Arc<dyn Batch>, loan: Arc<dyn Loan>) -> bool {
+    /// Has a worker run the batch, and then drive one of the `shards` until the loan is over. False if too few workers are
+    /// idle: then the batch is run, and nobody drives.
+    pub(crate) fn put_with_loan(&self, batch: Arc<dyn Batch>, loan: Arc<dyn Loan>, shards: usize) -> bool {
         let mut state = self.lock();
-        if state.closed || state.alert.is_some() {
+        // One worker for each shard: the others' batches must not wait for one that drives.
+        if state.closed || !state.jobs.is_empty() || state.parked.len() + state.loans.len() < shards {
             drop(state);
             self.put(batch);
             return false;
@@ -410,8 +411,6 @@ impl State {
     fn raise_alert(&mut self, now: Instant, found: bool) {
         let found = found || self.alert.as_ref().is_some_and(|alert| alert.found);
         self.alert = Some(Alert { look_at: now, interval: MIN_INTERVAL, found });
-        // Their workers are needed here.
-        self.loans.drain(..).for_each(|loan| loan.recall());
         self.call_lookout();
     }
 
@@ -437,12 +436,15 @@ impl State {
         over
     }
 
-    /// Has the lookout see when it is to look. Without one, it is the monitor that is needed.
+    /// Has the lookout see when it is to look. Without one, those that drive are needed, and the monitor.
     fn call_lookout(&mut self) {
-        match self.parked.first() {
-            Some(lookout) => lookout.call.notify_one(),
-            None => self.call_monitor(),
+        if let Some(lookout) = self.parked.first() {
+            return lookout.call.notify_one();
         }
+        if self.may_wait() {
+            self.loans.drain(..).for_each(|loan| loan.recall());
+        }
+        self.call_monitor();
     }
 }
 

@@ -52,22 +52,22 @@
 //!
 //! | move             | by               | from → to                                                | checked by loom model |
 //! |------------------|------------------|----------------------------------------------------------|-----------------------|
-//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `reaim`, `in_flight` |
-//! | `hold`           | its owner        | free, `CACHED` → `HANDLE`                                | `wake`                |
-//! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`     |
+//! | `arm`            | its owner        | free → `ARMED MAILED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `MAILED` if it would come too late | `sleep`, `shutdown`, `shutdown_sleep`, `reaim`, `in_flight` |
+//! | `hold`           | its owner        | free, `CACHED` → `HANDLE`                                | `wake`, `shutdown_sleep` |
+//! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`, `in_flight` |
 //! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`, `in_flight` |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
-//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`                |
+//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`, `shutdown_sleep` |
 //! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `recycle`             |
-//! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`      |
+//! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`, `in_flight`, `backlog` |
 //! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
 //! | `start`          | worker           | `ARMED QUEUED` → `RUNNING`, or → `ARMED MAILED` if moved | `cancel`, `reset`     |
 //! | `finish`         | worker           | `RUNNING` → none                                         | `cancel`, `repeat`    |
 //! | `rearm`          | worker           | `ARMED RUNNING` → `ARMED MAILED`                         | `repeat`, `shutdown`, `in_flight` |
 //! | `end`            | worker           | `ARMED RUNNING` → `RUNNING`                              | `repeat`              |
 //! | `discard`        | who drops a batch| `ARMED QUEUED` → `QUEUED`                                | `cancel`              |
-//! | `close`          | who shuts down   | any → `CLOSED`                                           | `shutdown`            |
-//! | `claim`          | who shuts down   | `ARMED CLOSED` → `CLOSED`, and `ARMED RUNNING CLOSED` → `RUNNING CLOSED` if the run is not waited for | `shutdown` |
+//! | `close`          | who shuts down   | any → `CLOSED`                                           | `shutdown`, `shutdown_sleep`, `backlog` |
+//! | `claim`          | who shuts down   | `ARMED CLOSED` → `CLOSED`, and `ARMED RUNNING CLOSED` → `RUNNING CLOSED` if the run is not waited for | `shutdown`, `shutdown_inside` |
 //!
 //! # Orderings
 //!
@@ -134,13 +134,19 @@ impl Entry {
         }
     }
 
-    /// Sets the atomics to zero, as the system does when it takes the page.
+    /// Fills the entry with zeros, as the system does when it takes the page. These are plain accesses: loom reports a thread
+    /// that changes the entry, or reads its cells, without an order between the two.
     #[cfg(loom)]
     pub(crate) fn wipe(&self) {
-        self.word.swap(0, Ordering::Relaxed);
+        crate::sync::access_plainly(&self.word);
+        self.word.store(0, Ordering::Relaxed);
         for number in [&self.mail, &self.batch, &self.placed] {
-            number.swap(0, Ordering::Relaxed);
+            number.store(0, Ordering::Relaxed);
         }
+        // SAFETY: by the contract of `Pages::discard`, nobody uses the entry.
+        self.links.with_mut(|links| unsafe { *links = MaybeUninit::zeroed() });
+        // SAFETY: as above.
+        self.callback.with_mut(|callback| unsafe { *callback = MaybeUninit::zeroed() });
     }
 
     /// A look at the word, which may have changed by the time it is used.

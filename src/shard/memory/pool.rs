@@ -16,10 +16,10 @@
 use super::slab::Slab;
 use super::stack::{NIL, Stack};
 use crate::shard::entry::Cargo;
-use crate::sync::{AtomicI64, Ordering};
+use crate::sync::{AtomicI64, Ordering, limit};
 
 /// The most entries in a batch: half a [cache](super::cache).
-pub(crate) const BATCH: usize = 32;
+pub(crate) const BATCH: usize = limit(32);
 /// A carrier and those that it keeps.
 const CARRIED: usize = size_of::<Cargo>() / size_of::<u32>();
 

@@ -19,8 +19,9 @@
 //! | `carve` and `close`  | `carve`: takes `RETIRED` away  | `close` marks the entries                                |
 //! |                      | `close`: sets `SHUT`           | `carve` is refused                                       |
 //!
-//! `SHUT` stays for good. So no entry is handed out whose mark was lost with its page, or that was left out. Checked by
-//! loom models `shutdown` and `recycle`.
+//! `SHUT` stays for good. So no entry is handed out whose mark was lost with its page, or that was left out. The moves are
+//! `AcqRel`: the thread that retires a frame, the one that carves it, and the one that closes the slab may be three, and the
+//! discard comes before the mark. Checked by loom models `shutdown_memory` and `recycle`.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;

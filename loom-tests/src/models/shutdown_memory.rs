@@ -1,0 +1,121 @@
+//! Model 6, of memory: a shutdown against blocks that were given back to the system, and the end of the shard itself.
+//!
+//! Fails if a retired frame can be carved after the slab was closed (mutations `slab-close-unshut`, `slab-carve-shut`), if
+//! `close` leaves a frame out that was carved off again (`slab-carve-live`), if the state of a frame does not order its
+//! discard by one thread before its close by another (`slab-carve-relaxed`, `slab-shut-relaxed`), if the count of handles
+//! orders nothing (`core-pin-relaxed`, `core-pins-relaxed`), and if handles without a timer are not counted
+//! (`core-pins-uncounted`).
+
+use std::ptr::NonNull;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{Scene, explore};
+use crate::shard::core::Core;
+use crate::shard::entry::Release;
+use crate::shard::memory::Cache;
+use crate::watched::Watched;
+
+/// The entries come from a block that was given back to the system.
+#[test]
+fn shutdown_against_schedule_in_a_retired_block() {
+    explore(|| {
+        let scene = Scene::new();
+        scene.carve();
+        let scheduler = scene.spawn(|scene| scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some());
+        // SAFETY: it is this thread that carved the block.
+        unsafe { scene.core.slab.retire(0..1) };
+        scene.close(5);
+        let accepted = scheduler.join().unwrap();
+        assert_eq!(scene.tally.unfired(), usize::from(accepted));
+        assert_eq!(scene.tally.dropped(), 1);
+    });
+}
+
+/// One thread retires the block, another carves it, and a third closes the slab.
+#[test]
+fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
+    explore(|| {
+        let scene = Scene::new();
+        scene.carve();
+        let driver = scene.spawn(|scene| {
+            // SAFETY: nobody uses the block that was carved above.
+            unsafe { scene.core.slab.retire(0..1) };
+        });
+        let scheduler = scene.spawn(|scene| scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some());
+        scene.close(5);
+        driver.join().unwrap();
+        let accepted = scheduler.join().unwrap();
+        assert_eq!(scene.tally.unfired(), usize::from(accepted));
+        assert_eq!(scene.tally.dropped(), 1);
+    });
+}
+
+/// Of the handles and the shutdown, the last to let go knows it.
+#[test]
+fn the_last_pin_is_found_once() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut cache = Cache::new();
+        let handles = [1, 2].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline).unwrap());
+        let droppers = handles.map(|handle| scene.spawn(move |scene| scene.release(handle, &mut Cache::new())));
+        let unpinned = scene.close(0);
+        let last = droppers.map(|dropper| usize::from(dropper.join().unwrap()));
+        assert_eq!(usize::from(unpinned) + last[0] + last[1], 1);
+    });
+}
+
+/// A core in memory of its own, as a shard is.
+struct Shard {
+    core: Core,
+    memory: Watched,
+}
+
+/// The handle of an entry. All handles share one count of the shard.
+struct RawHandle(NonNull<Shard>, u32);
+
+// SAFETY: that the shard is there as long as its handles is what the model checks.
+unsafe impl Send for RawHandle {}
+
+impl RawHandle {
+    /// As `Shard::release`.
+    fn release(self) {
+        let Self(shard, index) = self;
+        {
+            // SAFETY: the handle keeps the shard.
+            let shard = unsafe { shard.as_ref() };
+            shard.memory.look();
+            if shard.core.slab.get(index).release() != Release::Closed {
+                return;
+            }
+        }
+        // SAFETY: the handle that this takes away keeps the shard until then.
+        if unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*shard.as_ptr()).core)) } {
+            // SAFETY: `close` left a count to the handles, and this was the last of them.
+            drop(unsafe { Arc::from_raw(shard.as_ptr()) });
+        }
+    }
+}
+
+/// The last handle, or the thread that shuts down, frees the shard.
+#[test]
+fn the_last_to_have_the_shard_frees_it() {
+    explore(|| {
+        let shard = Arc::new(Shard { core: Core::new(None, usize::MAX), memory: Watched::default() });
+        let mut cache = Cache::new();
+        let threads = [(); 2].map(|()| {
+            let (_, index) = shard.core.hold(&mut cache).unwrap();
+            let handle = RawHandle(NonNull::from(&*shard), index);
+            thread::spawn(move || handle.release())
+        });
+        let pinned = Arc::into_raw(shard.clone());
+        if shard.core.close().unpinned {
+            // SAFETY: the count made above; no handle has a part in it.
+            drop(unsafe { Arc::from_raw(pinned) });
+        }
+        shard.core.claim_closures(0, drop);
+        drop(shard);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}

@@ -1,0 +1,181 @@
+//! Where there is much to do, workers drive the shards. Nobody notices.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use common::*;
+use corewheel::{Executor, Timer, TimerHandle};
+
+/// A timer whose callbacks run all the time.
+struct Busy {
+    timer: Timer,
+    name: &'static str,
+    runs: Arc<AtomicUsize>,
+    stream: Vec<TimerHandle>,
+}
+
+/// Tells on which thread it was called.
+#[derive(Default)]
+struct CalledOn(Mutex<Option<String>>);
+
+impl Wake for CalledOn {
+    fn wake(self: Arc<Self>) {
+        *self.0.lock().unwrap() = thread::current().name().map(str::to_owned);
+    }
+}
+
+impl Busy {
+    fn new(name: &'static str, threads: usize) -> Self {
+        let executor = Executor::Pool { threads };
+        let timer = Timer::builder().shards(1).executor(executor).thread_name(name).build().unwrap();
+        let runs = Arc::default();
+        let stream = (0..3).map(|_| timer.schedule_at_fixed_rate(MS, MS, counting(&runs)).unwrap()).collect();
+        Self { timer, name, runs, stream }
+    }
+
+    /// The thread that drives: it wakes the tasks.
+    fn driver(&self) -> String {
+        let called = Arc::<CalledOn>::default();
+        let waker = Waker::from(called.clone());
+        let mut sleep = self.timer.sleep(MS);
+        assert_eq!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)), Poll::Pending);
+        let mut name = None;
+        eventually("the task is woken", || {
+            name = called.0.lock().unwrap().take();
+            name.is_some()
+        });
+        name.unwrap()
+    }
+
+    /// Waits until a worker drives.
+    fn lend(&self) {
+        let worker = format!("{}-pool", self.name);
+        eventually("a worker drives", || self.driver().starts_with(&worker));
+    }
+
+    /// Schedules a callback that waits until the gate is open, and waits until it has begun.
+    fn block(&self, gate: &Gate) {
+        let (begun, gate) = (Gate::default(), gate.clone());
+        let begin = begun.clone();
+        let block = move || {
+            begin.open();
+            gate.pass();
+        };
+        self.timer.schedule(MS, block).unwrap();
+        begun.pass();
+    }
+}
+
+#[test]
+fn a_worker_drives_while_there_is_much_to_do() {
+    let busy = Busy::new("lend-much", 1);
+    busy.lend();
+    busy.stream.iter().for_each(|timer| assert!(timer.cancel()));
+    thread::sleep(50 * MS);
+    assert_eq!(busy.driver(), "lend-much-0", "with little to do, the driver's own thread drives");
+}
+
+#[test]
+fn a_callback_that_blocks_its_driver_blocks_nothing_else() {
+    for threads in [1, 2] {
+        let busy = Busy::new("lend-block", threads);
+        for _ in 0..3 {
+            busy.lend();
+            let gate = Gate::default();
+            busy.block(&gate);
+            let (sender, receiver) = channel();
+            busy.timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+            wait_for(&receiver);
+            let before = busy.runs.load(Ordering::SeqCst);
+            eventually("the stream flows", || busy.runs.load(Ordering::SeqCst) > before + 30);
+            gate.open();
+        }
+    }
+}
+
+#[test]
+fn sleeps_end_in_time_though_every_worker_is_blocked() {
+    let builder = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0);
+    let name = "lend-all";
+    let timer = builder.thread_name(name).build().unwrap();
+    let runs = Arc::default();
+    let stream = (0..3).map(|_| timer.schedule_at_fixed_rate(MS, MS, counting(&runs)).unwrap()).collect();
+    let busy = Busy { timer, name, runs, stream };
+    busy.lend();
+    let gate = Gate::default();
+    busy.block(&gate);
+    for _ in 0..3 {
+        assert_eq!(busy.driver(), "lend-all-0");
+    }
+    let before = busy.runs.load(Ordering::SeqCst);
+    gate.open();
+    eventually("the stream flows again", || busy.runs.load(Ordering::SeqCst) > before + 30);
+    busy.lend();
+}
+
+#[test]
+fn a_timer_that_is_driven_by_a_worker_can_be_shut_down_from_anywhere() {
+    /// Shuts the timer down when it is called, and says that it has.
+    struct ShutsDown(Mutex<Option<Timer>>, Gate);
+
+    impl Wake for ShutsDown {
+        fn wake(self: Arc<Self>) {
+            if let Some(timer) = self.0.lock().unwrap().take() {
+                assert_eq!(timer.shutdown().len(), 4);
+                self.1.open();
+            }
+        }
+    }
+
+    for from in ["outside", "the last clone", "a callback", "a waker"] {
+        let busy = Busy::new("lend-shut", 2);
+        let far = busy.timer.schedule(HOUR, || ()).unwrap();
+        busy.lend();
+        let (timer, done) = (busy.timer.clone(), Gate::default());
+        match from {
+            "outside" => {
+                assert_eq!(timer.shutdown().len(), 4);
+                done.open();
+            }
+            "a callback" => {
+                let (inside, done) = (timer.clone(), done.clone());
+                let shut_down = move || {
+                    assert_eq!(inside.shutdown().len(), 4);
+                    done.open();
+                };
+                timer.schedule(MS, shut_down).unwrap();
+            }
+            "a waker" => {
+                let waker = Waker::from(Arc::new(ShutsDown(Mutex::new(Some(timer.clone())), done.clone())));
+                let mut sleep = timer.sleep(MS);
+                assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+                done.pass();
+            }
+            _ => done.open(),
+        }
+        done.pass();
+        drop(timer);
+        let stream = busy.stream;
+        in_time(from, move || drop(busy.timer));
+        eventually("the threads are gone", || threads_named("lend-shut") == 0);
+        assert!(!far.is_pending() && stream.iter().all(|timer| !timer.is_pending()), "{from}");
+    }
+}
+
+#[test]
+fn nobody_looks_after_a_loan_that_has_ended() {
+    let busy = Busy::new("lend-rest", 2);
+    busy.lend();
+    busy.stream.iter().for_each(|timer| assert!(timer.cancel()));
+    thread::sleep(300 * MS);
+    let before = sleeps_of("lend-rest");
+    thread::sleep(300 * MS);
+    assert_eq!(sleeps_of("lend-rest"), before);
+}
