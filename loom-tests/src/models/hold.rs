@@ -3,9 +3,9 @@
 //!
 //! Fails if a poll stays pending in a closed shard (mutations `hold-closed-forgotten`, `hold-refused-forgotten`) or does not
 //! count the end of its timer there (`hold-closed-uncounted`, `hold-refused-uncounted`), if a reset arms a closed entry
-//! (`hold-reset-closed`), if the last to have the shard does not see it (`lease-last-unseen`), if a drop that cannot do all
-//! in one transition does not cancel (`hold-uncancelled`), and if an entry of a sparse block is kept (`hold-sparse-kept`,
-//! `lease-sparse-kept`).
+//! (`hold-reset-closed`), if a drop releases a closed entry to a cache (`entry-left-closed`), if the last to have the shard
+//! does not see it (`lease-last-unseen`), if a drop that cannot do all in one transition does not cancel
+//! (`hold-uncancelled`), and if an entry of a sparse block is kept (`hold-sparse-kept`, `lease-sparse-kept`).
 
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 //! Model 6, of sleeps: a shutdown against each step of a future's timer.
 //!
-//! Fails if an entry of a closed shard is reserved (mutation `entry-hold-closed`), armed (`entry-arm-closed`), or released
-//! to a cache (`entry-left-closed`), and if a poll that comes too late to change the task leaks its waker
-//! (`look-closed-leak`).
+//! Fails if an entry of a closed shard is reserved (mutation `entry-hold-closed`) or armed (`entry-arm-closed`), and if a
+//! poll that comes too late to change the task leaks its waker (`look-closed-leak`).
 
 use std::sync::Arc;
 
