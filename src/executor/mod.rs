@@ -170,7 +170,7 @@ impl Dispatcher {
     /// idle: then the batch is run like any other, and the loan has not begun.
     pub(crate) fn lend(&self, batch: Arc<impl Batch>, loan: Arc<impl Loan>, shards: usize) -> bool {
         match self {
-            Self::Own { queue, .. } => queue.put_with_loan(batch, loan, shards),
+            Self::Own { queue, .. } => queue.put_with_loan(batch, loan, shards, Instant::now()),
             Self::Borrowed(_) | Self::Inline | Self::Custom(_) => false,
         }
     }

@@ -28,11 +28,6 @@ impl Batch {
         Self { shard, due, entries, taken: AtomicUsize::new(0) }
     }
 
-    /// How many timers were due.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Takes the next entry. Wait-free.
     fn next(&self) -> Option<u32> {
         // Relaxed: the entries came with the batch, and each is taken once.

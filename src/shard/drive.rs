@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use core_affinity::CoreId;
@@ -17,21 +16,10 @@ use crate::executor::{self, Loan as _};
 use crate::system::Scheduling;
 use crate::wheel::Levels;
 
-/// Sleeps up to this are short.
-const SHORT: Duration = Duration::from_millis(5);
-/// After so many short sleeps in a row, with something to run after each, the driver has much to do.
-const MUCH: u32 = 8;
-/// After so many more it tries again to lend, when too few workers were idle.
-const RETRY: u32 = 2;
-/// The worker gives the driver up before a sleep that is longer.
-const LONG: Duration = Duration::from_millis(10);
 /// How often the driver's thread looks whether the worker has come back. As often it wakes while much is to do, and as
 /// long, or twice, timers wait if a callback takes long all of a sudden.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// After so many callbacks without a sleep there is more to do than one worker should: the driver's thread drives, and all
-/// workers run callbacks. It takes some 10 ms to get there.
-const BURST: usize = 1 << 14;
 /// A driver, and why it has come back if it has panicked.
 type Lent = (Box<Driver>, Option<Box<dyn Any + Send>>);
 
@@ -47,8 +35,6 @@ pub(crate) struct Lending {
 struct Loan {
     lending: Arc<Lending>,
     number: u64,
-    /// How many callbacks were due since the driver last slept.
-    callbacks: AtomicUsize,
 }
 
 /// Drives the shard until it is closed. To be called on a thread of its own. While there is much to do, a worker may drive,
@@ -64,7 +50,7 @@ pub(crate) fn drive(
     shard.core.bell.attach();
     let lending = lends.map(|shards| Arc::new(Lending { shard: shard.clone(), shards, loans: Loans::new() }));
     let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
-    let mut thread = Thread { scheduling: Scheduling::new(core), whereabouts, lending, driver, short_sleeps: 0 };
+    let mut thread = Thread { scheduling: Scheduling::new(core), whereabouts, lending, driver };
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| thread.run()));
     // The executor, which may be dropped here, is foreign code, and so are wakers and the hook for panics.
     thread.scheduling.restore();
@@ -84,28 +70,17 @@ struct Thread<'a> {
     lending: Option<Arc<Lending>>,
     /// `None` while it is on loan.
     driver: Option<Box<Driver>>,
-    /// How many of the last sleeps were short, with something to run after each.
-    short_sleeps: u32,
 }
 
 impl Thread<'_> {
     fn run(&mut self) {
-        let mut has_run = false;
         while let Some(driver) = &mut self.driver {
             match driver.advance(&mut self.scheduling) {
-                Stop::Due(batch) => {
-                    has_run = true;
-                    match self.lending.clone() {
-                        Some(lending) if self.short_sleeps >= MUCH => self.lend(&lending, batch),
-                        _ => self.hand_over(batch),
-                    }
-                }
-                Stop::Idle(left) => {
-                    let is_short = left.is_some_and(|left| left <= SHORT);
-                    self.short_sleeps = if is_short && has_run { self.short_sleeps + 1 } else { 0 };
-                    has_run = false;
-                    driver.sleep(&mut self.scheduling, || false);
-                }
+                Stop::Due(batch) => match self.lending.clone().filter(|_| driver.load.is_much()) {
+                    Some(lending) => self.lend(&lending, batch),
+                    None => self.hand_over(batch),
+                },
+                Stop::Idle => driver.sleep(&mut self.scheduling, None, || false),
                 Stop::Closed => return,
             }
         }
@@ -127,14 +102,12 @@ impl Thread<'_> {
     /// Has a worker run the batch, and then drive.
     fn lend(&mut self, lending: &Arc<Lending>, batch: Batch) {
         let Some(driver) = self.driver.take() else { return };
-        self.short_sleeps = 0;
         let (batch, dispatcher) = (Arc::new(batch), driver.dispatcher().clone());
         let number = lending.loans.lend((driver, None), batch.clone());
-        let loan = Arc::new(Loan { lending: lending.clone(), number, callbacks: AtomicUsize::new(0) });
+        let loan = Arc::new(Loan { lending: lending.clone(), number });
         let lent = dispatcher.lend(batch, loan.clone(), lending.shards);
         if !lent {
             loan.recall();
-            self.short_sleeps = MUCH - RETRY;
         }
         let pause = |returned, place| super::loan::pause(returned, place, LOOK);
         let Returned { driver: (driver, panicked), running } =
@@ -144,12 +117,12 @@ impl Thread<'_> {
             panic::resume_unwind(payload);
         }
         driver.shard.core.bell.attach();
-        if let Some(batch) = running {
-            if lent {
-                driver.watch_straggler(batch);
-            } else {
-                driver.watch(batch);
-            }
+        if lent {
+            driver.load.start_again();
+            running.into_iter().for_each(|batch| driver.watch_straggler(batch));
+        } else {
+            driver.load.retry();
+            running.into_iter().for_each(|batch| driver.watch(batch));
         }
     }
 }
@@ -194,18 +167,14 @@ impl Loan {
     /// Drives until callbacks are due. `None`: the loan is over, or little is left to do.
     fn advance(&self, driver: &mut Driver, scheduling: &mut Scheduling) -> Option<Batch> {
         let is_over = || self.lending.loans.is_over(self.number);
-        // Relaxed: one thread at a time comes here, by way of a lock.
-        while !is_over() && self.callbacks.load(Ordering::Relaxed) < BURST {
+        while !is_over() && !driver.load.is_burst() {
             match driver.advance(scheduling) {
-                Stop::Due(batch) => {
-                    self.callbacks.fetch_add(batch.len(), Ordering::Relaxed);
-                    return Some(batch);
+                Stop::Due(batch) => return Some(batch),
+                Stop::Idle => {
+                    let longest = Some(driver.load.longest_pause()?);
+                    driver.sleep(scheduling, longest, is_over);
                 }
-                Stop::Idle(Some(left)) if left <= LONG => {
-                    self.callbacks.store(0, Ordering::Relaxed);
-                    driver.sleep(scheduling, is_over);
-                }
-                Stop::Idle(_) | Stop::Closed => return None,
+                Stop::Closed => return None,
             }
         }
         None

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::Shard;
 use super::batch::Batch;
+use super::load::Load;
 use super::local;
 use super::rounds::Rounds;
 use super::stragglers::Stragglers;
@@ -38,6 +39,7 @@ pub(super) struct Driver {
     now: u64,
     /// How many turns there were since the driver last slept.
     turns: u32,
+    pub(super) load: Load,
     /// Timers that have come out of the wheel, and were not handed over yet.
     due: Vec<u32>,
 }
@@ -58,8 +60,8 @@ enum Phase {
 pub(super) enum Stop {
     /// These callbacks are to be run.
     Due(Batch),
-    /// Nothing is left to do for as long as this; `None`: until something comes in.
-    Idle(Option<Duration>),
+    /// Nothing is left to do: it should sleep.
+    Idle,
     /// The shard is closed.
     Closed,
 }
@@ -75,6 +77,7 @@ impl Driver {
             request: 0,
             now: 0,
             turns: 0,
+            load: Load::new(),
             due: Vec::new(),
         }
     }
@@ -121,7 +124,8 @@ impl Driver {
                     if let Some(quiescence) = self.shard.quiescence() {
                         quiescence.end_round(self.request, self.rounds.next_deadline());
                     }
-                    return Stop::Idle(self.time_left());
+                    self.load.pause();
+                    return Stop::Idle;
                 }
             }
         }
@@ -167,25 +171,32 @@ impl Driver {
             return None;
         }
         begin(self.due.len());
+        self.load.due(self.due.len());
         Some(Batch::new(shard.clone(), now, mem::take(&mut self.due)))
     }
 
-    /// How long it is until the next deadline. In virtual time it does not come by itself.
-    fn time_left(&self) -> Option<Duration> {
-        let next = self.rounds.next_deadline();
-        (next != NEVER && self.shard.quiescence().is_none()).then(|| self.shard.ticks.until(next))
-    }
-
-    /// Sleeps until the next deadline, or something comes in that is due earlier, or the `call` comes; meanwhile it looks
-    /// for stragglers. Then there is reason for a new round, if the shard is not closed.
-    pub(super) fn sleep(&mut self, scheduling: &mut Scheduling, is_called: impl Fn() -> bool) {
-        while !self.sleep_once(scheduling, &is_called) {}
+    /// Sleeps until the next deadline, or something comes in that is due earlier, for the `longest` time at most;
+    /// meanwhile it looks for stragglers. Does not sleep if it `is_called`: whoever calls it rings afterwards. Then there is
+    /// reason for a new round, if the shard is not closed.
+    pub(super) fn sleep(
+        &mut self,
+        scheduling: &mut Scheduling,
+        longest: Option<Duration>,
+        is_called: impl Fn() -> bool,
+    ) {
+        while !self.sleep_once(scheduling, longest, &is_called) {}
         self.phase = Phase::Wake;
     }
 
     /// Returns whether there is reason for a new round.
-    fn sleep_once(&mut self, scheduling: &mut Scheduling, is_called: impl Fn() -> bool) -> bool {
-        let look_at = self.stragglers.look(&self.dispatcher, || scheduling.restore()).map(|time| Instant::now() + time);
+    fn sleep_once(
+        &mut self,
+        scheduling: &mut Scheduling,
+        longest: Option<Duration>,
+        is_called: impl Fn() -> bool,
+    ) -> bool {
+        let straggler = self.stragglers.look(&self.dispatcher, || scheduling.restore());
+        let look_at = earlier(straggler, longest).map(|time| Instant::now() + time);
         scheduling.apply();
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
         let left = || look_at.map(|at| at.saturating_duration_since(Instant::now()));

@@ -20,6 +20,7 @@
 //! | `virtual_time` | what a shard has in virtual time only                                        |            |
 //! | `driver`   | what drives the shard                                                            |            |
 //! | `loan`     | where the driver lies while it is lent to a worker                               | yes        |
+//! | `load`     | whether there is enough to do for that                                           |            |
 //! | `drive`, `driver_thread` | the threads that drive, and how a shutdown waits for the driver's own |            |
 //!
 //! This file puts them together, with the clock and the counters, which loom does not know.
@@ -37,6 +38,7 @@ mod hold;
 mod intake;
 mod lease;
 mod limit;
+mod load;
 mod loan;
 mod local;
 mod memory;

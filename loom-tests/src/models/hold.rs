@@ -1,4 +1,4 @@
-//! Model 14: a future's timer against a shutdown, on a thread that is ending, and in a sparse block. Each timer ends once,
+//! Model 16: a future's timer against a shutdown, on a thread that is ending, and in a sparse block. Each timer ends once,
 //! for one reason; the waker is called or dropped; and the entry is released once.
 //!
 //! Fails if a poll stays pending in a closed shard (mutations `hold-closed-forgotten`, `hold-refused-forgotten`) or does not

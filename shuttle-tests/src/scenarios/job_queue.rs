@@ -3,7 +3,7 @@
 //!
 //! Callbacks here wait for each other. Where the promise is kept they all run, and the workers end when the queue is
 //! closed; where it is not, shuttle finds a deadlock. Mutations: `queue-put-silent`, `queue-straggler`,
-//! `queue-no-lookout`, `queue-next-lookout`, `queue-alert-lost`, `queue-rayon-unseen`, `queue-close-silent`;
+//! `queue-no-lookout`, `queue-next-lookout`, `queue-alert-lost`, `queue-rayon-unseen`, `queue-close-silent`, `queue-loan-kept`, `queue-loan-greedy`;
 //! of its growth: `growth-no-monitor`, `growth-monitor-late`, `growth-idle-uncalled`, `growth-never-blocked`,
 //! `growth-close-silent`.
 
@@ -14,7 +14,7 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use shuttle::thread::{self, JoinHandle};
 
 use super::explore;
-use crate::executor::{Batch, JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, Waits, WorkerThread};
+use crate::executor::{Batch, JobQueue, Loan, MonitorThread, STRAGGLER_AFTER, SleepProbe, Waits, WorkerThread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
@@ -295,6 +295,42 @@ impl Meeting {
     }
 }
 
+/// A shard that is driven by a worker, until that is recalled. Nothing is due there but one batch.
+struct Shard {
+    batch: Mutex<Option<Arc<Callbacks>>>,
+    is_recalled: Mutex<bool>,
+    recalled: Condvar,
+}
+
+impl Shard {
+    fn new(pool: &Arc<Pool>, callbacks: Vec<Callback>) -> Arc<Self> {
+        let batch = Callbacks { pool: pool.clone(), callbacks, taken: AtomicUsize::new(0) };
+        Arc::new(Self {
+            batch: Mutex::new(Some(Arc::new(batch))),
+            is_recalled: Mutex::new(false),
+            recalled: Condvar::new(),
+        })
+    }
+}
+
+impl Loan for Shard {
+    fn next_batch(&self) -> Option<Arc<dyn Batch>> {
+        if let Some(batch) = self.batch.lock().unwrap().take() {
+            return Some(batch);
+        }
+        let mut is_recalled = self.is_recalled.lock().unwrap();
+        while !*is_recalled {
+            is_recalled = self.recalled.wait(is_recalled).unwrap();
+        }
+        None
+    }
+
+    fn recall(&self) {
+        *self.is_recalled.lock().unwrap() = true;
+        self.recalled.notify_all();
+    }
+}
+
 /// As many batches as there are workers wait for each other, again and again: so each worker has a batch.
 #[test]
 fn no_job_waits_while_a_worker_is_idle() {
@@ -474,6 +510,70 @@ fn workers_that_are_busy_have_no_extra_ones() {
         batches.iter().chain([&waiting]).for_each(|batch| pool.look_after(batch));
         gate.meet();
         assert_eq!(pool.queue.extra_threads().needed, 0);
+        pool.end(threads);
+    });
+}
+
+/// A worker drives a shard when all workers are needed: it is recalled. While it drives, the other shard has a worker.
+#[test]
+fn workers_that_drive_are_recalled_when_they_are_needed() {
+    explore(|| {
+        let (pool, threads) = Pool::start(2);
+        let (meeting, lent) = (Meeting::of(3), Meeting::of(2));
+        let batch = || Callbacks { pool: pool.clone(), callbacks: vec![lent.callback()], taken: AtomicUsize::new(0) };
+        let shards = [(); 2].map(|()| Shard::new(&pool, Vec::new()));
+        // Both workers may be idle, one of them, or none yet.
+        let is_lent = pool.queue.put_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
+        lent.meet();
+        let batches = [(); 2].map(|()| pool.put(vec![meeting.callback()]));
+        batches.iter().for_each(|batch| pool.look_after(batch));
+        meeting.meet();
+        if is_lent {
+            assert!(*shards[0].is_recalled.lock().unwrap());
+        }
+        pool.end(threads);
+    });
+}
+
+/// Two shards, and a worker that is busy for long: the other worker is lent to neither.
+#[test]
+fn no_worker_drives_where_another_shard_would_wait_for_it() {
+    explore(|| {
+        let (pool, threads) = Pool::start(2);
+        let (busy, gate, meeting) = (Meeting::of(2), Meeting::of(2), Meeting::of(2));
+        let (begin, pass) = (busy.clone(), gate.clone());
+        let block: Callback = Box::new(move |_| {
+            begin.meet();
+            pass.meet();
+        });
+        pool.put(vec![block]);
+        busy.meet();
+        let shard = Shard::new(&pool, Vec::new());
+        let first = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
+        assert!(!pool.queue.put_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
+        pool.put(vec![meeting.callback()]);
+        meeting.meet();
+        gate.meet();
+        pool.end(threads);
+    });
+}
+
+/// A worker that drives has callbacks to run, which are blocked: they have an extra worker like any other.
+#[test]
+fn callbacks_of_a_shard_on_loan_are_assisted() {
+    explore(|| {
+        let (pool, threads) = Pool::start_with(1, 2);
+        let meeting = Meeting::of(3);
+        let shard = Shard::new(&pool, vec![meeting.blocking_callback(), meeting.blocking_callback()]);
+        let lent = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
+        let batch = shard.batch.lock().unwrap().clone();
+        if pool.queue.put_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
+            // The driver's own thread finds that the worker does not come back, and looks after its batch.
+            batch.iter().for_each(|batch| pool.look_after(batch));
+            meeting.meet();
+        }
+        drop(batch);
+        shard.recall();
         pool.end(threads);
     });
 }

@@ -101,6 +101,10 @@ impl Growth {
         }
     }
 
+    pub(super) fn own(&self) -> usize {
+        self.own
+    }
+
     pub(super) fn has_monitor(&self) -> bool {
         self.has_monitor
     }

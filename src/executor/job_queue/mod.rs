@@ -172,15 +172,16 @@ impl JobQueue {
 
     /// Has a worker run the batch, and then drive one of the `shards` until the loan is over. False if too few workers are
     /// idle: then the batch is run, and nobody drives.
-    pub(crate) fn put_with_loan(&self, batch: Arc<dyn Batch>, loan: Arc<dyn Loan>, shards: usize) -> bool {
+    pub(crate) fn put_with_loan(
+        &self,
+        batch: Arc<dyn Batch>,
+        loan: Arc<dyn Loan>,
+        shards: usize,
+        now: Instant,
+    ) -> bool {
         let mut state = self.lock();
-        // One worker for each shard: the others' batches must not wait for one that drives.
-        if state.closed || !state.jobs.is_empty() || state.parked.len() + state.loans.len() < shards {
-            drop(state);
-            self.put(batch);
-            return false;
-        }
-        let Some(called) = state.parked.pop() else {
+        let called = if state.may_lend(shards, now) { state.parked.pop() } else { None };
+        let Some(called) = called else {
             drop(state);
             self.put(batch);
             return false;
@@ -397,6 +398,14 @@ impl State {
         // Batches that are younger are not looked at: their cursors are hot in the caches of other workers.
         let old = self.active.iter().take_while(|activity| activity.since + STRAGGLER_AFTER <= now);
         old.filter_map(|activity| activity.batch.as_ref()).find(|batch| !batch.is_spent())
+    }
+
+    /// Whether a worker may drive one of the `shards`. There must be one for each: the batches of the others shall not wait
+    /// for a worker that drives.
+    fn may_lend(&self, shards: usize, now: Instant) -> bool {
+        let takes_long = |activity: &&Activity| activity.since + STRAGGLER_AFTER <= now;
+        let workers = self.growth.own().saturating_sub(self.active.iter().filter(takes_long).count());
+        !self.closed && self.jobs.is_empty() && workers >= shards
     }
 
     /// When the lookout has something to do, if nobody calls it before.

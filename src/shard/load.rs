@@ -1,0 +1,68 @@
+//! How much a driver has had to do lately: whether it is worth a loan.
+
+use std::time::{Duration, Instant};
+
+/// A pause up to this is short.
+const SHORT: Duration = Duration::from_millis(5);
+/// After so many short pauses in a row there is much to do.
+const MUCH: u32 = 8;
+/// After so many more, when no worker could be had.
+const RETRY: u32 = 2;
+/// After a longer pause there is little to do.
+const LONG: Duration = Duration::from_millis(10);
+/// After so many callbacks without a pause there is more to do than one worker should: the driver's thread drives, and all
+/// workers run callbacks. It takes some 10 ms to get there.
+const BURST: usize = 1 << 14;
+
+pub(super) struct Load {
+    /// When callbacks were due first after the last pause.
+    since: Instant,
+    /// How many callbacks were due since then.
+    callbacks: usize,
+    /// How many pauses in a row were short.
+    short_pauses: u32,
+}
+
+impl Load {
+    pub(super) fn new() -> Self {
+        Self { since: Instant::now(), callbacks: 0, short_pauses: 0 }
+    }
+
+    /// So many callbacks are due.
+    pub(super) fn due(&mut self, callbacks: usize) {
+        if self.callbacks == 0 {
+            let now = Instant::now();
+            self.short_pauses = if now - self.since <= SHORT { self.short_pauses + 1 } else { 0 };
+            self.since = now;
+        }
+        self.callbacks += callbacks;
+    }
+
+    /// Nothing is due.
+    pub(super) fn pause(&mut self) {
+        self.callbacks = 0;
+    }
+
+    pub(super) fn is_much(&self) -> bool {
+        self.short_pauses >= MUCH
+    }
+
+    pub(super) fn is_burst(&self) -> bool {
+        self.callbacks >= BURST
+    }
+
+    /// How long the pause may take until there is little to do. `None`: it has taken so long.
+    pub(super) fn longest_pause(&self) -> Option<Duration> {
+        LONG.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
+    }
+
+    /// A loan has ended.
+    pub(super) fn start_again(&mut self) {
+        self.short_pauses = 0;
+    }
+
+    /// No worker could be had for a loan.
+    pub(super) fn retry(&mut self) {
+        self.short_pauses = MUCH - RETRY;
+    }
+}
