@@ -206,6 +206,17 @@ fn a_shutdown_completes_what_is_pending() {
     assert_balanced(&timer);
 }
 
+#[test]
+fn what_a_shutdown_has_completed_stays_so_at_its_deadline() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    assert_eq!(ready(&mut sleep, &task), None);
+    drop(timer.shutdown());
+    assert_eq!((ready(&mut sleep, &task), sleep.is_shutdown()), (Some(()), true));
+    clock.advance(2 * SEC);
+    assert!(sleep.is_shutdown());
+}
+
 /// Whether the future is pending, has woken `task` already, and is ready when it is polled again.
 fn is_pending_once<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Output> {
     let before = task.woken();
@@ -405,6 +416,31 @@ fn a_tick_that_is_put_off_is_not_lost() {
     assert_eq!(task.woken(), put_off);
     assert_eq!(ready(&mut pin!(interval.tick()), &task), None, "it is early");
     assert_eq!(task.woken(), put_off);
+}
+
+/// More of them than the budget of a thread, which they neither need nor spend.
+#[test]
+fn what_has_waited_is_ready_when_it_is_due() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    for woken in 1..=300 {
+        let mut sleep = timer.sleep(SEC);
+        assert_eq!(ready(&mut sleep, &task), None);
+        clock.advance(SEC);
+        assert_eq!((ready(&mut sleep, &task), task.woken()), (Some(()), woken));
+    }
+}
+
+/// Also after it has waited once.
+#[test]
+fn a_sleep_that_is_over_gives_way_when_it_is_polled_again_and_again() {
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    assert_eq!(ready(&mut sleep, &task), None);
+    clock.advance(SEC);
+    let put_off = (0..300).filter(|_| ready(&mut sleep, &task).is_none()).count();
+    assert!((1..=3).contains(&put_off), "{put_off} times");
+    assert_eq!(task.woken(), 1 + put_off);
 }
 
 /// Whatever else completes on the thread meanwhile.

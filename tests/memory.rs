@@ -4,6 +4,8 @@
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::any::Any;
+use std::cell::RefCell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::thread;
@@ -143,6 +145,37 @@ fn the_memory_of_cancelled_timers_is_used_again_by_other_threads() {
         let after_one = resident();
         bursts(MORE);
         assert_used_again(after_one);
+    });
+}
+
+/// A thread takes a page of entries for its first timer. Another takes them when it ends; a thread that uses a timer in
+/// the destructor of a thread-local value, after the crate's own are gone, does so each time.
+#[test]
+fn the_memory_of_threads_that_have_ended_is_used_again() {
+    const TIMES: usize = 5000;
+    thread_local! {
+        static KEPT: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+    }
+    fn use_once(timer: &Timer) {
+        assert!(timer.schedule(HOUR, || ()).unwrap().cancel());
+    }
+    alone(|| {
+        let timer = Timer::builder().shards(1).build().unwrap();
+        let use_elsewhere = || thread::scope(|scope| scope.spawn(|| use_once(&timer)).join().unwrap());
+        (0..100).for_each(|_| use_elsewhere());
+        let before = resident();
+        (0..TIMES).for_each(|_| use_elsewhere());
+        let ends = timer.clone();
+        let at_exit = OnDrop(move || (0..TIMES).for_each(|_| use_once(&ends)));
+        let ends = timer.clone();
+        let thread = thread::spawn(move || {
+            KEPT.set(Some(Box::new(at_exit)));
+            use_once(&ends);
+        });
+        thread.join().unwrap();
+        assert_eq!(timer.stats().cancelled, 2 * TIMES as u64 + 101);
+        let grown = resident() - before;
+        assert!(grown < (TIMES * 4096 / 4) as isize, "grown by {grown} bytes");
     });
 }
 

@@ -150,6 +150,53 @@ fn futures_are_made_polled_and_dropped_in_a_destructor() {
     }
 }
 
+/// A thread whose own counters are gone counts on those that it shares with others in that state.
+#[test]
+fn threads_that_end_at_the_same_time_count_each_timer() {
+    const TIMERS: u64 = 20_000;
+    let (timer, _clock) = in_virtual_time();
+    let barrier = Arc::new(Barrier::new(2));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let (used, barrier) = (timer.clone(), barrier.clone());
+            let ending = move || {
+                barrier.wait();
+                (0..TIMERS).for_each(|_| assert!(used.schedule(HOUR, || ()).unwrap().cancel()));
+            };
+            scope.spawn(|| at_thread_exit(&timer, When::After, ending));
+        }
+    });
+    let timers = 2 * (TIMERS + 1);
+    assert_eq!((timer.stats().scheduled, timer.stats().cancelled), (timers, timers));
+}
+
+/// A waker that panics when it is dropped uncalled.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        quiet_panic("dropped");
+    }
+}
+
+#[test]
+fn a_panic_of_a_waker_that_is_dropped_in_a_destructor_is_counted() {
+    for when in EVER {
+        let (timer, _clock) = in_virtual_time();
+        let mut sleep = timer.sleep(HOUR);
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        at_thread_exit(&timer, when, move || drop(sleep));
+        assert_eq!((timer.len(), timer.stats().panicked), (0, 1), "{when:?}");
+        assert_balanced(&timer);
+    }
+}
+
 #[test]
 fn what_a_thread_local_value_holds_is_dropped_with_it() {
     for when in EVER {

@@ -76,10 +76,14 @@ impl Task {
 
     /// Whether the sleep is over when this task polls it.
     fn polls(self: &Arc<Self>, sleep: &mut Sleep) -> bool {
+        self.poll(|context| Pin::new(sleep).poll(context)).is_ready()
+    }
+
+    fn poll<R>(self: &Arc<Self>, poll: impl FnOnce(&mut Context<'_>) -> R) -> R {
         // SAFETY: the functions take the pointer for what it is, and are as safe to share as an `Arc` of a `Task`. This
         // one waker has no count, and so is not dropped.
         let waker = ManuallyDrop::new(unsafe { Waker::new(Arc::as_ptr(self).cast(), &Self::VTABLE) });
-        Pin::new(sleep).poll(&mut Context::from_waker(&waker)).is_ready()
+        poll(&mut Context::from_waker(&waker))
     }
 }
 
@@ -249,6 +253,18 @@ fn a_waker_may_end_the_service_where_a_poll_ends_its_timer() {
     assert_eq!((stats.fired, stats.completed, odd.woken(), panics.load(Ordering::SeqCst)), (1, 2, 0, 1));
     assert_eq!(Arc::strong_count(&odd), 1);
     assert_balanced(&timer);
+}
+
+/// The tick that a poll has waited for is not due then.
+#[cfg(feature = "futures-core")]
+#[test]
+fn a_waker_may_end_the_service_where_a_stream_is_polled() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    let mut interval = timer.interval_at(clock.now() + SEC, SEC);
+    task.on_clone.set(move || drop(timer.shutdown()));
+    let tick = task.poll(|context| futures::Stream::poll_next(Pin::new(&mut interval), context));
+    assert_eq!(tick, std::task::Poll::Ready(None));
 }
 
 #[test]

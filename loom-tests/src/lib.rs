@@ -7,6 +7,8 @@
 #![cfg_attr(not(test), allow(dead_code))]
 
 #[allow(dead_code)]
+mod clock;
+#[allow(dead_code)]
 #[path = "../../src/error.rs"]
 mod error;
 #[allow(dead_code)]

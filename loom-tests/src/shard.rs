@@ -1,17 +1,27 @@
-//! The files of a shard that take part in a protocol between threads.
+//! The files of a shard that take part in a protocol between threads, and a [`Shard`] to put them together, without what
+//! loom cannot have: clocks, processes, and counters that threads keep.
 
 #[path = "../../src/shard/bell.rs"]
 pub(crate) mod bell;
 #[path = "../../src/shard/call_stack.rs"]
 mod call_stack;
+#[allow(unexpected_cfgs)]
+#[path = "../../src/shard/coop.rs"]
+pub(crate) mod coop;
 #[path = "../../src/shard/core.rs"]
 pub(crate) mod core;
 #[path = "../../src/shard/entry/mod.rs"]
 pub(crate) mod entry;
+#[path = "../../src/shard/hold.rs"]
+pub(crate) mod hold;
 #[path = "../../src/shard/intake.rs"]
 mod intake;
+#[path = "../../src/shard/lease.rs"]
+pub(crate) mod lease;
 #[path = "../../src/shard/loan.rs"]
 pub(crate) mod loan;
+#[path = "shard/local.rs"]
+pub(crate) mod local;
 #[path = "../../src/shard/memory/mod.rs"]
 pub(crate) mod memory;
 #[path = "../../src/shard/rounds.rs"]
@@ -20,3 +30,75 @@ pub(crate) mod rounds;
 pub(crate) mod run;
 #[path = "../../src/shard/trim.rs"]
 mod trim;
+
+use std::ptr::NonNull;
+// Not loom's: it orders nothing, and is no step of a thread.
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::clock::Ticks;
+use core::Core;
+use entry::Callback;
+use lease::Lease;
+
+pub(crate) struct Shard {
+    pub(crate) core: Core,
+    pub(crate) ticks: Ticks,
+    id: u64,
+    /// Nothing keeps the shard any more: the crate frees it then.
+    gone: AtomicBool,
+}
+
+impl Shard {
+    pub(crate) fn new(core: Core) -> Self {
+        Self { core, ticks: Ticks, id: 1, gone: AtomicBool::new(false) }
+    }
+
+    /// Notes that nothing keeps the shard any more.
+    pub(crate) fn set_gone(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    fn is_inherited(&self) -> bool {
+        false
+    }
+
+    fn free_place(&self) {}
+
+    fn ask_if_due(&self, _deadline: u64) {}
+
+    /// A panic is the model's end.
+    fn contain(&self, f: impl FnOnce()) {
+        f();
+    }
+
+    fn discard_waker(&self, callback: Callback) {
+        drop(callback);
+    }
+
+    fn discard_left(_id: u64, callback: Callback) {
+        drop(callback);
+    }
+
+    fn complete(&self) {
+        local::with(self, |local| local.count(|record| &record.completed));
+    }
+
+    fn settled_one(&self) {
+        local::with(self, |local| local.count(|record| &record.settled));
+    }
+
+    /// The model keeps the shard, and sees by this that nothing else does.
+    ///
+    /// # Safety
+    /// As the crate's own.
+    unsafe fn unleased(this: NonNull<Self>) {
+        // SAFETY: as above.
+        let this = unsafe { this.as_ref() };
+        this.set_gone();
+        local::with(this, |local| local.count(|record| &record.last));
+    }
+}

@@ -8,6 +8,9 @@
 #![cfg_attr(not(test), allow(dead_code))]
 
 #[allow(dead_code)]
+#[path = "../../loom-tests/src/clock.rs"]
+mod clock;
+#[allow(dead_code)]
 #[path = "../../src/error.rs"]
 mod error;
 #[allow(dead_code, unused_imports)]

@@ -81,6 +81,21 @@ fn sleeps_in_a_passing_day() {
         let users = [(); 3].map(|()| stage.spawn(|stage| Sleeper::new(stage).spend(8)));
         let caches = stage.play(6, users);
         stage.assert_free(caches);
+        stage.scene.assert_sleeps_accounted();
+    });
+}
+
+/// The same when the shard is shut down.
+#[test]
+fn sleeps_and_a_shutdown() {
+    explore(|| {
+        let stage = Stage::new(Scene::new());
+        let users = [(); 3].map(|()| stage.spawn(|stage| Sleeper::new(stage).spend(8)));
+        let closer = stage.spawn(Stage::close);
+        stage.play(4, users);
+        closer.join().unwrap();
+        stage.assert_last();
+        stage.scene.assert_sleeps_accounted();
     });
 }
 

@@ -18,6 +18,7 @@ use std::cell::Cell;
 use std::task::{Poll, Waker};
 
 use crate::clock::Due;
+use crate::sync::thread_static;
 
 /// Number of completions on one thread that need not be pending first. It is tokio's.
 const BUDGET: u8 = 128;
@@ -106,7 +107,7 @@ impl Turn {
 
 /// Spends one completion of the calling thread's budget. Returns false if none was left, and refills the budget then.
 fn spend() -> bool {
-    thread_local! {
+    thread_static! {
         static LEFT: Cell<u8> = const { Cell::new(BUDGET) };
     }
     LEFT.with(|left| {

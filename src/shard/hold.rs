@@ -1,10 +1,9 @@
 //! What a future has of a shard: an entry, from the beginning to the end, armed or not.
 //!
 //! As the entry keeps the shard's memory, a future need not count itself among the owners of the service, which would be
-//! a line that all threads write.
+//! a line that all threads write. Loom models `wake` and `hold`.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::Waker;
 
 use super::coop::{Coop, Progress};
@@ -12,6 +11,7 @@ use super::entry::{Entry, Look};
 use super::local::{self, Local};
 use super::{Callback, Lease, Shard};
 use crate::clock::{Due, Ticks};
+use crate::sync::Arc;
 
 /// An entry in the hands of one future. Of a lease and a stage it has the parts, not both as they are: so it is as small
 /// as a lease.

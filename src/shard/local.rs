@@ -277,3 +277,32 @@ impl Drop for Locals {
         LAST.set(ptr::null());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::{Clock, ManualClock, Ticks};
+
+    /// At the end of the table the search goes on at its beginning.
+    #[test]
+    fn a_part_is_found_by_the_id_of_its_shard_and_by_that_of_its_service() {
+        let mut shards = Vec::new();
+        // Each service begins at the last slot, whatever the size of the table is.
+        for service in (1..50).map(|number| number << 32 | 0xffff_ffff) {
+            let ticks = Ticks::new(Clock::Manual(ManualClock::new()), Duration::from_millis(1));
+            let shard = Shard::new(ticks, None, None, None, || false);
+            with_home(service, || &shard, |_| ());
+            shards.push((service, shard));
+            for (service, shard) in &shards {
+                for id in [*service, shard.id] {
+                    let part = LOCALS.with(|locals| locals.find(id)).expect("a part of this thread");
+                    // SAFETY: it is in the table.
+                    let part = unsafe { part.as_ref() };
+                    assert_eq!((part.id, part.home_of.get()), (shard.id, *service));
+                }
+            }
+        }
+    }
+}

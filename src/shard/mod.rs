@@ -12,7 +12,8 @@
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
 //! | `trim`     | giving memory back to the system                                                 | yes        |
 //! | `registry`, `local` | the threads that use the shard, their counters and caches               | yes, no    |
-//! | `hold`, `coop` | what a future has of a shard, and how it completes                           |            |
+//! | `lease`    | what the owner of a handle does with its entry                                   | yes        |
+//! | `hold`, `coop` | what a future has of a shard, and how it completes                           | yes        |
 //! | `limit`    | how many timers may be pending                                                   |            |
 //! | `batch`, `stragglers` | due timers on their way through the executor, and those that take long |            |
 //! | `slow`     | reports callbacks that take long                                                 |            |
@@ -35,6 +36,7 @@ mod driver_thread;
 mod entry;
 mod hold;
 mod intake;
+mod lease;
 mod limit;
 mod load;
 mod loan;
@@ -65,10 +67,11 @@ pub(crate) use self::core::Running;
 use self::core::{Armed, Closing, Core, Found};
 pub(crate) use drive::drive;
 pub(crate) use driver_thread::DriverThread;
-use entry::word::{ARMED, WAKES};
+use entry::Role;
+use entry::word::WAKES;
 pub(crate) use entry::{Callback, Entry, Recur};
-use entry::{Ended, Notice, Release, Role};
 pub(crate) use hold::Hold;
+pub(crate) use lease::Lease;
 pub(crate) use limit::Limit;
 use local::Local;
 use memory::Refusal;
@@ -79,7 +82,7 @@ pub(crate) use slow::SlowHook;
 use slow::{Measuring, SlowMonitor};
 use virtual_time::VirtualTime;
 
-use crate::clock::{Due, Pinned, Quiescence, Ticks};
+use crate::clock::{Due, Quiescence, Ticks};
 use crate::error::ScheduleError;
 use crate::stats::{self, Record, ShardStats};
 use crate::system::Process;
@@ -116,14 +119,6 @@ pub(crate) fn new_id() -> u64 {
 
 /// What is called with the payload of a panic.
 pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
-
-/// An entry in the hands of a handle, which keeps it, and the memory of its shard.
-#[derive(Clone, Copy)]
-pub(crate) struct Lease {
-    pub(crate) shard: NonNull<Shard>,
-    pub(crate) entry: NonNull<Entry>,
-    pub(crate) index: u32,
-}
 
 /// One shard of a service.
 pub(crate) struct Shard {
@@ -226,18 +221,6 @@ impl Shard {
         }
     }
 
-    /// Tells the driver of a deadline that was written while the clock was `pinned`.
-    #[inline]
-    fn tell(&self, local: &Local, index: u32, notice: Notice, deadline: u64, pinned: Option<Pinned<'_>>) {
-        if notice == Notice::Mail {
-            local.count(|record| &record.enqueued);
-        }
-        let present = || self.ticks.pinned_tick(pinned.as_ref());
-        let tick = self.core.tell(index, notice, deadline, present);
-        drop(pinned);
-        self.ask_if_due(tick);
-    }
-
     /// Counts a timer that was refused before it came to any shard, in the shard that is the calling thread's home in
     /// `service`.
     pub(crate) fn reject<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) {
@@ -269,35 +252,6 @@ impl Shard {
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
         self.process.is_gone()
-    }
-
-    /// Ends the timer. True if it had not ended before.
-    pub(crate) fn cancel(&self, entry: &Entry) -> bool {
-        if self.is_inherited() {
-            return false;
-        }
-        let Some(ended) = entry.cancel() else {
-            return false;
-        };
-        self.free_place();
-        // SAFETY: this call ended the timer, and the caller has its handle.
-        unsafe { self.cancelled(entry, ended) };
-        true
-    }
-
-    /// What is left to do when a timer has been cancelled.
-    ///
-    /// # Safety
-    /// The caller has done that, and has the timer's handle.
-    unsafe fn cancelled(&self, entry: &Entry, Ended { idle, queued }: Ended) {
-        local::with(self, |local| local.count(|record| &record.cancelled));
-        if idle {
-            // SAFETY: it is not running, and the rest is as above.
-            contain(&self, || unsafe { entry.drop_callback() });
-        }
-        if queued {
-            self.settled_one();
-        }
     }
 
     /// Whether the callback of an entry in a batch wakes a task, which the driver does itself.
@@ -373,68 +327,13 @@ impl Shard {
         self.virtual_time.as_ref().map(|time| &time.quiescence)
     }
 
-    /// Returns when the callback is not running, unless the calling thread is inside it.
-    pub(crate) fn wait_for_run(&self, entry: &Entry) {
-        if !self.is_inherited() {
-            self.core.wait_for_run(entry);
-        }
-    }
-
-    /// Moves the deadline. True if the timer had not ended before.
-    pub(crate) fn reset(&self, entry: &Entry, index: u32, due: Due) -> bool {
-        if self.is_inherited() {
-            return false;
-        }
-        let (pinned, now) = self.ticks.pin(due.now);
-        let Some(notice) = entry.reset(due.tick, now) else {
-            return false;
-        };
-        local::with(self, |local| {
-            self.tell(local, index, notice, due.tick, pinned);
-            local.count(|record| &record.rearmed);
-        });
-        true
-    }
-
-    /// Whether the timer has not ended.
-    pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
-        entry.word().has(ARMED) && !self.is_inherited()
-    }
-
-    /// The tick at which the timer is due, unless it has ended.
-    pub(crate) fn deadline(&self, entry: &Entry) -> Option<u64> {
-        self.is_pending(entry).then(|| entry.deadline(self.ticks.now_tick()))
-    }
-
-    /// Ends a lease.
+    /// Drops what keeps a closed shard for its leases.
     ///
     /// # Safety
-    /// It must come from [`schedule`](Self::schedule), and not have been released before.
-    pub(crate) unsafe fn release(lease: Lease) {
-        // SAFETY: the lease keeps the shard.
-        let aside = unsafe { lease.shard.as_ref() }.core.slab.is_sparse(lease.index);
-        // That, and the thread's own part, are found first: once the lease is over, nothing need keep the shard.
-        let release = |local: &mut Local| {
-            // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
-            // one to a shard, a reference to it may outlive it in a call.
-            match unsafe { lease.entry.as_ref() }.release() {
-                Release::Held => false,
-                Release::Kept => {
-                    local.keep(lease.index, aside);
-                    false
-                }
-                Release::Closed => {
-                    // SAFETY: the handle that this takes away keeps the shard until then.
-                    unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*lease.shard.as_ptr()).core)) }
-                }
-            }
-        };
-        // SAFETY: the lease keeps the shard until `release` ends it.
-        let last = unsafe { local::with_leased(lease.shard, release) };
-        if last {
-            // SAFETY: `close` left a count of the shard to its leases, and this was the last of them.
-            drop(unsafe { Arc::from_raw(lease.shard.as_ptr()) });
-        }
+    /// The caller has released the last lease. `this` is not used any more.
+    unsafe fn unleased(this: NonNull<Self>) {
+        // SAFETY: `close` left a count of the shard to its leases; and by this function's contract.
+        drop(unsafe { Arc::from_raw(this.as_ptr()) });
     }
 
     /// Refuses new timers, and starts no callback any more; see [`Core::close`]. Returns how many closures may be claimed.
@@ -489,7 +388,12 @@ impl Shard {
 
     /// Drops a closure that will not run. Its panic goes no further.
     pub(crate) fn drop_unfired(&self, callback: Callback) {
-        contain(&self, || drop(callback));
+        self.contain(|| drop(callback));
+    }
+
+    /// Runs foreign code. Its panic goes no further.
+    fn contain(&self, f: impl FnOnce()) {
+        contain(&self, f);
     }
 
     /// The driver has panicked. The shard is closed: it refuses new timers, and its sleeps are over. Closures stay pending

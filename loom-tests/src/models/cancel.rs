@@ -1,7 +1,8 @@
 //! Model 2: cancel against fire against the drop of the handle.
 //!
 //! Fails if `start` leaves a one-shot armed while it runs (mutation `entry-start-armed`), and if `release` frees an entry
-//! that is running (`entry-release-running`) or in a batch (`entry-release-queued`).
+//! that is running (`entry-release-running`) or in a batch (`entry-release-queued`). Of `lease.rs`, if a cancel does not drop
+//! the closure (`lease-undropped`), and if an entry that is released is not kept (`lease-kept-never`).
 
 use super::{Scene, explore};
 use crate::shard::memory::Cache;

@@ -1,7 +1,7 @@
 //! Model 4: reset, earlier and later, against fire.
 //!
 //! Fails if `start` runs a timer that was moved away from under it (mutation `entry-start-moved`), if a reset to an
-//! earlier deadline is not sent (`core-reset-unsent`), or does not ring (`core-reset-silent`).
+//! earlier deadline is not sent (`core-reset-unsent`, `lease-reset-unsent`), or does not ring (`core-reset-silent`).
 
 use super::{Scene, explore};
 use crate::shard::memory::Cache;

@@ -1,8 +1,7 @@
 //! Model 6, of sleeps: a shutdown against each step of a future's timer.
 //!
-//! Fails if an entry of a closed shard is reserved (mutation `entry-hold-closed`), armed (`entry-arm-closed`), or released
-//! to a cache (`entry-left-closed`), and if a poll that comes too late to change the task leaks its waker
-//! (`look-closed-leak`).
+//! Fails if an entry of a closed shard is reserved (mutation `entry-hold-closed`) or armed (`entry-arm-closed`), and if a
+//! poll that comes too late to change the task leaks its waker (`look-closed-leak`).
 
 use std::sync::Arc;
 
@@ -55,7 +54,7 @@ fn shutdown_against_a_sleep_that_is_not_polled() {
             let mut cache = Cache::new();
             for _ in 0..2 {
                 let Some(sleep) = Sleep::made(scene, &mut cache, 9) else { return };
-                sleep.drop_unarmed(scene, &mut cache);
+                sleep.drop(scene, &mut cache);
             }
         });
         scene.close(5);
@@ -73,12 +72,12 @@ fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
         let user = scene.spawn(move |scene| {
             let mut cache = Cache::new();
             let mut life = Life { cancelled: false, waits: None };
-            let Some(sleep) = Sleep::made(scene, &mut cache, 9) else { return life };
-            if sleep.arm(scene, &waker) {
+            let Some(mut sleep) = Sleep::made(scene, &mut cache, 9) else { return life };
+            if sleep.poll(scene, &mut cache, &waker, 0) {
                 life.cancelled = sleep.drop(scene, &mut cache);
                 life.waits = Some(waker);
             } else {
-                sleep.drop_unarmed(scene, &mut cache);
+                sleep.drop(scene, &mut cache);
             }
             life
         });
@@ -96,9 +95,10 @@ fn shutdown_against_a_sleep_that_is_reset() {
         let mut sleep = Sleep::new(&scene, &mut cache, &first, 9);
         let tasks = [first, second.clone()];
         let user = scene.spawn(move |scene| {
-            // A reset that is refused ends the sleep.
             let mut life = Life { cancelled: false, waits: None };
-            if sleep.reset(scene, 7, 0) && sleep.poll(scene, &mut cache, &second, 0) {
+            // One that is refused ends the sleep.
+            sleep.reset(scene, &mut cache, 7, 0);
+            if sleep.poll(scene, &mut cache, &second, 0) {
                 life.waits = Some(second);
             }
             life.cancelled = sleep.drop(scene, &mut cache);

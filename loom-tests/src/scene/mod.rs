@@ -8,12 +8,18 @@ mod sleep;
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize as PlainCount, Ordering::Relaxed as Plain};
 use std::time::Duration;
 
+use crate::clock;
+use crate::shard::Shard;
 use crate::shard::core::{Armed, Core, Found};
 use crate::shard::entry::{Callback, Recur, Role};
-use crate::shard::entry::{Ended, Entry, Notice, Release};
+use crate::shard::entry::{Entry, Notice};
+use crate::shard::lease::Lease;
+use crate::shard::local::{self, Record};
 use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
@@ -37,6 +43,11 @@ struct Counts {
     completed: AtomicUsize,
     ended: AtomicUsize,
     last: AtomicUsize,
+    /// Timers of futures. Like the rest, it orders nothing: no protocol may rely on a count.
+    scheduled: PlainCount,
+    /// Timers that came into a batch, and those that have left it.
+    begun: PlainCount,
+    settled: PlainCount,
 }
 
 impl Tally {
@@ -50,6 +61,9 @@ impl Tally {
             completed: zero(),
             ended: zero(),
             last: zero(),
+            scheduled: PlainCount::default(),
+            begun: PlainCount::default(),
+            settled: PlainCount::default(),
         }))
     }
 
@@ -107,6 +121,29 @@ impl Tally {
         }
         last
     }
+
+    /// How many timers futures have had.
+    pub(crate) fn scheduled(&self) -> usize {
+        self.0.scheduled.load(Plain)
+    }
+
+    /// How many timers have come into a batch, and how many have left it.
+    pub(crate) fn in_batches(&self) -> (usize, usize) {
+        (self.0.begun.load(Plain), self.0.settled.load(Plain))
+    }
+
+    fn add(&self, record: &Record) {
+        let Counts { completed, cancelled, scheduled, settled, .. } = &*self.0;
+        for (sum, count) in [(completed, &record.completed), (cancelled, &record.cancelled)] {
+            if count.get() > 0 {
+                sum.fetch_add(count.get(), SeqCst);
+            }
+        }
+        for (sum, count) in [(scheduled, &record.scheduled), (settled, &record.settled)] {
+            sum.fetch_add(count.get(), Plain);
+        }
+        self.count_last(record.last.get() > 0);
+    }
 }
 
 /// Counts its drop.
@@ -132,11 +169,19 @@ impl Recur for Every {
     }
 }
 
-/// A core whose threads may keep handles to its entries, as the crate's do through pinned memory.
+/// A shard whose threads may keep handles to its entries, as the crate's do through pinned memory.
 #[derive(Clone)]
 pub(crate) struct Scene {
-    pub(crate) core: Arc<Core>,
+    shard: Arc<Shard>,
     pub(crate) tally: Tally,
+}
+
+impl Deref for Scene {
+    type Target = Shard;
+
+    fn deref(&self) -> &Shard {
+        &self.shard
+    }
 }
 
 /// The one handle of an entry.
@@ -158,7 +203,7 @@ impl Scene {
 
     /// With this many entries of which the memory is not given back.
     pub(crate) fn with_spare(spare: usize) -> Self {
-        Self { core: Arc::new(Core::new(Some(0), spare)), tally: Tally::new() }
+        Self { shard: Arc::new(Shard::new(Core::new(Some(0), spare))), tally: Tally::new() }
     }
 
     /// The driver's half.
@@ -203,16 +248,7 @@ impl Scene {
     }
 
     pub(crate) fn cancel(&self, handle: &Handle) -> bool {
-        let entry = self.entry(handle);
-        let Some(Ended { idle, .. }) = entry.cancel() else {
-            return false;
-        };
-        if idle {
-            // SAFETY: this call ended the timer, which is not running; and the caller has its handle.
-            unsafe { entry.drop_callback() };
-        }
-        self.tally.0.cancelled.fetch_add(1, SeqCst);
-        true
+        self.act(&mut Cache::new(), 0, || self.shard.cancel(self.entry(handle))).0
     }
 
     /// Starts a thread that cancels a timer, drops its handle, and gives back what is in its cache.
@@ -225,8 +261,21 @@ impl Scene {
     }
 
     pub(crate) fn reset(&self, handle: &Handle, deadline: u64, now: u64) -> bool {
-        let notice = self.entry(handle).reset(deadline, now);
-        notice.inspect(|&notice| self.tell(handle.0, notice, deadline)).is_some()
+        let due = clock::Due { tick: deadline, now };
+        self.act(&mut Cache::new(), now, || self.shard.reset(self.entry(handle), handle.0, due)).0
+    }
+
+    /// Has the calling thread do what it does with a handle or a future, at the tick `now`.
+    fn act<R>(&self, cache: &mut Cache, now: u64, act: impl FnOnce() -> R) -> (R, Record) {
+        self.act_as(cache, now, false, act)
+    }
+
+    /// The same; `in_passing` if the thread is ending.
+    fn act_as<R>(&self, cache: &mut Cache, now: u64, in_passing: bool, act: impl FnOnce() -> R) -> (R, Record) {
+        clock::set_present(now);
+        let (result, record) = local::act(&self.shard, cache, in_passing, act);
+        self.tally.add(&record);
+        (result, record)
     }
 
     /// Tells the driver what it must know of a new deadline.
@@ -236,23 +285,18 @@ impl Scene {
 
     /// Drops a handle. True if it was the last that kept a closed shard.
     pub(crate) fn release(&self, handle: Handle, cache: &mut Cache) -> bool {
-        match self.entry(&handle).release() {
-            Release::Held => false,
-            Release::Kept => {
-                self.core.recycle(cache, handle.0);
-                false
-            }
-            Release::Closed => {
-                assert_eq!(self.tally.last(), 0, "this handle keeps the shard");
-                // SAFETY: the scene keeps the core.
-                self.tally.count_last(unsafe { Core::unpin(NonNull::from(&*self.core)) })
-            }
-        }
+        let (shard, entry) = (NonNull::from(&*self.shard), NonNull::from(self.entry(&handle)));
+        // SAFETY: it is the one handle of the entry.
+        let release = || unsafe { Shard::release(Lease { shard, entry, index: handle.0 }) };
+        self.act(cache, 0, release).1.last.get() > 0
     }
 
     /// Shuts down. True if no handle is left.
     pub(crate) fn close(&self, now: u64) -> bool {
         let unpinned = self.tally.count_last(self.core.close().unpinned);
+        if unpinned {
+            self.shard.set_gone();
+        }
         self.claim(now, true);
         unpinned
     }
@@ -266,8 +310,15 @@ impl Scene {
 
     fn found(&self, found: Found) {
         match found {
-            Found::Unfired { deadline, callback, .. } if callback.role() == Role::Wake => callback.run(deadline),
-            Found::Unfired { .. } => _ = self.tally.0.unfired.fetch_add(1, SeqCst),
+            Found::Unfired { deadline, callback, queued } => {
+                self.tally.0.settled.fetch_add(queued.into(), Plain);
+                if callback.role() == Role::Wake {
+                    self.tally.0.completed.fetch_add(1, SeqCst);
+                    callback.run(deadline);
+                } else {
+                    self.tally.0.unfired.fetch_add(1, SeqCst);
+                }
+            }
             Found::Ended => _ = self.tally.0.cancelled.fetch_add(1, SeqCst),
         }
     }
@@ -331,6 +382,14 @@ impl Scene {
         self.core.bell.sleep(worker.now, rounds.next_deadline(), timeout, idle);
     }
 
+    /// Says that each timer of a future has ended once, and each that came into a batch has left it once.
+    pub(crate) fn assert_sleeps_accounted(&self) {
+        let tally = &self.tally;
+        assert_eq!(tally.completed() + tally.cancelled(), tally.scheduled(), "each ends once");
+        let (begun, settled) = tally.in_batches();
+        assert_eq!(begun, settled, "each leaves its batch once");
+    }
+
     /// Says that the wheel is empty and every entry is free, once, when the caches have given back what they have.
     pub(crate) fn assert_all_free<'a>(&self, rounds: &mut Rounds, caches: impl IntoIterator<Item = &'a mut Cache>) {
         let collector = self.worker(END);
@@ -352,8 +411,11 @@ impl Scene {
 impl Worker<'_> {
     /// Runs a batch.
     pub(crate) fn run(&self, batch: &[u32]) {
+        let counts = &self.scene.tally.0;
+        counts.begun.fetch_add(batch.len(), Plain);
         for &index in batch {
-            self.scene.core.run(index, self.now, self);
+            let settled = self.scene.core.run(index, self.now, self);
+            counts.settled.fetch_add(settled.into(), Plain);
         }
     }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use super::{Handle, Scene};
-use crate::shard::entry::Callback;
-use crate::shard::entry::Look;
+use super::Scene;
+use crate::clock::Due;
+use crate::shard::coop::Progress;
+use crate::shard::hold::Hold;
 use crate::shard::memory::Cache;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicUsize, Ordering::SeqCst};
@@ -29,58 +30,38 @@ impl Wake for Task {
     }
 }
 
-/// A future's timer, in the hands of its one owner.
+/// What a `Sleep` of the crate is made of: the crate's own part of a shard, and a deadline.
 pub(crate) struct Sleep {
-    handle: Handle,
+    hold: Hold,
     pub(crate) deadline: u64,
 }
 
 impl Sleep {
-    /// One that is pending.
+    /// One that has been polled by `task`, and waits.
     pub(crate) fn new(scene: &Scene, cache: &mut Cache, task: &Arc<Task>, deadline: u64) -> Self {
-        let sleep = Self::made(scene, cache, deadline).expect("an open shard");
-        assert!(sleep.arm(scene, task), "an open shard");
+        let mut sleep = Self::made(scene, cache, deadline).expect("an open shard");
+        assert!(sleep.poll(scene, cache, task, 0), "it is early");
         sleep
     }
 
     /// One that is not polled yet. `None` if the shard has been closed.
     pub(crate) fn made(scene: &Scene, cache: &mut Cache, deadline: u64) -> Option<Self> {
-        let (_, index) = scene.core.hold(cache)?;
-        Some(Self { handle: Handle(index), deadline })
+        let (hold, _) = scene.act(cache, 0, || Hold::new(0, || &scene.shard));
+        hold.map(|hold| Self { hold, deadline })
     }
 
-    /// The first poll. Returns whether it is pending: it is not in a closed shard.
-    pub(crate) fn arm(&self, scene: &Scene, task: &Arc<Task>) -> bool {
-        self.arm_with(scene, Callback::waking(Waker::from(task.clone())))
-    }
-
-    fn arm_with(&self, scene: &Scene, callback: Callback) -> bool {
-        // SAFETY: the owner holds the entry, which nobody has in his hands.
-        let notice = unsafe { scene.entry(&self.handle).arm(callback, self.deadline, 0) };
-        notice.map(|notice| scene.tell(self.handle.0, notice, self.deadline)).is_ok()
-    }
-
-    /// Whether it is pending, for this task from `now` on. As `Hold::poll` does it.
+    /// Whether it is pending, for this task from `now` on.
     pub(crate) fn poll(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, now: u64) -> bool {
-        // SAFETY: the owner has armed the entry.
-        match unsafe {
-            scene.entry(&self.handle).look(&Waker::from(task.clone()), self.deadline, now, || ((), now), drop)
-        } {
-            Look::Waiting => true,
-            Look::Renewed(notice, ()) => {
-                scene.tell(self.handle.0, notice, self.deadline);
-                true
-            }
-            Look::Taken(callback) => self.take_another(scene, cache) && self.arm_with(scene, callback),
-            Look::Over | Look::Closed => false,
-            Look::Due { .. } => {
-                scene.tally.0.completed.fetch_add(1, SeqCst);
-                false
-            }
-        }
+        self.progress(scene, cache, task, now) == Progress::Pending
     }
 
-    /// The same on a thread of its own, which moves it to a `later` tick before.
+    /// The same, and why it is not.
+    pub(crate) fn progress(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, now: u64) -> Progress {
+        let waker = Waker::from(task.clone());
+        scene.act(cache, now, || self.hold.poll(self.deadline, &waker)).0
+    }
+
+    /// Polls it on a thread of its own, which moves it to a `later` tick before.
     pub(crate) fn poll_elsewhere(
         mut self,
         scene: &Scene,
@@ -90,53 +71,35 @@ impl Sleep {
     ) -> JoinHandle<(Self, Cache, bool)> {
         let (scene, task) = (scene.clone(), task.clone());
         thread::spawn(move || {
-            let pending = later.is_none_or(|later| self.reset(&scene, later, self.deadline));
-            let pending = pending && self.poll(&scene, &mut cache, &task, 0);
+            if let Some(later) = later {
+                self.reset(&scene, &mut cache, later, 0);
+            }
+            let pending = self.poll(&scene, &mut cache, &task, 0);
             (self, cache, pending)
         })
     }
 
     /// Has one that is over begin anew. Returns whether it is pending: it is not in a closed shard.
     pub(crate) fn use_again(&mut self, scene: &Scene, cache: &mut Cache, task: &Arc<Task>, deadline: u64) -> bool {
+        self.reset(scene, cache, deadline, 0);
+        self.poll(scene, cache, task, 0)
+    }
+
+    pub(crate) fn reset(&mut self, scene: &Scene, cache: &mut Cache, deadline: u64, now: u64) {
         self.deadline = deadline;
-        // As `Hold::reset` asks: the shutdown may not have taken the waker yet.
-        let closed = scene.entry(&self.handle).is_closed();
-        !closed && self.take_another(scene, cache) && self.arm(scene, task)
+        scene.act(cache, now, || self.hold.reset(Due { tick: deadline, now }));
     }
 
-    /// Moves it, unless it is over.
-    pub(crate) fn reset(&mut self, scene: &Scene, deadline: u64, now: u64) -> bool {
-        let moved = scene.reset(&self.handle, deadline, now);
-        if moved {
-            self.deadline = deadline;
-        }
-        moved
-    }
-
-    /// Leaves an entry that the driver has in its hands for another. Returns false if there is none.
-    fn take_another(&mut self, scene: &Scene, cache: &mut Cache) -> bool {
-        if !scene.entry(&self.handle).is_in_hands() {
-            return true;
-        }
-        let Some((_, index)) = scene.core.hold(cache) else { return false };
-        scene.release(std::mem::replace(&mut self.handle, Handle(index)), cache);
-        true
-    }
-
-    /// As a `Hold` is dropped that was never armed.
-    pub(crate) fn drop_unarmed(self, scene: &Scene, cache: &mut Cache) {
-        scene.release(self.handle, cache);
-    }
-
-    /// As a `Hold` is dropped. Returns whether this ended a pending sleep.
+    /// Returns whether that cancelled a timer.
     pub(crate) fn drop(self, scene: &Scene, cache: &mut Cache) -> bool {
-        // SAFETY: the owner has armed the entry, and does not come back to it.
-        if unsafe { scene.entry(&self.handle).cancel_and_release() }.is_some() {
-            scene.core.recycle(cache, self.handle.0);
-            return true;
-        }
-        let cancelled = scene.cancel(&self.handle);
-        scene.release(self.handle, cache);
-        cancelled
+        scene.act(cache, 0, || drop(self)).1.cancelled.get() > 0
+    }
+
+    /// The same on a thread that is ending, and keeps nothing.
+    pub(crate) fn drop_in_passing(self, scene: &Scene) -> bool {
+        let mut cache = Cache::new();
+        let (_, record) = scene.act_as(&mut cache, 0, true, || drop(self));
+        scene.core.give_back(&mut cache);
+        record.cancelled.get() > 0
     }
 }

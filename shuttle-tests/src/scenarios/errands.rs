@@ -6,6 +6,7 @@ use shuttle::rand::{Rng, thread_rng};
 
 use super::stage::Stage;
 use crate::scene::{Handle, Sleep, Tally, Task};
+use crate::shard::coop::Progress;
 use crate::shard::entry::Callback;
 use crate::shard::memory::Cache;
 
@@ -83,7 +84,7 @@ impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
     }
 
     fn let_go(&mut self, handle: Handle) {
-        self.stage.count_last(self.stage.scene.release(handle, &mut self.cache));
+        self.stage.scene.release(handle, &mut self.cache);
     }
 }
 
@@ -99,20 +100,21 @@ impl<'a> Sleeper<'a> {
         Self { stage, cache: Cache::new(), tasks: [Task::new(), Task::new()] }
     }
 
-    /// Does so many things with sleeps, one after the other. Returns the cache.
+    /// Does so many things with sleeps, one after the other, unless the shard is shut down. Returns the cache.
     pub(super) fn spend(mut self, things: usize) -> Cache {
         let mut sleep = self.sleep();
         for _ in 0..things {
+            let Some(present) = &mut sleep else { break };
             match thread_rng().gen_range(0..8) {
-                0..6 => self.poll(&mut sleep),
-                6 => self.reset(&mut sleep),
+                0..6 => self.poll(present),
+                6 => self.reset(present),
                 _ => {
                     let new = self.sleep();
-                    std::mem::replace(&mut sleep, new).drop(&self.stage.scene, &mut self.cache);
+                    self.drop(std::mem::replace(&mut sleep, new));
                 }
             }
         }
-        sleep.drop(&self.stage.scene, &mut self.cache);
+        self.drop(sleep);
         self.cache
     }
 
@@ -120,22 +122,28 @@ impl<'a> Sleeper<'a> {
         self.tasks[thread_rng().gen_range(0..2)].clone()
     }
 
-    fn sleep(&mut self) -> Sleep {
-        let (task, deadline) = (self.task(), within(2, self.stage.now()));
-        Sleep::new(&self.stage.scene, &mut self.cache, &task, deadline)
+    fn sleep(&mut self) -> Option<Sleep> {
+        let deadline = within(2, self.stage.now());
+        Sleep::made(&self.stage.scene, &mut self.cache, deadline)
     }
 
-    /// Uses a sleep that is over again.
+    /// Uses a sleep that is over again, at once: its entry may be in a batch still.
     fn poll(&mut self, sleep: &mut Sleep) {
-        let (scene, task) = (&self.stage.scene, self.task());
-        if !sleep.poll(scene, &mut self.cache, &task, self.stage.now()) {
+        let task = self.task();
+        while sleep.progress(&self.stage.scene, &mut self.cache, &task, self.stage.now()) == Progress::Elapsed {
             assert!(sleep.deadline <= self.stage.now(), "never early");
-            assert!(sleep.use_again(scene, &mut self.cache, &task, within(2, self.stage.now())));
+            self.reset(sleep);
         }
     }
 
     fn reset(&mut self, sleep: &mut Sleep) {
         let now = self.stage.now();
-        sleep.reset(&self.stage.scene, within(2, now), now);
+        sleep.reset(&self.stage.scene, &mut self.cache, within(2, now), now);
+    }
+
+    fn drop(&mut self, sleep: Option<Sleep>) {
+        if let Some(sleep) = sleep {
+            sleep.drop(&self.stage.scene, &mut self.cache);
+        }
     }
 }

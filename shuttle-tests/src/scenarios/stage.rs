@@ -30,8 +30,6 @@ struct State {
     rounds: Mutex<Option<Rounds>>,
     scheduled: AtomicUsize,
     refused: AtomicUsize,
-    /// How many of the handles, and of those who shut down, found that they were the last to have the shard.
-    last: AtomicUsize,
 }
 
 impl Stage {
@@ -42,7 +40,6 @@ impl Stage {
             rounds: Mutex::new(Some(scene.rounds())),
             scheduled: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
-            last: AtomicUsize::new(0),
         };
         Self { scene, state: Arc::new(state) }
     }
@@ -59,12 +56,8 @@ impl Stage {
         self.state.refused.fetch_add(1, SeqCst);
     }
 
-    pub(super) fn count_last(&self, last: bool) {
-        self.state.last.fetch_add(usize::from(last), SeqCst);
-    }
-
     pub(super) fn close(&self) {
-        self.count_last(self.scene.close(self.now()));
+        self.scene.close(self.now());
     }
 
     /// Lets `ticks` pass, and users act; when they are done, all that is left becomes due. Returns all caches.
@@ -160,6 +153,11 @@ impl Stage {
         assert_eq!(tally.completed() + tally.cancelled() + tally.unfired(), scheduled, "each ends once");
         let made = scheduled + self.state.refused.load(SeqCst);
         assert_eq!(tally.dropped(), made, "each callback is dropped once");
-        assert_eq!(self.state.last.load(SeqCst), 1, "one is the last");
+        self.assert_last();
+    }
+
+    /// Says that the last that had a closed shard, a handle or the shutdown, found that it was the last.
+    pub(super) fn assert_last(&self) {
+        assert_eq!(self.scene.tally.last(), 1, "one is the last");
     }
 }

@@ -1,0 +1,128 @@
+//! What the owner of a handle does with its entry: cancel it, reset it, release it.
+//!
+//! Each is one transition of the entry, and what the shard must do after it. Clocks, counters and what keeps the shard's
+//! memory are in `Shard`, of which the loom models have one of their own. Loom models `cancel`, `reset` and `hold`.
+
+use std::ptr::NonNull;
+
+use super::Shard;
+use super::core::Core;
+use super::entry::word::ARMED;
+use super::entry::{Ended, Entry, Notice, Release};
+use super::local::{self, Local};
+use crate::clock::{Due, Pinned};
+
+/// The one handle of an entry. It keeps the entry, and the memory of its shard.
+#[derive(Clone, Copy)]
+pub(crate) struct Lease {
+    pub(crate) shard: NonNull<Shard>,
+    pub(crate) entry: NonNull<Entry>,
+    pub(crate) index: u32,
+}
+
+impl Shard {
+    /// Tells the driver of a deadline that was written while the clock was `pinned`.
+    #[inline]
+    pub(super) fn tell(&self, local: &Local, index: u32, notice: Notice, deadline: u64, pinned: Option<Pinned<'_>>) {
+        if notice == Notice::Mail {
+            local.count(|record| &record.enqueued);
+        }
+        let present = || self.ticks.pinned_tick(pinned.as_ref());
+        let tick = self.core.tell(index, notice, deadline, present);
+        drop(pinned);
+        self.ask_if_due(tick);
+    }
+
+    /// Ends the timer. True if it had not ended before.
+    pub(crate) fn cancel(&self, entry: &Entry) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
+        let Some(ended) = entry.cancel() else {
+            return false;
+        };
+        self.free_place();
+        // SAFETY: this call ended the timer, and the caller has its handle.
+        unsafe { self.cancelled(entry, ended) };
+        true
+    }
+
+    /// What is left to do when a timer has been cancelled.
+    ///
+    /// # Safety
+    /// The caller has done that, and has the timer's handle.
+    pub(super) unsafe fn cancelled(&self, entry: &Entry, Ended { idle, queued }: Ended) {
+        local::with(self, |local| local.count(|record| &record.cancelled));
+        if idle {
+            // SAFETY: it is not running, and the rest is as above.
+            self.contain(|| unsafe { entry.drop_callback() });
+        }
+        if queued {
+            self.settled_one();
+        }
+    }
+
+    /// Returns when the callback is not running, unless the calling thread is inside it.
+    pub(crate) fn wait_for_run(&self, entry: &Entry) {
+        if !self.is_inherited() {
+            self.core.wait_for_run(entry);
+        }
+    }
+
+    /// Moves the deadline. True if the timer had not ended before.
+    pub(crate) fn reset(&self, entry: &Entry, index: u32, due: Due) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
+        let (pinned, now) = self.ticks.pin(due.now);
+        let Some(notice) = entry.reset(due.tick, now) else {
+            return false;
+        };
+        local::with(self, |local| {
+            self.tell(local, index, notice, due.tick, pinned);
+            local.count(|record| &record.rearmed);
+        });
+        true
+    }
+
+    /// Whether the timer has not ended.
+    pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
+        entry.word().has(ARMED) && !self.is_inherited()
+    }
+
+    /// The tick at which the timer is due, unless it has ended.
+    pub(crate) fn deadline(&self, entry: &Entry) -> Option<u64> {
+        self.is_pending(entry).then(|| entry.deadline(self.ticks.now_tick()))
+    }
+
+    /// Ends a lease.
+    ///
+    /// # Safety
+    /// It must come from [`schedule`](Self::schedule) or a [`Hold`](super::Hold), and not have been released before.
+    pub(crate) unsafe fn release(lease: Lease) {
+        // SAFETY: the lease keeps the shard.
+        let aside = unsafe { lease.shard.as_ref() }.core.slab.is_sparse(lease.index);
+        // That, and the thread's own part, are found first: once the lease is over, nothing need keep the shard.
+        let release = |local: &mut Local| {
+            // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
+            // one to a shard, a reference to it may outlive it in a call.
+            match unsafe { lease.entry.as_ref() }.release() {
+                Release::Held => false,
+                Release::Kept => {
+                    local.keep(lease.index, aside);
+                    false
+                }
+                Release::Closed => {
+                    // SAFETY: the handle that this takes away keeps the shard until then.
+                    unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*lease.shard.as_ptr()).core)) }
+                }
+            }
+        };
+        // SAFETY: the lease keeps the shard until `release` ends it.
+        let last = unsafe { local::with_leased(lease.shard, release) };
+        if last {
+            // SAFETY: this was the last lease of a closed shard.
+            unsafe { Shard::unleased(lease.shard) };
+        }
+    }
+}
