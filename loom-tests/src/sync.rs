@@ -38,25 +38,35 @@ pub(crate) const SMALLEST_SEGMENT: u32 = 2;
 pub(crate) const LARGEST_SEGMENT: u32 = 4;
 pub(crate) const SEGMENTS: usize = 6;
 
-/// A sleep here has no end but a wake: a wake-up that is lost is a deadlock, which loom reports.
-pub(crate) struct Sleeper(Notify);
+/// A sleep here has no end but a wake: a wake-up that is lost is a deadlock, which loom reports. Each thread that is attached
+/// sleeps in a place of its own, and to read which one it is takes no order with it.
+pub(crate) struct Sleeper {
+    attached: AtomicUsize,
+    places: [Notify; 4],
+}
 
 impl Sleeper {
     pub(crate) fn new() -> Self {
-        Self(Notify::new())
+        Self { attached: AtomicUsize::new(0), places: [(); 4].map(|()| Notify::new()) }
     }
 
-    pub(crate) fn attach(&self) {}
+    pub(crate) fn attach(&self) {
+        self.attached.store(self.attached.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    fn place(&self) -> &Notify {
+        &self.places[self.attached.load(Ordering::Relaxed)]
+    }
 
     pub(crate) fn is_attached_here(&self) -> bool {
         false
     }
 
     pub(crate) fn sleep(&self, _timeout: Option<Duration>) {
-        self.0.wait();
+        self.place().wait();
     }
 
     pub(crate) fn wake(&self) {
-        self.0.notify();
+        self.place().notify();
     }
 }

@@ -37,6 +37,12 @@
 //! from this sleep. Otherwise R comes before D, and D before P, as the driver does not see the push. Then the first
 //! caller reads `tick` from the state word, and wakes the driver for it. Loom model `in_flight` checks it.
 //!
+//! # Which thread sleeps
+//!
+//! The thread that drives may change: see [`loan`](super::loan). It [attaches](Bell::attach) itself before it sleeps. A
+//! caller that lowers the word has read it from that sleep, so it wakes that thread, or one that drives later. Then the
+//! sleep has ended without it.
+//!
 //! Only the caller that lowers the word pays for the system call that wakes the driver: a burst of inserts wakes it
 //! once. And only read-modify-writes change the word, as loom cannot order a plain store against them.
 
@@ -81,9 +87,10 @@ impl Bell {
     /// As [`ring`](Self::ring), for a caller that has made a sequentially consistent fence since it wrote.
     #[inline]
     pub(crate) fn ring_fenced(&self, tick: u64) {
-        // The word itself carries no data: relaxed. The minimum is taken by one read-modify-write, so of all callers
-        // that find it too late, each lowers it or finds it lowered.
-        if self.wake.load(Ordering::Relaxed) > tick && self.wake.fetch_min(tick, Ordering::Relaxed) > tick {
+        // The minimum is taken by one read-modify-write, so of all callers that find it too late, each lowers it or finds
+        // it lowered. Acquire: the caller that lowers it wakes the thread that sleeps; pairs with `sleep`. Loom model
+        // `loan`.
+        if self.wake.load(Ordering::Relaxed) > tick && self.wake.fetch_min(tick, Ordering::Acquire) > tick {
             self.sleeper.wake();
         }
     }
@@ -109,8 +116,9 @@ impl Bell {
         nothing_to_do: impl FnOnce() -> bool,
     ) -> u64 {
         self.asleep_since.store(now, Ordering::Relaxed);
-        // Relaxed: the fence orders it before the look that follows.
-        self.wake.swap(until.max(AWAKE + 1), Ordering::Relaxed);
+        // Release: publishes which thread is attached to those that lower the word. The fence orders it before the look
+        // that follows.
+        self.wake.swap(until.max(AWAKE + 1), Ordering::Release);
         fence(Ordering::SeqCst);
         let mut wakeups = 0;
         if nothing_to_do() {

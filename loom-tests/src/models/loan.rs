@@ -3,11 +3,13 @@
 //! That one thread has the driver is the type's doing. What is explored is that it comes back: a recall finds it asleep,
 //! in the middle of a round, or in its place. Fails if a recall wakes nobody who waits in the driver's place (mutation
 //! `loan-recall-silent`), if the worker does not say that it has put a recalled driver back (`loan-put-silent`) or given one
-//! up (`loan-give-silent`), and if a worker may borrow in another loan than its own (`loan-stale`).
+//! up (`loan-give-silent`), and if a worker may borrow in another loan than its own (`loan-stale`). Fails as well if
+//! what comes in may wake the thread that drove before (`bell-attached-unpublished`, `bell-attached-unseen`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::sync::{Condvar, MutexGuard};
 use loom::thread;
 
@@ -52,6 +54,40 @@ impl Shard {
             }
         }
     }
+}
+
+/// A worker drives, and then the driver's own thread: each is woken for what comes in while it sleeps.
+#[test]
+fn what_comes_in_wakes_the_thread_that_drives() {
+    explore(|| {
+        let shard = Shard::new();
+        let pushed = Arc::new(AtomicU64::new(0));
+        let sleep_until_pushed = |shard: &Shard, pushed: &AtomicU64, count| {
+            shard.bell.attach();
+            while pushed.load(Relaxed) < count {
+                let timeout = |tick| (tick <= 1).then_some(Duration::ZERO);
+                shard.bell.sleep(0, 9, timeout, || pushed.load(Relaxed) < count);
+            }
+        };
+        let loan = shard.loans.lend(0, "");
+        let (drives, comes_in) = (shard.clone(), pushed.clone());
+        let worker = thread::spawn(move || {
+            let driver = drives.loans.borrow(loan).expect("nobody ends the loan");
+            sleep_until_pushed(&drives, &comes_in, 1);
+            drives.loans.give_up(driver);
+        });
+        let (rings, comes_in) = (shard.clone(), pushed.clone());
+        let caller = thread::spawn(move || {
+            for _ in 0..2 {
+                comes_in.fetch_add(1, Relaxed);
+                rings.bell.ring(1);
+            }
+        });
+        shard.loans.wait(pause, || false);
+        sleep_until_pushed(&shard, &pushed, 2);
+        worker.join().unwrap();
+        caller.join().unwrap();
+    });
 }
 
 /// Waits for a call, for as long as it takes.
