@@ -41,6 +41,14 @@
 //! so the idle join one after another. The alert ends when a lookout sees that nobody is busy. If rayon's work was found
 //! meanwhile, all that are parked look once more before. Without an alert, workers park without a timeout.
 
+//!
+//! # A worker that drives
+//!
+//! A job may come with the [`Loan`] of a shard: after the batch the worker drives that shard, and runs what is due there.
+//! Meanwhile it is neither busy nor parked, so it is there for no job. It may do so only while no job waits, and there is a
+//! worker for each shard, those left out whose turn takes over [`STRAGGLER_AFTER`]. When a batch waits nevertheless, and
+//! nobody is parked, the alert ends all loans.
+
 mod growth;
 mod thread;
 
