@@ -30,8 +30,9 @@
 
 use std::time::Duration;
 
+use super::JobQueue;
+use super::state::{Activity, Parked, State, Worker};
 use super::thread::{MonitorThread, SleepProbe, Waits};
-use super::{Activity, JobQueue, Parked, State, Worker};
 use crate::sync::{Arc, AtomicBool, Condvar, MutexGuard, Ordering};
 
 /// Shortest time between two looks at the same worker.

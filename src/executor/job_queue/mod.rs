@@ -50,6 +50,7 @@
 //! nobody is parked, the alert ends all loans.
 
 mod growth;
+mod state;
 mod thread;
 
 use std::collections::VecDeque;
@@ -57,93 +58,21 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 pub(crate) use growth::ExtraThreads;
-use growth::{Growth, Observed, Sight};
+use growth::Growth;
+use state::{Job, MAX_INTERVAL, Parked, State, Turn, Worker, park};
 pub(crate) use thread::{MonitorThread, SleepProbe, Waits, WorkerThread};
 
 use super::batch::{Batch, Loan};
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+use crate::sync::{Arc, Mutex, MutexGuard};
 
 /// After this time a batch gets more workers: a default tick, as a driver that is awake for the next one looks for
 /// nothing.
 pub(crate) const STRAGGLER_AFTER: Duration = Duration::from_millis(1);
 /// Maximum time that a busy worker goes without a look at the other queue: jobs, or rayon's work on alert.
 const MAX_STINT: Duration = Duration::from_millis(10);
-/// Time between two looks of the lookout, at first.
-const MIN_INTERVAL: Duration = Duration::from_millis(1);
-/// The same, at last: a callback that blocks for long makes one thread wake 16 times a second.
-const MAX_INTERVAL: Duration = Duration::from_millis(64);
 
 /// The queue of batches of one pool.
 pub(crate) struct JobQueue(Mutex<State>);
-
-struct State {
-    /// Batches that no worker has begun, in the order of their hand-over.
-    jobs: VecDeque<Job>,
-    /// Loans that have not ended.
-    loans: Vec<Arc<dyn Loan>>,
-    /// What the workers that are busy are in the middle of, in the order of its beginning.
-    active: Vec<Activity>,
-    /// The workers that are parked, in the order in which they did. The first is the lookout.
-    parked: Vec<Parked>,
-    alert: Option<Alert>,
-    growth: Growth,
-    /// How many workers there were, ever.
-    workers: usize,
-    /// How many turns there were, ever.
-    turns: u64,
-    closed: bool,
-}
-
-/// A batch that no worker has begun, and what the worker does afterwards.
-struct Job {
-    batch: Arc<dyn Batch>,
-    loan: Option<Arc<dyn Loan>>,
-}
-
-struct Activity {
-    worker: usize,
-    turn: u64,
-    since: Instant,
-    /// `None`: rayon's work.
-    batch: Option<Arc<dyn Batch>>,
-    observed: Observed,
-    sight: Sight,
-}
-
-struct Parked {
-    worker: usize,
-    call: Arc<Condvar>,
-}
-
-struct Alert {
-    /// When the lookout looks next.
-    look_at: Instant,
-    interval: Duration,
-    /// Rayon's work was found.
-    found: bool,
-}
-
-/// The worker's own part of its state.
-struct Worker {
-    id: usize,
-    is_extra: bool,
-    call: Arc<Condvar>,
-    observed: Observed,
-    /// When it looks for rayon's work even if jobs wait.
-    looks_at: Instant,
-    /// It has looked for rayon's work since it ran something.
-    has_looked: bool,
-    /// It is about to look as the lookout.
-    is_lookout: bool,
-    /// Its last turn was a part of a straggler.
-    has_assisted: bool,
-}
-
-enum Turn {
-    Run(Job),
-    Assist(Arc<dyn Batch>),
-    Look,
-}
 
 impl JobQueue {
     /// The queue of a pool of so many threads. Up to `max_extra` more are called while workers are blocked, if a thread
@@ -349,167 +278,5 @@ impl JobQueue {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-impl State {
-    fn enroll(&mut self, thread: &impl WorkerThread, is_extra: bool) -> Worker {
-        self.workers += 1;
-        Worker {
-            id: self.workers,
-            is_extra,
-            call: Arc::new(Condvar::new()),
-            observed: Observed::new(thread.sleep_probe()),
-            looks_at: thread.now() + MAX_STINT,
-            has_looked: true,
-            is_lookout: false,
-            has_assisted: false,
-        }
-    }
-
-    /// Notes what the worker does from now on.
-    fn begin(&mut self, worker: &mut Worker, batch: Option<Arc<dyn Batch>>, assists: bool, now: Instant) {
-        worker.has_assisted = assists;
-        worker.has_looked &= batch.is_none();
-        worker.is_lookout &= batch.is_none();
-        self.turns += 1;
-        let (turn, observed) = (self.turns, worker.observed.clone());
-        self.active.push(Activity { worker: worker.id, turn, since: now, batch, observed, sight: Sight::default() });
-        self.call_monitor();
-    }
-
-    fn end_activity(&mut self, worker: usize) {
-        if let Some(place) = self.active.iter().position(|activity| activity.worker == worker) {
-            self.active.remove(place);
-        }
-    }
-
-    /// What a worker does next, by the list in the file's head.
-    fn choose(&mut self, worker: &Worker, now: Instant) -> Option<Turn> {
-        if (!worker.has_assisted || self.jobs.is_empty())
-            && let Some(batch) = self.straggler(now)
-        {
-            return Some(Turn::Assist(batch.clone()));
-        }
-        let on_alert = self.alert.is_some() && !self.closed;
-        if on_alert && now >= worker.looks_at {
-            return Some(Turn::Look);
-        }
-        if let Some(job) = self.jobs.pop_front() {
-            return Some(Turn::Run(job));
-        }
-        (on_alert && !worker.has_looked).then_some(Turn::Look)
-    }
-
-    /// The batch that was begun first, if that is too long ago.
-    fn straggler(&self, now: Instant) -> Option<&Arc<dyn Batch>> {
-        // Batches that are younger are not looked at: their cursors are hot in the caches of other workers.
-        let old = self.active.iter().take_while(|activity| activity.since + STRAGGLER_AFTER <= now);
-        old.filter_map(|activity| activity.batch.as_ref()).find(|batch| !batch.is_spent())
-    }
-
-    /// Whether a worker may drive one of the `shards`. There must be one for each: the batches of the others shall not wait
-    /// for a worker that drives.
-    fn may_lend(&self, shards: usize, now: Instant) -> bool {
-        let takes_long = |activity: &&Activity| activity.since + STRAGGLER_AFTER <= now;
-        let workers = self.growth.own().saturating_sub(self.active.iter().filter(takes_long).count());
-        !self.closed && self.jobs.is_empty() && workers >= shards
-    }
-
-    /// When the lookout has something to do, if nobody calls it before.
-    fn look_at(&self) -> Option<Instant> {
-        let alert = self.alert.as_ref()?;
-        let unspent = |activity: &&Activity| activity.batch.as_ref().is_some_and(|batch| !batch.is_spent());
-        let straggler = self.active.iter().find(unspent).map(|activity| activity.since + STRAGGLER_AFTER);
-        straggler.into_iter().chain([alert.look_at]).min()
-    }
-
-    /// Has the lookout look at once, and then in short intervals.
-    fn raise_alert(&mut self, now: Instant, found: bool) {
-        let found = found || self.alert.as_ref().is_some_and(|alert| alert.found);
-        self.alert = Some(Alert { look_at: now, interval: MIN_INTERVAL, found });
-        self.call_lookout();
-    }
-
-    /// The lookout leaves its place to the next one.
-    fn look_again(&mut self, now: Instant) {
-        let Some(alert) = &mut self.alert else { return };
-        alert.look_at = now + alert.interval;
-        if self.active.is_empty() && alert.interval == MAX_INTERVAL {
-            // The last look of this alert is everybody's: `rayon::spawn_broadcast` leaves work with each worker.
-            alert.found = false;
-            self.parked.drain(..).for_each(Parked::call);
-        }
-        self.call_lookout();
-    }
-
-    /// Ends the alert if nobody is busy, and those that are parked know that rayon has no work for them. True if it ended.
-    fn end_alert(&mut self) -> bool {
-        let over =
-            self.active.is_empty() && self.jobs.is_empty() && self.alert.as_ref().is_some_and(|alert| !alert.found);
-        if over {
-            self.alert = None;
-        }
-        over
-    }
-
-    /// Has the lookout see when it is to look. Without one, those that drive are needed, and the monitor.
-    fn call_lookout(&mut self) {
-        if let Some(lookout) = self.parked.first() {
-            return lookout.call.notify_one();
-        }
-        if self.may_wait() {
-            self.loans.drain(..).for_each(|loan| loan.recall());
-        }
-        self.call_monitor();
-    }
-}
-
-impl Worker {
-    fn parked(&self) -> Parked {
-        Parked { worker: self.id, call: self.call.clone() }
-    }
-}
-
-impl Parked {
-    fn call(self) {
-        self.call.notify_one();
-    }
-}
-
-/// Sleeps until the worker is called, or has something to do as the lookout.
-fn park<'a>(
-    mut state: MutexGuard<'a, State>,
-    worker: &mut Worker,
-    thread: &impl WorkerThread,
-) -> MutexGuard<'a, State> {
-    state.parked.push(worker.parked());
-    loop {
-        // A call takes the worker from the list, which tells it from a wake-up for no reason.
-        let Some(place) = state.parked.iter().position(|parked| parked.worker == worker.id) else {
-            worker.has_looked = false;
-            return state;
-        };
-        let timeout = match state.look_at().filter(|_| place == 0) {
-            None => None,
-            Some(at) => {
-                let now = thread.now();
-                if at <= now {
-                    if state.end_alert() {
-                        continue;
-                    }
-                    state.parked.remove(place);
-                    worker.is_lookout = true;
-                    worker.has_looked = false;
-                    state.look_again(now);
-                    return state;
-                }
-                Some(at - now)
-            }
-        };
-        state = match timeout {
-            None => worker.call.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
-            Some(timeout) => thread.wait_timeout(&worker.call, state, timeout),
-        };
     }
 }
