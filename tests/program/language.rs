@@ -318,6 +318,16 @@ impl Settings {
         self.wheel.iter().map(|&slots| usize::from(slots.max(2))).collect()
     }
 
+    /// How many threads there are for the timer, its executor's among them.
+    pub fn threads(&self) -> usize {
+        let workers = match self.workers {
+            Workers::Inline | Workers::InTurn | Workers::Dropping { .. } => 0,
+            Workers::Later => 1,
+            Workers::Pool { threads } | Workers::Rayon { threads } => number_of(threads),
+        };
+        self.shards() + workers
+    }
+
     /// Whether callbacks run one after the other.
     pub fn callbacks_take_turns(&self) -> bool {
         match self.workers {

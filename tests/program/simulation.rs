@@ -65,10 +65,8 @@ impl Simulation<'_> {
     fn take(&mut self, step: &Step) {
         let target = match *step {
             Step::Do { timer, action, elsewhere } => {
-                if let Some(stage) = self.stage(timer) {
-                    self.act(&stage, action, elsewhere);
-                }
-                self.next_due().filter(|&next| next <= self.clock.now()).map(|_| self.clock.now())
+                let is_anything_due = self.stage(timer).is_some_and(|stage| self.act(&stage, action, elsewhere));
+                is_anything_due.then(|| self.clock.now())
             }
             Step::Advance { timer, span } => {
                 let tick = self.program.timers[self.number(timer)].tick.length();
@@ -97,13 +95,14 @@ impl Simulation<'_> {
         Some(stage)
     }
 
-    fn act(&self, stage: &Arc<Stage>, action: Action, elsewhere: bool) {
+    /// Returns whether something is due then.
+    fn act(&self, stage: &Arc<Stage>, action: Action, elsewhere: bool) -> bool {
         let act = || self.shortage.during(Lack::OfMemory, || stage.act_outside(action));
         if elsewhere {
             let acted = thread::scope(|scope| scope.spawn(act).join());
-            acted.unwrap_or_else(|panic| resume_unwind(panic));
+            acted.unwrap_or_else(|panic| resume_unwind(panic))
         } else {
-            act();
+            act()
         }
     }
 

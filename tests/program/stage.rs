@@ -98,7 +98,13 @@ impl Stage {
         let threads = format!("play{}-", BUILT.fetch_add(1, Ordering::Relaxed));
         let builder = builder(settings, clock, &threads, failures.clone());
         let timer = match shortage.during(Lack::OfThreads, || builder.build()) {
-            Ok(timer) => timer,
+            Ok(timer) => {
+                if shortage.may_refuse_threads() {
+                    // A thread that begins without memory ends the process; what has its name has begun.
+                    eventually("the threads begin", || threads_named(&threads) == settings.threads());
+                }
+                timer
+            }
             Err(refused) => {
                 assert!(shortage.may_refuse_threads() && matches!(refused, BuildError::ThreadStart(_)), "{refused:?}");
                 eventually("the threads that were started end", || threads_named(&threads) == 0);
@@ -190,8 +196,9 @@ impl Stage {
         world.oracle.next().and_then(|tick| world.oracle.time(tick)).map(|time| self.instant(time))
     }
 
-    pub fn act_outside(self: &Arc<Self>, action: Action) {
-        drop(self.act(self.lock(), Actor::Program, action));
+    /// Returns whether something is due then: asked later, it might be in the middle of its run.
+    pub fn act_outside(self: &Arc<Self>, action: Action) -> bool {
+        self.act(self.lock(), Actor::Program, action).oracle.is_anything_due()
     }
 
     /// What a callback of another timer does. It must not wait for callbacks of this one, which may wait for it.
