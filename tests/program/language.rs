@@ -168,7 +168,7 @@ pub enum Action {
         whose: Whose,
         touch: Touch,
     },
-    #[cfg_attr(test, proptest(weight = 15))]
+    #[cfg_attr(test, proptest(weight = 25))]
     Nap {
         slot: u8,
         nap: Nap,
@@ -218,7 +218,7 @@ pub enum Nap {
         when: When,
     },
     /// By one of two tasks.
-    #[cfg_attr(test, proptest(weight = 2))]
+    #[cfg_attr(test, proptest(weight = 6))]
     Poll {
         second: bool,
     },
@@ -316,16 +316,6 @@ impl Settings {
 
     pub fn slots_per_level(&self) -> Vec<usize> {
         self.wheel.iter().map(|&slots| usize::from(slots.max(2))).collect()
-    }
-
-    /// How many threads there are for the timer, its executor's among them.
-    pub fn threads(&self) -> usize {
-        let workers = match self.workers {
-            Workers::Inline | Workers::InTurn | Workers::Dropping { .. } => 0,
-            Workers::Later => 1,
-            Workers::Pool { threads } | Workers::Rayon { threads } => number_of(threads),
-        };
-        self.shards() + workers
     }
 
     /// Whether callbacks run one after the other.

@@ -8,7 +8,7 @@ use super::awaited::{Answer, Awaited};
 use super::bed::Bed;
 use super::language::{Future, Nap, Span, When};
 use super::oracle::{Deadline, Oracle};
-use super::stage::{Actor, SLOTS, Stage, World};
+use super::stage::{Actor, BEDS, Stage, World};
 use super::task::Task;
 
 /// The longest period of an interval: thousands of them fit into an `Instant`.
@@ -17,7 +17,7 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(1 << 50);
 impl Stage {
     pub fn nap(self: &Arc<Self>, world: &mut World, actor: Actor, slot: u8, nap: Nap) {
         let World { beds, oracle, timer, .. } = world;
-        let place = &mut beds[usize::from(slot) % SLOTS];
+        let place = &mut beds[usize::from(slot) % BEDS];
         if place.as_ref().is_some_and(|bed| self.may_be_woken_beside(bed, oracle, actor)) {
             return;
         }
