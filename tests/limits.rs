@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
-use address_space::limit_memory_to;
+use address_space::{WITHOUT_SIGNAL_STACKS, limit_memory_to};
 use common::*;
 use corewheel::{Executor, ScheduleError, Timer, TimerHandle};
 
@@ -273,7 +273,7 @@ fn without_memory_a_timer_is_refused_and_its_closure_comes_back() {
 fn without_memory_a_sleep_ends_the_process() {
     const NAME: &str = "without_memory_a_sleep_ends_the_process";
     if !is_child(NAME) {
-        let child = child(NAME, "ulimit -c 0;", &[]);
+        let child = child(NAME, &format!("ulimit -c 0; {WITHOUT_SIGNAL_STACKS}"), &[]);
         assert!(!child.status.success());
         let error = String::from_utf8_lossy(&child.stderr);
         assert!(error.contains("memory allocation of 64 bytes failed"), "{error}");

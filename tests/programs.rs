@@ -34,7 +34,7 @@ proptest! {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_timer_does_what_its_oracle_says_while_threads_and_memory_are_short() {
-    use address_space::limit_memory_to;
+    use address_space::{WITHOUT_SIGNAL_STACKS, limit_memory_to};
     use common::{child, is_child};
     use program::{Lack, Shortage, play_short};
 
@@ -51,9 +51,7 @@ fn a_timer_does_what_its_oracle_says_while_threads_and_memory_are_short() {
             ("MALLOC_TOP_PAD_", "67108864"),
             ("MALLOC_TRIM_THRESHOLD_", "1000000000"),
         ];
-        // A process that begins with these signals ignored gives its threads no stacks for them: a thread of a timer that
-        // was built just before would find no memory for its own.
-        let child = child(NAME, "ulimit -c 0; trap '' SEGV BUS;", &variables);
+        let child = child(NAME, &format!("ulimit -c 0; {WITHOUT_SIGNAL_STACKS}"), &variables);
         let text = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
         assert!(child.status.success(), "{text}");
         return;

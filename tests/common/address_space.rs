@@ -4,6 +4,10 @@ use std::fs;
 
 use rlimit::Resource;
 
+/// For the shell that starts a process: with these signals ignored, the standard library maps no stack for them in each
+/// new thread. A thread that begins while memory is short would end the process for lack of it.
+pub const WITHOUT_SIGNAL_STACKS: &str = "trap '' SEGV BUS;";
+
 /// The size of this process's address space, in bytes.
 fn address_space() -> u64 {
     let pages = fs::read_to_string("/proc/self/statm").unwrap();

@@ -80,12 +80,12 @@ impl Dropping {
 impl Execute for Dropping {
     fn execute(&self, job: Job) {
         let _turn = self.turn.lock();
-        if self.jobs.fetch_add(1, Ordering::Relaxed) % self.one_in > 0 {
-            job();
-        } else {
+        if self.jobs.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.one_in) {
             DROPS_JOB.set(true);
             drop(job);
             DROPS_JOB.set(false);
+        } else {
+            job();
         }
     }
 }
