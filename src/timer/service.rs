@@ -347,6 +347,19 @@ mod tests {
     }
 
     #[test]
+    fn a_shard_whose_driver_has_panicked_takes_no_place_under_the_limit() {
+        let clock = ManualClock::new();
+        let builder = Timer::builder().clock(clock.clone()).shards(1).executor(Executor::Inline);
+        let timer = builder.max_pending(2).on_panic(drop).build().unwrap();
+        timer.schedule(SEC, || ()).unwrap();
+        break_shard(&timer, 0);
+        in_time(move || clock.advance(SEC));
+        for _ in 0..3 {
+            assert!(timer.schedule(SEC, || ()).unwrap_err().is_shutdown(), "one of two places is taken");
+        }
+    }
+
+    #[test]
     fn a_driver_that_panics_keeps_no_drop_from_returning() {
         let (timer, clock, _reports) = timer_that_reports(1, Executor::default());
         let kept = Arc::new(());

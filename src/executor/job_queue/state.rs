@@ -244,3 +244,62 @@ pub(super) fn park<'a>(
         };
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::JobQueue;
+    use super::*;
+    use crate::executor::batch::tests::Callbacks;
+
+    /// A worker that has just assisted.
+    fn assistant() -> Worker {
+        Worker {
+            id: 2,
+            is_extra: false,
+            call: Arc::new(Condvar::new()),
+            observed: Observed::new(Arc::new(|| None)),
+            looks_at: Instant::now() + MAX_STINT,
+            has_looked: true,
+            is_lookout: false,
+            has_assisted: true,
+        }
+    }
+
+    #[test]
+    fn a_job_goes_before_the_second_part_of_a_straggler_in_a_row() {
+        let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
+        let now = Instant::now() + STRAGGLER_AFTER;
+        let mut state = queue.lock();
+        let batch: Arc<dyn Batch> = Arc::new(Callbacks::of(3, || ()));
+        let mut other = Worker { id: 1, ..assistant() };
+        state.begin(&mut other, Some(batch.clone()), false, now - STRAGGLER_AFTER);
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Assist(_))), "no job waits");
+        state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))));
+        state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
+        worker.has_assisted = false;
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Assist(_))));
+        batch.run();
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))), "nothing is left of the straggler");
+    }
+
+    #[test]
+    fn a_worker_that_is_busy_for_long_looks_for_rayons_work_on_alert_alone() {
+        let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
+        let now = worker.looks_at;
+        let mut state = queue.lock();
+        let put = |state: &mut State| {
+            state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
+        };
+        put(&mut state);
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))), "without an alert");
+        state.raise_alert(now, false);
+        put(&mut state);
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Look)));
+        worker.looks_at = now + MAX_STINT;
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))), "it has just looked");
+        assert!(state.choose(&worker, now).is_none());
+        state.begin(&mut worker, Some(Arc::new(Callbacks::of(1, || ()))), false, now);
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Look)), "it has run something since");
+    }
+}
