@@ -209,7 +209,8 @@ fn callbacks_that_multiply_are_each_run_once() {
 
 #[test]
 fn while_every_worker_is_blocked_all_but_callbacks_goes_on() {
-    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let executor = Executor::Pool { threads: 2 };
+    let timer = Timer::builder().shards(1).executor(executor).max_extra_threads(0).build().unwrap();
     let (gate, (sender, receiver)) = (Gate::default(), channel());
     for _ in 0..2 {
         let (pass, begun) = (gate.clone(), sender.clone());

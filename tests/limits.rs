@@ -1,5 +1,8 @@
 //! `max_pending`, and the errors that hand the closure back.
 
+#[cfg(target_os = "linux")]
+#[path = "common/address_space.rs"]
+mod address_space;
 mod common;
 
 use std::error::Error;
@@ -8,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use address_space::{WITHOUT_SIGNAL_STACKS, limit_memory_to};
 use common::*;
 use corewheel::{Executor, ScheduleError, Timer, TimerHandle};
 
@@ -216,20 +221,6 @@ fn a_dropped_error_drops_the_closure() {
     }
 }
 
-/// The size of this process's address space, in bytes.
-#[cfg(target_os = "linux")]
-fn address_space() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
-}
-
-/// Lets the process have so much more address space than it has.
-#[cfg(target_os = "linux")]
-fn limit_memory_to(more: u64) {
-    let limit = address_space() + more;
-    rlimit::setrlimit(rlimit::Resource::AS, limit, limit).unwrap();
-}
-
 /// As many timers are accepted as the system has memory for. One more is refused, and accepted when another has ended.
 #[test]
 #[cfg(target_os = "linux")]
@@ -248,7 +239,7 @@ fn without_memory_a_timer_is_refused_and_its_closure_comes_back() {
     let mut handles = Vec::with_capacity(1000);
     let tokens = Tokens::default();
     let token = tokens.give();
-    limit_memory_to(LIMIT);
+    limit_memory_to(Some(LIMIT));
     let mut accepted = 0_u64;
     let error = loop {
         match timer.schedule(HOUR, || ()) {
@@ -282,14 +273,14 @@ fn without_memory_a_timer_is_refused_and_its_closure_comes_back() {
 fn without_memory_a_sleep_ends_the_process() {
     const NAME: &str = "without_memory_a_sleep_ends_the_process";
     if !is_child(NAME) {
-        let child = child(NAME, "ulimit -c 0;", &[]);
+        let child = child(NAME, &format!("ulimit -c 0; {WITHOUT_SIGNAL_STACKS}"), &[]);
         assert!(!child.status.success());
         let error = String::from_utf8_lossy(&child.stderr);
         assert!(error.contains("memory allocation of 64 bytes failed"), "{error}");
         return;
     }
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
-    limit_memory_to(20 << 20);
+    limit_memory_to(Some(20 << 20));
     while timer.schedule(HOUR, || ()).is_ok() {}
     drop(timer.sleep(HOUR));
     std::process::exit(0);

@@ -6,9 +6,7 @@ mod cell;
 mod sleeper;
 
 pub(crate) use cell::UnsafeCell;
-pub(crate) use shuttle::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use shuttle::thread;
 pub(crate) use shuttle::thread_local as thread_static;

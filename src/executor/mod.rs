@@ -166,13 +166,9 @@ impl Dispatcher {
         None
     }
 
-    /// Has a worker run the batch, and then drive the one of the `shards` that it is from. False if too few workers are
-    /// idle: then the batch is run like any other, and the loan has not begun.
-    pub(crate) fn lend(&self, batch: Arc<impl Batch>, loan: Arc<impl Loan>, shards: usize) -> bool {
-        match self {
-            Self::Own { queue, .. } => queue.put_with_loan(batch, loan, shards, Instant::now()),
-            Self::Borrowed(_) | Self::Inline | Self::Custom(_) => false,
-        }
+    /// The queue of the timer's own pool, whose workers can drive.
+    pub(crate) fn own_queue(&self) -> Option<&Arc<JobQueue>> {
+        if let Self::Own { queue, .. } = self { Some(queue) } else { None }
     }
 
     /// Has idle workers see to a batch that was not finished [`STRAGGLER_AFTER`] after its hand-over. False if the caller

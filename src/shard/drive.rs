@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
@@ -12,7 +12,8 @@ use super::batch::Batch;
 use super::driver::{Driver, Stop};
 use super::driver_thread::Whereabouts;
 use super::loan::{Loans, Returned};
-use crate::executor::{self, Loan as _};
+use super::local;
+use crate::executor::{self, JobQueue, Loan as _};
 use crate::system::Scheduling;
 use crate::wheel::Levels;
 
@@ -28,6 +29,7 @@ pub(crate) struct Lending {
     shard: Arc<Shard>,
     /// How many shards lend their drivers.
     shards: usize,
+    queue: Arc<JobQueue>,
     loans: Loans<Lent, Arc<Batch>>,
 }
 
@@ -48,7 +50,10 @@ pub(crate) fn drive(
     whereabouts: &Whereabouts,
 ) {
     shard.core.bell.attach();
-    let lending = lends.map(|shards| Arc::new(Lending { shard: shard.clone(), shards, loans: Loans::new() }));
+    let lending = lends.zip(dispatcher.own_queue()).map(|(shards, queue)| {
+        let (shard, queue) = (shard.clone(), queue.clone());
+        Arc::new(Lending { shard, shards, queue, loans: Loans::new() })
+    });
     let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
     let mut thread = Thread { scheduling: Scheduling::new(core), whereabouts, lending, driver };
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| thread.run()));
@@ -102,16 +107,21 @@ impl Thread<'_> {
     /// Has a worker run the batch, and then drive.
     fn lend(&mut self, lending: &Arc<Lending>, batch: Batch) {
         let Some(driver) = self.driver.take() else { return };
-        let (batch, dispatcher) = (Arc::new(batch), driver.dispatcher().clone());
+        let batch = Arc::new(batch);
         let number = lending.loans.lend((driver, None), batch.clone());
         let loan = Arc::new(Loan { lending: lending.clone(), number });
-        let lent = dispatcher.lend(batch, loan.clone(), lending.shards);
+        let lent = lending.queue.put_with_loan(batch, loan.clone(), lending.shards, Instant::now());
         if !lent {
             loan.recall();
         }
-        let pause = |returned, place| super::loan::pause(returned, place, LOOK);
+        let mut looks = 0;
+        let pause = |returned, place| {
+            looks += 1;
+            super::loan::pause(returned, place, LOOK)
+        };
         let Returned { driver: (driver, panicked), running } =
             lending.loans.wait(pause, || lending.shard.core.is_closing());
+        local::with(&lending.shard, |local| local.count_more(|record| &record.wakeups, looks));
         let driver = self.driver.insert(driver);
         if let Some(payload) = panicked {
             panic::resume_unwind(payload);

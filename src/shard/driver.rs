@@ -40,6 +40,8 @@ pub(super) struct Driver {
     /// How many turns there were since the driver last slept.
     turns: u32,
     pub(super) load: Load,
+    /// For how long it puts off giving memory back.
+    put_off: Option<Duration>,
     /// Timers that have come out of the wheel, and were not handed over yet.
     due: Vec<u32>,
 }
@@ -78,6 +80,7 @@ impl Driver {
             now: 0,
             turns: 0,
             load: Load::new(),
+            put_off: None,
             due: Vec::new(),
         }
     }
@@ -138,6 +141,12 @@ impl Driver {
         if self.rounds.prepare(core) {
             return true;
         }
+        let has_memory = self.rounds.has_memory(core) || self.shard.registry.has_surplus();
+        self.put_off = if has_memory { self.load.put_off() } else { None };
+        if self.put_off.is_some() {
+            self.rounds.give_back(core);
+            return false;
+        }
         // Both, each time: each has a bounded turn.
         let has_more = self.rounds.rest(core) | self.shard.registry.trim();
         if has_more {
@@ -196,6 +205,7 @@ impl Driver {
         is_called: impl Fn() -> bool,
     ) -> bool {
         let straggler = self.stragglers.look(&self.dispatcher, || scheduling.restore());
+        let longest = earlier(longest, self.put_off);
         let look_at = earlier(straggler, longest).map(|time| Instant::now() + time);
         scheduling.apply();
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
@@ -203,10 +213,11 @@ impl Driver {
         let (wakeups, rested) = match self.shard.quiescence() {
             None => {
                 let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
-                let idle = || {
-                    let has_memory = self.shard.registry.has_surplus();
-                    self.rounds.is_idle(core) && !has_memory && !core.is_closing() && !is_called()
+                let is_idle = || match self.put_off {
+                    Some(_) => core.intake_is_empty(),
+                    None => self.rounds.is_idle(core) && !self.shard.registry.has_surplus(),
                 };
+                let idle = || is_idle() && !core.is_closing() && !is_called();
                 (core.bell.sleep(self.now, self.rounds.next_deadline(), timeout, idle), true)
             }
             Some(quiescence) => {

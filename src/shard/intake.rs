@@ -34,8 +34,8 @@ impl Intake {
 
     /// Takes all entries, and returns the first of a chain in the order in which they were pushed.
     pub(crate) fn take_all(&self, slab: &Slab) -> u32 {
-        // Acquire: pairs with every push; later ones continue the release sequence of earlier ones. Release: pairs with
-        // `is_empty`.
+        // Acquire: pairs with every push; later ones continue the release sequence of earlier ones. Release: publishes the
+        // request that the driver answers; pairs with `is_empty`. Loom model `quiescence`.
         let mut next = self.head.swap(NIL, Ordering::AcqRel);
         let mut first = NIL;
         while next != NIL {
@@ -50,8 +50,8 @@ impl Intake {
 
     /// Whether there is nothing to take.
     pub(crate) fn is_empty(&self) -> bool {
-        // Acquire: who sees that the driver has taken everything sees what it did before. What has been pushed is
-        // ordered by the fences of the sleep protocol.
+        // Acquire: a manual clock that finds this empty sees the request of the driver that has emptied it; pairs with
+        // `take_all`. What has been pushed is ordered by the fences of the sleep protocol. Loom model `quiescence`.
         self.head.load(Ordering::Acquire) == NIL
     }
 }

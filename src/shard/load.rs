@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 const SHORT: Duration = Duration::from_millis(5);
 /// After so many short pauses in a row there is much to do.
 const MUCH: u32 = 8;
-/// After so many more, when no worker could be had.
+/// After so many more, when no worker was there for a loan.
 const RETRY: u32 = 2;
 /// After a longer pause there is little to do.
 const LONG: Duration = Duration::from_millis(10);
+/// Time between two turns of what is not urgent, of some 50 µs each, while there is much to do.
+const NOW_AND_THEN: Duration = Duration::from_millis(1);
 /// After so many callbacks without a pause there is more to do than one worker should: the driver's thread drives, and all
 /// workers run callbacks. It takes some 10 ms to get there.
 const BURST: usize = 1 << 14;
@@ -21,11 +23,14 @@ pub(super) struct Load {
     callbacks: usize,
     /// How many pauses in a row were short.
     short_pauses: u32,
+    /// When memory was last given back in a turn.
+    trimmed: Instant,
 }
 
 impl Load {
     pub(super) fn new() -> Self {
-        Self { since: Instant::now(), callbacks: 0, short_pauses: 0 }
+        let now = Instant::now();
+        Self { since: now, callbacks: 0, short_pauses: 0, trimmed: now }
     }
 
     /// So many callbacks are due.
@@ -56,12 +61,25 @@ impl Load {
         LONG.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
     }
 
+    /// How long what is not urgent should wait. `None`: it may be done now, in a turn. Callbacks that are due wait for as
+    /// long as that takes; so while there is much to do, it is done now and then.
+    pub(super) fn put_off(&mut self) -> Option<Duration> {
+        if !self.is_much() || self.since.elapsed() > SHORT {
+            return None;
+        }
+        let left = NOW_AND_THEN.checked_sub(self.trimmed.elapsed()).filter(|left| !left.is_zero());
+        if left.is_none() {
+            self.trimmed = Instant::now();
+        }
+        left
+    }
+
     /// A loan has ended.
     pub(super) fn start_again(&mut self) {
         self.short_pauses = 0;
     }
 
-    /// No worker could be had for a loan.
+    /// No worker was there for a loan.
     pub(super) fn retry(&mut self) {
         self.short_pauses = MUCH - RETRY;
     }

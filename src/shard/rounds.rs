@@ -89,7 +89,7 @@ impl Rounds {
     /// Gives the free entries that the driver has to the threads, or to the system, in a bounded turn. To be called
     /// before it sleeps. Returns whether it should rather be called again.
     pub(crate) fn rest(&mut self, core: &Core) -> bool {
-        core.give_back(&mut self.spare);
+        self.give_back(core);
         let (levels, now) = (&mut self.levels, self.now);
         self.trim.turn(core, |index| {
             let linked = core.slab.get(index).reclaim();
@@ -98,6 +98,16 @@ impl Rounds {
             }
             linked.is_some()
         })
+    }
+
+    /// Gives the free entries that the driver has to the threads.
+    pub(crate) fn give_back(&mut self, core: &Core) {
+        core.give_back(&mut self.spare);
+    }
+
+    /// Whether memory is to be given back to the system.
+    pub(crate) fn has_memory(&self, core: &Core) -> bool {
+        self.trim.is_due(core)
     }
 
     /// Collects from the backlog, and returns whether nothing is left of it.

@@ -92,9 +92,9 @@ impl Trim {
         self.in_vain = 0;
     }
 
-    /// Whether there is reason to begin.
+    /// Whether there is reason to begin, or to go on.
     pub(crate) fn is_due(&self, core: &Core) -> bool {
-        !self.waits && (core.have_completed() || self.has_many_free(core))
+        !matches!(self.stage, Stage::Idle) || !self.waits && (core.have_completed() || self.has_many_free(core))
     }
 
     /// Whether most of the entries that may be used are in the pool, and more than at the last look in vain.

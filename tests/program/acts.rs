@@ -8,7 +8,7 @@ use corewheel::{ScheduleError, TimerHandle};
 use super::callback::Callback;
 use super::language::{Rule, Script, Span, Touch, When, Whose};
 use super::oracle::{Deadline, Id, Kind, Oracle, Refusal};
-use super::stage::{SLOTS, Stage, World};
+use super::stage::{Actor, SLOTS, Stage, World};
 
 /// How the timer is told a deadline.
 pub enum Told {
@@ -32,19 +32,31 @@ impl Stage {
         (told, time)
     }
 
-    pub fn schedule(self: &Arc<Self>, world: &mut World, slot: u8, when: When, script: Script) {
+    pub fn schedule(self: &Arc<Self>, world: &mut World, actor: Actor, slot: u8, when: When, script: Script) {
+        let Some(timer) = world.timer.clone() else { return };
         let (told, deadline) = self.tell(when);
-        self.start(world, Some(slot), Kind::Once, deadline, false, |id| {
+        self.start(world, actor, Some(slot), Kind::Once, deadline, false, |id| {
             let callback = Callback::new(self, id, script);
             let f = move || callback.once();
             match told {
-                Told::Delay(delay) => why_not(self.timer.schedule(delay, f)),
-                Told::Deadline(deadline) => why_not(self.timer.schedule_at(deadline, f)),
+                Told::Delay(delay) => why_not(timer.schedule(delay, f)),
+                Told::Deadline(deadline) => why_not(timer.schedule_at(deadline, f)),
             }
         });
     }
 
-    pub fn repeat(self: &Arc<Self>, world: &mut World, slot: u8, first: Span, rule: Rule, script: Script, runs: u8) {
+    #[allow(clippy::too_many_arguments, reason = "they are the fields of an action")]
+    pub fn repeat(
+        self: &Arc<Self>,
+        world: &mut World,
+        actor: Actor,
+        slot: u8,
+        first: Span,
+        rule: Rule,
+        script: Script,
+        runs: u8,
+    ) {
+        let Some(timer) = world.timer.clone() else { return };
         let delay = first.length(self.tick);
         let deadline = delay.map(|delay| self.now() + delay);
         let delay = delay.unwrap_or(Duration::MAX);
@@ -53,10 +65,9 @@ impl Stage {
         if deadline.is_none() && matches!(rule, Rule::Recurring(_)) {
             return;
         }
-        self.start(world, Some(slot), Kind::Repeating, deadline, zero_period, |id| {
+        self.start(world, actor, Some(slot), Kind::Repeating, deadline, zero_period, |id| {
             let callback = Callback::new(self, id, script);
             let mut left = 1 + runs % 6;
-            let timer = &self.timer;
             match rule {
                 Rule::FixedRate(period) => {
                     let f = move || _ = callback.again(rule, &mut left, None);
@@ -74,7 +85,8 @@ impl Stage {
         });
     }
 
-    pub fn gather(self: &Arc<Self>, world: &mut World, number: u8, first: Span, apart: u8) {
+    pub fn gather(self: &Arc<Self>, world: &mut World, actor: Actor, number: u8, first: Span, apart: u8) {
+        let Some(timer) = world.timer.clone() else { return };
         for index in 0..2 * u32::from(number) {
             // Who is due may have left his place already.
             if world.oracle.has_limit() && world.oracle.is_anything_due() {
@@ -82,32 +94,41 @@ impl Stage {
             }
             let delay = first.length(self.tick).map(|first| first + self.tick * u32::from(apart) * index);
             let deadline = delay.map(|delay| self.now() + delay);
-            self.start(world, None, Kind::Once, deadline, false, |id| {
+            self.start(world, actor, None, Kind::Once, deadline, false, |id| {
                 let callback = Callback::new(self, id, Script(0));
-                why_not(self.timer.schedule(delay.unwrap_or(Duration::MAX), move || callback.once()))
+                why_not(timer.schedule(delay.unwrap_or(Duration::MAX), move || callback.once()))
             });
         }
     }
 
     /// Schedules a timer, unless there are too many, and keeps its handle if there is a slot for it.
+    #[allow(clippy::too_many_arguments, reason = "they are what timers differ in")]
     fn start(
         &self,
         world: &mut World,
+        actor: Actor,
         slot: Option<u8>,
         kind: Kind,
         deadline: Deadline,
         zero_period: bool,
         schedule: impl FnOnce(Id) -> Result<TimerHandle, Refusal>,
     ) {
-        if !self.has_room(world) {
+        // A callback that is about to start may have left its place already.
+        let is_open = actor == Actor::OtherTimer && world.oracle.has_limit() && world.oracle.is_busy();
+        if !self.has_room(world) || is_open {
             return;
         }
-        let (id, refusal) = world.oracle.schedule(kind, deadline, zero_period);
+        let (id, mut refusal) = world.oracle.schedule(kind, deadline, zero_period);
         let scheduled = schedule(id);
-        assert_eq!(scheduled.as_ref().err(), refusal.as_ref(), "timer {id}");
+        let refused = scheduled.as_ref().err().copied();
+        if refused == Some(Refusal::OutOfMemory) && refusal.is_none() && self.is_short_of_memory() {
+            world.oracle.lacks_memory(id);
+            refusal = refused;
+        }
+        assert_eq!(refused, refusal, "timer {id}");
         match scheduled {
             Ok(handle) => {
-                self.check(world, id, &handle, None);
+                self.check(world, id, &handle, Actor::Program);
                 if let Some(slot) = slot {
                     world.slots[usize::from(slot) % SLOTS] = Some((id, handle));
                 }
@@ -116,14 +137,17 @@ impl Stage {
         }
     }
 
-    pub fn touch(&self, world: &mut World, own: Option<Id>, whose: Whose, touch: Touch) {
+    pub fn touch(&self, world: &mut World, actor: Actor, whose: Whose, touch: Touch) {
         let slot = match whose {
             Whose::Slot(slot) => Some(usize::from(slot) % SLOTS),
-            Whose::Own => own.and_then(|own| world.slots.iter().position(|slot| is_of(slot, own))),
+            Whose::Own => match actor {
+                Actor::Callback(own) => world.slots.iter().position(|slot| is_of(slot, own)),
+                Actor::Program | Actor::OtherTimer => None,
+            },
         };
         let Some(slot) = slot else { return };
         let Some((id, handle)) = world.slots[slot]
-            .take_if(|(id, _)| matches!(touch, Touch::Drop) || !self.may_be_up_beside(&world.oracle, own, *id))
+            .take_if(|(id, _)| matches!(touch, Touch::Drop) || !self.may_be_up_beside(&world.oracle, actor, *id))
         else {
             return;
         };
@@ -152,7 +176,7 @@ impl Stage {
             Touch::Look => {}
             Touch::Drop => return,
         }
-        self.check(world, id, &handle, own);
+        self.check(world, id, &handle, actor);
         world.slots[slot] = Some((id, handle));
     }
 
@@ -163,9 +187,9 @@ impl Stage {
         assert!(!cancelled || running || self.was_dropped(id), "timer {id}");
     }
 
-    pub fn check(&self, world: &World, id: Id, handle: &TimerHandle, own: Option<Id>) {
+    pub fn check(&self, world: &World, id: Id, handle: &TimerHandle, actor: Actor) {
         let oracle = &world.oracle;
-        if self.may_be_up_beside(oracle, own, id) {
+        if self.may_be_up_beside(oracle, actor, id) {
             return;
         }
         assert_eq!(handle.is_pending(), oracle.is_pending(id), "timer {id}");
@@ -175,11 +199,12 @@ impl Stage {
         }
     }
 
-    /// Whether the timer may be running at this very moment, beside the callback of `own`, or the program.
-    fn may_be_up_beside(&self, oracle: &Oracle, own: Option<Id>, id: Id) -> bool {
-        match own {
-            None => oracle.is_due(id),
-            Some(own) => own != id && !self.callbacks_take_turns && (oracle.is_due(id) || oracle.ran_now(id)),
+    /// Whether the timer may be running at this very moment.
+    fn may_be_up_beside(&self, oracle: &Oracle, actor: Actor, id: Id) -> bool {
+        match actor {
+            Actor::Program => oracle.is_due(id),
+            Actor::Callback(own) if own == id || self.callbacks_take_turns => false,
+            Actor::Callback(_) | Actor::OtherTimer => oracle.is_due(id) || oracle.ran_now(id),
         }
     }
 }
@@ -193,6 +218,7 @@ fn why_not<F>(scheduled: Result<TimerHandle, ScheduleError<F>>) -> Result<TimerH
         ScheduleError::ZeroPeriod(_) => Refusal::ZeroPeriod,
         ScheduleError::Shutdown(_) => Refusal::Shutdown,
         ScheduleError::Full(_) => Refusal::Full,
+        ScheduleError::OutOfMemory(_) => Refusal::OutOfMemory,
         error => panic!("{error}"),
     })
 }

@@ -14,20 +14,33 @@ use proptest_derive::Arbitrary;
 
 #[derive(Clone, Debug, Arbitrary)]
 pub struct Program {
-    pub settings: Settings,
+    /// Of the timers, which share a clock. Each is built by the first step that names it.
+    #[cfg_attr(test, proptest(strategy = "vec(any::<Settings>(), 1..4)"))]
+    #[cfg_attr(not(test), arbitrary(with = timers))]
+    pub timers: Vec<Settings>,
     /// What callbacks do.
-    #[cfg_attr(test, proptest(strategy = "vec(vec(any::<Action>(), 0..6), 1..5)"))]
+    #[cfg_attr(test, proptest(strategy = "vec(vec(any::<Line>(), 0..6), 1..5)"))]
     #[cfg_attr(not(test), arbitrary(with = scripts))]
-    pub scripts: Vec<Vec<Action>>,
+    pub scripts: Vec<Vec<Line>>,
     #[cfg_attr(test, proptest(strategy = "vec(any::<Step>(), 1..60)"))]
     #[cfg_attr(not(test), arbitrary(with = steps))]
     pub steps: Vec<Step>,
 }
 
 #[cfg(not(test))]
-fn scripts(bytes: &mut Unstructured<'_>) -> Result<Vec<Vec<Action>>> {
-    let mut script = |_| (0..bytes.int_in_range(0..=5)?).map(|_| action(bytes)).collect();
+fn timers(bytes: &mut Unstructured<'_>) -> Result<Vec<Settings>> {
+    (0..bytes.int_in_range(1..=3)?).map(|_| bytes.arbitrary()).collect()
+}
+
+#[cfg(not(test))]
+fn scripts(bytes: &mut Unstructured<'_>) -> Result<Vec<Vec<Line>>> {
+    let mut script = |_| (0..bytes.int_in_range(0..=5)?).map(|_| line(bytes)).collect();
     (1..5).map(&mut script).collect()
+}
+
+#[cfg(not(test))]
+fn line(bytes: &mut Unstructured<'_>) -> Result<Line> {
+    Ok(Line { action: action(bytes)?, aim: bytes.arbitrary()? })
 }
 
 /// As many as there are bytes for. By its own rule a `Vec` tosses a coin after each, whether that was the last.
@@ -36,7 +49,7 @@ fn steps(bytes: &mut Unstructured<'_>) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     while !bytes.is_empty() {
         steps.push(match bytes.ratio(2_u8, 3)? {
-            true => Step::Do { action: action(bytes)?, elsewhere: bytes.arbitrary()? },
+            true => Step::Do { timer: bytes.arbitrary()?, action: action(bytes)?, elsewhere: bytes.arbitrary()? },
             false => bytes.arbitrary()?,
         });
     }
@@ -47,7 +60,7 @@ fn steps(bytes: &mut Unstructured<'_>) -> Result<Vec<Step>> {
 #[cfg(not(test))]
 fn action(bytes: &mut Unstructured<'_>) -> Result<Action> {
     match bytes.arbitrary()? {
-        Action::Panic | Action::Shutdown if !bytes.ratio(1_u8, 8)? => {
+        Action::Panic | Action::Shutdown | Action::DropTimer if !bytes.ratio(1_u8, 8)? => {
             Ok(Action::Touch { whose: bytes.arbitrary()?, touch: bytes.arbitrary()? })
         }
         action => Ok(action),
@@ -77,8 +90,21 @@ pub enum Tick {
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub enum Workers {
     Inline,
+    /// One callback at a time, in whichever shard.
     InTurn,
+    /// On another thread, in the order of their hand-over.
+    Later,
+    /// One at a time, but one in some jobs is dropped unrun.
+    Dropping {
+        #[cfg_attr(test, proptest(strategy = "0..6_u8"))]
+        one_in: u8,
+    },
     Pool {
+        #[cfg_attr(test, proptest(strategy = "0..3_u8"))]
+        threads: u8,
+    },
+    /// A rayon pool of the caller's.
+    Rayon {
         #[cfg_attr(test, proptest(strategy = "0..3_u8"))]
         threads: u8,
     },
@@ -89,15 +115,29 @@ pub enum Workers {
 pub enum Step {
     #[cfg_attr(test, proptest(weight = 6))]
     Do {
+        timer: u8,
         action: Action,
         /// On a thread of its own, which ends then.
         elsewhere: bool,
     },
-    Advance(Span),
+    /// By a span in ticks of this timer.
+    Advance { timer: u8, span: Span },
     /// To the first tick that something is due at; or to just before.
-    AdvanceToNext {
-        short: bool,
-    },
+    AdvanceToNext { short: bool },
+}
+
+/// What a callback does, to its own timer or to the next of the program.
+#[derive(Clone, Copy, Debug, Arbitrary)]
+pub struct Line {
+    pub action: Action,
+    pub aim: Aim,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Arbitrary)]
+pub enum Aim {
+    #[cfg_attr(test, proptest(weight = 3))]
+    Own,
+    Next,
 }
 
 /// What anybody may do.
@@ -128,7 +168,7 @@ pub enum Action {
         whose: Whose,
         touch: Touch,
     },
-    #[cfg_attr(test, proptest(weight = 15))]
+    #[cfg_attr(test, proptest(weight = 25))]
     Nap {
         slot: u8,
         nap: Nap,
@@ -136,6 +176,8 @@ pub enum Action {
     /// In a callback; elsewhere it is nothing.
     Panic,
     Shutdown,
+    /// Drops the last clone of the `Timer`.
+    DropTimer,
 }
 
 /// Which of the scripts.
@@ -170,14 +212,42 @@ pub enum Touch {
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub enum Nap {
-    Begin(When),
-    /// By one of two tasks.
     #[cfg_attr(test, proptest(weight = 2))]
+    Begin {
+        future: Future,
+        when: When,
+    },
+    /// By one of two tasks.
+    #[cfg_attr(test, proptest(weight = 6))]
     Poll {
         second: bool,
     },
+    /// Of a sleep, or of an interval.
     Reset(When),
+    /// Makes the future ready that a timeout waits for.
+    Answer,
     Drop,
+}
+
+#[derive(Clone, Copy, Debug, Arbitrary)]
+pub enum Future {
+    Sleep,
+    Timeout {
+        /// Whether the other future is ready from the beginning.
+        ready: bool,
+    },
+    Interval {
+        period: Span,
+        missed: Missed,
+    },
+}
+
+/// What becomes of ticks that nobody awaited in time.
+#[derive(Clone, Copy, Debug, Arbitrary)]
+pub enum Missed {
+    Burst,
+    Delay,
+    Skip,
 }
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
@@ -248,32 +318,30 @@ impl Settings {
         self.wheel.iter().map(|&slots| usize::from(slots.max(2))).collect()
     }
 
-    /// How many threads a pool has.
-    pub fn threads(&self) -> Option<usize> {
-        match self.workers {
-            Workers::Inline | Workers::InTurn => None,
-            Workers::Pool { threads } => Some(1 + usize::from(threads % 3)),
-        }
-    }
-
     /// Whether callbacks run one after the other.
     pub fn callbacks_take_turns(&self) -> bool {
         match self.workers {
             Workers::Inline => self.shards() == 1,
-            Workers::InTurn => true,
-            Workers::Pool { .. } => self.threads() == Some(1),
+            Workers::InTurn | Workers::Later | Workers::Dropping { .. } => true,
+            Workers::Pool { threads } | Workers::Rayon { threads } => number_of(threads) == 1,
         }
     }
 
     /// Whether nothing at all runs beside a callback, not even a waker.
     pub fn all_take_turns(&self) -> bool {
-        self.shards() == 1 && self.threads().is_none()
+        let on_driver = matches!(self.workers, Workers::Inline | Workers::InTurn | Workers::Dropping { .. });
+        self.shards() == 1 && on_driver
     }
 
     /// How many places are taken is open while callbacks run beside each other.
     pub fn max_pending(&self) -> Option<usize> {
         self.max_pending.filter(|_| self.callbacks_take_turns()).map(usize::from)
     }
+}
+
+/// The threads of a pool.
+pub fn number_of(threads: u8) -> usize {
+    1 + usize::from(threads % 3)
 }
 
 impl Span {
@@ -294,6 +362,10 @@ impl Span {
 
 /// So many ticks of this length.
 pub fn ticks(tick: Duration, number: u64) -> Duration {
-    let nanos = tick.as_nanos() * u128::from(number);
+    of_nanos(tick.as_nanos() * u128::from(number))
+}
+
+/// So many nanoseconds.
+pub fn of_nanos(nanos: u128) -> Duration {
     Duration::new((nanos / 1_000_000_000) as u64, (nanos % 1_000_000_000) as u32)
 }

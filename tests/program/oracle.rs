@@ -56,6 +56,7 @@ pub enum Refusal {
     ZeroPeriod,
     Shutdown,
     Full,
+    OutOfMemory,
 }
 
 /// What can be told of the [`Stats`].
@@ -161,6 +162,17 @@ impl Oracle {
         self.timers[id].ran == Some(self.now)
     }
 
+    /// Whether a callback may be running.
+    pub fn is_busy(&self) -> bool {
+        self.is_anything_due() || (0..self.timers.len()).any(|id| self.ran_now(id))
+    }
+
+    /// The callbacks that are yet to run.
+    pub fn waiting(&self) -> Vec<Id> {
+        let waits = |&id: &Id| self.timers[id].state == State::Waiting && self.has_closure(id);
+        (0..self.timers.len()).filter(waits).collect()
+    }
+
     /// A timer is offered. Who is refused has an id as well.
     pub fn schedule(&mut self, kind: Kind, deadline: Deadline, zero_period: bool) -> (Id, Option<Refusal>) {
         let refusal = if zero_period {
@@ -181,6 +193,13 @@ impl Oracle {
             self.books.pending += 1;
         }
         (id, refusal)
+    }
+
+    /// The system had no memory for a timer that would have been accepted.
+    pub fn lacks_memory(&mut self, id: Id) {
+        self.end(id);
+        self.books.scheduled -= 1;
+        self.books.rejected += 1;
     }
 
     /// A future waits for its deadline, which came to the tick `due` when it was set.
@@ -240,6 +259,14 @@ impl Oracle {
         }
         self.timers[id].ran = Some(now);
         deadline
+    }
+
+    /// The executor drops the job of a timer, which may have been given another deadline since it was handed over.
+    pub fn drop_job(&mut self, id: Id) {
+        let timer = &self.timers[id];
+        assert_eq!(timer.state, State::Waiting, "the job of timer {id} is dropped");
+        assert!(self.has_come(timer.due) || timer.since == self.now, "timer {id} was handed over too early");
+        self.cancel(id);
     }
 
     /// What is shown as the deadline of a timer that is yet to come: as it was asked for, where 64 bits can hold that, or

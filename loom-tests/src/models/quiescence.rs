@@ -3,7 +3,8 @@
 //! Fails if the clock waits for one shard before it asks the next (mutation `quiescence-one-by-one`), if it takes the first
 //! answers for the last (`quiescence-one-pass`), if it does not wait for timers in flight (`quiescence-in-flight`), if
 //! the last of them does not wake it (`quiescence-silent`) or does not publish what it did (`quiescence-relaxed`), and if
-//! an old answer is taken to cover what came later (`quiescence-stale`).
+//! an old answer is taken to cover what came later (`quiescence-stale`). Fails as well if a clock that finds the intake
+//! empty need not see the request of the driver that has emptied it (`intake-take-unpublished`, `intake-empty-relaxed`).
 
 use std::sync::Arc;
 
@@ -11,8 +12,11 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Notify, mpsc};
 use loom::thread;
 
-use super::explore;
+use super::{Scene, explore};
+use crate::quiescence::Quiescence;
 use crate::scene::{Clock, Due, OnClock};
+use crate::shard::memory::Cache;
+use crate::watched::Watched;
 
 /// Counts runs without any order of its own: loom reports who looks at it too early.
 #[derive(Clone)]
@@ -107,5 +111,47 @@ fn a_worker_that_is_not_through() {
         assert_eq!(runs.get(), 1);
         worker.join().unwrap();
         driver.join().unwrap();
+    });
+}
+
+/// A driver empties the intake in a round that another thread has requested. The clock finds the intake empty: it must not
+/// take the answer to an older request for one that covers what the driver has just found.
+#[test]
+fn an_empty_intake_in_the_middle_of_a_round() {
+    explore(|| {
+        let scene = Scene::new();
+        let shared = Arc::new((Quiescence::new(), Watched::default()));
+        shared.0.end_round(0, 5);
+        let mut rounds = scene.rounds();
+        let handle = scene.schedule(&mut Cache::new(), scene.tally.once(), 1).expect("an open shard");
+        let requester = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.0.request())
+        };
+        let driver = {
+            let shared = shared.clone();
+            scene.spawn(move |scene| {
+                let (quiescence, round) = &*shared;
+                let request = quiescence.begin_round();
+                if request > 0 {
+                    rounds.begin(&scene.core, 0);
+                    round.change();
+                    quiescence.end_round(request, 1);
+                }
+            })
+        };
+        let clock = {
+            let shared = shared.clone();
+            scene.spawn(move |scene| {
+                let (quiescence, round) = &*shared;
+                if quiescence.request_unless_quiet(0, || scene.core.intake_is_empty(), || ()).is_none() {
+                    round.look();
+                }
+            })
+        };
+        requester.join().unwrap();
+        driver.join().unwrap();
+        clock.join().unwrap();
+        assert!(scene.cancel(&handle));
     });
 }

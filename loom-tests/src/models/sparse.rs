@@ -2,12 +2,14 @@
 //!
 //! Fails if who sets an entry aside does not look at the mark again (mutation `sparse-unseen`), if the bits publish
 //! nothing (`sparse-relaxed`), nor the count of completed blocks (`sparse-counted`), if the driver takes a block whatever is
-//! set aside there (`sparse-claim`), and if the thread that completes a block does not ring (`sparse-silent`).
+//! set aside there (`sparse-claim`), and if the thread that completes a block does not ring (`sparse-silent`). Fails as
+//! well if the bits do not publish what was done to the entries (`sparse-bits-unpublished`, `sparse-gather-unpublished`), and
+//! if the driver does not acquire it (`sparse-claim-unordered`).
 
 use loom::thread::JoinHandle;
 
 use super::{Scene, explore};
-use crate::shard::memory::Cache;
+use crate::shard::memory::{Cache, members};
 
 /// A sparse block of which the second entry is set aside; the first is the caller's.
 fn sparse_block(scene: &Scene) {
@@ -115,5 +117,64 @@ fn a_sparse_block_is_used_while_the_driver_looks_at_it() {
         user.join().unwrap();
         assert_eq!((scene.tally.run(), scene.tally.dropped()), (0, 2));
         scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
+    });
+}
+
+/// An entry that is set aside by one thread goes to the pool by another, which writes into it.
+#[test]
+fn an_adopted_entry_goes_to_the_pool() {
+    explore(|| {
+        let scene = Scene::new();
+        let handle = scene.schedule(&mut Cache::new(), scene.tally.once(), 9).expect("an open shard");
+        scene.core.slab.mark_sparse(0);
+        let canceller = scene.spawn(move |scene| {
+            assert!(scene.cancel(&handle));
+            scene.release(handle, &mut Cache::new());
+        });
+        adopt(&scene).into_iter().for_each(|index| scene.core.give(&[index]));
+        canceller.join().unwrap();
+        assert_eq!(scene.tally.dropped(), 1);
+    });
+}
+
+/// The same with an entry that the driver has taken out of the pool.
+#[test]
+fn a_gathered_entry_goes_to_the_pool() {
+    explore(|| {
+        let scene = Scene::new();
+        let first = scene.carve();
+        scene.core.give(&[first]);
+        let driver = scene.spawn(|scene| {
+            let slab = &scene.core.slab;
+            // SAFETY: this thread is as good as the driver, and owns what it takes out of the pool.
+            unsafe { members(slab, scene.core.pool.take_all()).for_each(|index| slab.gather(index)) };
+            slab.mark_sparse(0);
+        });
+        adopt(&scene).into_iter().for_each(|index| scene.core.give(&[index]));
+        driver.join().unwrap();
+    });
+}
+
+/// Takes the one entry that is in the pool, and sets it aside.
+fn pop(scene: &Scene) -> bool {
+    scene.core.pool.pop(&scene.core.slab, |index| scene.core.recycle(&mut Cache::new(), index))
+}
+
+/// Two threads want an entry that is in the pool. One of them sets it aside, and the driver retires the block.
+#[test]
+fn a_popped_entry_is_retired() {
+    explore(|| {
+        let scene = Scene::new();
+        sparse_block(&scene);
+        scene.core.give(&[0]);
+        let popper = scene.spawn(pop);
+        let mine = pop(&scene);
+        let slab = &scene.core.slab;
+        if slab.claim(0, drop) {
+            assert!([0, 1].iter().all(|&index| slab.get(index).reclaim().is_some()), "they are free");
+            // SAFETY: this thread is as good as the driver, and has claimed all entries of the block.
+            unsafe { slab.retire(0..1) };
+        }
+        assert_ne!(popper.join().unwrap(), mine, "one of them has it");
     });
 }

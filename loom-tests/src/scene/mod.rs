@@ -23,7 +23,7 @@ use crate::shard::local::{self, Record};
 use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
-use crate::sync::{Arc, AtomicUsize, Ordering::SeqCst, thread};
+use crate::sync::{Arc, thread};
 use crate::wheel::Levels;
 pub(crate) use on_clock::{Callback as Due, Clock, OnClock};
 pub(crate) use sleep::{Sleep, Task};
@@ -35,15 +35,18 @@ const END: u64 = 1000;
 #[derive(Clone)]
 pub(crate) struct Tally(Arc<Counts>);
 
+/// Not loom's: a count orders nothing and is no step of a thread. An ordering of the account would stand in for one that
+/// a protocol lacks.
+#[derive(Default)]
 struct Counts {
-    run: AtomicUsize,
-    dropped: AtomicUsize,
-    cancelled: AtomicUsize,
-    unfired: AtomicUsize,
-    completed: AtomicUsize,
-    ended: AtomicUsize,
-    last: AtomicUsize,
-    /// Timers of futures. Like the rest, it orders nothing: no protocol may rely on a count.
+    run: PlainCount,
+    dropped: PlainCount,
+    cancelled: PlainCount,
+    unfired: PlainCount,
+    completed: PlainCount,
+    ended: PlainCount,
+    last: PlainCount,
+    /// Timers of futures.
     scheduled: PlainCount,
     /// Timers that came into a batch, and those that have left it.
     begun: PlainCount,
@@ -52,19 +55,7 @@ struct Counts {
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        let zero = || AtomicUsize::new(0);
-        Self(Arc::new(Counts {
-            run: zero(),
-            dropped: zero(),
-            cancelled: zero(),
-            unfired: zero(),
-            completed: zero(),
-            ended: zero(),
-            last: zero(),
-            scheduled: PlainCount::default(),
-            begun: PlainCount::default(),
-            settled: PlainCount::default(),
-        }))
+        Self(Arc::new(Counts::default()))
     }
 
     /// A callback that runs once.
@@ -82,42 +73,42 @@ impl Tally {
 
     /// Notes a run.
     pub(crate) fn count_run(&self) {
-        self.0.run.fetch_add(1, SeqCst);
+        self.0.run.fetch_add(1, Plain);
     }
 
     pub(crate) fn run(&self) -> usize {
-        self.0.run.load(SeqCst)
+        self.0.run.load(Plain)
     }
 
     pub(crate) fn dropped(&self) -> usize {
-        self.0.dropped.load(SeqCst)
+        self.0.dropped.load(Plain)
     }
 
     pub(crate) fn cancelled(&self) -> usize {
-        self.0.cancelled.load(SeqCst)
+        self.0.cancelled.load(Plain)
     }
 
     pub(crate) fn unfired(&self) -> usize {
-        self.0.unfired.load(SeqCst)
+        self.0.unfired.load(Plain)
     }
 
     pub(crate) fn completed(&self) -> usize {
-        self.0.completed.load(SeqCst)
+        self.0.completed.load(Plain)
     }
 
     /// Runs that the host has reported.
     pub(crate) fn ended(&self) -> usize {
-        self.0.ended.load(SeqCst)
+        self.0.ended.load(Plain)
     }
 
     /// How many of the handles, and of those that closed the shard, found that nothing keeps it any more.
     pub(crate) fn last(&self) -> usize {
-        self.0.last.load(SeqCst)
+        self.0.last.load(Plain)
     }
 
     fn count_last(&self, last: bool) -> bool {
         if last {
-            self.0.last.fetch_add(1, SeqCst);
+            self.0.last.fetch_add(1, Plain);
         }
         last
     }
@@ -136,7 +127,7 @@ impl Tally {
         let Counts { completed, cancelled, scheduled, settled, .. } = &*self.0;
         for (sum, count) in [(completed, &record.completed), (cancelled, &record.cancelled)] {
             if count.get() > 0 {
-                sum.fetch_add(count.get(), SeqCst);
+                sum.fetch_add(count.get(), Plain);
             }
         }
         for (sum, count) in [(scheduled, &record.scheduled), (settled, &record.settled)] {
@@ -151,7 +142,7 @@ struct Held(Tally);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.0.dropped.fetch_add(1, SeqCst);
+        self.0.0.dropped.fetch_add(1, Plain);
     }
 }
 
@@ -313,13 +304,13 @@ impl Scene {
             Found::Unfired { deadline, callback, queued } => {
                 self.tally.0.settled.fetch_add(queued.into(), Plain);
                 if callback.role() == Role::Wake {
-                    self.tally.0.completed.fetch_add(1, SeqCst);
+                    self.tally.0.completed.fetch_add(1, Plain);
                     callback.run(deadline);
                 } else {
-                    self.tally.0.unfired.fetch_add(1, SeqCst);
+                    self.tally.0.unfired.fetch_add(1, Plain);
                 }
             }
-            Found::Ended => _ = self.tally.0.cancelled.fetch_add(1, SeqCst),
+            Found::Ended => _ = self.tally.0.cancelled.fetch_add(1, Plain),
         }
     }
 
@@ -444,15 +435,15 @@ impl Host for Worker<'_> {
     fn returned(&self, (): &mut ()) {}
 
     fn ended(&self, (): ()) {
-        self.scene.tally.0.ended.fetch_add(1, SeqCst);
+        self.scene.tally.0.ended.fetch_add(1, Plain);
     }
 
     fn completed(&self) {
-        self.scene.tally.0.completed.fetch_add(1, SeqCst);
+        self.scene.tally.0.completed.fetch_add(1, Plain);
     }
 
     fn cancelled(&self) {
-        self.scene.tally.0.cancelled.fetch_add(1, SeqCst);
+        self.scene.tally.0.cancelled.fetch_add(1, Plain);
     }
 
     fn panicked(&self, payload: Box<dyn Any + Send>) {

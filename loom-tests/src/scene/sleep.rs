@@ -1,6 +1,7 @@
 //! A future's timer, and the tasks that wait for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize as PlainCount, Ordering::Relaxed as Plain};
 use std::task::{Wake, Waker};
 
 use super::Scene;
@@ -9,24 +10,23 @@ use crate::shard::coop::Progress;
 use crate::shard::hold::Hold;
 use crate::shard::memory::Cache;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{AtomicUsize, Ordering::SeqCst};
 
-/// Counts how often it is woken.
-pub(crate) struct Task(AtomicUsize);
+/// Counts how often it is woken. Not loom's, as of the account.
+pub(crate) struct Task(PlainCount);
 
 impl Task {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicUsize::new(0)))
+        Arc::new(Self(PlainCount::new(0)))
     }
 
     pub(crate) fn woken(&self) -> usize {
-        self.0.load(SeqCst)
+        self.0.load(Plain)
     }
 }
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
+        self.0.fetch_add(1, Plain);
     }
 }
 

@@ -563,12 +563,18 @@ fn no_worker_drives_where_another_shard_would_wait_for_it() {
 fn callbacks_of_a_shard_on_loan_are_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 2);
-        let meeting = Meeting::of(3);
-        let shard = Shard::new(&pool, vec![meeting.blocking_callback(), meeting.blocking_callback()]);
+        let (begun, meeting) = (Meeting::of(2), Meeting::of(3));
+        let (begin, meet) = (begun.clone(), meeting.clone());
+        let first: Callback = Box::new(move |_| {
+            begin.meet();
+            meet.meet_asleep();
+        });
+        let shard = Shard::new(&pool, vec![first, meeting.blocking_callback()]);
         let lent = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
         let batch = shard.batch.lock().unwrap().clone();
         if pool.queue.put_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
             // The driver's own thread finds that the worker does not come back, and looks after its batch.
+            begun.meet();
             batch.iter().for_each(|batch| pool.look_after(batch));
             meeting.meet();
         }

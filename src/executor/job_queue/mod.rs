@@ -45,7 +45,7 @@
 //! # A worker that drives
 //!
 //! A job may come with the [`Loan`] of a shard: after the batch the worker drives that shard, and runs what is due there.
-//! Meanwhile it is neither busy nor parked, so it is there for no job. It may do so only while no job waits, and there is a
+//! Meanwhile it is neither busy nor parked, so it is there for no job. It may do so only while few jobs wait, and there is a
 //! worker for each shard, those left out whose turn takes over [`STRAGGLER_AFTER`]. When a batch waits nevertheless, and
 //! nobody is parked, the alert ends all loans.
 
@@ -108,7 +108,7 @@ impl JobQueue {
     }
 
     /// Has a worker run the batch, and then drive one of the `shards` until the loan is over. False if too few workers are
-    /// idle: then the batch is run, and nobody drives.
+    /// there for that: then the batch is run, and nobody drives.
     pub(crate) fn put_with_loan(
         &self,
         batch: Arc<dyn Batch>,
@@ -117,16 +117,16 @@ impl JobQueue {
         now: Instant,
     ) -> bool {
         let mut state = self.lock();
-        let called = if state.may_lend(shards, now) { state.parked.pop() } else { None };
-        let Some(called) = called else {
+        if !state.may_lend(shards, now) {
             drop(state);
             self.put(batch);
             return false;
-        };
+        }
         state.loans.push(loan.clone());
         state.jobs.push_back(Job { batch, loan: Some(loan) });
+        let called = state.parked.pop();
         drop(state);
-        called.call();
+        called.into_iter().for_each(Parked::call);
         true
     }
 
@@ -178,12 +178,19 @@ impl JobQueue {
 
     /// Drives a shard until the loan is over, and runs what is due there.
     fn drive(&self, loan: &dyn Loan, worker: &mut Worker, thread: &impl WorkerThread) {
-        loop {
-            self.lock().end_activity(worker.id);
-            let Some(batch) = loan.next_batch() else { return };
+        let next = |worker: &Worker| {
+            let mut state = self.lock();
+            state.end_activity(worker.id);
+            state.end_alert_if_all_drive();
+            drop(state);
+            loan.next_batch()
+        };
+        while let Some(batch) = next(worker) {
             self.lock().begin(worker, Some(batch.clone()), false, thread.now());
             self.run(batch, worker, thread);
         }
+        // It has not looked at its own queue while it slept in the driver's place.
+        self.run_own_tasks(worker, thread);
     }
 
     /// Does what the callbacks of a batch left in the worker's own queue.

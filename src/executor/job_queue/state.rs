@@ -140,11 +140,11 @@ impl State {
     }
 
     /// Whether a worker may drive one of the `shards`. There must be one for each: the batches of the others shall not wait
-    /// for a worker that drives.
+    /// for a worker that drives. And it must come soon, as nobody drives until then: each has one job more to do at most.
     pub(super) fn may_lend(&self, shards: usize, now: Instant) -> bool {
         let takes_long = |activity: &&Activity| activity.since + STRAGGLER_AFTER <= now;
         let workers = self.growth.own().saturating_sub(self.active.iter().filter(takes_long).count());
-        !self.closed && self.jobs.is_empty() && workers >= shards
+        !self.closed && self.jobs.len() <= self.growth.own() && workers >= shards
     }
 
     /// When the lookout has something to do, if nobody calls it before.
@@ -182,6 +182,14 @@ impl State {
             self.alert = None;
         }
         over
+    }
+
+    /// Ends the alert if every worker drives, and has nothing to run: then there is no lookout to end it. Each of them does
+    /// what rayon leaves in its queue after each batch.
+    pub(super) fn end_alert_if_all_drive(&mut self) {
+        if self.parked.is_empty() && self.active.is_empty() && self.jobs.is_empty() {
+            self.alert = None;
+        }
     }
 
     /// Has the lookout see when it is to look. Without one, those that drive are needed, and the monitor.
