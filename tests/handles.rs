@@ -211,8 +211,9 @@ fn the_deadline_is_the_one_that_was_asked_for() {
     let deadline = timer.now() + HOUR + Duration::from_nanos(12_345);
     let handle = timer.schedule_at(deadline, || ()).unwrap();
     assert_eq!(handle.deadline(), Some(deadline));
-    assert!(handle.reset(2 * HOUR) && handle.reset_at(deadline));
-    assert_eq!(handle.deadline(), Some(deadline));
+    let later = deadline + HOUR + Duration::from_nanos(54_321);
+    assert!(handle.reset(2 * HOUR) && handle.reset_at(later));
+    assert_eq!(handle.deadline(), Some(later));
 }
 
 #[test]

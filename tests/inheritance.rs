@@ -76,6 +76,20 @@ fn a_thread_that_a_callback_starts_inherits_nothing() {
     }
 }
 
+/// A driver that stays on one core starts the thread that starts them.
+#[test]
+fn extra_threads_of_the_pool_inherit_nothing() {
+    let ours = Scheduling::of_this_thread();
+    let executor = Executor::Pool { threads: 1 };
+    let timer = Timer::builder().shards(1).pin_cores(true).executor(executor).build().unwrap();
+    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let blocked = gate.clone();
+    timer.schedule(MS, move || blocked.pass()).unwrap();
+    timer.schedule(2 * MS, move || sender.send(Scheduling::of_this_thread()).unwrap()).unwrap();
+    assert_eq!(wait_for(&receiver), ours);
+    gate.open();
+}
+
 #[test]
 fn a_thread_that_an_executor_starts_inherits_nothing() {
     let ours = Scheduling::of_this_thread();

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -91,6 +92,28 @@ fn the_threads_are_gone_after_a_shutdown_though_clones_and_handles_live() {
     assert!(clone.is_shutdown() && !handle.is_pending());
     assert!(clone.schedule(MS, || ()).unwrap_err().is_shutdown());
     assert_eq!((clone.len(), clone.stats().unfired, clone.stats().rejected), (0, 1, 1));
+}
+
+#[test]
+fn a_shutdown_waits_for_the_end_of_the_pools_threads() {
+    thread_local! {
+        static AT_THE_END: RefCell<Option<OnDrop<Box<dyn FnMut()>>>> = const { RefCell::new(None) };
+    }
+    let timer = Timer::builder().executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let (has_ended, (sender, receiver)) = (Arc::new(AtomicBool::new(false)), channel());
+    let ends = has_ended.clone();
+    let end_slowly = move || {
+        thread::sleep(50 * MS);
+        ends.store(true, Ordering::SeqCst);
+    };
+    let leave_it_to_the_thread = move || {
+        AT_THE_END.set(Some(OnDrop(Box::new(end_slowly.clone()))));
+        sender.send(()).unwrap();
+    };
+    timer.schedule(MS, leave_it_to_the_thread).unwrap();
+    wait_for(&receiver);
+    timer.shutdown();
+    assert!(has_ended.load(Ordering::SeqCst));
 }
 
 #[test]

@@ -26,7 +26,9 @@ fn a_call_that_takes_too_long_ends_with_elapsed() {
     let mut context = Context::from_waker(Waker::noop());
     let mut poll = || Pin::new(&mut call).poll(&mut context);
     assert!(poll().is_pending());
-    clock.advance(SEC);
+    clock.advance(SEC - MS);
+    assert!(poll().is_pending());
+    clock.advance(MS);
     let Poll::Ready(Err(error)) = poll() else { panic!("the time is over") };
     assert!(!error.downcast::<Elapsed>().unwrap().is_shutdown());
     assert_balanced(&timer);

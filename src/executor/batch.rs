@@ -26,3 +26,48 @@ pub(crate) trait Loan: Send + Sync + 'static {
     /// Has the loan end soon. May be called at any time by any thread.
     fn recall(&self);
 }
+
+/// A batch for tests of what runs batches.
+#[cfg(all(test, not(loom)))]
+pub(super) mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// As many calls of one function.
+    pub(in crate::executor) struct Callbacks {
+        callbacks: Vec<Box<dyn Fn() + Send + Sync>>,
+        taken: AtomicUsize,
+    }
+
+    impl Callbacks {
+        pub(in crate::executor) fn of(callbacks: usize, call: impl Fn() + Clone + Send + Sync + 'static) -> Self {
+            let callbacks = (0..callbacks).map(|_| Box::new(call.clone()) as _).collect();
+            Self { callbacks, taken: AtomicUsize::new(0) }
+        }
+    }
+
+    impl super::Batch for Callbacks {
+        fn run(&self) {
+            while self.run_one() {}
+        }
+
+        fn run_one(&self) -> bool {
+            let next = self.callbacks.get(self.taken.fetch_add(1, Ordering::Relaxed));
+            next.is_some_and(|call| {
+                call();
+                true
+            })
+        }
+
+        fn is_begun(&self) -> bool {
+            self.taken.load(Ordering::Relaxed) > 0
+        }
+
+        fn is_spent(&self) -> bool {
+            self.taken.load(Ordering::Relaxed) >= self.callbacks.len()
+        }
+
+        fn singles(self) -> impl Iterator<Item = Self> {
+            std::iter::empty()
+        }
+    }
+}

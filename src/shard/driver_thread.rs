@@ -86,3 +86,45 @@ impl Drop for End {
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_thread_is_waited_for_unless_it_executes() {
+        for executes in [true, false] {
+            let (come, came) = mpsc::channel();
+            let (leave, left) = mpsc::channel::<()>();
+            let driver = DriverThread::start("executes".to_owned(), move |whereabouts| {
+                whereabouts.execute(|| ());
+                let wait = || {
+                    come.send(()).unwrap();
+                    let _ = left.recv();
+                };
+                if executes { whereabouts.execute(wait) } else { wait() }
+            });
+            let driver = driver.unwrap();
+            came.recv_timeout(PATIENCE).unwrap();
+            let (join, joined) = mpsc::channel();
+            let joiner = thread::spawn(move || {
+                driver.join();
+                join.send(()).unwrap();
+            });
+            if executes {
+                joined.recv_timeout(PATIENCE).expect("a thread that executes is not waited for");
+            } else {
+                let early = joined.recv_timeout(Duration::from_millis(50));
+                assert!(early.is_err(), "a thread that has executed is waited for");
+            }
+            drop(leave);
+            joiner.join().unwrap();
+        }
+    }
+}

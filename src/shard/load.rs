@@ -84,3 +84,68 @@ impl Load {
         self.short_pauses = MUCH - RETRY;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    impl Load {
+        /// Nothing is due for a time, and then some callbacks are. A short time has just begun, however long this takes.
+        fn rest(&mut self, is_short: bool, callbacks: usize) {
+            self.pause();
+            self.since = if is_short { Instant::now() + HOUR } else { Instant::now() - SHORT - SHORT / 5 };
+            self.due(callbacks);
+        }
+
+        /// After how many more short pauses there is much to do.
+        fn pauses_until_much(&mut self) -> u32 {
+            let mut pauses = 0;
+            while !self.is_much() && pauses < 100 {
+                self.rest(true, 1);
+                pauses += 1;
+            }
+            pauses
+        }
+    }
+
+    #[test]
+    fn there_is_much_to_do_after_short_pauses_in_a_row() {
+        let mut load = Load::new();
+        load.rest(false, 1);
+        assert_eq!(load.pauses_until_much(), MUCH);
+        load.rest(false, 1);
+        assert_eq!(load.pauses_until_much(), MUCH, "a long pause");
+        load.start_again();
+        assert_eq!(load.pauses_until_much(), MUCH, "a loan has ended");
+        load.retry();
+        assert_eq!(load.pauses_until_much(), RETRY);
+        load.rest(false, 1);
+        (0..2 * MUCH).for_each(|_| load.due(1));
+        assert!(!load.is_much(), "without a pause");
+    }
+
+    #[test]
+    fn a_burst_is_made_of_what_is_due_without_a_pause() {
+        let mut load = Load::new();
+        for _ in 0..2 {
+            load.rest(true, 1);
+            load.due(BURST - 2);
+            assert!(!load.is_burst());
+        }
+        load.due(1);
+        assert!(load.is_burst());
+        load.pause();
+        assert!(!load.is_burst());
+    }
+
+    #[test]
+    fn a_pause_is_long_when_its_time_has_passed_since_something_was_due() {
+        let mut load = Load::new();
+        load.since = Instant::now() + HOUR;
+        assert_eq!(load.longest_pause(), Some(LONG));
+        load.since = Instant::now() - LONG;
+        assert_eq!(load.longest_pause(), None);
+    }
+}

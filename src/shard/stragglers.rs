@@ -79,3 +79,36 @@ impl PartialEq for Watched {
 }
 
 impl Eq for Watched {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, Ticks};
+    use crate::shard::Shard;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn batches<const N: usize>() -> [Arc<Batch>; N] {
+        let shard = Shard::new(Ticks::new(Clock::system(), STRAGGLER_AFTER), None, None, None, || false);
+        [(); N].map(|()| Arc::new(Batch::new(shard.clone(), 0, Vec::new())))
+    }
+
+    #[test]
+    fn the_batch_that_should_be_finished_first_is_looked_at_first() {
+        let [late, soon] = batches();
+        let mut stragglers = Stragglers::default();
+        stragglers.watch(late.clone(), HOUR);
+        stragglers.add_straggler(soon.clone());
+        let next = stragglers.look(&Dispatcher::Inline, || ());
+        assert!(next.is_some_and(|left| left > HOUR / 2), "{next:?}");
+        assert_eq!((Arc::strong_count(&late), Arc::strong_count(&soon)), (2, 1), "the other has been seen to");
+    }
+
+    #[test]
+    fn nobody_looks_at_what_is_finished() {
+        let [finished] = batches();
+        let mut stragglers = Stragglers::default();
+        stragglers.watch(finished, HOUR);
+        assert_eq!(stragglers.look(&Dispatcher::Inline, || ()), None);
+    }
+}

@@ -360,6 +360,21 @@ mod tests {
         assert!(kept <= 8192, "{kept} entries are kept for no timer");
     }
 
+    /// A thread that stops in the middle of a pop makes the pool seem larger than it is, for as long as it stops.
+    #[test]
+    fn what_is_popped_and_not_counted_yet_is_looked_for_once() {
+        let mut scene = Scene::new(1);
+        scene.core = Core::new(None, 1);
+        let timers: Vec<_> = (0..64).map(|_| scene.schedule()).collect();
+        scene.drive();
+        timers.into_iter().for_each(|index| scene.cancel(index));
+        let Scene { core, rounds, cache } = &mut scene;
+        core.give_back(cache);
+        let mut turns = Vec::new();
+        core.pool.pop(&core.slab, |_| turns.push((0..1000).take_while(|_| rounds.rest(core)).count()));
+        assert!(turns.iter().all(|&turns| turns < 1000), "{turns:?}");
+    }
+
     /// A driver that has found all there is to find does not look again.
     #[test]
     fn what_is_in_use_everywhere_is_looked_at_once() {

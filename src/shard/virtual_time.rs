@@ -60,3 +60,24 @@ impl Quiesce for Shard {
         self.core.is_on_this_thread() || self.virtual_time.as_ref().is_some_and(|time| (time.needs_this_thread)())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::{Clock, NEVER, Ticks};
+
+    #[test]
+    fn the_clock_moves_by_a_stride_at_most() {
+        let clock = ManualClock::new();
+        let ticks = Ticks::new(Clock::Manual(clock), Duration::from_millis(1));
+        let shard = Shard::new(ticks, None, None, None, || false);
+        // Without a driver, nobody would answer an `advance`.
+        let quiescence = shard.quiescence().unwrap();
+        for (next, asks_at) in [(5, 5), (STRIDE, STRIDE), (NEVER, STRIDE)] {
+            quiescence.end_round(quiescence.last_request(), next);
+            assert_eq!(shard.wait(None).next, shard.ticks.instant(asks_at));
+        }
+    }
+}

@@ -142,6 +142,21 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
+        let parts = [9, 3].map(|millis| {
+            let (recorder, mut part) = (Recorder::new(), Lateness::default());
+            recorder.record(Duration::from_millis(millis), false);
+            recorder.add_to(&mut part);
+            part
+        });
+        let mut sum = Lateness::default();
+        parts.iter().for_each(|part| sum += part);
+        sum += &Lateness::default();
+        assert_eq!((sum.count(), sum.max()), (2, Duration::from_millis(9)));
+        assert!(sum.quantile(0.5) < Duration::from_millis(4) && sum.quantile(1.0) == sum.max());
+    }
+
+    #[test]
     fn quantiles_tell_what_was_recorded() {
         let recorder = Recorder::new();
         let read = || {

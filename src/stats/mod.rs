@@ -146,3 +146,15 @@ impl<'a> Sum<&'a ShardStats> for ShardStats {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_is_counted_before_its_beginning_counts_for_both() {
+        assert_eq!((pending(3, 1), pending(1, 1), pending(1, 2)), (2, 0, 0));
+        let stats = ShardStats { completed: 2, ..ShardStats::default() }.balanced(1);
+        assert_eq!((stats.scheduled, stats.pending), (2, 0));
+    }
+}

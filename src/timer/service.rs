@@ -221,13 +221,23 @@ impl Drop for Service {
 mod tests {
     use std::sync::atomic::Ordering::SeqCst;
     use std::sync::mpsc::{self, Sender};
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Poll, Wake, Waker};
     use std::thread;
 
     use super::*;
     use crate::{ManualClock, Timer};
 
     const SEC: Duration = Duration::from_secs(1);
+
+    /// A task that notes that it was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, SeqCst);
+        }
+    }
 
     /// Has the driver of the shard panic when the next timer is due.
     fn break_shard(timer: &Timer, shard: usize) {
@@ -270,8 +280,10 @@ mod tests {
                 .collect();
             let every = timer.schedule_at_fixed_rate(3 * SEC, SEC, || ()).unwrap();
             let mut sleep = Box::pin(timer.sleep(10 * SEC));
+            let woken = Arc::new(Woken::default());
+            let waker = Waker::from(woken.clone());
+            assert_eq!(sleep.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
             let mut context = Context::from_waker(Waker::noop());
-            assert_eq!(sleep.as_mut().poll(&mut context), Poll::Pending);
             let mut soon = Box::pin(timer.sleep(2 * SEC));
             assert_eq!(soon.as_mut().poll(&mut context), Poll::Pending);
 
@@ -288,6 +300,7 @@ mod tests {
             let report = reports.recv().unwrap();
             assert!(report.contains("corewheel-0") && report.contains("a test has broken the wheel"), "{report}");
             assert_eq!((timer.stats().panicked, ran.load(SeqCst)), (1, 1));
+            assert!(woken.0.load(SeqCst), "the task of a sleep that is due later is woken as well");
 
             assert!(timer.schedule(Duration::ZERO, || ()).unwrap_err().is_shutdown());
             assert!(!handles[3].reset(SEC) && !every.reset(SEC), "no timer is accepted any more");
@@ -344,6 +357,19 @@ mod tests {
         let shutting = timer.clone();
         assert_eq!(in_time(move || shutting.shutdown().len()), 1);
         assert!(!every.is_pending());
+    }
+
+    #[test]
+    fn a_shard_whose_driver_has_panicked_takes_no_place_under_the_limit() {
+        let clock = ManualClock::new();
+        let builder = Timer::builder().clock(clock.clone()).shards(1).executor(Executor::Inline);
+        let timer = builder.max_pending(2).on_panic(drop).build().unwrap();
+        timer.schedule(SEC, || ()).unwrap();
+        break_shard(&timer, 0);
+        in_time(move || clock.advance(SEC));
+        for _ in 0..3 {
+            assert!(timer.schedule(SEC, || ()).unwrap_err().is_shutdown(), "one of two places is taken");
+        }
     }
 
     #[test]

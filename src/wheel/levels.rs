@@ -641,6 +641,16 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_over_comes_out_ahead_of_time() {
+        let mut levels = Levels::new_ahead(0, &[4]).expect("a valid level");
+        let mut store = Store::new(&[5]);
+        levels.insert(&mut store, 0);
+        store.0[0].0 = OVER;
+        assert_eq!(levels.step_ahead(&mut store), Step::Expired(0));
+        assert_eq!(levels.step_ahead(&mut store), Step::Done);
+    }
+
+    #[test]
     fn a_slot_is_empty_before_time_comes_to_it() {
         let deadlines: Vec<u64> = (64..128).rev().collect();
         for now in 0..=63 {

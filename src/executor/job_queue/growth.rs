@@ -387,4 +387,28 @@ mod tests {
         state.active[0].sight.is_blocked = true;
         assert_eq!(state.grow(), 0, "there are as many as there may be");
     }
+
+    #[test]
+    fn a_worker_that_is_blocked_is_looked_at_now_and_then() {
+        let (queue, _) = busy();
+        let mut state = queue.lock();
+        let looks = |state: &State| (0..RECHECKED).map(|look| state.to_look_at(look).len()).sum::<usize>();
+        assert_eq!(looks(&state), 2 * RECHECKED as usize);
+        state.active[0].sight.is_blocked = true;
+        assert_eq!(looks(&state), RECHECKED as usize + 1);
+    }
+
+    #[test]
+    fn one_idle_extra_is_called_for_a_job_if_there_is_room() {
+        let (queue, _) = busy();
+        let mut state = queue.lock();
+        state.growth.extras = 2;
+        let idle = |worker| Parked { worker, call: Arc::new(Condvar::new()) };
+        state.growth.idle.extend([3, 4].map(idle));
+        state.call_extra();
+        assert_eq!((state.growth.idle.len(), state.growth.needed), (2, 0), "two run already");
+        state.active[0].sight.is_blocked = true;
+        state.call_extra();
+        assert_eq!((state.growth.idle.len(), state.growth.needed), (1, 1));
+    }
 }

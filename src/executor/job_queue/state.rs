@@ -252,3 +252,141 @@ pub(super) fn park<'a>(
         };
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::{JobQueue, SleepProbe, Waits};
+    use super::*;
+    use crate::executor::batch::tests::Callbacks;
+
+    /// A worker that has just assisted.
+    fn assistant() -> Worker {
+        Worker {
+            id: 7,
+            is_extra: false,
+            call: Arc::new(Condvar::new()),
+            observed: Observed::new(Arc::new(|| None)),
+            looks_at: Instant::now() + MAX_STINT,
+            has_looked: true,
+            is_lookout: false,
+            has_assisted: true,
+        }
+    }
+
+    #[test]
+    fn a_job_goes_before_the_second_part_of_a_straggler_in_a_row() {
+        let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
+        let now = Instant::now() + STRAGGLER_AFTER;
+        let mut state = queue.lock();
+        let batch: Arc<dyn Batch> = Arc::new(Callbacks::of(3, || ()));
+        let mut other = Worker { id: 9, ..assistant() };
+        state.begin(&mut other, Some(batch.clone()), false, now - STRAGGLER_AFTER);
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Assist(_))), "no job waits");
+        state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))));
+        state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
+        worker.has_assisted = false;
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Assist(_))));
+        batch.run();
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))), "nothing is left of the straggler");
+    }
+
+    #[test]
+    fn a_worker_that_is_busy_for_long_looks_for_rayons_work_on_alert_alone() {
+        let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
+        let now = worker.looks_at;
+        let mut state = queue.lock();
+        let put = |state: &mut State| {
+            state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
+        };
+        put(&mut state);
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))), "without an alert");
+        state.raise_alert(now, false);
+        put(&mut state);
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Look)));
+        worker.looks_at = now + MAX_STINT;
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))), "it has just looked");
+        assert!(state.choose(&worker, now).is_none());
+        state.begin(&mut worker, Some(Arc::new(Callbacks::of(1, || ()))), false, now);
+        assert!(matches!(state.choose(&worker, now), Some(Turn::Look)), "it has run something since");
+    }
+    #[test]
+    fn an_alert_ends_when_nobody_is_busy_and_no_work_was_found() {
+        let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
+        let now = Instant::now();
+        let mut state = queue.lock();
+        for (is_busy, has_job, found) in [(true, false, false), (false, true, false), (false, false, true)] {
+            state.raise_alert(now, found);
+            if is_busy {
+                state.begin(&mut worker, None, false, now);
+            }
+            if has_job {
+                state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
+            }
+            assert!(!state.end_alert() && state.alert.is_some());
+            state.end_activity(worker.id);
+            state.jobs.clear();
+        }
+        state.alert = None;
+        state.raise_alert(now, false);
+        assert!(state.end_alert() && state.alert.is_none());
+        assert!(!state.end_alert(), "it has ended");
+    }
+
+    #[test]
+    fn the_last_look_of_an_alert_is_everybodys() {
+        let queue = JobQueue::new(2, 0);
+        let now = Instant::now();
+        let mut state = queue.lock();
+        state.parked.extend([assistant().parked(), Worker { id: 8, ..assistant() }.parked()]);
+        state.raise_alert(now, true);
+        state.look_again(now);
+        assert_eq!((state.parked.len(), state.look_at()), (2, Some(now + MIN_INTERVAL)));
+        assert!(!state.end_alert(), "some have not looked");
+        state.alert.as_mut().unwrap().interval = MAX_INTERVAL;
+        state.look_again(now);
+        assert_eq!((state.parked.len(), state.look_at()), (0, Some(now + MAX_INTERVAL)));
+        assert!(state.end_alert());
+    }
+    /// A thread that is never called, with so many pieces of rayon's work in its own queue.
+    struct Lone(Cell<usize>);
+
+    impl Waits for Lone {
+        fn now(&self) -> Instant {
+            Instant::now()
+        }
+
+        fn wait_timeout<'a, T>(&self, _: &Arc<Condvar>, _: MutexGuard<'a, T>, _: Duration) -> MutexGuard<'a, T> {
+            unreachable!("the queue is closed")
+        }
+    }
+
+    impl WorkerThread for Lone {
+        fn run_own_task(&self) -> bool {
+            let left = self.0.get();
+            self.0.set(left.saturating_sub(1));
+            left > 0
+        }
+
+        fn run_any_task(&self) -> bool {
+            false
+        }
+
+        fn sleep_probe(&self) -> SleepProbe {
+            Arc::new(|| None)
+        }
+    }
+
+    #[test]
+    fn what_an_assisted_callback_leaves_to_rayon_is_run_by_the_assistant() {
+        let (queue, thread) = (JobQueue::new(2, 0), Lone(Cell::new(2)));
+        let batch = Arc::new(Callbacks::of(1, || ()));
+        let mut other = assistant();
+        queue.lock().begin(&mut other, Some(batch.clone()), false, Instant::now() - STRAGGLER_AFTER);
+        queue.close();
+        queue.worker_loop(&thread, false);
+        assert_eq!((batch.is_spent(), thread.0.get()), (true, 0));
+    }
+}
