@@ -96,8 +96,9 @@ fn the_threads_are_gone_after_a_shutdown_though_clones_and_handles_live() {
 
 #[test]
 fn a_shutdown_waits_for_the_end_of_the_pools_threads() {
+    type AtTheEnd = OnDrop<Box<dyn FnMut()>>;
     thread_local! {
-        static AT_THE_END: RefCell<Option<OnDrop<Box<dyn FnMut()>>>> = const { RefCell::new(None) };
+        static AT_THE_END: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
     }
     let timer = Timer::builder().executor(Executor::Pool { threads: 1 }).build().unwrap();
     let (has_ended, (sender, receiver)) = (Arc::new(AtomicBool::new(false)), channel());
