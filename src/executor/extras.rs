@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::mem;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use super::job_queue::{JobQueue, MonitorThread, Waits};
-use super::pool::{Workers, join, serve, spawn, wait_timeout};
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+use super::pool::{Workers, join, serve, spawn};
+use crate::sync::{Arc, Mutex, MutexGuard};
 
 /// The monitor of a queue, and the threads that it starts.
 pub(crate) struct Extras {
@@ -62,20 +61,7 @@ impl Extras {
 /// The calling thread.
 struct Monitor<'a>(&'a Arc<Extras>);
 
-impl Waits for Monitor<'_> {
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-
-    fn wait_timeout<'a, T>(
-        &self,
-        call: &Arc<Condvar>,
-        guard: MutexGuard<'a, T>,
-        timeout: Duration,
-    ) -> MutexGuard<'a, T> {
-        wait_timeout(call, guard, timeout)
-    }
-}
+impl Waits for Monitor<'_> {}
 
 impl MonitorThread for Monitor<'_> {
     fn start_extra(&self) -> bool {

@@ -9,13 +9,12 @@ use std::io;
 use std::ptr;
 use std::sync::Weak;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use super::Dispatcher;
 use super::extras::Extras;
 use super::job_queue::{JobQueue, SleepProbe, Waits, WorkerThread};
 use crate::error::BuildError;
-use crate::sync::{Arc, Condvar, MutexGuard};
+use crate::sync::Arc;
 use crate::system::ThreadNumber;
 
 pub(crate) struct Pool {
@@ -159,20 +158,7 @@ impl Workers {
 /// The calling thread, which is a worker of rayon's.
 struct RayonThread;
 
-impl Waits for RayonThread {
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-
-    fn wait_timeout<'a, T>(
-        &self,
-        call: &Arc<Condvar>,
-        guard: MutexGuard<'a, T>,
-        timeout: Duration,
-    ) -> MutexGuard<'a, T> {
-        wait_timeout(call, guard, timeout)
-    }
-}
+impl Waits for RayonThread {}
 
 impl WorkerThread for RayonThread {
     fn run_own_task(&self) -> bool {
@@ -187,10 +173,6 @@ impl WorkerThread for RayonThread {
         let thread = ThreadNumber::current();
         Arc::new(move || thread.and_then(ThreadNumber::asleep))
     }
-}
-
-pub(super) fn wait_timeout<'a, T>(call: &Condvar, guard: MutexGuard<'a, T>, timeout: Duration) -> MutexGuard<'a, T> {
-    call.wait_timeout(guard, timeout).unwrap_or_else(|poisoned| poisoned.into_inner()).0
 }
 
 /// Starts a thread, with an error where the standard library would panic.

@@ -184,9 +184,9 @@ impl Driver {
         Some(Batch::new(shard.clone(), now, mem::take(&mut self.due)))
     }
 
-    /// Sleeps until the next deadline, or something comes in that is due earlier, for the `longest` time at most;
-    /// meanwhile it looks for stragglers. Does not sleep if it `is_called`: whoever calls it rings afterwards. Then there is
-    /// reason for a new round, if the shard is not closed.
+    /// Sleeps until the next deadline, an earlier one that comes in, or the end of the `longest` time. Looks for stragglers
+    /// meanwhile. Returns at once if the driver `is_called`; a caller rings after its call. There is reason for a new round
+    /// afterwards, unless the shard is closed.
     pub(super) fn sleep(
         &mut self,
         scheduling: &mut Scheduling,

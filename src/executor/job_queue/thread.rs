@@ -8,17 +8,22 @@ use crate::sync::{Arc, Condvar, MutexGuard};
 /// if that is not known.
 pub(crate) type SleepProbe = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
-/// A thread that can wait.
+/// A thread that can wait: by the system's clock, or in a scenario by that of the scenario.
 pub(crate) trait Waits {
     /// The present.
-    fn now(&self) -> Instant;
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
     /// Waits for a call, at most that long.
     fn wait_timeout<'a, T>(
         &self,
         call: &Arc<Condvar>,
         guard: MutexGuard<'a, T>,
         timeout: Duration,
-    ) -> MutexGuard<'a, T>;
+    ) -> MutexGuard<'a, T> {
+        call.wait_timeout(guard, timeout).unwrap_or_else(|poisoned| poisoned.into_inner()).0
+    }
 }
 
 /// What a worker loop asks of the thread that runs it.
