@@ -80,6 +80,28 @@ pub enum ScheduleError<F> {
     OutOfMemory(F),
 }
 
+/// Why a timer was rejected, without its closure. As wide as a pointer, so that a result that is a handle otherwise is
+/// returned in registers.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub(crate) enum Rejection {
+    Shutdown,
+    Full,
+    OutOfMemory,
+}
+
+impl Rejection {
+    /// Adds the closure.
+    #[cold]
+    pub(crate) fn with<F>(self, f: F) -> ScheduleError<F> {
+        match self {
+            Self::Shutdown => ScheduleError::Shutdown(f),
+            Self::Full => ScheduleError::Full(f),
+            Self::OutOfMemory => ScheduleError::OutOfMemory(f),
+        }
+    }
+}
+
 impl<F> ScheduleError<F> {
     /// The closure that was refused.
     pub fn into_inner(self) -> F {

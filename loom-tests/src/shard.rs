@@ -66,6 +66,10 @@ impl Shard {
         false
     }
 
+    fn is_limited(&self) -> bool {
+        false
+    }
+
     fn free_place(&self) {}
 
     fn ask_if_due(&self, _deadline: u64) {}
@@ -79,8 +83,8 @@ impl Shard {
         drop(callback);
     }
 
-    fn discard_left(_id: u64, callback: Callback) {
-        drop(callback);
+    fn contain_left(_id: u64, f: impl FnOnce()) {
+        f();
     }
 
     fn complete(&self) {

@@ -73,7 +73,7 @@ impl Clock {
 
     /// Between which instants the present is, in nanoseconds: cheaper than [`now`](Self::now), and so close, some
     /// microseconds, that a deadline can be counted from it. `None` if only `now` can tell.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn about(&self) -> Option<Present> {
         let Self::System(SystemClock(Some(reckoning))) = self else { return None };
         Some(LAST.with(|last| reckoning.present(last)))

@@ -64,6 +64,12 @@ impl Pace {
         u64::try_from(nanos).unwrap_or(u64::MAX).saturating_add(2)
     }
 
+    /// As [`most_nanos`](Self::most_nanos), for counts that are [within](Self::counts_within) less than 2^31 ns.
+    #[inline]
+    pub(super) fn most_nanos_within(self, counts: u64) -> u64 {
+        (((counts + 1) * self.0) >> FRACTION) + 2
+    }
+
     /// The most counts for which [`most_nanos`](Self::most_nanos) is not above `nanos`. `None` if that is not even one.
     pub(super) fn counts_within(self, nanos: u64) -> Option<u64> {
         let counts = (u128::from(nanos.checked_sub(2)?) << FRACTION) / u128::from(self.0);

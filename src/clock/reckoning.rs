@@ -112,7 +112,7 @@ impl<S: Source> Reckoning<S> {
     }
 
     /// The present, for a thread whose last fix is in `last`, in nanoseconds since the birth of the reckoning.
-    #[inline]
+    #[inline(always)]
     pub(super) fn present(&self, last: &Cell<Option<Fix>>) -> Present {
         let counter = self.source.read_ordered();
         match self.since_fix(counter, last) {
@@ -133,12 +133,12 @@ impl<S: Source> Reckoning<S> {
     }
 
     /// The fix, and the latest that the clock can say by now. `None` if there is no fix, or it is too old.
-    #[inline]
+    #[inline(always)]
     fn since_fix(&self, counter: u64, last: &Cell<Option<Fix>>) -> Option<(Fix, u64)> {
         let fix = last.get()?;
         // A fix that seems to be ahead of the counter wraps to the farthest past.
         let counts = counter.wrapping_sub(fix.counter);
-        (counts <= self.reach).then(|| (fix, fix.clock + self.pace.most_nanos(counts)))
+        (counts <= self.reach).then(|| (fix, fix.clock + self.pace.most_nanos_within(counts)))
     }
 
     /// Looks at the clock, after the counter.

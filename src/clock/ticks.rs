@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Clock, ManualClock, Pinned, Present};
+use crate::wheel::Divisor;
 
 /// Nanoseconds that do not fit 64 bits, that is from the year 584 of a timer's life on.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
@@ -59,7 +60,7 @@ pub(crate) struct Ticks {
     /// The origin on the scale of [`Clock::about`].
     about_origin: u64,
     /// Nanoseconds per tick.
-    tick: u64,
+    tick: Divisor,
 }
 
 impl Ticks {
@@ -71,7 +72,7 @@ impl Ticks {
             about_origin: clock.nanos(origin).unwrap_or(0),
             clock,
             // Longer ticks than 584 years are cut: finer than asked for does no harm.
-            tick: u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX),
+            tick: Divisor::new(u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX)),
         }
     }
 
@@ -97,8 +98,8 @@ impl Ticks {
     /// The same, or `None` if only the clock can tell.
     #[inline]
     fn tick_about(&self, about: Present, tick: u64) -> Option<u64> {
-        let now = about.earliest / self.tick;
-        let surely_not = || tick.saturating_mul(self.tick) > about.latest;
+        let now = self.tick.quotient(about.earliest);
+        let surely_not = || tick.saturating_mul(self.tick.value()) > about.latest;
         (tick <= now || surely_not()).then_some(now)
     }
 
@@ -108,7 +109,7 @@ impl Ticks {
     /// A deadline is written by fewer bits than it has, so who reads it must know the present that it was written at,
     /// within some years of microseconds. Real time does not pass faster than that; virtual time may, while the thread
     /// that writes is held up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pin(&self, now: u64) -> (Option<Pinned<'_>>, u64) {
         match &self.clock {
             Clock::System(_) => (None, now),
@@ -135,30 +136,52 @@ impl Ticks {
     }
 
     /// Between which nanoseconds since the origin the present is; `None` if only the clock can tell.
-    #[inline]
+    #[inline(always)]
     fn about(&self) -> Option<Present> {
         let Present { earliest, latest } = self.clock.about()?;
         Some(Present { earliest: self.since_origin(earliest), latest: self.since_origin(latest) })
     }
 
     /// Nanoseconds on the scale of [`Clock::about`], counted from the origin.
-    #[inline]
+    #[inline(always)]
     fn since_origin(&self, nanos: u64) -> u64 {
         // The earliest may be what the clock said before the origin.
         nanos.saturating_sub(self.about_origin)
     }
 
-    /// When something is due that shall come after `delay`.
-    #[inline]
+    /// When something is due that shall come after `delay`. It is not told whether that was an instant, see
+    /// [`asked_after`](Self::asked_after).
+    #[inline(always)]
     pub(crate) fn after(&self, delay: Duration) -> Due {
-        // What shall come at once must not be later than now.
-        if !delay.is_zero()
-            && let Some(about) = self.about()
-            && let Some(exact) = whole(delay).checked_add(about.latest)
-            && exact != UNKNOWN
-        {
-            return Due { tick: exact.div_ceil(self.tick), now: about.earliest / self.tick, given: None, exact };
+        if let Some(due) = self.after_about(delay) {
+            return due;
         }
+        // Taken apart, so that a caller has all of it in registers, whichever way it came.
+        let Due { tick, now, exact, .. } = self.after_exactly(delay);
+        Due { tick, now, given: None, exact }
+    }
+
+    /// As [`after`](Self::after), with all that is known of what was asked for.
+    pub(crate) fn asked_after(&self, delay: Duration) -> Due {
+        self.after_about(delay).unwrap_or_else(|| self.after_exactly(delay))
+    }
+
+    /// The same, or `None` if only the clock can tell.
+    #[inline(always)]
+    fn after_about(&self, delay: Duration) -> Option<Due> {
+        let delay = whole(delay);
+        // What shall come at once must not be later than now.
+        if delay == 0 {
+            return None;
+        }
+        let about = self.about()?;
+        let exact = delay.checked_add(about.latest).filter(|&exact| exact != UNKNOWN)?;
+        let (tick, now) = (self.tick.quotient_up(exact), self.tick.quotient(about.earliest));
+        Some(Due { tick, now, given: None, exact })
+    }
+
+    #[cold]
+    fn after_exactly(&self, delay: Duration) -> Due {
         let now = self.now();
         self.due(now, now.checked_add(delay))
     }
@@ -175,11 +198,11 @@ impl Ticks {
 
     #[inline]
     fn due_about(&self, about: Present, deadline: Instant, exact: u64) -> Due {
-        let now = about.earliest / self.tick;
+        let now = self.tick.quotient(about.earliest);
         if exact <= about.earliest {
             Due { tick: now, now, given: Some(deadline), exact: UNKNOWN }
         } else if exact > about.latest {
-            Due { tick: exact.div_ceil(self.tick), now, given: Some(deadline), exact }
+            Due { tick: self.tick.quotient_up(exact), now, given: Some(deadline), exact }
         } else {
             self.due(self.now(), Some(deadline))
         }
@@ -223,9 +246,9 @@ impl Ticks {
     fn present(&self, now: Instant) -> u64 {
         let nanos = self.nanos(now);
         if nanos != UNKNOWN {
-            return nanos / self.tick;
+            return self.tick.quotient(nanos);
         }
-        saturate(self.wide_nanos(now) / u128::from(self.tick)).min(NEVER - 1)
+        saturate(self.wide_nanos(now) / u128::from(self.tick.value())).min(NEVER - 1)
     }
 
     /// The first tick that is not before `instant`.
@@ -233,9 +256,9 @@ impl Ticks {
     fn ceil(&self, instant: Instant) -> u64 {
         let nanos = self.nanos(instant);
         if nanos != UNKNOWN {
-            return nanos.div_ceil(self.tick);
+            return self.tick.quotient_up(nanos);
         }
-        saturate(self.wide_nanos(instant).div_ceil(u128::from(self.tick)))
+        saturate(self.wide_nanos(instant).div_ceil(u128::from(self.tick.value())))
     }
 
     /// Nanoseconds since the origin, or [`UNKNOWN`].
@@ -256,7 +279,7 @@ impl Ticks {
     /// What is to be shown as the deadline of a timer that is due at `tick`: `exact` where that is what was rounded up
     /// to the tick, and [`FAR_OFF`] where that is never.
     pub(crate) fn shown(&self, tick: u64, exact: u64) -> Instant {
-        if exact != UNKNOWN && exact.div_ceil(self.tick) == tick {
+        if exact != UNKNOWN && self.tick.quotient_up(exact) == tick {
             return self.origin + Duration::from_nanos(exact);
         }
         let now = self.now();
@@ -273,7 +296,7 @@ impl Ticks {
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
         if let Some(likely) = self.clock.roughly()
-            && let Some(due) = tick.checked_mul(self.tick)
+            && let Some(due) = tick.checked_mul(self.tick.value())
         {
             return Duration::from_nanos(self.since_origin(likely).saturating_sub(due));
         }
@@ -283,16 +306,16 @@ impl Ticks {
 
     /// The ticks that `duration` lasts, rounded down.
     pub(crate) fn count(&self, duration: Duration) -> u64 {
-        saturate(duration.as_nanos() / u128::from(self.tick))
+        saturate(duration.as_nanos() / u128::from(self.tick.value()))
     }
 
     /// The time from the origin to `tick`.
     #[inline]
     fn span(&self, tick: u64) -> Duration {
-        match tick.checked_mul(self.tick) {
+        match tick.checked_mul(self.tick.value()) {
             Some(nanos) => Duration::from_nanos(nanos),
             None => {
-                let nanos = u128::from(tick) * u128::from(self.tick);
+                let nanos = u128::from(tick) * u128::from(self.tick.value());
                 let secs = u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX);
                 Duration::new(secs, (nanos % 1_000_000_000) as u32)
             }

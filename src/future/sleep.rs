@@ -136,7 +136,7 @@ impl Sleep {
     /// As [`reset`](Self::reset), to `delay` from now: that is cheaper, as most of the time no clock is read. A delay too
     /// long to represent means never.
     pub fn reset_after(mut self: Pin<&mut Self>, delay: Duration) {
-        self.reset_by(|ticks| ticks.after(delay));
+        self.reset_by(|ticks| ticks.asked_after(delay));
     }
 
     /// The same, to what `when` tells.

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use super::bell::Bell;
 use super::call_stack;
-use super::entry::{Callback, Claim, Entry, Held, Notice};
+use super::entry::{Callback, Claim, Entry, Held, Notice, Role};
 use super::intake::Intake;
 use super::memory::{BATCH, Cache, Pool, Refusal, Slab};
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence};
@@ -90,7 +90,7 @@ impl Core {
 
     /// Makes a pending timer of an entry of the cache, or of a new one. The driver must be [told](Self::tell). Gives the
     /// callback back if it is refused. Lock-free; allocates where no entry is to be had.
-    #[inline]
+    #[cfg(any(test, loom))]
     pub(crate) fn arm(
         &self,
         cache: &mut Cache,
@@ -98,16 +98,29 @@ impl Core {
         deadline: u64,
         now: u64,
     ) -> Result<Armed<'_>, (Refusal, Callback)> {
-        let index = match self.spare_entry(cache) {
-            Ok(index) => index,
-            Err(refusal) => return Err((refusal, callback)),
-        };
+        let callback = std::mem::ManuallyDrop::new(callback);
+        // SAFETY: the callback is moved, and used again only if it is refused.
+        let write = |cell: *mut Callback| unsafe { cell.copy_from_nonoverlapping(&*callback, 1) };
+        let armed = self.arm_with(cache, callback.role(), write, deadline, now);
+        armed.map_err(|refusal| (refusal, std::mem::ManuallyDrop::into_inner(callback)))
+    }
+
+    /// As [`arm`](Self::arm), with a callback in this role that `write` writes into the entry. If it is refused, what may
+    /// have been written must be treated as uninitialised.
+    #[inline(always)]
+    pub(crate) fn arm_with(
+        &self,
+        cache: &mut Cache,
+        role: Role,
+        write: impl FnOnce(*mut Callback),
+        deadline: u64,
+        now: u64,
+    ) -> Result<Armed<'_>, Refusal> {
+        let index = self.spare_entry(cache)?;
         let entry = self.slab.get(index);
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
-        match unsafe { entry.arm(callback, deadline, now) } {
-            Ok(notice) => Ok(Armed { entry, index, notice }),
-            Err(callback) => Err((Refusal::Closed, callback)),
-        }
+        let notice = unsafe { entry.arm_with(role, write, deadline, now) }.ok_or(Refusal::Closed)?;
+        Ok(Armed { entry, index, notice })
     }
 
     /// Takes an entry of the cache, or a new one, for a timer to be, which has a handle already. `None` if the shard has
@@ -125,7 +138,7 @@ impl Core {
         unsafe { entry.hold() }.then_some((entry, index))
     }
 
-    #[inline]
+    #[inline(always)]
     fn spare_entry(&self, cache: &mut Cache) -> Result<u32, Refusal> {
         loop {
             if let Some(index) = cache.pop() {

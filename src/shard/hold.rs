@@ -38,7 +38,8 @@ impl Hold {
     /// has been shut down.
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
-        let Lease { shard, entry, index } = local::with_home(service, || &**choose(), lease)?;
+        let lease = local::with_home(service, || &**choose(), lease)?;
+        let (shard, entry, index) = (lease.shard, lease.entry, lease.index());
         Some(Self { shard, entry, index, stage: Stage::Idle, coop: Coop::new(false) })
     }
 
@@ -55,7 +56,7 @@ impl Hold {
 
     #[inline]
     fn lease(&self) -> Lease {
-        Lease { shard: self.shard, entry: self.entry, index: self.index }
+        Lease::new(self.shard, self.entry, self.index)
     }
 
     /// Has `waker` called at `deadline`, a tick, unless that has come.
@@ -144,7 +145,7 @@ impl Hold {
         let Some(lease) = local::with(shard, lease) else { return false };
         // SAFETY: it was this future's, and is not used any more.
         unsafe { Shard::release(self.lease()) };
-        (self.entry, self.index) = (lease.entry, lease.index);
+        (self.entry, self.index) = (lease.entry, lease.index());
         true
     }
 
@@ -185,28 +186,6 @@ impl Hold {
         entry.is_closed() || shard.is_inherited()
     }
 
-    /// Ends an armed timer and lets go of the entry, in one step instead of two, if it can be done so.
-    #[inline]
-    fn cancel_and_release(&self) -> bool {
-        let shard_id = self.parts().0.id;
-        let aside = self.parts().0.core.slab.is_sparse(self.index);
-        let release = |local: &mut Local| {
-            // A thread that is ending could not tell the shard of a panic.
-            if local.is_in_passing() {
-                return None;
-            }
-            // SAFETY: the future has the handle to itself, has armed the entry, and is being dropped. From here on nothing
-            // need keep the shard. The entry is all cells: a reference to it may outlive it in a call.
-            let callback = unsafe { self.entry.as_ref().cancel_and_release() }?;
-            local.count(|record| &record.cancelled);
-            local.keep(self.index, aside);
-            Some(callback)
-        };
-        // SAFETY: the entry, which the future holds, keeps the shard until `release` ends that.
-        let callback = unsafe { local::with_leased(self.shard, release) };
-        callback.map(|callback| Shard::discard_left(shard_id, callback)).is_some()
-    }
-
     /// Ends an armed timer.
     fn cancel(&self) {
         let (shard, entry) = self.parts();
@@ -223,7 +202,7 @@ fn lease(local: &mut Local) -> Option<Lease> {
     let shard = local.shard();
     // SAFETY: whoever uses a thread's part of a shard keeps the shard.
     let (entry, index) = unsafe { shard.as_ref() }.core.hold(&mut local.cache)?;
-    Some(Lease { shard, entry: entry.into(), index })
+    Some(Lease::new(shard, entry.into(), index))
 }
 
 impl Drop for Hold {
@@ -231,7 +210,11 @@ impl Drop for Hold {
     fn drop(&mut self) {
         if self.stage == Stage::Armed {
             // The waker is the parent's.
-            if self.parts().0.is_inherited() || self.cancel_and_release() {
+            if self.parts().0.is_inherited() {
+                return;
+            }
+            // SAFETY: the future has the lease to itself, has armed the entry, and is being dropped.
+            if unsafe { Shard::cancel_and_release_at_once(&self.lease()) } {
                 return;
             }
             self.cancel();

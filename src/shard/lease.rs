@@ -3,6 +3,7 @@
 //! Each is one transition of the entry, and what the shard must do after it. Clocks, counters and what keeps the shard's
 //! memory are in `Shard`, of which the loom models have one of their own. Loom models `cancel`, `reset` and `hold`.
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use super::Shard;
@@ -17,23 +18,52 @@ use crate::clock::{Due, Pinned};
 pub(crate) struct Lease {
     pub(crate) shard: NonNull<Shard>,
     pub(crate) entry: NonNull<Entry>,
-    pub(crate) index: u32,
+    /// 32 bits, in as many as a pointer has: without padding, the compiler keeps a lease in registers.
+    index: usize,
+}
+
+impl Lease {
+    #[inline]
+    pub(crate) fn new(shard: NonNull<Shard>, entry: NonNull<Entry>, index: u32) -> Self {
+        Self { shard, entry, index: index as usize }
+    }
+
+    #[inline]
+    pub(crate) fn index(&self) -> u32 {
+        self.index as u32
+    }
 }
 
 impl Shard {
     /// Tells the driver of a deadline that was written while the clock was `pinned`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tell(&self, local: &Local, index: u32, notice: Notice, deadline: u64, pinned: Option<Pinned<'_>>) {
-        if notice == Notice::Mail {
-            local.count(|record| &record.enqueued);
-        }
-        let present = || self.ticks.pinned_tick(pinned.as_ref());
-        let tick = self.core.tell(index, notice, deadline, present);
+        let tick = match notice {
+            Notice::None => deadline,
+            _ => self.tell_driver(local, index, notice, deadline, pinned.as_ref()),
+        };
         drop(pinned);
         self.ask_if_due(tick);
     }
 
+    /// Returns the tick by which the driver looks at the entry.
+    #[inline(never)]
+    fn tell_driver(
+        &self,
+        local: &Local,
+        index: u32,
+        notice: Notice,
+        deadline: u64,
+        pinned: Option<&Pinned<'_>>,
+    ) -> u64 {
+        if notice == Notice::Mail {
+            local.count(|record| &record.enqueued);
+        }
+        self.core.tell(index, notice, deadline, || self.ticks.pinned_tick(pinned))
+    }
+
     /// Ends the timer. True if it had not ended before.
+    #[inline]
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
         if self.is_inherited() {
             return false;
@@ -51,6 +81,7 @@ impl Shard {
     ///
     /// # Safety
     /// The caller has done that, and has the timer's handle.
+    #[inline]
     pub(super) unsafe fn cancelled(&self, entry: &Entry, Ended { idle, queued }: Ended) {
         local::with(self, |local| local.count(|record| &record.cancelled));
         if idle {
@@ -70,6 +101,7 @@ impl Shard {
     }
 
     /// Moves the deadline. True if the timer had not ended before.
+    #[inline]
     pub(crate) fn reset(&self, entry: &Entry, index: u32, due: Due) -> bool {
         if self.is_inherited() {
             return false;
@@ -86,6 +118,7 @@ impl Shard {
     }
 
     /// Whether the timer has not ended.
+    #[inline]
     pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
         entry.word().has(ARMED) && !self.is_inherited()
     }
@@ -95,13 +128,71 @@ impl Shard {
         self.is_pending(entry).then(|| entry.deadline(self.ticks.now_tick()))
     }
 
+    /// Cancels the timer of a lease, and ends that. True if the timer had not ended before.
+    ///
+    /// # Safety
+    /// As for [`release`](Self::release). The caller must have the lease to itself.
+    #[inline(always)]
+    pub(crate) unsafe fn cancel_and_release(lease: &Lease) -> bool {
+        // SAFETY: the lease keeps its entry and its shard.
+        let (shard, entry) = unsafe { (lease.shard.as_ref(), lease.entry.as_ref()) };
+        // A permit is given back while the lease keeps the shard.
+        // SAFETY: the caller has the lease to itself, and the entry was armed for it.
+        if !shard.is_limited() && !shard.is_inherited() && unsafe { Self::cancel_and_release_at_once(lease) } {
+            return true;
+        }
+        let cancelled = shard.cancel(entry);
+        // SAFETY: by this function's contract.
+        unsafe { Self::release(*lease) };
+        cancelled
+    }
+
+    /// The same in one transition instead of two. False, and nothing is done, if the timer has ended, runs again and again,
+    /// or is in a worker's hands; if the shard is closed; or if the thread is ending.
+    ///
+    /// # Safety
+    /// The caller must have the lease to itself, and have armed the entry. If this is true, as for
+    /// [`release`](Self::release).
+    #[inline(always)]
+    pub(super) unsafe fn cancel_and_release_at_once(lease: &Lease) -> bool {
+        // SAFETY: the lease keeps the shard.
+        let (shard_id, aside) = unsafe {
+            let shard = lease.shard.as_ref();
+            (shard.id, shard.core.slab.is_sparse(lease.index()))
+        };
+        let mut callback = MaybeUninit::uninit();
+        let release = |local: &mut Local| {
+            // A thread that is ending could not tell the shard of a panic.
+            if local.is_in_passing() {
+                return false;
+            }
+            // SAFETY: by this function's contract. From here on nothing need keep the shard. The entry is all cells: a
+            // reference to it may outlive it in a call.
+            let released = unsafe { lease.entry.as_ref().cancel_and_release(&mut callback) };
+            if released {
+                local.count(|record| &record.cancelled);
+                local.keep(lease.index(), aside);
+            }
+            released
+        };
+        // SAFETY: the entry keeps the shard until `release` ends that.
+        let released = unsafe { local::with_leased(lease.shard, release) };
+        if released {
+            // Dropped where it is: to move it again would wait for the move before.
+            // SAFETY: it was moved here, and is dropped once.
+            Self::contain_left(shard_id, || unsafe { callback.assume_init_drop() });
+        }
+        released
+    }
+
     /// Ends a lease.
     ///
     /// # Safety
     /// It must come from [`schedule`](Self::schedule) or a [`Hold`](super::Hold), and not have been released before.
+    #[inline]
     pub(crate) unsafe fn release(lease: Lease) {
         // SAFETY: the lease keeps the shard.
-        let aside = unsafe { lease.shard.as_ref() }.core.slab.is_sparse(lease.index);
+        let aside = unsafe { lease.shard.as_ref() }.core.slab.is_sparse(lease.index());
         // That, and the thread's own part, are found first: once the lease is over, nothing need keep the shard.
         let release = |local: &mut Local| {
             // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
@@ -109,7 +200,7 @@ impl Shard {
             match unsafe { lease.entry.as_ref() }.release() {
                 Release::Held => false,
                 Release::Kept => {
-                    local.keep(lease.index, aside);
+                    local.keep(lease.index(), aside);
                     false
                 }
                 Release::Closed => {

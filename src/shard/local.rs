@@ -4,7 +4,8 @@
 //! constant time. Neither keeps a shard alive: the thread forgets a shard that is gone when it next meets a new one, or
 //! ends. While a thread is in a call of a [`Timer`](crate::Timer) or of a handle, that keeps the shard alive.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Weak};
 
@@ -21,8 +22,8 @@ pub(crate) struct Local {
     shard: Weak<Shard>,
     /// Kept alive from here, as a thread counts the end of the handle that has kept the shard.
     counters: Arc<Registered>,
-    /// Whether other threads count on the same record.
-    shared: bool,
+    /// Of a part for one call only: the shard, which the call may release. Other threads count on the same record then.
+    passing: Option<Arc<Shard>>,
     pub(crate) cache: Cache,
 }
 
@@ -39,7 +40,56 @@ struct Part {
     id: u64,
     /// The service whose timers this thread schedules here, or `NONE`.
     home_of: Cell<u64>,
-    local: RefCell<Local>,
+    /// A call uses `local`.
+    busy: Cell<bool>,
+    local: UnsafeCell<Local>,
+}
+
+/// A part in use: nothing else touches its `local` while this lives.
+///
+/// It is one pointer, also where it had to be searched for, and no closure is passed to that search. So all that the
+/// caller has stays in registers.
+struct Using(NonNull<Part>);
+
+impl Part {
+    fn new(id: u64, local: Local) -> Self {
+        Self { id, home_of: Cell::new(NONE), busy: Cell::new(false), local: UnsafeCell::new(local) }
+    }
+
+    /// Uses the part, unless it is in use further down the stack. It must live as long as what comes back.
+    #[inline(always)]
+    fn enter(&self) -> Option<Using> {
+        (!self.busy.replace(true)).then(|| Using(NonNull::from(self)))
+    }
+}
+
+impl Deref for Using {
+    type Target = Local;
+
+    #[inline(always)]
+    fn deref(&self) -> &Local {
+        // SAFETY: the part lives, by the contract of `enter`, and `busy` keeps others from its `local`.
+        unsafe { &*self.0.as_ref().local.get() }
+    }
+}
+
+impl DerefMut for Using {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Local {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.as_ref().local.get() }
+    }
+}
+
+impl Drop for Using {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.passing.is_some() {
+            return end_passing(self.0);
+        }
+        // SAFETY: the part lives, by the contract of `enter`.
+        unsafe { self.0.as_ref() }.busy.set(false);
+    }
 }
 
 /// The parts of one thread.
@@ -62,19 +112,19 @@ struct Slot {
 
 impl Local {
     /// Counts one of what `which` names.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count(&self, which: impl FnOnce(&Record) -> &Count) {
         self.count_more(which, 1);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count_more(&self, which: impl FnOnce(&Record) -> &Count, more: u64) {
-        which(&self.counters.record).add(more, self.shared);
+        which(&self.counters.record).add(more, self.passing.is_some());
     }
 
     #[inline]
     pub(crate) fn late(&self, lateness: std::time::Duration) {
-        self.counters.record.late(lateness, self.shared);
+        self.counters.record.late(lateness, self.passing.is_some());
     }
 
     /// The shard, which lives as long as the caller's timer or handle does.
@@ -91,11 +141,7 @@ impl Local {
             return self.set_aside(index);
         }
         let shard = &self.shard;
-        self.cache.push(index, |batch| {
-            if let Some(shard) = shard.upgrade() {
-                shard.core.give(batch);
-            }
-        });
+        self.cache.push(index, |batch| give_if_there(shard, batch));
     }
 
     #[cold]
@@ -109,18 +155,20 @@ impl Local {
     /// Whether this is a part for one call only, of a thread that is ending.
     #[inline]
     pub(crate) fn is_in_passing(&self) -> bool {
-        self.shared
+        self.passing.is_some()
     }
 
     fn new(shard: &Shard) -> Self {
-        Self { shard: shard.this.clone(), counters: shard.registry.register(), shared: false, cache: Cache::new() }
+        Self { shard: shard.this.clone(), counters: shard.registry.register(), passing: None, cache: Cache::new() }
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
         let local = self.local.get_mut();
-        if let Some(shard) = local.shard.upgrade() {
+        if let Some(shard) = local.passing.take() {
+            shard.core.give_back(&mut local.cache);
+        } else if let Some(shard) = local.shard.upgrade() {
             shard.core.give_back(&mut local.cache);
             if self.home_of.get() != NONE {
                 shard.leave_home();
@@ -133,10 +181,16 @@ impl Drop for Part {
     }
 }
 
+fn give_if_there(shard: &Weak<Shard>, batch: &[u32]) {
+    if let Some(shard) = shard.upgrade() {
+        shard.core.give(batch);
+    }
+}
+
 /// Gives `f` the calling thread's part of `shard`. `f` must not call foreign code.
-#[inline]
+#[inline(always)]
 pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
-    find(|part| part.id == shard.id, shard.id, || (shard, NONE), f)
+    f(&mut find(|part| part.id == shard.id, shard.id, || (shard, NONE)))
 }
 
 /// The same for an `f` that may release what keeps the shard. No reference to it is held meanwhile, as one that is passed
@@ -144,108 +198,103 @@ pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
 ///
 /// # Safety
 /// The shard must be valid until `f` releases what keeps it.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn with_leased<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
     // SAFETY: by this function's contract, as `f` comes after.
     let id = unsafe { (*shard.as_ptr()).id };
     // SAFETY: as above.
-    find(|part| part.id == id, id, || (unsafe { shard.as_ref() }, NONE), f)
+    f(&mut find(|part| part.id == id, id, || (unsafe { shard.as_ref() }, NONE)))
 }
 
 /// Gives `f` the calling thread's part of the shard in which it schedules timers of `service`. The first time, `choose`
 /// [chooses](Shard::choose_home) which that is. `f` must not call foreign code.
-#[inline]
+#[inline(always)]
 pub(crate) fn with_home<'a, R>(service: u64, choose: impl FnOnce() -> &'a Shard, f: impl FnOnce(&mut Local) -> R) -> R {
-    find(|part| part.home_of.get() == service, service, || (choose(), service), f)
+    f(&mut find(|part| part.home_of.get() == service, service, || (choose(), service)))
 }
 
 /// The shard with this id, if the calling thread has used it, and it is still there.
 #[cold]
 pub(crate) fn shard(id: u64) -> Option<Arc<Shard>> {
-    let part = LOCALS.try_with(|locals| locals.find(id)).ok().flatten()?;
-    // SAFETY: it is in the table.
-    unsafe { part.as_ref() }.local.borrow().shard.upgrade()
+    LOCALS.try_with(|locals| locals.find(id)).ok().flatten()?.shard.upgrade()
 }
 
-#[inline]
-fn find<'a, R>(
-    matches: impl Fn(&Part) -> bool,
-    id: u64,
-    choose: impl FnOnce() -> (&'a Shard, u64),
-    f: impl FnOnce(&mut Local) -> R,
-) -> R {
-    // SAFETY: a part is dropped only when this has been cleared, and only when it is not borrowed.
+#[inline(always)]
+fn find<'a>(matches: impl Fn(&Part) -> bool, id: u64, choose: impl FnOnce() -> (&'a Shard, u64)) -> Using {
+    // SAFETY: a part is dropped only when this has been cleared, and only when it is not in use.
     if let Some(last) = unsafe { LAST.get().as_ref() }
         && matches(last)
-        && let Ok(mut local) = last.local.try_borrow_mut()
+        && let Some(using) = last.enter()
     {
-        return f(&mut local);
+        return using;
     }
-    search(id, choose, f)
+    search(id, choose)
 }
 
 #[inline(never)]
-fn search<'a, R>(id: u64, choose: impl FnOnce() -> (&'a Shard, u64), f: impl FnOnce(&mut Local) -> R) -> R {
+fn search<'a>(id: u64, choose: impl FnOnce() -> (&'a Shard, u64)) -> Using {
     let found = LOCALS.try_with(|locals| locals.find(id)).ok().flatten();
-    let part = match found {
-        Some(part) => part,
+    let using = match found {
+        Some(using) => using,
         None => {
             let (shard, home_of) = choose();
             match LOCALS.try_with(|locals| locals.enter(shard, home_of)).ok().flatten() {
-                Some(part) => part,
+                Some(using) => using,
                 None => {
                     if home_of != NONE {
                         shard.leave_home();
                     }
-                    return in_passing(shard.this.upgrade().expect("a shard that the caller keeps"), f);
+                    return pass(shard.this.upgrade().expect("a shard that the caller keeps"));
                 }
             }
         }
     };
-    LAST.set(part.as_ptr());
-    // SAFETY: it is in the table, and stays there while it is borrowed.
-    f(&mut unsafe { part.as_ref() }.local.borrow_mut())
+    LAST.set(using.0.as_ptr());
+    using
 }
 
-/// The thread is ending, and its locals are gone: counts with everybody, and keeps nothing. The shard is kept meanwhile, as
-/// `f` may release the handle that does.
-fn in_passing<R>(shard: Arc<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
-    let mut passing =
-        Local { shard: shard.this.clone(), counters: shard.common.clone(), shared: true, cache: Cache::new() };
-    let result = f(&mut passing);
-    shard.core.give_back(&mut passing.cache);
-    result
+/// The thread is ending, and its locals are gone: counts with everybody, and keeps nothing.
+fn pass(shard: Arc<Shard>) -> Using {
+    let (this, counters) = (shard.this.clone(), shard.common.clone());
+    let part = Part::new(shard.id, Local { shard: this, counters, passing: Some(shard), cache: Cache::new() });
+    Box::leak(Box::new(part)).enter().expect("a part that is not in use")
+}
+
+#[cold]
+fn end_passing(part: NonNull<Part>) {
+    // SAFETY: `pass` made the box, and the call that used it is over.
+    drop(unsafe { Box::from_raw(part.as_ptr()) });
 }
 
 impl Locals {
-    /// Returns the part with this id, if there is one that is not in use further down the stack.
-    fn find(&self, id: u64) -> Option<NonNull<Part>> {
+    /// Uses the part with this id, if there is one that is not in use further down the stack.
+    fn find(&self, id: u64) -> Option<Using> {
         let parts = self.0.try_borrow().ok()?;
         let mut same = parts.probe(id).filter(|slot| slot.id == id).filter_map(|slot| slot.part);
         // SAFETY: it is in the table.
-        same.find(|part| unsafe { part.as_ref() }.local.try_borrow_mut().is_ok())
+        same.find_map(|part| unsafe { part.as_ref() }.enter())
     }
 
     /// Makes the thread's part of a shard, or makes the one that it has its home.
     #[cold]
-    fn enter(&self, shard: &Shard, home_of: u64) -> Option<NonNull<Part>> {
+    fn enter(&self, shard: &Shard, home_of: u64) -> Option<Using> {
         let mut parts = self.0.try_borrow_mut().ok()?;
         LAST.set(ptr::null());
         parts.table.clear();
-        parts.all.retain(|part| part.local.try_borrow().map_or(true, |local| local.shard.strong_count() > 0));
-        let is_free = |part: &Part| part.id == shard.id && part.local.try_borrow_mut().is_ok();
-        let place = parts.all.iter().position(|part| is_free(part)).unwrap_or_else(|| {
-            let (id, home_of, local) = (shard.id, Cell::new(NONE), RefCell::new(Local::new(shard)));
-            parts.all.push(Box::new(Part { id, home_of, local }));
-            parts.all.len() - 1
-        });
-        let part = NonNull::from(&*parts.all[place]);
-        if home_of != NONE && parts.all[place].home_of.replace(home_of) != NONE {
+        parts.all.retain(|part| part.enter().is_none_or(|local| local.shard.strong_count() > 0));
+        let found = parts.all.iter().filter(|part| part.id == shard.id).find_map(|part| part.enter());
+        let using = found.or_else(|| {
+            parts.all.push(Box::new(Part::new(shard.id, Local::new(shard))));
+            parts.all.last()?.enter()
+        })?;
+        // SAFETY: it is one of the list.
+        let before = (home_of != NONE).then(|| unsafe { using.0.as_ref() }.home_of.replace(home_of));
+        if before.is_some_and(|before| before != NONE) {
             // It was one already.
             shard.leave_home();
         }
         parts.fill_table();
-        Some(part)
+        Some(using)
     }
 }
 
@@ -297,9 +346,9 @@ mod tests {
             shards.push((service, shard));
             for (service, shard) in &shards {
                 for id in [*service, shard.id] {
-                    let part = LOCALS.with(|locals| locals.find(id)).expect("a part of this thread");
+                    let using = LOCALS.with(|locals| locals.find(id)).expect("a part of this thread");
                     // SAFETY: it is in the table.
-                    let part = unsafe { part.as_ref() };
+                    let part = unsafe { using.0.as_ref() };
                     assert_eq!((part.id, part.home_of.get()), (shard.id, *service));
                 }
             }

@@ -67,9 +67,8 @@ pub(crate) use self::core::Running;
 use self::core::{Armed, Closing, Core, Found};
 pub(crate) use drive::drive;
 pub(crate) use driver_thread::DriverThread;
-use entry::Role;
 use entry::word::WAKES;
-pub(crate) use entry::{Callback, Entry, Recur};
+pub(crate) use entry::{Callback, Entry, Recur, Role};
 pub(crate) use hold::Hold;
 pub(crate) use lease::Lease;
 pub(crate) use limit::Limit;
@@ -83,7 +82,7 @@ use slow::{Measuring, SlowMonitor};
 use virtual_time::VirtualTime;
 
 use crate::clock::{Due, Quiescence, Ticks};
-use crate::error::ScheduleError;
+use crate::error::Rejection;
 use crate::stats::{self, Record, ShardStats};
 use crate::system::Process;
 
@@ -175,14 +174,17 @@ impl Shard {
         })
     }
 
-    /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`local::with_home`]. The
-    /// lease that comes back must be [`release`](Self::release)d.
+    /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`local::with_home`]. `write` writes
+    /// its callback, in this role, into its entry. If the timer is refused, what may have been written must be treated as
+    /// uninitialised. The lease that comes back must be [`release`](Self::release)d.
+    #[inline(always)]
     pub(crate) fn schedule<'a>(
         service: u64,
         choose: impl FnOnce() -> &'a Arc<Shard>,
         due: Due,
-        callback: Callback,
-    ) -> Result<Lease, ScheduleError<Callback>> {
+        role: Role,
+        write: impl FnOnce(*mut Callback),
+    ) -> Result<Lease, Rejection> {
         local::with_home(
             service,
             || &**choose(),
@@ -191,33 +193,42 @@ impl Shard {
                 let shard = local.shard();
                 // SAFETY: as above.
                 let this = unsafe { shard.as_ref() };
-                let Armed { entry, index, .. } = this.accept(local, due, callback)?;
-                Ok(Lease { shard, entry: NonNull::from(entry), index })
+                let Armed { entry, index, .. } = this.accept(local, due, role, write)?;
+                Ok(Lease::new(shard, entry.into(), index))
             },
         )
     }
 
-    #[inline]
-    fn accept(&self, local: &mut Local, due: Due, callback: Callback) -> Result<Armed<'_>, ScheduleError<Callback>> {
+    #[inline(always)]
+    fn accept(
+        &self,
+        local: &mut Local,
+        due: Due,
+        role: Role,
+        write: impl FnOnce(*mut Callback),
+    ) -> Result<Armed<'_>, Rejection> {
         if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
             local.count(|record| &record.rejected);
-            return Err(ScheduleError::Full(callback));
+            return Err(Rejection::Full);
         }
         let (pinned, now) = self.ticks.pin(due.now);
-        match self.core.arm(&mut local.cache, callback, due.tick, now) {
+        match self.core.arm_with(&mut local.cache, role, write, due.tick, now) {
             Ok(armed) => {
                 local.count(|record| &record.scheduled);
                 self.tell(local, armed.index, armed.notice, due.tick, pinned);
                 Ok(armed)
             }
-            Err((refusal, callback)) => {
-                self.free_place();
-                local.count(|record| &record.rejected);
-                Err(match refusal {
-                    Refusal::Closed => ScheduleError::Shutdown(callback),
-                    Refusal::NoMemory => ScheduleError::OutOfMemory(callback),
-                })
-            }
+            Err(refusal) => Err(self.refused(local, refusal)),
+        }
+    }
+
+    #[cold]
+    fn refused(&self, local: &Local, refusal: Refusal) -> Rejection {
+        self.free_place();
+        local.count(|record| &record.rejected);
+        match refusal {
+            Refusal::Closed => Rejection::Shutdown,
+            Refusal::NoMemory => Rejection::OutOfMemory,
         }
     }
 
@@ -264,14 +275,20 @@ impl Shard {
         self.drop_unfired(callback);
     }
 
-    /// The same for a shard that the caller has let go of. If that is gone, there is nobody to tell of a panic.
-    fn discard_left(id: u64, callback: Callback) {
-        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(callback))) {
-            match local::shard(id) {
-                Some(shard) => shard.caught(payload),
-                // Its drop may panic as well: better leaked.
-                None => mem::forget(payload),
-            }
+    /// Runs foreign code for a shard that the caller has released. If that is gone, there is nobody to tell of a panic.
+    #[inline]
+    fn contain_left(id: u64, f: impl FnOnce()) {
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
+            Self::caught_left(id, payload);
+        }
+    }
+
+    #[cold]
+    fn caught_left(id: u64, payload: Box<dyn Any + Send>) {
+        match local::shard(id) {
+            Some(shard) => shard.caught(payload),
+            // Its drop may panic as well: better leaked.
+            None => mem::forget(payload),
         }
     }
 
@@ -306,9 +323,14 @@ impl Shard {
     /// In virtual time, has the driver look for a timer that is due at once; others wait until the clock is moved.
     #[inline]
     fn ask_if_due(&self, deadline: u64) {
-        if let Some(quiescence) = self.quiescence()
-            && deadline <= self.ticks.now_tick()
-        {
+        if let Some(quiescence) = self.quiescence() {
+            self.ask_in_virtual_time(quiescence, deadline);
+        }
+    }
+
+    #[cold]
+    fn ask_in_virtual_time(&self, quiescence: &Quiescence, deadline: u64) {
+        if deadline <= self.ticks.now_tick() {
             quiescence.request();
             self.core.bell.ring(0);
         }
@@ -481,6 +503,13 @@ impl Shard {
         local::with(self, |local| local.count(which));
     }
 
+    /// Whether a timer that ends has a permit to give back.
+    #[inline]
+    fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    #[inline]
     fn free_place(&self) {
         if let Some(limit) = &self.limit {
             limit.give_back();

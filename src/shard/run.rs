@@ -122,10 +122,12 @@ fn call<H: Host, R>(host: &H, run: &mut H::Run, callback: impl FnOnce() -> R) ->
 }
 
 /// Runs `f`; its panic goes to the host and no further.
+#[inline]
 pub(crate) fn contain<R>(host: &impl Host, f: impl FnOnce() -> R) -> Option<R> {
     deliver(host, panic::catch_unwind(AssertUnwindSafe(f)))
 }
 
+#[inline]
 fn deliver<R>(host: &impl Host, result: thread::Result<R>) -> Option<R> {
     result.map_err(|payload| host.panicked(payload)).ok()
 }

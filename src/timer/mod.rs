@@ -6,6 +6,7 @@ mod service;
 mod unfired;
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use crate::clock::Due;
 use crate::error::{BuildError, ScheduleError};
 use crate::future::{Interval, Sleep, Timeout};
 use crate::handle::TimerHandle;
-use crate::shard::Callback;
+use crate::shard::{Callback, Role};
 use crate::stats::Stats;
 use repeat::{FixedDelay, FixedRate, Recurring, Repeating, Rule};
 use service::Service;
@@ -118,6 +119,7 @@ impl Timer {
     /// # Errors
     /// After [`shutdown`](Self::shutdown), with [`max_pending`](Builder::max_pending) timers pending already, or if the
     /// system has no memory for another timer. The error gives `f` back.
+    #[inline]
     pub fn schedule<F>(&self, delay: Duration, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
@@ -129,6 +131,7 @@ impl Timer {
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
+    #[inline]
     pub fn schedule_at<F>(&self, deadline: Instant, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
@@ -156,7 +159,7 @@ impl Timer {
             self.0.reject();
             return Err(ScheduleError::ZeroPeriod(f));
         }
-        let first = self.0.ticks.after(initial_delay);
+        let first = self.0.ticks.asked_after(initial_delay);
         self.repeating(first, FixedRate { period, f }, |rule| rule.f)
     }
 
@@ -176,7 +179,7 @@ impl Timer {
     where
         F: FnMut() + Send + 'static,
     {
-        let first = self.0.ticks.after(initial_delay);
+        let first = self.0.ticks.asked_after(initial_delay);
         self.repeating(first, FixedDelay { delay, f }, |rule| rule.f)
     }
 
@@ -216,7 +219,7 @@ impl Timer {
     /// see [`Sleep`](Sleep#loops). If the system has no memory for another timer, the process ends, as it does when a
     /// `Box` cannot be allocated.
     pub fn sleep(&self, delay: Duration) -> Sleep {
-        self.0.sleep(self.0.ticks.after(delay))
+        self.0.sleep(self.0.ticks.asked_after(delay))
     }
 
     /// Returns a future that completes at `deadline`. Otherwise as [`sleep`](Self::sleep): a deadline that has passed is
@@ -251,13 +254,32 @@ impl Timer {
         Interval::new(self.sleep_until(start), period)
     }
 
+    #[inline]
     fn once<F>(&self, due: Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
-        // SAFETY: the callback that comes back is the one made here, of an `F`.
-        let back = |callback: Callback| unsafe { callback.into_closure::<F>() };
-        self.0.schedule(due, Callback::once(f)).map_err(|error| error.map(back))
+        if Callback::stores::<F>() {
+            // SAFETY: as the condition says.
+            unsafe { self.once_stored(due, f) }
+        } else {
+            // SAFETY: a callback stores any pointer.
+            unsafe { self.once_stored(due, Box::new(f)) }.map_err(|error| error.map(|f| *f))
+        }
+    }
+
+    /// # Safety
+    /// A callback must [store](Callback::stores) the closure.
+    #[inline]
+    unsafe fn once_stored<F>(&self, due: Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let f = ManuallyDrop::new(f);
+        // SAFETY: by this function's contract. The closure is used again only if the timer is refused.
+        let write = |place: *mut Callback| unsafe { Callback::write_once(place, &*f) };
+        let scheduled = self.0.schedule(due, Role::Once, write);
+        scheduled.map_err(|rejection| rejection.with(ManuallyDrop::into_inner(f)))
     }
 
     fn repeating<R, F>(
@@ -270,11 +292,14 @@ impl Timer {
         R: Rule + 'static,
     {
         let repeating = Repeating { rule, ticks: self.0.ticks.clone(), next: first };
-        // SAFETY: the callback that comes back is the one made here, of a `Repeating<R>`.
-        let back = |callback: Callback| unsafe { callback.into_recur::<Repeating<R>>() };
-        self.0
-            .schedule(first, Callback::repeating(Box::new(repeating)))
-            .map_err(|error| error.map(|callback| into_closure(back(callback).rule)))
+        let callback = ManuallyDrop::new(Callback::repeating(Box::new(repeating)));
+        // SAFETY: the callback is moved, and used again only if the timer is refused.
+        let write = |place: *mut Callback| unsafe { place.copy_from_nonoverlapping(&*callback, 1) };
+        self.0.schedule(first, Role::Repeat, write).map_err(|rejection| {
+            // SAFETY: the callback was made above, of a `Repeating<R>`.
+            let repeating = unsafe { ManuallyDrop::into_inner(callback).into_recur::<Repeating<R>>() };
+            rejection.with(into_closure(repeating.rule))
+        })
     }
 
     /// Returns the number of timers pending now. Reads four counters of each thread that uses the timer.

@@ -33,7 +33,7 @@ pub(super) struct FixedDelay<F> {
 impl<F: FnMut() + Send> Rule for FixedDelay<F> {
     fn run(&mut self, _: Instant, ticks: &Ticks) -> Option<Due> {
         (self.f)();
-        Some(ticks.after(self.delay))
+        Some(ticks.asked_after(self.delay))
     }
 }
 

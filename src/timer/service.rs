@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::builder::Builder;
 use super::unfired::Unfired;
 use crate::clock::{Clock, Due, Ticks};
-use crate::error::{BuildError, ScheduleError};
+use crate::error::{BuildError, Rejection};
 use crate::executor::{BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{self, Callback, DriverThread, Hold, Limit, Shard};
+use crate::shard::{self, Callback, DriverThread, Hold, Limit, Role, Shard};
 use crate::stats::Stats;
 use crate::system::Process;
 use crate::wheel::Levels;
@@ -97,12 +97,19 @@ impl Service {
         Ok(service)
     }
 
-    pub(super) fn schedule(&self, due: Due, callback: Callback) -> Result<TimerHandle, ScheduleError<Callback>> {
+    /// Schedules a timer; see [`Shard::schedule`] for `role` and `write`.
+    #[inline(always)]
+    pub(super) fn schedule(
+        &self,
+        due: Due,
+        role: Role,
+        write: impl FnOnce(*mut Callback),
+    ) -> Result<TimerHandle, Rejection> {
         if self.is_closed() {
             self.reject();
-            return Err(ScheduleError::Shutdown(callback));
+            return Err(Rejection::Shutdown);
         }
-        let lease = Shard::schedule(self.id, || self.choose_home(), due, callback)?;
+        let lease = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
         // SAFETY: it comes from `schedule`, for this handle.
         Ok(unsafe { TimerHandle::new(lease, due) })
     }
@@ -113,6 +120,7 @@ impl Service {
     }
 
     /// Counts a timer that is refused for what it is.
+    #[cold]
     pub(super) fn reject(&self) {
         Shard::reject(self.id, || self.choose_home());
     }
@@ -145,6 +153,7 @@ impl Service {
         stats
     }
 
+    #[inline]
     pub(super) fn is_closed(&self) -> bool {
         // Relaxed: a hint that saves work. What decides is the word of each entry.
         self.closed.load(Ordering::Relaxed) || self.process.is_gone()

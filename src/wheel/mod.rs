@@ -8,6 +8,7 @@ mod occupancy;
 use std::fmt;
 
 pub use arena::Key;
+pub(crate) use divisor::Divisor;
 pub(crate) use levels::{Levels, Links, Nodes, Step};
 
 use crate::BuildError;

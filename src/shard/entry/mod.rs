@@ -86,7 +86,7 @@ mod look;
 mod outcome;
 pub(super) mod word;
 
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::task::Waker;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
@@ -210,7 +210,7 @@ impl Entry {
     }
 
     /// Makes the move that `next` chooses, and returns the word before it; or the word that `next` refused.
-    #[inline]
+    #[inline(always)]
     fn advance(&self, mut next: impl FnMut(Word) -> Option<Word>) -> Result<Word, Word> {
         let mut word = self.word();
         while let Some(new) = next(word) {
@@ -303,13 +303,34 @@ impl Entry {
     /// The caller must own the entry, which must be free, cached or [held](Self::hold), and in nobody's hands.
     #[inline]
     pub(crate) unsafe fn arm(&self, callback: Callback, deadline: u64, now: u64) -> Result<Notice, Callback> {
-        let role = match callback.role() {
+        let callback = ManuallyDrop::new(callback);
+        // SAFETY: the callback is moved, and used again only if the transition is refused.
+        let write = |cell: *mut Callback| unsafe { cell.copy_from_nonoverlapping(&*callback, 1) };
+        // SAFETY: by this function's contract.
+        let armed = unsafe { self.arm_with(callback.role(), write, deadline, now) };
+        armed.ok_or_else(|| ManuallyDrop::into_inner(callback))
+    }
+
+    /// As [`arm`](Self::arm), with a callback in this role that `write` writes into the entry. `None` if the shard has been
+    /// shut down: then what was written must be treated as uninitialised.
+    ///
+    /// # Safety
+    /// As for [`arm`](Self::arm).
+    #[inline(always)]
+    pub(crate) unsafe fn arm_with(
+        &self,
+        role: Role,
+        write: impl FnOnce(*mut Callback),
+        deadline: u64,
+        now: u64,
+    ) -> Option<Notice> {
+        let role = match role {
             Role::Once => 0,
             Role::Repeat => REPEAT,
             Role::Wake => WAKES,
         };
-        // SAFETY: such an entry has no callback, and its owner owns that place, too.
-        unsafe { self.put(callback) };
+        // Such an entry has no callback, and its owner has the cell to itself.
+        self.callback.with_mut(|cell| write(cell.cast()));
         let mut notice = Notice::None;
         let moved = self.advance(|word| {
             notice = if word.has(MAILED) {
@@ -322,8 +343,7 @@ impl Entry {
             let armed = Word(ARMED | HANDLE | role | notice.flag() | word.only(LINKED | MAILED));
             (!word.has(CLOSED)).then(|| self.with_fine_deadline(armed, deadline, now))
         });
-        // SAFETY: a refused move leaves the entry the caller's, with the callback in it.
-        moved.map(|_| notice).map_err(|_| unsafe { self.take() })
+        moved.ok().map(|_| notice)
     }
 
     /// Ends the timer; `None` if it had ended already. The entry stays where it is.
@@ -385,23 +405,26 @@ impl Entry {
         }
     }
 
-    /// Ends the timer and lets go of the handle, in one move instead of two: then the callback and the entry are the
-    /// caller's. `None`, and nothing is done, if it has ended, or is in somebody's hands, or the shard is shut down.
+    /// Ends the timer and releases the handle in one transition, and moves the callback to `callback`: from then on that and
+    /// the entry are the caller's. False if the timer has ended, runs again and again, or is in the hands of the driver or of
+    /// a worker, or if the shard is shut down: then nothing is done, and what `callback` holds must be treated as
+    /// uninitialised.
     ///
     /// # Safety
     /// The caller must have the handle to itself, and have armed the entry since it last ended the timer. It must not
     /// touch the entry any more if this succeeds, but keep its index for the cache.
-    #[inline]
-    pub(crate) unsafe fn cancel_and_release(&self) -> Option<Callback> {
-        // Before the move, as the entry is another's right after it.
-        // SAFETY: only who has the handle to itself writes the callback of such an entry. That of a timer that has ended
-        // meanwhile is a copy for dead.
-        let callback = self.callback.with(|cell| unsafe { cell.read() });
+    #[inline(always)]
+    pub(crate) unsafe fn cancel_and_release(&self, callback: &mut MaybeUninit<Callback>) -> bool {
+        if self.word().has(REPEAT) {
+            // A worker may be writing the callback.
+            return false;
+        }
+        // Before the transition, after which the memory of a closed shard may be freed.
+        // SAFETY: nobody writes the callback of a one-shot but the owner of its handle.
+        self.callback.with(|cell| unsafe { callback.as_mut_ptr().copy_from_nonoverlapping(cell.cast(), 1) });
         let alone = |word: Word| word.has(ARMED) && !word.has(RUNNING | QUEUED | CLOSED);
         // What is armed and in nobody's hands is in the wheel or in the intake.
-        let moved = self.advance(|word| alone(word).then(|| word.without(ARMED | HANDLE).with(CACHED)));
-        // SAFETY: this call ended the timer, and it was not running.
-        moved.ok().map(|_| unsafe { callback.assume_init() })
+        self.advance(|word| alone(word).then(|| word.without(ARMED | HANDLE).with(CACHED))).is_ok()
     }
 
     /// The driver, who has the entry from the pool, wants it to himself: it is free then. Returns whether it was in the

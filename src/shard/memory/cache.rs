@@ -30,13 +30,18 @@ impl Cache {
     #[inline]
     pub(crate) fn push(&mut self, index: u32, overflow: impl FnOnce(&[u32])) {
         debug_assert!(!self.entries[..self.len].contains(&index), "an entry is free once");
-        if self.len == self.entries.len() {
-            overflow(&self.entries[..BATCH]);
-            self.entries.copy_within(BATCH.., 0);
-            self.len -= BATCH;
+        if self.len >= self.entries.len() {
+            self.make_room(overflow);
         }
         self.entries[self.len] = index;
         self.len += 1;
+    }
+
+    #[cold]
+    fn make_room(&mut self, overflow: impl FnOnce(&[u32])) {
+        overflow(&self.entries[..BATCH]);
+        self.entries.copy_within(BATCH.., 0);
+        self.len -= BATCH;
     }
 
     /// Gives away everything, in batches.
