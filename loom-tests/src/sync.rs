@@ -25,6 +25,11 @@ pub(crate) fn access_plainly(atomic: &AtomicU64) {
     unsafe { atomic.unsync_load() };
 }
 
+/// A fence, as sequentially consistent accesses are taken for `AcqRel` here.
+pub(crate) fn fence_between_seq_cst() {
+    fence(Ordering::SeqCst);
+}
+
 /// So few that a model goes beyond them.
 pub(crate) const fn limit(_most: usize) -> usize {
     2

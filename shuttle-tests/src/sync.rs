@@ -15,6 +15,11 @@ pub(crate) use sleeper::Sleeper;
 /// shuttle knows no order but one.
 pub(crate) fn access_plainly(_atomic: &AtomicU64) {}
 
+/// A fence, as sequentially consistent accesses are taken for `AcqRel` here.
+pub(crate) fn fence_between_seq_cst() {
+    fence(Ordering::SeqCst);
+}
+
 /// So few that a scenario goes beyond them.
 pub(crate) const fn limit(_most: usize) -> usize {
     2

@@ -48,7 +48,7 @@
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU64, Ordering, Sleeper, fence};
+use crate::sync::{AtomicU64, Ordering, Sleeper, fence, fence_between_seq_cst};
 
 /// The driver is awake, and looks at all that was pushed before it sleeps.
 const AWAKE: u64 = 0;
@@ -81,16 +81,24 @@ impl Bell {
     pub(crate) fn ring(&self, tick: u64) {
         // Orders what the caller has written before the load: see the file's head. Loom model `in_flight`.
         fence(Ordering::SeqCst);
-        self.ring_fenced(tick);
+        self.ring_ordered(tick);
     }
 
-    /// As [`ring`](Self::ring), for a caller that has made a sequentially consistent fence since it wrote.
+    /// As [`ring`](Self::ring), for a caller that has written by a sequentially consistent read-modify-write.
     #[inline]
-    pub(crate) fn ring_fenced(&self, tick: u64) {
+    pub(crate) fn ring_after_update(&self, tick: u64) {
+        // As in `ring`. Loom model `in_flight`.
+        fence_between_seq_cst();
+        self.ring_ordered(tick);
+    }
+
+    /// As [`ring`](Self::ring), for a caller whose load here is ordered after what it has written.
+    #[inline]
+    pub(crate) fn ring_ordered(&self, tick: u64) {
         // The minimum is taken by one read-modify-write, so of all callers that find it too late, each lowers it or finds
         // it lowered. Acquire: the caller that lowers it wakes the thread that sleeps; pairs with `sleep`. Loom model
         // `loan`.
-        if self.wake.load(Ordering::Relaxed) > tick && self.wake.fetch_min(tick, Ordering::Acquire) > tick {
+        if self.wake.load(Ordering::SeqCst) > tick && self.wake.fetch_min(tick, Ordering::Acquire) > tick {
             self.sleeper.wake();
         }
     }

@@ -10,7 +10,7 @@ use super::call_stack;
 use super::entry::{Callback, Claim, Entry, Held, Notice, Role};
 use super::intake::Intake;
 use super::memory::{BATCH, Cache, Pool, Refusal, Slab};
-use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence_between_seq_cst};
 
 /// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
 pub(crate) struct Core {
@@ -101,25 +101,24 @@ impl Core {
         let callback = std::mem::ManuallyDrop::new(callback);
         // SAFETY: the callback is moved, and used again only if it is refused.
         let write = |cell: *mut Callback| unsafe { cell.copy_from_nonoverlapping(&*callback, 1) };
-        let armed = self.arm_with(cache, callback.role(), write, deadline, now);
+        let armed = self.arm_with(cache, callback.role(), write, || (deadline, now));
         armed.map_err(|refusal| (refusal, std::mem::ManuallyDrop::into_inner(callback)))
     }
 
-    /// As [`arm`](Self::arm), with a callback in this role that `write` writes into the entry. If it is refused, what may
-    /// have been written must be treated as uninitialised.
+    /// As [`arm`](Self::arm), with a callback in this role that `write` writes into the entry, and the deadline and the present
+    /// that `when` returns then. If it is refused, what may have been written must be treated as uninitialised.
     #[inline(always)]
     pub(crate) fn arm_with(
         &self,
         cache: &mut Cache,
         role: Role,
         write: impl FnOnce(*mut Callback),
-        deadline: u64,
-        now: u64,
+        when: impl FnOnce() -> (u64, u64),
     ) -> Result<Armed<'_>, Refusal> {
         let index = self.spare_entry(cache)?;
         let entry = self.slab.get(index);
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
-        let notice = unsafe { entry.arm_with(role, write, deadline, now) }.ok_or(Refusal::Closed)?;
+        let notice = unsafe { entry.arm_with(role, write, when) }.ok_or(Refusal::Closed)?;
         Ok(Armed { entry, index, notice })
     }
 
@@ -238,9 +237,9 @@ impl Core {
         self.intake.push(&self.slab, index);
         // Orders the push before the loads of the state word and of the driver's sleep: see the head of `bell`. Loom
         // models `sleep` and `in_flight`.
-        fence(Ordering::SeqCst);
+        fence_between_seq_cst();
         let tick = self.slab.get(index).earliest_deadline(deadline, present);
-        self.bell.ring_fenced(tick);
+        self.bell.ring_ordered(tick);
         tick
     }
 
@@ -251,7 +250,7 @@ impl Core {
         match notice {
             Notice::None => deadline,
             Notice::Ring => {
-                self.bell.ring(deadline);
+                self.bell.ring_after_update(deadline);
                 deadline
             }
             Notice::Mail => self.send(index, deadline, present),

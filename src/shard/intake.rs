@@ -26,7 +26,7 @@ impl Intake {
     pub(crate) fn push(&self, slab: &Slab, index: u32) {
         let mail = &slab.get(index).mail;
         // Release: hands the link to `take_all`. Relaxed for the link itself: published by this.
-        let _ = self.head.fetch_update(Ordering::Release, Ordering::Relaxed, |head| {
+        let _ = self.head.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |head| {
             mail.store(head, Ordering::Relaxed);
             Some(index)
         });

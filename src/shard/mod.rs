@@ -177,14 +177,16 @@ impl Shard {
     /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`local::with_home`]. `write` writes
     /// its callback, in this role, into its entry. If the timer is refused, what may have been written must be treated as
     /// uninitialised. The lease that comes back must be [`release`](Self::release)d.
+    ///
+    /// `due` is called last: a clock is read in order, so it is best read while nothing else is to be waited for.
     #[inline(always)]
     pub(crate) fn schedule<'a>(
         service: u64,
         choose: impl FnOnce() -> &'a Arc<Shard>,
-        due: Due,
+        due: impl FnOnce(&Ticks) -> Due,
         role: Role,
         write: impl FnOnce(*mut Callback),
-    ) -> Result<Lease, Rejection> {
+    ) -> Result<(Lease, Due), Rejection> {
         local::with_home(
             service,
             || &**choose(),
@@ -193,8 +195,8 @@ impl Shard {
                 let shard = local.shard();
                 // SAFETY: as above.
                 let this = unsafe { shard.as_ref() };
-                let Armed { entry, index, .. } = this.accept(local, due, role, write)?;
-                Ok(Lease::new(shard, entry.into(), index))
+                let (Armed { entry, index, .. }, due) = this.accept(local, due, role, write)?;
+                Ok((Lease::new(shard, entry.into(), index), due))
             },
         )
     }
@@ -203,22 +205,30 @@ impl Shard {
     fn accept(
         &self,
         local: &mut Local,
-        due: Due,
+        due: impl FnOnce(&Ticks) -> Due,
         role: Role,
         write: impl FnOnce(*mut Callback),
-    ) -> Result<Armed<'_>, Rejection> {
+    ) -> Result<(Armed<'_>, Due), Rejection> {
         if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
             local.count(|record| &record.rejected);
             return Err(Rejection::Full);
         }
-        let (pinned, now) = self.ticks.pin(due.now);
-        match self.core.arm_with(&mut local.cache, role, write, due.tick, now) {
-            Ok(armed) => {
+        let mut known = None;
+        let when = || {
+            let due = due(&self.ticks);
+            let (pinned, now) = self.ticks.pin(due.now);
+            known = Some((due, pinned));
+            (due.tick, now)
+        };
+        let armed = self.core.arm_with(&mut local.cache, role, write, when);
+        match (armed, known) {
+            (Ok(armed), Some((due, pinned))) => {
                 local.count(|record| &record.scheduled);
                 self.tell(local, armed.index, armed.notice, due.tick, pinned);
-                Ok(armed)
+                Ok((armed, due))
             }
-            Err(refusal) => Err(self.refused(local, refusal)),
+            (Ok(_), None) => unreachable!("an entry is armed for a deadline"),
+            (Err(refusal), _) => Err(self.refused(local, refusal)),
         }
     }
 

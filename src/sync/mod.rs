@@ -14,6 +14,11 @@ pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;
 pub(crate) use std::thread_local as thread_static;
 
+/// The fence between a read-modify-write and a load that are both sequentially consistent: none. loom and shuttle take such
+/// accesses for `AcqRel`, so their `sync` has a fence here.
+#[inline(always)]
+pub(crate) fn fence_between_seq_cst() {}
+
 /// A limit of work done or kept at once. Under loom it is so small that a model goes beyond it.
 pub(crate) const fn limit(most: usize) -> usize {
     most

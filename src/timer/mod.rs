@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub use builder::Builder;
 pub use unfired::{Unfired, UnfiredTimer};
 
-use crate::clock::Due;
+use crate::clock::{Due, Ticks};
 use crate::error::{BuildError, ScheduleError};
 use crate::future::{Interval, Sleep, Timeout};
 use crate::handle::TimerHandle;
@@ -124,7 +124,7 @@ impl Timer {
     where
         F: FnOnce() + Send + 'static,
     {
-        self.once(self.0.ticks.after(delay), f)
+        self.once(|ticks| ticks.after(delay), f)
     }
 
     /// Runs `f` once, at `deadline`, or at once if that has passed. Otherwise as [`schedule`](Self::schedule).
@@ -136,7 +136,7 @@ impl Timer {
     where
         F: FnOnce() + Send + 'static,
     {
-        self.once(self.0.ticks.at(deadline), f)
+        self.once(|ticks| ticks.at(deadline), f)
     }
 
     /// Runs `f` when `initial_delay` has passed, and then every `period`, counted from when each run was due.
@@ -255,7 +255,7 @@ impl Timer {
     }
 
     #[inline]
-    fn once<F>(&self, due: Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    fn once<F>(&self, due: impl FnOnce(&Ticks) -> Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
@@ -271,7 +271,7 @@ impl Timer {
     /// # Safety
     /// A callback must [store](Callback::stores) the closure.
     #[inline]
-    unsafe fn once_stored<F>(&self, due: Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    unsafe fn once_stored<F>(&self, due: impl FnOnce(&Ticks) -> Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
@@ -295,7 +295,7 @@ impl Timer {
         let callback = ManuallyDrop::new(Callback::repeating(Box::new(repeating)));
         // SAFETY: the callback is moved, and used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { place.copy_from_nonoverlapping(&*callback, 1) };
-        self.0.schedule(first, Role::Repeat, write).map_err(|rejection| {
+        self.0.schedule(|_| first, Role::Repeat, write).map_err(|rejection| {
             // SAFETY: the callback was made above, of a `Repeating<R>`.
             let repeating = unsafe { ManuallyDrop::into_inner(callback).into_recur::<Repeating<R>>() };
             rejection.with(into_closure(repeating.rule))

@@ -97,11 +97,11 @@ impl Service {
         Ok(service)
     }
 
-    /// Schedules a timer; see [`Shard::schedule`] for `role` and `write`.
+    /// Schedules a timer; see [`Shard::schedule`].
     #[inline(always)]
     pub(super) fn schedule(
         &self,
-        due: Due,
+        due: impl FnOnce(&Ticks) -> Due,
         role: Role,
         write: impl FnOnce(*mut Callback),
     ) -> Result<TimerHandle, Rejection> {
@@ -109,7 +109,7 @@ impl Service {
             self.reject();
             return Err(Rejection::Shutdown);
         }
-        let lease = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
+        let (lease, due) = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
         // SAFETY: it comes from `schedule`, for this handle.
         Ok(unsafe { TimerHandle::new(lease, due) })
     }

@@ -174,7 +174,8 @@ impl Entry {
     /// only if the two differ.
     #[inline]
     pub(crate) fn earliest_deadline(&self, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
-        let word = self.word();
+        // SeqCst: after the push; see the head of `bell`.
+        let word = Word(self.word.load(Ordering::SeqCst));
         // Without the flag, the driver has collected the entry since the push, and knows its deadline.
         if !word.has(MAILED) || word.has_deadline(deadline) {
             return deadline;
@@ -214,7 +215,7 @@ impl Entry {
     fn advance(&self, mut next: impl FnMut(Word) -> Option<Word>) -> Result<Word, Word> {
         let mut word = self.word();
         while let Some(new) = next(word) {
-            match self.word.compare_exchange_weak(word.0, new.0, Ordering::AcqRel, Ordering::Acquire) {
+            match self.word.compare_exchange_weak(word.0, new.0, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => return Ok(word),
                 Err(seen) => word = Word(seen),
             }
@@ -307,12 +308,13 @@ impl Entry {
         // SAFETY: the callback is moved, and used again only if the transition is refused.
         let write = |cell: *mut Callback| unsafe { cell.copy_from_nonoverlapping(&*callback, 1) };
         // SAFETY: by this function's contract.
-        let armed = unsafe { self.arm_with(callback.role(), write, deadline, now) };
+        let armed = unsafe { self.arm_with(callback.role(), write, || (deadline, now)) };
         armed.ok_or_else(|| ManuallyDrop::into_inner(callback))
     }
 
-    /// As [`arm`](Self::arm), with a callback in this role that `write` writes into the entry. `None` if the shard has been
-    /// shut down: then what was written must be treated as uninitialised.
+    /// As [`arm`](Self::arm), with a callback in this role that `write` writes into the entry, and the deadline and the present
+    /// that `when` returns then. `None` if the shard has been shut down: what was written must be treated as uninitialised
+    /// then.
     ///
     /// # Safety
     /// As for [`arm`](Self::arm).
@@ -321,8 +323,7 @@ impl Entry {
         &self,
         role: Role,
         write: impl FnOnce(*mut Callback),
-        deadline: u64,
-        now: u64,
+        when: impl FnOnce() -> (u64, u64),
     ) -> Option<Notice> {
         let role = match role {
             Role::Once => 0,
@@ -331,6 +332,7 @@ impl Entry {
         };
         // Such an entry has no callback, and its owner has the cell to itself.
         self.callback.with_mut(|cell| write(cell.cast()));
+        let (deadline, now) = when();
         let mut notice = Notice::None;
         let moved = self.advance(|word| {
             notice = if word.has(MAILED) {
