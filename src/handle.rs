@@ -117,8 +117,19 @@ impl TimerHandle {
         cancelled
     }
 
-    /// As [`cancel`](Self::cancel) and the drop of the handle, with one atomic step instead of two. Whoever is done with a
-    /// timer that rarely fires calls this.
+    /// Cancels the timer and drops the handle: as [`cancel`](Self::cancel) followed by a drop, but with one atomic step
+    /// instead of two. The drop of [`CancelOnDrop`] does the same.
+    ///
+    /// A repeating timer, and one under [`max_pending`](crate::Builder::max_pending), takes both steps.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::time::Duration;
+    /// let timeout = timer.schedule(Duration::from_secs(30), || eprintln!("no answer in 30 s"))?;
+    /// // The answer has come.
+    /// assert!(timeout.cancel_and_drop(), "the timer had not fired");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn cancel_and_drop(self) -> bool {
         // SAFETY: by the contract of `new`, this is the one handle of the lease. Its drop does not run, as nothing in between

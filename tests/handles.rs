@@ -43,10 +43,11 @@ fn the_closure_is_dropped_by_the_thread_that_cancels_at_once() {
         }
     }
     let timer = Timer::new().unwrap();
-    let cancels: [fn(TimerHandle); 3] = [
+    let cancels: [fn(TimerHandle); 4] = [
         |handle| assert!(handle.cancel()),
         |handle| assert!(handle.cancel_and_wait()),
         |handle| drop(handle.cancel_on_drop()),
+        |handle| assert!(handle.cancel_and_drop()),
     ];
     for cancel in cancels {
         for (linked, large) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -116,6 +117,24 @@ fn a_guard_cancels_and_a_detached_guard_does_not() {
     clock.advance(HOUR);
     let stats = timer.stats();
     assert_eq!((stats.fired, stats.cancelled, stats.panicked), (2, 1, 0));
+}
+
+#[test]
+fn a_handle_is_consumed_by_its_cancel_in_whatever_state_its_timer_is() {
+    let (timer, clock) = in_virtual_time();
+    let (cancelled, fired) = (timer.schedule(HOUR, || ()).unwrap(), timer.schedule(SEC, || ()).unwrap());
+    let every = timer.schedule_at_fixed_rate(SEC, SEC, || ()).unwrap();
+    let twice = timer.schedule(HOUR, || ()).unwrap();
+    clock.advance(SEC);
+    assert!(cancelled.cancel_and_drop() && every.cancel_and_drop() && !fired.cancel_and_drop());
+    assert!(twice.cancel() && !twice.cancel_and_drop());
+    let unfired = timer.schedule(SEC, || ()).unwrap();
+    clock.advance(HOUR);
+    timer.schedule(SEC, || ()).unwrap();
+    assert_eq!(timer.shutdown().len(), 1);
+    assert!(!unfired.cancel_and_drop());
+    let stats = timer.stats();
+    assert_eq!((stats.scheduled, stats.completed, stats.cancelled, stats.unfired), (6, 2, 3, 1));
 }
 
 #[test]

@@ -43,6 +43,7 @@ fn a_place_is_free_when_its_timer_has_ended_in_whichever_way() {
     timer.schedule(SEC, || quiet_panic("ended so")).unwrap();
     let cancelled = timer.schedule(HOUR, || ()).unwrap();
     let guard = timer.schedule(HOUR, || ()).unwrap().cancel_on_drop();
+    assert!(timer.schedule(HOUR, || ()).unwrap().cancel_and_drop());
     timer.schedule_recurring(clock.now() + SEC, |_| None).unwrap();
     timer.schedule_at_fixed_rate(SEC, SEC, || quiet_panic("ended so")).unwrap();
     assert_eq!(places(&timer), 4);

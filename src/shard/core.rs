@@ -235,8 +235,8 @@ impl Core {
     #[inline]
     pub(crate) fn send(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         self.intake.push(&self.slab, index);
-        // Orders the push before the loads of the state word and of the driver's sleep: see the head of `bell`. Loom
-        // models `sleep` and `in_flight`.
+        // The push comes before the loads of the state word and of the driver's sleep: see the head of `bell`. Loom models
+        // `sleep` and `in_flight`.
         fence_between_seq_cst();
         let tick = self.slab.get(index).earliest_deadline(deadline, present);
         self.bell.ring_ordered(tick);

@@ -25,7 +25,8 @@ impl Intake {
     #[inline]
     pub(crate) fn push(&self, slab: &Slab, index: u32) {
         let mail = &slab.get(index).mail;
-        // Release: hands the link to `take_all`. Relaxed for the link itself: published by this.
+        // Release: hands the link to `take_all`. SeqCst: comes before what the caller loads next; see the head of `bell`.
+        // Relaxed for the link itself: published by this.
         let _ = self.head.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |head| {
             mail.store(head, Ordering::Relaxed);
             Some(index)

@@ -8,6 +8,7 @@
 mod backlog;
 mod cancel;
 mod drain;
+mod guard;
 mod hold;
 mod in_flight;
 mod loan;

@@ -23,7 +23,7 @@ use crate::shard::local::{self, Record};
 use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
-use crate::sync::{Arc, AtomicU32, Ordering, thread};
+use crate::sync::{Arc, thread};
 use crate::wheel::Levels;
 pub(crate) use on_clock::{Callback as Due, Clock, OnClock};
 pub(crate) use sleep::{Sleep, Task};
@@ -35,7 +35,7 @@ const END: u64 = 1000;
 #[derive(Clone)]
 pub(crate) struct Tally(Arc<Counts>);
 
-/// Not loom's: a count orders nothing and is no step of a thread (but for `step`, where one is needed). An ordering of the account would stand in for one that
+/// Not loom's: a count orders nothing and is no step of a thread. An ordering of the account would stand in for one that
 /// a protocol lacks.
 #[derive(Default)]
 struct Counts {
@@ -51,8 +51,6 @@ struct Counts {
     /// Timers that came into a batch, and those that have left it.
     begun: PlainCount,
     settled: PlainCount,
-    /// Never written.
-    step: AtomicU32,
 }
 
 impl Tally {
@@ -73,14 +71,8 @@ impl Tally {
         Callback::repeating(Box::new(Every { held: Held(self.clone()), period, runs }))
     }
 
-    /// A step that orders nothing: others may take theirs between what the thread did before and what it counts next.
-    fn step(&self) {
-        self.0.step.load(Ordering::Relaxed);
-    }
-
     /// Notes a run.
     pub(crate) fn count_run(&self) {
-        self.step();
         self.0.run.fetch_add(1, Plain);
     }
 
@@ -290,6 +282,14 @@ impl Scene {
         self.act(cache, 0, release).1.last.get() > 0
     }
 
+    /// Cancels a timer, and drops its handle. True if it had not ended.
+    pub(crate) fn cancel_and_release(&self, handle: Handle, cache: &mut Cache) -> bool {
+        let (shard, entry) = (NonNull::from(&*self.shard), NonNull::from(self.entry(&handle)));
+        let lease = Lease::new(shard, entry, handle.0);
+        // SAFETY: it is the one handle of the entry.
+        self.act(cache, 0, || unsafe { Shard::cancel_and_release(&lease) }).0
+    }
+
     /// Shuts down. True if no handle is left.
     pub(crate) fn close(&self, now: u64) -> bool {
         let unpinned = self.tally.count_last(self.core.close().unpinned);
@@ -443,7 +443,6 @@ impl Host for Worker<'_> {
     fn returned(&self, (): &mut ()) {}
 
     fn ended(&self, (): ()) {
-        self.scene.tally.step();
         self.scene.tally.0.ended.fetch_add(1, Plain);
     }
 

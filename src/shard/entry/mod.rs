@@ -57,7 +57,7 @@
 //! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`, `in_flight` |
 //! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`, `in_flight` |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
-//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`, `shutdown_sleep` |
+//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`, `shutdown_sleep`, `guard` |
 //! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `recycle`             |
 //! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`, `in_flight`, `backlog` |
 //! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
@@ -71,9 +71,10 @@
 //!
 //! # Orderings
 //!
-//! Every move is `AcqRel`: its acquire half makes the callback and the links that the previous owner wrote visible to
-//! the new one, its release half hands ours on. There is nothing to gain from less on the machines this runs on, where
-//! a compare-exchange costs the same at any ordering. The word is read first with `Acquire` for the same reason: what a
+//! Every move is at least `AcqRel`: its acquire half makes the callback and the links that the previous owner wrote visible
+//! to the new one, its release half hands ours on. Those that compare and exchange are `SeqCst`, which orders a new deadline
+//! before the load by which its caller sees until when the driver sleeps: see the head of [`bell`](super::bell). There is
+//! nothing to gain from less on the machines this runs on, where a compare-exchange costs the same at any ordering. The word is read first with `Acquire` for the same reason: what a
 //! refused move saw is acted upon, too.
 //!
 //! # Progress
@@ -424,8 +425,8 @@ impl Entry {
         // Before the transition, after which the memory of a closed shard may be freed.
         // SAFETY: nobody writes the callback of a one-shot but the owner of its handle.
         self.callback.with(|cell| unsafe { callback.as_mut_ptr().copy_from_nonoverlapping(cell.cast(), 1) });
-        let alone = |word: Word| word.has(ARMED) && !word.has(RUNNING | QUEUED | CLOSED);
-        // What is armed and in nobody's hands is in the wheel or in the intake.
+        // A one-shot that runs is not armed. If it is armed and in no batch, it is in the wheel or in the intake.
+        let alone = |word: Word| word.has(ARMED) && !word.has(QUEUED | CLOSED);
         self.advance(|word| alone(word).then(|| word.without(ARMED | HANDLE).with(CACHED))).is_ok()
     }
 
