@@ -210,6 +210,11 @@ impl Nodes for Entries<'_> {
     }
 
     #[inline]
+    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
+        self.slab.get(id).change_links(change);
+    }
+
+    #[inline]
     fn is_over(&self, id: u32) -> bool {
         !self.slab.get(id).word().has(ARMED)
     }

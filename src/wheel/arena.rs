@@ -117,4 +117,9 @@ impl<T> Nodes for Arena<T> {
     fn set_links(&mut self, id: u32, links: Links) {
         self.nodes[id as usize].links = links;
     }
+
+    #[inline]
+    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
+        change(&mut self.nodes[id as usize].links);
+    }
 }

@@ -59,6 +59,9 @@ impl Divisor {
 
     #[inline]
     pub(crate) fn remainder(self, dividend: u64) -> u64 {
+        if self.reciprocal == 0 {
+            return dividend & (self.value - 1);
+        }
         dividend - self.quotient(dividend) * self.value
     }
 

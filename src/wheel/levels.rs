@@ -133,6 +133,9 @@ pub(crate) trait Nodes {
 
     fn set_links(&mut self, id: u32, links: Links);
 
+    /// Changes the links in place.
+    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links));
+
     /// Whether nobody waits for the node any more: it comes out where it would be handed down.
     #[inline]
     fn is_over(&self, _id: u32) -> bool {
@@ -160,7 +163,11 @@ pub(crate) struct Levels {
     /// The first node of a slot that time has come to, and whose nodes are being taken out. They are told to be in the
     /// slot still, which gets no other before time has moved on.
     falling: u32,
+    /// The [next event](Self::search), or [`Event::UNKNOWN`].
+    next: Event,
     levels: Vec<Level>,
+    /// For each level: a deadline farther away than this many ticks is beyond the window wherever it begins.
+    reaches: Vec<u64>,
 }
 
 impl Levels {
@@ -186,15 +193,16 @@ impl Levels {
         }
         let last = *slots_per_level.last().ok_or(BuildError::NoLevels)?;
 
-        let mut levels = Vec::new();
+        let (mut levels, mut reaches) = (Vec::new(), Vec::new());
         let mut span = Some(1_u64);
         let mut given = slots_per_level.iter().copied();
         while let Some(this) = span {
             let slots = given.next().unwrap_or(last) as u64;
             span = this.checked_mul(slots);
-            levels.push(Level::new(this, slots, turns * slots, span));
+            levels.push(Level::new(this, slots, turns * slots));
+            reaches.push(span.map_or(u64::MAX, |above| above - 1));
         }
-        Ok(Levels { now: start, occupied: 0, due: Due::EMPTY, falling: NIL, levels })
+        Ok(Levels { now: start, occupied: 0, due: Due::EMPTY, falling: NIL, next: Event::UNKNOWN, levels, reaches })
     }
 
     #[inline]
@@ -219,10 +227,10 @@ impl Levels {
         let links = nodes.links(id);
         debug_assert!(links.is_linked());
         if links.prev != NIL {
-            relink(nodes, links.prev, |prev| prev.next = links.next);
+            nodes.change_links(links.prev, |prev| prev.next = links.next);
         }
         if links.next != NIL {
-            relink(nodes, links.next, |next| next.prev = links.prev);
+            nodes.change_links(links.next, |next| next.prev = links.prev);
         }
         nodes.set_links(id, Links::UNLINKED);
 
@@ -236,6 +244,9 @@ impl Levels {
     }
 
     fn vacate(&mut self, level: usize, slot: usize) {
+        if (self.next.level, self.next.slot) == (level as u32, slot as u32) {
+            self.next = Event::UNKNOWN;
+        }
         let occupancy = &mut self.levels[level].occupancy;
         occupancy.remove(slot);
         if occupancy.is_empty() {
@@ -248,6 +259,7 @@ impl Levels {
         self.occupied = 0;
         self.due = Due::EMPTY;
         self.falling = NIL;
+        self.next = Event::UNKNOWN;
         for level in &mut self.levels {
             level.occupancy.clear();
         }
@@ -270,7 +282,7 @@ impl Levels {
                 return Some(head);
             }
         }
-        self.next_event().map(|event| self.levels[event.level].heads[event.slot])
+        self.next_event().map(|event| self.levels[event.level as usize].heads[event.slot as usize])
     }
 
     /// One step towards `target`, of bounded cost: O(levels). Deadlines come in order, but for the due
@@ -278,20 +290,32 @@ impl Levels {
     #[inline]
     pub(crate) fn step(&mut self, nodes: &mut impl Nodes, target: u64) -> Step {
         let id = if self.due.head != NIL {
-            self.due.head
+            let id = self.due.head;
+            self.remove(nodes, id);
+            id
         } else if self.falling != NIL || self.fall(target.max(self.now)) {
-            self.falling
+            self.take_falling(nodes)
         } else {
             return Step::Done;
         };
-        self.remove(nodes, id);
         let deadline = nodes.deadline(id);
         if deadline > self.now && !nodes.is_over(id) {
             self.place(nodes, id, deadline);
-            Step::Moved
-        } else {
-            Step::Expired(id)
+            return Step::Moved;
         }
+        nodes.set_links(id, Links::UNLINKED);
+        Step::Expired(id)
+    }
+
+    /// Takes the first of the falling nodes out of their list, and leaves its own links as they are.
+    #[inline]
+    fn take_falling(&mut self, nodes: &mut impl Nodes) -> u32 {
+        let id = self.falling;
+        self.falling = nodes.links(id).next;
+        if self.falling != NIL {
+            nodes.change_links(self.falling, |next| next.prev = NIL);
+        }
+        id
     }
 
     /// Hands a node down before its time, from the slot that time comes to next at its level. [Done](Step::Done) if
@@ -304,7 +328,8 @@ impl Levels {
             return Step::Expired(id);
         }
         let level = self.levels.iter().position(|level| level.holds(deadline, self.now));
-        self.link(nodes, id, deadline, level.expect("the last level holds all"));
+        let level = level.expect("the last level holds all");
+        self.link(nodes, id, level, self.levels[level].span.quotient(deadline));
         Step::Moved
     }
 
@@ -326,18 +351,22 @@ impl Levels {
     /// Lets time come to the next occupied slot up to `target`, and its nodes fall; false if there is none, and it is
     /// `target`.
     fn fall(&mut self, target: u64) -> bool {
-        match self.next_event() {
-            Some(Event { first, level, slot }) if first <= target => {
-                self.now = first;
-                self.falling = self.levels[level].heads[slot];
-                self.vacate(level, slot);
-                true
-            }
-            _ => {
-                self.now = target;
-                false
-            }
+        if self.occupied == 0 {
+            self.now = target;
+            return false;
         }
+        if !self.next.is_known() {
+            self.next = self.search();
+        }
+        if self.next.first > target {
+            self.now = target;
+            return false;
+        }
+        self.now = self.next.first;
+        let (level, slot) = (self.next.level as usize, self.next.slot as usize);
+        self.falling = self.levels[level].heads[slot];
+        self.vacate(level, slot);
+        true
     }
 
     /// Level, first and last tick of the slot a node waits in; `None` if it waits in no slot.
@@ -352,47 +381,69 @@ impl Levels {
     #[inline]
     fn place(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
         let delta = deadline - self.now;
-        let mut level = 0;
-        while delta > self.levels[level].reach {
-            level += 1;
-        }
+        let mut level = self.reaches.iter().position(|&reach| delta <= reach).expect("the last level reaches all");
+        let mut ring = &self.levels[level];
+        let mut block = ring.span.quotient(deadline);
         // The window may end one slot before the deadline, as it begins before now. Then the deadline
         // lies in the second slot of the level above.
-        if !self.levels[level].contains(deadline, self.now) {
+        if block - ring.span.quotient(self.now) >= ring.slots {
             level += 1;
+            ring = &self.levels[level];
+            block = ring.span.quotient(deadline);
         }
-        self.link(nodes, id, deadline, level);
+        self.link(nodes, id, level, block);
     }
 
+    /// Links a node into the slot of a level that spans the `block`th of its spans.
     #[inline]
-    fn link(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64, level: usize) {
+    fn link(&mut self, nodes: &mut impl Nodes, id: u32, level: usize, block: u64) {
         let ring = &mut self.levels[level];
-        let slot = ring.slot(deadline);
+        let slot = ring.slot_of(block);
         let next = ring.push(slot, id);
-        self.occupied |= 1 << level;
-        if next != NIL {
-            relink(nodes, next, |next| next.prev = id);
+        if next == NIL {
+            let first = block * ring.span.value();
+            self.occupied |= 1 << level;
+            self.occupy(level, slot, first);
+        } else {
+            nodes.change_links(next, |next| next.prev = id);
         }
         let links = Links { next, prev: NIL, place: Place::of(level, slot) };
         nodes.set_links(id, links);
     }
 
-    /// The occupied slot with the earliest first tick, of several the one of the highest level: what is
-    /// handed down to this very tick comes before what expires at it.
+    /// A slot with this first tick is not empty any more.
+    #[inline]
+    fn occupy(&mut self, level: usize, slot: usize, first: u64) {
+        let event = Event { first, level: level as u32, slot: slot as u32 };
+        if self.next.is_known() && event.is_before(self.next) {
+            self.next = event;
+        }
+    }
+
     #[inline]
     fn next_event(&self) -> Option<Event> {
-        let mut earliest: Option<Event> = None;
+        (self.occupied != 0).then(|| if self.next.is_known() { self.next } else { self.search() })
+    }
+
+    /// The occupied slot with the earliest first tick, of several the one of the highest level: what is
+    /// handed down to this very tick comes before what expires at it. Some slot must be occupied.
+    fn search(&self) -> Event {
+        let mut earliest = Event::UNKNOWN;
         let mut rest = self.occupied;
         while rest != 0 {
-            let level = rest.trailing_zeros() as usize;
+            let level = rest.trailing_zeros();
             rest &= rest - 1;
-            let ring = &self.levels[level];
-            let Some(slot) = ring.occupancy.next_from(ring.slot(self.now)) else {
-                continue;
-            };
-            let first = ring.first_tick(slot, self.now);
-            if earliest.is_none_or(|event| first <= event.first) {
-                earliest = Some(Event { first, level, slot });
+            let ring = &self.levels[level as usize];
+            let slot = ring.occupancy.next_from(ring.slot(self.now)).expect("a slot of the level is occupied");
+            let event = Event { first: ring.first_tick(slot, self.now), level, slot: slot as u32 };
+            if !earliest.is_known() || event.is_before(earliest) {
+                earliest = event;
+            }
+            // The events of all levels above come at first ticks of slots of the next level. One of them may be now.
+            if let Some(above) = self.levels.get(level as usize + 1)
+                && above.is_inside(self.now, earliest.first)
+            {
+                break;
             }
         }
         earliest
@@ -403,8 +454,22 @@ impl Levels {
 #[derive(Clone, Copy)]
 struct Event {
     first: u64,
-    level: usize,
-    slot: usize,
+    level: u32,
+    slot: u32,
+}
+
+impl Event {
+    const UNKNOWN: Event = Event { first: 0, level: u32::MAX, slot: 0 };
+
+    #[inline]
+    fn is_known(self) -> bool {
+        self.level != u32::MAX
+    }
+
+    #[inline]
+    fn is_before(self, other: Self) -> bool {
+        self.first < other.first || self.first == other.first && self.level > other.level
+    }
 }
 
 /// The nodes whose deadline had been reached when they were inserted, first in first out.
@@ -422,7 +487,7 @@ impl Due {
         if self.tail == NIL {
             self.head = id;
         } else {
-            relink(nodes, self.tail, |tail| tail.next = id);
+            nodes.change_links(self.tail, |tail| tail.next = id);
         }
         self.tail = id;
     }
@@ -445,20 +510,17 @@ struct Level {
     slots: u64,
     /// How many there are.
     ring: Divisor,
-    /// A deadline farther away than this many ticks is beyond the window wherever it begins.
-    reach: u64,
     occupancy: Occupancy,
     /// Empty until the level is used. The head of a slot that is not occupied means nothing.
     heads: Vec<u32>,
 }
 
 impl Level {
-    fn new(span: u64, slots: u64, ring: u64, span_above: Option<u64>) -> Level {
+    fn new(span: u64, slots: u64, ring: u64) -> Level {
         Level {
             span: Divisor::new(span),
             slots,
             ring: Divisor::new(ring),
-            reach: span_above.map_or(u64::MAX, |above| above - 1),
             occupancy: Occupancy::default(),
             heads: Vec::new(),
         }
@@ -471,16 +533,17 @@ impl Level {
         self.heads = vec![0; slots];
     }
 
-    /// Whether the window that begins at `now` contains `deadline`.
-    #[inline]
-    fn contains(&self, deadline: u64, now: u64) -> bool {
-        self.span.quotient(deadline) - self.span.quotient(now) < self.slots
-    }
-
     /// Whether the ring has a slot for `deadline`.
     #[inline]
     fn holds(&self, deadline: u64, now: u64) -> bool {
         self.span.quotient(deadline) - self.span.quotient(now) < self.ring.value()
+    }
+
+    /// Whether no slot begins from `now` to `tick`, both included.
+    #[inline]
+    fn is_inside(&self, now: u64, tick: u64) -> bool {
+        let begins = self.span.quotient(now) * self.span.value();
+        begins != now && tick - begins < self.span.value()
     }
 
     #[inline]
@@ -506,19 +569,12 @@ impl Level {
     /// Makes `id` the head of a slot; returns the head before it.
     #[inline]
     fn push(&mut self, slot: usize, id: u32) -> u32 {
-        if self.heads.is_empty() {
+        if slot >= self.heads.len() {
             self.allocate();
         }
         let head = std::mem::replace(&mut self.heads[slot], id);
         if self.occupancy.insert(slot) { NIL } else { head }
     }
-}
-
-#[inline]
-fn relink(nodes: &mut impl Nodes, id: u32, change: impl FnOnce(&mut Links)) {
-    let mut links = nodes.links(id);
-    change(&mut links);
-    nodes.set_links(id, links);
 }
 
 #[cfg(all(test, not(loom)))]
@@ -548,6 +604,10 @@ mod tests {
 
         fn set_links(&mut self, id: u32, links: Links) {
             self.0[id as usize].1 = links;
+        }
+
+        fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
+            change(&mut self.0[id as usize].1);
         }
 
         fn is_over(&self, id: u32) -> bool {

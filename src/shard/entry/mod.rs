@@ -611,6 +611,11 @@ impl Entry {
         // SAFETY: only the driver reads or writes the links.
         self.links.with_mut(|links| unsafe { (*links).write(new) });
     }
+
+    pub(in crate::shard) fn change_links(&self, change: impl FnOnce(&mut Links)) {
+        // SAFETY: only the driver reads or writes the links, and their bytes are never uninitialised.
+        self.links.with_mut(|links| change(unsafe { (*links).assume_init_mut() }));
+    }
 }
 
 /// Whether nobody has a hold on the entry, so that it may be used again.
