@@ -82,7 +82,9 @@ fn workers_that_are_all_busy_wake_no_driver() {
         let before = timer.stats().wakeups;
         thread::sleep(500 * MS);
         let wakeups = timer.stats().wakeups - before;
-        assert!(wakeups < 50, "{executor:?}: {wakeups} in half a second");
+        // The workers of the timer's own pool see for themselves what waits.
+        let most = if matches!(executor, Executor::Pool { .. }) { 2 } else { 50 };
+        assert!(wakeups <= most, "{executor:?}: {wakeups} in half a second");
         gate.open();
         wait_for(&receiver);
     }
