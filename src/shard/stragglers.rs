@@ -55,6 +55,11 @@ impl Stragglers {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn watch(&mut self, batch: Arc<Batch>, interval: Duration) {
         self.0.push(Reverse(Watched { look_at: Instant::now() + interval, interval, batch }));
     }
@@ -111,7 +116,7 @@ mod tests {
         let mut stragglers = Stragglers::default();
         stragglers.watch(finished, HOUR);
         assert_eq!(stragglers.look(&Dispatcher::Inline, || ()), None);
-        assert!(stragglers.0.is_empty());
+        assert_eq!(stragglers.len(), 0);
     }
 
     /// The executor is asked again and again, twice as long after, up to the longest interval.
