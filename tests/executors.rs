@@ -158,7 +158,7 @@ fn a_job_dropped_unrun_drops_its_closures_and_counts_them_as_cancelled() {
     handles.push(timer.schedule_at_fixed_rate(MS, MS, repeating).unwrap());
     let bomb = Bomb;
     handles.push(timer.schedule(MS, move || drop(bomb)).unwrap());
-    clock.advance(SEC);
+    in_time("an advance over jobs that are dropped", move || clock.advance(SEC));
     assert_eq!(tokens.alive(), 0);
     for handle in &handles {
         assert!(!handle.is_pending() && !handle.cancel() && !handle.cancel_and_wait() && !handle.reset(SEC));
@@ -169,6 +169,45 @@ fn a_job_dropped_unrun_drops_its_closures_and_counts_them_as_cancelled() {
     assert_balanced(&timer);
     let places = (0..13).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count();
     assert_eq!(places, 12, "their places are free again");
+}
+
+/// The timer stays pending, and its job is stale, run or dropped.
+#[test]
+fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
+    for (repeats, drops) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (shelf, (builder, clock)) = (Shelf::default(), on_manual_clock());
+        let timer = builder.shards(1).executor(shelf.executor()).max_pending(1).build().unwrap();
+        let (start, runs) = (clock.now(), Arc::default());
+        let handle = if repeats {
+            timer.schedule_at_fixed_rate(SEC, HOUR, counting(&runs)).unwrap()
+        } else {
+            timer.schedule(SEC, counting(&runs)).unwrap()
+        };
+        // An `advance` waits for the job.
+        let advance = || {
+            let clock = clock.clone();
+            thread::spawn(move || clock.advance(SEC))
+        };
+        let advancing = advance();
+        eventually("its job waits", || shelf.len() == 1);
+        assert!(handle.reset(SEC));
+        shelf.take().into_iter().for_each(|job| if drops { drop(job) } else { job() });
+        in_time("an advance over a stale job", move || advancing.join().unwrap());
+        let kind = format!("it repeats: {repeats}, its job is dropped: {drops}");
+        assert!(handle.is_pending(), "{kind}");
+        assert_eq!(handle.deadline(), Some(start + 2 * SEC), "{kind}");
+        let stats = timer.stats();
+        assert_eq!((stats.fired, stats.cancelled, stats.rearmed, stats.pending), (0, 0, 1, 1), "{kind}");
+        assert!(timer.schedule(SEC, || ()).unwrap_err().is_full(), "{kind}");
+
+        let advancing = advance();
+        eventually("it has another job", || shelf.len() == 1);
+        assert_eq!(clock.now(), start + 2 * SEC);
+        shelf.take().into_iter().for_each(|job| job());
+        in_time("an advance over the second job", move || advancing.join().unwrap());
+        assert_eq!((runs.load(Ordering::SeqCst), handle.cancel()), (1, repeats), "{kind}");
+        assert_balanced(&timer);
+    }
 }
 
 #[test]

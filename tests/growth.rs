@@ -20,20 +20,6 @@ fn timer_with(threads: usize, max_extra: usize, name: &str) -> Timer {
     builder.thread_name(name).build().unwrap()
 }
 
-/// Callbacks that wait until the gate is open, each of them inside by now.
-fn block(timer: &Timer, callbacks: usize, gate: &Gate) {
-    let (sender, receiver) = channel();
-    for _ in 0..callbacks {
-        let (sender, gate) = (sender.clone(), gate.clone());
-        let block = move || {
-            sender.send(()).unwrap();
-            gate.pass();
-        };
-        timer.schedule(Duration::ZERO, block).unwrap();
-    }
-    (0..callbacks).for_each(|_| wait_for(&receiver));
-}
-
 fn spin(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {}
@@ -248,14 +234,7 @@ fn rayon_works_on_an_extra_thread() {
             let guard = lock.lock().unwrap();
             let (one, two) = rayon::join(|| 1, || rayon::join(|| 2, || 3));
             assert_eq!((one, two), (1, (2, 3)));
-            let sum = AtomicUsize::new(0);
-            rayon::scope(|scope| {
-                for number in 0..100 {
-                    let sum = &sum;
-                    scope.spawn(move |_| _ = sum.fetch_add(number, Ordering::SeqCst));
-                }
-            });
-            assert_eq!(sum.into_inner(), 4950);
+            assert_eq!(sum_in_a_scope(), 4950);
             assert_eq!((rayon::current_num_threads(), rayon::broadcast(|_| ()).len()), (1, 1));
             let (spawned, broadcast) = (sender.clone(), Mutex::new(sender));
             rayon::spawn(move || spawned.send(thread::current().name().unwrap().to_owned()).unwrap());

@@ -56,6 +56,9 @@ fn drivers_use_all_cores_unless_they_are_asked_to_stay_on_one() {
         let cores = cores_of_threads("inherit-one");
         cores.len() == 3 && cores.iter().all(|cores| core_count(cores) == 1)
     });
+    let is_used = |core| cores_of_threads("inherit-one").iter().any(|cores| cores.is_set(core).unwrap());
+    let used = (0..CpuSet::count()).filter(|&core| is_used(core)).count();
+    assert_eq!(used, core_count(&ours).min(3), "they spread over the cores");
     drop(timer);
 }
 

@@ -4,6 +4,7 @@
 mod common;
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -116,6 +117,32 @@ fn a_callback_that_blocks_its_driver_blocks_nothing_else() {
             eventually("the stream flows", || busy.runs.load(Ordering::SeqCst) > before + 30);
             gate.open();
         }
+    }
+}
+
+/// Nothing else is due, so that nobody comes to its callbacks by chance.
+#[test]
+fn a_batch_that_blocks_its_driver_is_assisted() {
+    let _turn = TURN.lock();
+    for _ in 0..5 {
+        let busy = Busy::new("lend-assist", 2);
+        let _ = busy.lend();
+        // Of two that are due together, the one that comes first waits for the other.
+        let (gate, at, stream) = (Gate::default(), busy.timer.now() + 5 * MS, Arc::new(Mutex::new(busy.stream)));
+        for _ in 0..2 {
+            let (gate, stream) = (gate.clone(), stream.clone());
+            let meet = move || {
+                let first = mem::take(&mut *stream.lock().unwrap());
+                if first.is_empty() {
+                    return gate.open();
+                }
+                first.iter().for_each(|timer| _ = timer.cancel());
+                gate.pass();
+            };
+            busy.timer.schedule_at(at, meet).unwrap();
+        }
+        eventually("both have run", || busy.timer.is_empty());
+        assert_eq!(busy.timer.stats().panicked, 0, "the other worker is idle");
     }
 }
 

@@ -41,6 +41,19 @@ fn clones_share_one_service_which_ends_with_the_last() {
 }
 
 #[test]
+fn a_driver_that_sleeps_wakes_for_a_timer_and_for_the_end() {
+    let live = || {
+        let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
+        thread::sleep(20 * MS);
+        let (sender, receiver) = channel();
+        timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+        wait_for(&receiver);
+        thread::sleep(20 * MS);
+    };
+    in_time("the life of a timer", live);
+}
+
+#[test]
 fn handles_and_weak_timers_keep_nothing_alive() {
     let timer = Timer::builder().thread_name("life-weak").build().unwrap();
     let weak = timer.downgrade();
@@ -518,6 +531,20 @@ fn a_repeating_timer_comes_back_with_its_next_deadline_and_makes_one_run() {
     unfired.into_iter().for_each(UnfiredTimer::run);
     assert_eq!(received(&receiver), ["rate", "delay", "recurring"]);
     assert_eq!(timer.stats().fired, 3);
+}
+
+#[test]
+fn a_recurring_timer_that_comes_back_is_run_for_its_deadline() {
+    let (timer, clock) = in_virtual_time();
+    let (sender, receiver) = channel();
+    let first = clock.now() + SEC + MS / 3;
+    let run = move |due| {
+        sender.send(due).unwrap();
+        Some(due + SEC)
+    };
+    timer.schedule_recurring(first, run).unwrap();
+    timer.shutdown().for_each(UnfiredTimer::run);
+    assert_eq!(received(&receiver), [first]);
 }
 
 #[test]

@@ -246,10 +246,7 @@ fn a_stall_is_caught_up_in_the_order_of_the_ticks() {
 
 #[test]
 fn a_slow_callback_delays_no_other_while_a_worker_is_idle() {
-    let pool = corewheel::rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    let executors =
-        [Executor::Pool { threads: 2 }, Executor::Rayon(Arc::new(pool)), Executor::Custom(Arc::new(Threads))];
-    for executor in executors {
+    for executor in [Executor::Pool { threads: 2 }, rayon_pool(), Executor::Custom(Arc::new(Threads))] {
         for slow in [0, 1, 31, 50, 63] {
             let (builder, clock) = on_manual_clock();
             let timer = builder.shards(1).executor(executor.clone()).build().unwrap();

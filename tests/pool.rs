@@ -15,8 +15,7 @@ use corewheel::{BuildError, Executor, Timer, rayon};
 fn pools_of_two() -> [Executor; 3] {
     // The first to ask for the global pool decides how many threads it has.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(2).build_global();
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    [Executor::Pool { threads: 2 }, Executor::Rayon(Arc::new(pool)), Executor::RayonGlobal]
+    [Executor::Pool { threads: 2 }, rayon_pool(), Executor::RayonGlobal]
 }
 
 /// Callbacks wait for each other here, and the global pool has two threads for all tests: so they take turns.
@@ -77,21 +76,15 @@ fn workers_that_are_all_busy_wake_no_driver() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
         let (gate, (sender, receiver)) = (Gate::default(), channel());
-        for _ in 0..2 {
-            let (gate, sender) = (gate.clone(), sender.clone());
-            let block = move || {
-                sender.send(()).unwrap();
-                gate.pass();
-            };
-            timer.schedule(Duration::ZERO, block).unwrap();
-            wait_for(&receiver);
-        }
+        (0..2).for_each(|_| block(&timer, 1, &gate));
         timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
         thread::sleep(50 * MS);
         let before = timer.stats().wakeups;
         thread::sleep(500 * MS);
         let wakeups = timer.stats().wakeups - before;
-        assert!(wakeups < 50, "{executor:?}: {wakeups} in half a second");
+        // The workers of the timer's own pool see for themselves what waits.
+        let most = if matches!(executor, Executor::Pool { .. }) { 2 } else { 50 };
+        assert!(wakeups <= most, "{executor:?}: {wakeups} in half a second");
         gate.open();
         wait_for(&receiver);
     }
@@ -104,28 +97,26 @@ fn a_batch_begun_late_gets_a_second_worker_too() {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         let gates = [(); 3].map(|()| Gate::default());
         let (sender, receiver) = channel();
-        for gate in &gates[..2] {
-            let (gate, sender) = (gate.clone(), sender.clone());
-            let block = move || {
-                sender.send(0).unwrap();
-                gate.pass();
-            };
-            timer.schedule(Duration::ZERO, block).unwrap();
-            wait_for(&receiver);
-        }
+        gates[..2].iter().for_each(|gate| block(&timer, 1, gate));
         // Both workers are busy. What comes now is one batch, whose first callback blocks.
-        let (at, gate) = (timer.now() + 10 * MS, gates[2].clone());
-        timer.schedule_at(at, move || gate.pass()).unwrap();
-        for _ in 0..3 {
-            let sender = sender.clone();
-            timer.schedule_at(at, move || sender.send(1).unwrap()).unwrap();
+        let (at, is_first) = (timer.now() + 10 * MS, Arc::new(AtomicBool::new(true)));
+        for _ in 0..4 {
+            let (sender, gate, is_first) = (sender.clone(), gates[2].clone(), is_first.clone());
+            let run = move || {
+                if is_first.swap(false, Ordering::SeqCst) {
+                    gate.pass();
+                } else {
+                    sender.send(()).unwrap();
+                }
+            };
+            timer.schedule_at(at, run).unwrap();
         }
         thread::sleep(100 * MS);
         gates[0].open();
         thread::sleep(50 * MS);
         gates[1].open();
         for _ in 0..3 {
-            assert_eq!(wait_for(&receiver), 1);
+            wait_for(&receiver);
         }
         gates[2].open();
     }
@@ -192,14 +183,7 @@ fn rayon_works_inside_callbacks() {
             rayon::join(|| meet(0), || meet(1));
             let everywhere: HashSet<_> = rayon::broadcast(|context| context.index()).into_iter().collect();
             assert_eq!(everywhere.len(), 2);
-            let sum = AtomicUsize::new(0);
-            rayon::scope(|scope| {
-                for number in 0..100 {
-                    let sum = &sum;
-                    scope.spawn(move |_| _ = sum.fetch_add(number, Ordering::SeqCst));
-                }
-            });
-            assert_eq!(sum.into_inner(), 4950);
+            assert_eq!(sum_in_a_scope(), 4950);
             let (done, part) = channel();
             rayon::spawn(move || done.send(()).unwrap());
             wait_for(&part);

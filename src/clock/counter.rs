@@ -37,7 +37,12 @@ pub(super) struct Processor(());
 impl Processor {
     /// Returns the counter, if the clock is made of it.
     pub(super) fn find() -> Option<Self> {
-        (tsc::can_be_read_in_order() && tsc::is_the_clock()).then_some(Self(()))
+        Self::behind(&tsc::clock_source()?)
+    }
+
+    /// Returns the counter, if this source of the clock is made of it.
+    fn behind(clock_source: &str) -> Option<Self> {
+        (clock_source == "tsc" && tsc::can_be_read_in_order()).then_some(Self(()))
     }
 }
 
@@ -83,9 +88,10 @@ mod tsc {
         describes(0x8000_0001, 27)
     }
 
-    pub(super) fn is_the_clock() -> bool {
+    /// The name of what the system makes its clock of.
+    pub(super) fn clock_source() -> Option<String> {
         let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-        source.is_ok_and(|name| name.trim_end() == "tsc")
+        source.ok().map(|name| name.trim_end().to_owned())
     }
 
     #[inline]
@@ -112,8 +118,8 @@ mod tsc {
         false
     }
 
-    pub(super) fn is_the_clock() -> bool {
-        false
+    pub(super) fn clock_source() -> Option<String> {
+        None
     }
 
     pub(super) fn read_unordered() -> u64 {
@@ -122,5 +128,49 @@ mod tsc {
 
     pub(super) fn read_ordered() -> u64 {
         unreachable!("there is no counter here")
+    }
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Whether the kernel says this of the processor.
+    fn is_said(flag: &str) -> bool {
+        let processors = fs::read_to_string("/proc/cpuinfo").unwrap();
+        let flags = processors.lines().find(|line| line.starts_with("flags")).unwrap();
+        flags.split_whitespace().any(|said| said == flag)
+    }
+
+    #[test]
+    fn the_processor_is_what_the_kernel_says() {
+        assert_eq!(tsc::is_invariant(), is_said("nonstop_tsc"));
+        assert_eq!(tsc::can_be_read_in_order(), is_said("rdtscp"));
+    }
+
+    #[test]
+    fn the_counter_is_used_where_the_clock_is_made_of_it() {
+        assert_eq!(Processor::behind("tsc").is_some(), is_said("rdtscp"));
+        for other in ["", "tsc-early", "hpet", "acpi_pm", "kvm-clock", "hyperv_clocksource_tsc_page"] {
+            assert!(Processor::behind(other).is_none(), "{other}");
+        }
+        let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        assert_eq!(Processor::find().is_some(), source.is_ok_and(|source| source == "tsc\n") && is_said("rdtscp"));
+    }
+
+    /// Of two reads, ordered or not, the one that comes a millisecond later finds more counts; the clock agrees.
+    #[test]
+    fn the_counter_and_the_clock_go_on() {
+        let Some(processor) = Processor::find() else { return };
+        let read: [&dyn Fn() -> u64; 2] = [&|| processor.read_ordered(), &|| processor.read_unordered()];
+        for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let (counts, began, told) = (read[first](), Instant::now(), processor.instant());
+            while began.elapsed() < Duration::from_millis(1) {}
+            assert!(read[second]() > counts);
+            assert!(told >= began && processor.instant() - told >= Duration::from_millis(1));
+        }
     }
 }

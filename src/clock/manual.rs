@@ -144,6 +144,7 @@ impl ManualClock {
             self.set(next.max(self.now()));
         }
         self.set(target);
+        // What another thread has sent since the last look is due by now, and nobody else asks for it.
         self.settle();
     }
 
@@ -204,4 +205,45 @@ impl fmt::Debug for ManualClock {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::quiescence::Quiet;
+    use super::*;
+
+    /// A shard in which nothing is due, and when the clock has asked it.
+    struct Asked {
+        clock: ManualClock,
+        at: Mutex<Vec<Instant>>,
+    }
+
+    impl Quiesce for Asked {
+        type Time = Instant;
+
+        fn request(&self) -> Option<u64> {
+            lock(&self.at).push(self.clock.now());
+            None
+        }
+
+        fn wait(&self, _request: Option<u64>) -> Quiet<Instant> {
+            Quiet { next: None, worked: false }
+        }
+
+        fn needs_this_thread(&self) -> bool {
+            false
+        }
+    }
+
+    /// Another thread may send a timer between the last look at a shard and the move of the clock. Nobody else asks for it.
+    #[test]
+    fn shards_are_asked_once_more_when_the_clock_has_moved() {
+        let clock = ManualClock::new();
+        let asked = Arc::new(Asked { clock: clock.clone(), at: Mutex::default() });
+        let shard: Arc<OnClock> = asked.clone();
+        let _registration = clock.register(Arc::downgrade(&shard));
+        let target = clock.now() + Duration::from_secs(1);
+        clock.advance_to(target);
+        assert_eq!(lock(&asked.at).last(), Some(&target));
+    }
 }

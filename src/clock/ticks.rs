@@ -402,6 +402,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_never_due_is_never_reached() {
+        let (ticks, clock) = at(Duration::from_millis(NEVER - 1));
+        for _ in 0..3 {
+            assert_eq!(ticks.now_tick(), NEVER - 1, "the present ends before it");
+            clock.advance(MS);
+        }
+        assert_eq!(ticks.instant(NEVER), None);
+        assert!(matches!(ticks.after(Duration::MAX).asked(), Asked::Never));
+    }
+
+    #[test]
     fn ticks_are_exact_far_past_what_64_bits_of_nanoseconds_hold() {
         let (ticks, _) = at(Duration::from_millis(u64::MAX - 10));
         assert_eq!(ticks.now_tick(), u64::MAX - 10);

@@ -86,3 +86,32 @@ impl MonitorThread for Monitor<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn all_threads_have_ended_when_they_are_joined() {
+        let extras = Extras::new(&Arc::new(JobQueue::new(1, 1)), "extras-join");
+        let ended = Arc::new(AtomicUsize::new(0));
+        let lingering = || {
+            let ended = ended.clone();
+            let linger = move || {
+                thread::sleep(Duration::from_millis(50));
+                ended.fetch_add(1, Ordering::SeqCst);
+            };
+            spawn("lingers".to_owned(), linger).unwrap()
+        };
+        extras.lock().monitor = Some(lingering());
+        extras.join();
+        assert_eq!(ended.load(Ordering::SeqCst), 1, "the monitor");
+        extras.lock().ended.push(lingering());
+        extras.join();
+        assert_eq!(ended.load(Ordering::SeqCst), 2, "one that was idle for long");
+    }
+}

@@ -76,6 +76,9 @@ pub trait Execute: Send + Sync + 'static {
     /// drops its closures, and counts them as cancelled. A panic is caught, and reported to
     /// [`on_panic`](crate::Builder::on_panic).
     ///
+    /// A [`reset`](crate::TimerHandle::reset) to a later deadline takes the timer out of a job that waits. That job does
+    /// nothing, run or dropped, and the timer stays pending: there is another job at its new deadline.
+    ///
     /// A [`shutdown`](crate::Timer::shutdown) does not wait for a call that is in progress: so the consumer of a bounded queue may
     /// shut the timer down while `execute` waits for room. The shard's thread ends when the call has returned, and calls
     /// again for no other job. A job that is run, or dropped, after the shutdown does nothing.

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::Shard;
 use crate::executor;
 
-/// Entries with the flag `QUEUED`, in the order of their deadlines. Dropping it ends their timers unrun.
+/// Entries with the flag `QUEUED`, in the order of their deadlines. Dropping it ends their timers unrun, but for those that
+/// were reset to a later deadline since.
 pub(crate) struct Batch {
     shard: Arc<Shard>,
     due: u64,
@@ -77,7 +78,7 @@ impl executor::Batch for Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         while let Some(index) = self.next() {
-            self.shard.discard(index);
+            self.shard.discard(index, self.due);
         }
     }
 }

@@ -190,3 +190,54 @@ impl Loan {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, Ticks};
+    use crate::executor::Dispatcher;
+
+    /// A driver's thread that may lend to a pool of one, of which no thread has come yet.
+    fn thread(whereabouts: &Whereabouts, shards: usize) -> (Thread<'_>, Arc<Lending>) {
+        let shard = Shard::new(Ticks::new(Clock::system(), Duration::from_millis(1)), None, None, None, || false);
+        let queue = Arc::new(JobQueue::new(1, 0));
+        let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
+        let dispatcher = Dispatcher::Own { queue: queue.clone(), extras: None };
+        let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
+        let lending = Arc::new(Lending { shard, shards, queue, loans: Loans::new() });
+        (Thread { scheduling: Scheduling::new(None), whereabouts, lending: Some(lending.clone()), driver }, lending)
+    }
+
+    #[test]
+    fn a_batch_that_went_with_the_driver_is_watched_when_only_the_driver_comes_back() {
+        // The one worker is enough for one shard, but does not come; and it is not enough for two.
+        for (shards, kind) in [(1, "lent"), (2, "refused")] {
+            let whereabouts = Whereabouts::default();
+            let (mut thread, lending) = thread(&whereabouts, shards);
+            thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
+            assert_eq!(thread.driver.map(|driver| driver.watched()), Some(1), "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_thread_that_drives_is_the_one_that_is_woken() {
+        let whereabouts = Whereabouts::default();
+        let (mut thread, lending) = thread(&whereabouts, 1);
+        let bell = &lending.shard.core.bell;
+        bell.attach();
+        let lent = (thread.driver.take().expect("it is not lent"), None);
+        let batch = Arc::new(Batch::new(lending.shard.clone(), 0, Vec::new()));
+        let loan = Loan { lending: lending.clone(), number: lending.loans.lend(lent, batch) };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(loan.next_batch().is_none(), "nothing is due");
+                assert!(bell.is_attached_here(), "a worker");
+            });
+        });
+        assert!(!bell.is_attached_here());
+        let pause = |returned, place| super::super::loan::pause(returned, place, LOOK);
+        thread.driver = Some(lending.loans.wait(pause, || false).driver.0);
+        thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
+        assert!(bell.is_attached_here(), "the driver's own thread, when the driver has come back");
+    }
+}

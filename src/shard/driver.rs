@@ -94,6 +94,12 @@ impl Driver {
         self.stragglers.add(batch);
     }
 
+    /// How many batches it watches.
+    #[cfg(test)]
+    pub(super) fn watched(&self) -> usize {
+        self.stragglers.len()
+    }
+
     /// Watches one that should be finished by now.
     pub(super) fn watch_straggler(&mut self, batch: Arc<Batch>) {
         self.stragglers.add_straggler(batch);

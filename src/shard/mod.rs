@@ -323,9 +323,9 @@ impl Shard {
         }
     }
 
-    /// Ends a timer in a batch that is dropped unrun.
-    fn discard(&self, index: u32) {
-        if !self.is_inherited() && self.core.discard(index, &self) {
+    /// Ends a timer in a batch of what was due at `due` that is dropped unrun, unless it was moved meanwhile.
+    fn discard(&self, index: u32, due: u64) {
+        if !self.is_inherited() && self.core.discard(index, due, &self) {
             self.settled_one();
         }
     }

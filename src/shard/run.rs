@@ -36,8 +36,40 @@ impl Core {
     /// Runs the callback of an entry in a batch of what was due at `due`, unless it was moved meanwhile, or the shard was
     /// shut down. False if the timer had ended, and another has taken it out of the batch.
     pub(crate) fn run(&self, index: u32, due: u64, host: &impl Host) -> bool {
+        let start = self.slab.get(index).start(due);
+        self.settle(index, start, host, |callback, deadline| {
+            let role = callback.role();
+            let mut run = host.started(deadline, role);
+            if role == Role::Repeat {
+                self.run_repeating(index, callback, deadline, run, host);
+            } else {
+                call(host, &mut run, || callback.run(deadline));
+                // Before the transition that ends the run, which releases the threads that wait for it. Loom models
+                // `shutdown` and, below, `repeat`.
+                host.ended(run);
+                self.finish(index, host);
+            }
+        })
+    }
+
+    /// Ends a timer in a batch of what was due at `due` that is dropped unrun, unless it was moved meanwhile, or the shard
+    /// was shut down. False if the timer had ended, and another has taken it out of the batch.
+    pub(crate) fn discard(&self, index: u32, due: u64, host: &impl Host) -> bool {
         let entry = self.slab.get(index);
-        match entry.start(due) {
+        self.settle(index, entry.discard(due), host, |callback, _| {
+            host.cancelled();
+            contain(host, || drop(callback));
+            if entry.discarded() {
+                host.recycle(index);
+            }
+        })
+    }
+
+    /// Does what is left to do with an entry that has left its batch: `end` is given its callback, if that is to be run or
+    /// dropped. False if the timer had ended before.
+    #[inline]
+    fn settle(&self, index: u32, start: Start, host: &impl Host, end: impl FnOnce(Callback, u64)) -> bool {
+        match start {
             Start::Over { free } => {
                 if free {
                     host.recycle(index);
@@ -46,19 +78,9 @@ impl Core {
             }
             Start::Mail { deadline } => self.send_again(index, deadline, host),
             Start::Closed => {}
-            Start::Run { callback, deadline } => call_stack::enter(self, entry, || {
-                let role = callback.role();
-                let mut run = host.started(deadline, role);
-                if role == Role::Repeat {
-                    self.run_repeating(index, callback, deadline, run, host);
-                } else {
-                    call(host, &mut run, || callback.run(deadline));
-                    // Before the transition that ends the run, which releases the threads that wait for it. Loom models
-                    // `shutdown` and, below, `repeat`.
-                    host.ended(run);
-                    self.finish(index, host);
-                }
-            }),
+            Start::Run { callback, deadline } => {
+                call_stack::enter(self, self.slab.get(index), || end(callback, deadline));
+            }
         }
         true
     }
@@ -94,23 +116,6 @@ impl Core {
             host.recycle(index);
         }
         self.wake_waiting(waited);
-    }
-
-    /// Ends a timer in a batch that is dropped unrun. False if it was cancelled before.
-    pub(crate) fn discard(&self, index: u32, host: &impl Host) -> bool {
-        let entry = self.slab.get(index);
-        let callback = entry.discard();
-        let ended = callback.is_some();
-        if let Some(callback) = callback {
-            host.cancelled();
-            call_stack::enter(self, entry, || {
-                contain(host, || drop(callback));
-            });
-        }
-        if entry.leave_batch() {
-            host.recycle(index);
-        }
-        ended
     }
 }
 

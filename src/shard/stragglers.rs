@@ -55,6 +55,11 @@ impl Stragglers {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn watch(&mut self, batch: Arc<Batch>, interval: Duration) {
         self.0.push(Reverse(Watched { look_at: Instant::now() + interval, interval, batch }));
     }
@@ -84,6 +89,7 @@ impl Eq for Watched {}
 mod tests {
     use super::*;
     use crate::clock::{Clock, Ticks};
+    use crate::executor::BorrowedPool;
     use crate::shard::Shard;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -110,5 +116,25 @@ mod tests {
         let mut stragglers = Stragglers::default();
         stragglers.watch(finished, HOUR);
         assert_eq!(stragglers.look(&Dispatcher::Inline, || ()), None);
+        assert_eq!(stragglers.len(), 0);
+    }
+
+    /// The executor is asked again and again, twice as long after, up to the longest interval.
+    #[test]
+    fn a_batch_that_nobody_has_begun_is_looked_at_ever_more_rarely() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let dispatcher = Dispatcher::Borrowed(Arc::new(BorrowedPool::new(Arc::new(pool))));
+        let [waiting] = batches();
+        let mut stragglers = Stragglers::default();
+        stragglers.add(waiting.clone());
+        for _ in 0..10 {
+            // Its time has come.
+            let Reverse(watched) = stragglers.0.pop().unwrap();
+            let next = (watched.interval * 2).min(MAX_INTERVAL);
+            stragglers.0.push(Reverse(Watched { look_at: Instant::now(), ..watched }));
+            assert!(stragglers.look(&dispatcher, || ()).is_some_and(|left| left <= MAX_INTERVAL));
+            // A thread that is held up for as long looks more than once.
+            assert!(stragglers.0.peek().is_some_and(|Reverse(watched)| watched.interval >= next));
+        }
     }
 }

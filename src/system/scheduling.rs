@@ -109,3 +109,66 @@ impl Cores {
         match *self {}
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::thread;
+
+    use nix::sched::{CpuSet, sched_getaffinity};
+    use nix::sys::prctl::{get_timerslack, set_timerslack};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    /// The slack and the cores of the calling thread.
+    fn of_this_thread() -> (i32, CpuSet) {
+        (get_timerslack().unwrap(), sched_getaffinity(Pid::from_raw(0)).unwrap())
+    }
+
+    /// What a thread has that stays on this core.
+    fn settled(core: CoreId) -> (i32, CpuSet) {
+        let mut cores = CpuSet::new();
+        cores.set(core.id).unwrap();
+        (LEAST_SLACK as i32, cores)
+    }
+
+    #[test]
+    fn what_is_applied_is_restored() {
+        // Not on this thread, as all that it starts would inherit.
+        let test = || {
+            let inherited = of_this_thread();
+            for core in core_affinity::get_core_ids().unwrap() {
+                let mut scheduling = Scheduling::new(Some(core));
+                assert_eq!(of_this_thread(), inherited, "not applied yet");
+                for _ in 0..2 {
+                    scheduling.apply();
+                    assert_eq!(of_this_thread(), settled(core));
+                    scheduling.restore();
+                    assert_eq!(of_this_thread(), inherited);
+                }
+            }
+            let mut scheduling = Scheduling::new(None);
+            scheduling.apply();
+            assert_eq!(of_this_thread(), (LEAST_SLACK as i32, inherited.1));
+        };
+        thread::spawn(test).join().unwrap();
+    }
+
+    #[test]
+    fn only_a_change_takes_a_system_call() {
+        let test = || {
+            let mut scheduling = Scheduling::new(None);
+            let unchanged = |mut f: Box<dyn FnMut() + '_>| {
+                set_timerslack(777).unwrap();
+                f();
+                get_timerslack().unwrap() == 777
+            };
+            assert!(unchanged(Box::new(|| scheduling.restore())), "nothing is applied");
+            assert!(!unchanged(Box::new(|| scheduling.apply())));
+            assert!(unchanged(Box::new(|| scheduling.apply())), "it is applied already");
+            assert!(!unchanged(Box::new(|| scheduling.restore())));
+            assert!(unchanged(Box::new(|| scheduling.restore())), "it is restored already");
+        };
+        thread::spawn(test).join().unwrap();
+    }
+}

@@ -382,6 +382,36 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_is_dropped_when_its_shard_is_closed_leaves_the_timer_to_the_shutdown() {
+        /// Keeps the jobs.
+        #[derive(Default)]
+        struct Keeps(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+        impl crate::Execute for Keeps {
+            fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+                self.0.lock().unwrap().push(job);
+            }
+        }
+        let (keeps, (sender, reports)) = (Arc::new(Keeps::default()), mpsc::channel());
+        let sender = Mutex::new(sender);
+        let builder = Timer::builder().shards(1).executor(Executor::Custom(keeps.clone()));
+        let timer = builder.on_panic(move |_| sender.lock().unwrap().send(()).unwrap()).build().unwrap();
+        timer.schedule(Duration::ZERO, || ()).unwrap();
+        let has_job = || {
+            (0..10_000).any(|_| {
+                thread::sleep(SEC / 1000);
+                !keeps.0.lock().unwrap().is_empty()
+            })
+        };
+        assert!(has_job());
+        break_shard(&timer, 0);
+        timer.schedule(Duration::ZERO, || ()).unwrap();
+        in_time(move || reports.recv().unwrap());
+        keeps.0.lock().unwrap().clear();
+        assert_eq!((timer.stats().cancelled, timer.len()), (0, 2));
+        assert_eq!(in_time(move || timer.shutdown().len()), 2);
+    }
+
+    #[test]
     fn a_driver_that_panics_keeps_no_drop_from_returning() {
         let (timer, clock, _reports) = timer_that_reports(1, Executor::default());
         let kept = Arc::new(());

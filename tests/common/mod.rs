@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use std::{fs, panic, process, thread};
 
-use corewheel::{Builder, Execute, Executor, ManualClock, Timer};
+use corewheel::{Builder, Execute, Executor, ManualClock, Timer, rayon};
 
 pub const MS: Duration = Duration::from_millis(1);
 pub const SEC: Duration = Duration::from_secs(1);
@@ -32,13 +32,29 @@ pub fn in_virtual_time() -> (Timer, ManualClock) {
 /// What an executor is given to run.
 pub type Job = Box<dyn FnOnce() + Send>;
 
+/// A rayon pool of two threads of the caller's own.
+pub fn rayon_pool() -> Executor {
+    Executor::Rayon(Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap()))
+}
+
+/// Returns the sum of the numbers below 100, each added by a task of rayon's.
+pub fn sum_in_a_scope() -> usize {
+    let sum = AtomicUsize::new(0);
+    rayon::scope(|scope| {
+        for number in 0..100 {
+            let sum = &sum;
+            scope.spawn(move |_| _ = sum.fetch_add(number, Ordering::SeqCst));
+        }
+    });
+    sum.into_inner()
+}
+
 /// One executor of each kind.
 pub fn every_executor() -> Vec<Executor> {
-    let pool = corewheel::rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     vec![
         Executor::Pool { threads: 1 },
         Executor::Pool { threads: 3 },
-        Executor::Rayon(Arc::new(pool)),
+        rayon_pool(),
         Executor::RayonGlobal,
         Executor::Inline,
         Executor::Custom(Arc::new(Threads)),
@@ -117,6 +133,20 @@ impl Gate {
     pub fn opens_within(&self, time: Duration) -> bool {
         *self.0.1.wait_timeout_while(self.0.0.lock().unwrap(), time, |open| !*open).unwrap().0
     }
+}
+
+/// Callbacks that wait until the gate is open, each of them inside by now.
+pub fn block(timer: &Timer, callbacks: usize, gate: &Gate) {
+    let (sender, receiver) = channel();
+    for _ in 0..callbacks {
+        let (sender, gate) = (sender.clone(), gate.clone());
+        let block = move || {
+            sender.send(()).unwrap();
+            gate.pass();
+        };
+        timer.schedule(Duration::ZERO, block).unwrap();
+    }
+    (0..callbacks).for_each(|_| wait_for(&receiver));
 }
 
 /// Counts what is alive of the [`Token`]s that it has given out.

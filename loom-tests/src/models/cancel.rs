@@ -1,8 +1,9 @@
 //! Model 2: cancel against fire against the drop of the handle.
 //!
 //! Fails if `start` leaves a one-shot armed while it runs (mutation `entry-start-armed`), and if `release` frees an entry
-//! that is running (`entry-release-running`) or in a batch (`entry-release-queued`). Of `lease.rs`, if a cancel does not drop
-//! the closure (`lease-undropped`), and if an entry that is released is not kept (`lease-kept-never`).
+//! that is running (`entry-release-running`) or in a batch (`entry-release-queued`, `entry-discard-unqueued`). Of `lease.rs`,
+//! if a cancel does not drop the closure (`lease-undropped`), and if an entry that is released is not kept
+//! (`lease-kept-never`).
 
 use super::{Scene, explore};
 use crate::shard::memory::Cache;
@@ -84,7 +85,7 @@ fn cancel_and_a_dropped_batch_have_one_winner() {
             cache
         });
         for index in due {
-            scene.core.discard(index, &worker);
+            scene.core.discard(index, 5, &worker);
         }
         let mut cache = canceller.join().unwrap();
         scene.drive(&mut rounds, &worker);

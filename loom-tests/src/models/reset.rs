@@ -1,7 +1,8 @@
 //! Model 4: reset, earlier and later, against fire.
 //!
-//! Fails if `start` runs a timer that was moved away from under it (mutation `entry-start-moved`), if a reset to an
-//! earlier deadline is not sent (`core-reset-unsent`, `lease-reset-unsent`), or does not ring (`core-reset-silent`).
+//! Fails if `start` runs a timer that was moved away from under it (mutation `entry-start-moved`), if `discard` ends one
+//! (`entry-discard-moved`), if a reset to an earlier deadline is not sent (`core-reset-unsent`, `lease-reset-unsent`), or
+//! does not ring (`core-reset-silent`).
 
 use super::{Scene, explore};
 use crate::shard::memory::Cache;
@@ -27,6 +28,33 @@ fn reset_later_against_fire() {
         let ran: Vec<u64> = worker.ran.take().into_iter().chain(later.ran.take()).collect();
         assert_eq!(ran, [if moved { 9 } else { 5 }]);
         assert_eq!(scene.tally.dropped(), 1);
+        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+    });
+}
+
+/// Moved later while its batch is dropped unrun: it ends there, or stays pending and runs at its new deadline.
+#[test]
+fn reset_later_against_a_dropped_batch() {
+    explore(|| {
+        let scene = Scene::new();
+        let mut rounds = scene.rounds();
+        let mut cache = Cache::new();
+        let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
+        let due = scene.batch(&mut rounds, 5);
+        let mover = scene.spawn(move |scene| {
+            let moved = scene.reset(&handle, 9, 5);
+            scene.release(handle, &mut cache);
+            (moved, cache)
+        });
+        let worker = scene.worker(5);
+        for index in due {
+            assert!(scene.core.discard(index, 5, &worker), "nobody else takes it out of its batch");
+        }
+        let (moved, mut cache) = mover.join().unwrap();
+        let later = scene.worker(9);
+        scene.drive(&mut rounds, &later);
+        assert_eq!(*later.ran.borrow(), if moved { vec![9] } else { vec![] });
+        assert_eq!((scene.tally.cancelled(), scene.tally.dropped()), (usize::from(!moved), 1));
         scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
     });
 }

@@ -70,6 +70,26 @@ fn shutdown_against_fire() {
     });
 }
 
+/// A batch that is dropped unrun while the shard is shut down: its timer ends there, or is handed back.
+#[test]
+fn shutdown_against_a_dropped_batch() {
+    explore(|| {
+        let scene = Scene::new();
+        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
+        let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
+        let due = scene.batch(&mut rounds, 5);
+        let dropper = scene.spawn(move |scene| {
+            let worker = scene.worker(5);
+            due.into_iter().filter(|&index| scene.core.discard(index, 5, &worker)).count()
+        });
+        scene.close(5);
+        let in_batch = dropper.join().unwrap();
+        assert_eq!((scene.tally.cancelled() + scene.tally.unfired(), scene.tally.dropped()), (1, 1));
+        assert_eq!(in_batch + scene.tally.in_batches().1, 1, "it leaves its batch once");
+        scene.release(handle, &mut cache);
+    });
+}
+
 /// A repeating timer comes back with its next deadline, and makes no run after the shutdown.
 #[test]
 fn shutdown_against_repeat() {

@@ -23,7 +23,7 @@ use crate::shard::local::{self, Record};
 use crate::shard::memory::Cache;
 use crate::shard::rounds::Rounds;
 use crate::shard::run::Host;
-use crate::sync::{Arc, thread};
+use crate::sync::{Arc, AtomicU64, Ordering, thread};
 use crate::wheel::Levels;
 pub(crate) use on_clock::{Callback as Due, Clock, OnClock};
 pub(crate) use sleep::{Sleep, Task};
@@ -35,8 +35,8 @@ const END: u64 = 1000;
 #[derive(Clone)]
 pub(crate) struct Tally(Arc<Counts>);
 
-/// Not loom's: a count orders nothing and is no step of a thread. An ordering of the account would stand in for one that
-/// a protocol lacks.
+/// Not loom's: a count orders nothing and is no step of a thread, but for [`Tally::step`]. An ordering of the account would
+/// stand in for one that a protocol lacks.
 #[derive(Default)]
 struct Counts {
     run: PlainCount,
@@ -51,6 +51,8 @@ struct Counts {
     /// Timers that came into a batch, and those that have left it.
     begun: PlainCount,
     settled: PlainCount,
+    /// Holds nothing: see [`Tally::step`].
+    step: AtomicU64,
 }
 
 impl Tally {
@@ -71,8 +73,15 @@ impl Tally {
         Callback::repeating(Box::new(Every { held: Held(self.clone()), period, runs }))
     }
 
+    /// Lets a thread that reads the account come between a thread that writes it and what that has done before. Loom tries
+    /// both orders only of what changes the same atomic. Relaxed, so that it orders nothing else.
+    fn step(&self) {
+        self.0.step.fetch_add(0, Ordering::Relaxed);
+    }
+
     /// Notes a run.
     pub(crate) fn count_run(&self) {
+        self.step();
         self.0.run.fetch_add(1, Plain);
     }
 
@@ -81,6 +90,7 @@ impl Tally {
     }
 
     pub(crate) fn dropped(&self) -> usize {
+        self.step();
         self.0.dropped.load(Plain)
     }
 
@@ -98,6 +108,7 @@ impl Tally {
 
     /// Runs that the host has reported.
     pub(crate) fn ended(&self) -> usize {
+        self.step();
         self.0.ended.load(Plain)
     }
 
@@ -443,6 +454,7 @@ impl Host for Worker<'_> {
     fn returned(&self, (): &mut ()) {}
 
     fn ended(&self, (): ()) {
+        self.scene.tally.step();
         self.scene.tally.0.ended.fetch_add(1, Plain);
     }
 

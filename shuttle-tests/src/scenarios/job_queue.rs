@@ -69,9 +69,8 @@ struct Callbacks {
     taken: AtomicUsize,
 }
 
-struct Worker(Arc<Pool>);
-
-struct Monitor(Arc<Pool>);
+/// The calling thread: a worker, or the monitor.
+struct Thread(Arc<Pool>);
 
 impl Pool {
     /// A pool with this many workers, and what waits for their end.
@@ -95,13 +94,13 @@ impl Pool {
                 let pool = pool.clone();
                 thread::spawn(move || {
                     WORKER.with(|worker| worker.set(index));
-                    pool.queue.worker_loop(&Worker(pool.clone()), false);
+                    pool.queue.worker_loop(&Thread(pool.clone()), false);
                 })
             })
             .collect();
         if max_extra > 0 {
             let pool = pool.clone();
-            threads.push(thread::spawn(move || pool.queue.monitor_loop(&Monitor(pool.clone()))));
+            threads.push(thread::spawn(move || pool.queue.monitor_loop(&Thread(pool.clone()))));
         }
         let clock = pool.clone();
         threads.push(thread::spawn(move || clock.pass_time()));
@@ -118,13 +117,6 @@ impl Pool {
             }
             thread::yield_now();
         }
-    }
-
-    fn wait_timeout<'a, T>(&self, call: &Arc<Condvar>, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.timed.lock().unwrap().push(call.clone());
-        let guard = call.wait(guard).unwrap();
-        self.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, call));
-        guard
     }
 
     fn now(&self) -> Instant {
@@ -172,7 +164,7 @@ impl Pool {
     }
 }
 
-impl WorkerThread for Worker {
+impl WorkerThread for Thread {
     fn sleep_probe(&self) -> SleepProbe {
         let doze = DOZE.with(Arc::clone);
         Arc::new(move || doze.probe())
@@ -189,7 +181,7 @@ impl WorkerThread for Worker {
     }
 }
 
-impl Waits for Worker {
+impl Waits for Thread {
     fn now(&self) -> Instant {
         self.0.now()
     }
@@ -200,33 +192,21 @@ impl Waits for Worker {
         guard: MutexGuard<'a, T>,
         _timeout: Duration,
     ) -> MutexGuard<'a, T> {
-        self.0.wait_timeout(call, guard)
+        self.0.timed.lock().unwrap().push(call.clone());
+        let guard = call.wait(guard).unwrap();
+        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, call));
+        guard
     }
 }
 
-impl Waits for Monitor {
-    fn now(&self) -> Instant {
-        self.0.now()
-    }
-
-    fn wait_timeout<'a, T>(
-        &self,
-        call: &Arc<Condvar>,
-        guard: MutexGuard<'a, T>,
-        _timeout: Duration,
-    ) -> MutexGuard<'a, T> {
-        self.0.wait_timeout(call, guard)
-    }
-}
-
-impl MonitorThread for Monitor {
+impl MonitorThread for Thread {
     fn start_extra(&self) -> bool {
         let pool = self.0.clone();
         let mut extras = self.0.extras.lock().unwrap();
         let index = self.0.tasks.lock().unwrap().len() - 1 - extras.len();
         extras.push(thread::spawn(move || {
             WORKER.with(|worker| worker.set(index));
-            pool.queue.worker_loop(&Worker(pool.clone()), true);
+            pool.queue.worker_loop(&Thread(pool.clone()), true);
         }));
         true
     }

@@ -65,7 +65,7 @@
 //! | `finish`         | worker           | `RUNNING` → none                                         | `cancel`, `repeat`    |
 //! | `rearm`          | worker           | `ARMED RUNNING` → `ARMED MAILED`                         | `repeat`, `shutdown`, `in_flight` |
 //! | `end`            | worker           | `ARMED RUNNING` → `RUNNING`                              | `repeat`              |
-//! | `discard`        | who drops a batch| `ARMED QUEUED` → `QUEUED`                                | `cancel`              |
+//! | `discard`        | who drops a batch| `ARMED QUEUED` → `QUEUED`, or → `ARMED MAILED` if moved  | `cancel`, `reset`, `shutdown` |
 //! | `close`          | who shuts down   | any → `CLOSED`                                           | `shutdown`, `shutdown_sleep`, `backlog` |
 //! | `claim`          | who shuts down   | `ARMED CLOSED` → `CLOSED`, and `ARMED RUNNING CLOSED` → `RUNNING CLOSED` if the run is not waited for | `shutdown`, `shutdown_inside` |
 //!
@@ -479,7 +479,25 @@ impl Entry {
     }
 
     /// A worker has come to the entry, in a batch of what was due at `due`.
+    #[inline]
     pub(crate) fn start(&self, due: u64) -> Start {
+        self.leave_batch(
+            due,
+            |word| if word.has(REPEAT) { word.with(RUNNING) } else { word.without(ARMED).with(RUNNING) },
+        )
+    }
+
+    /// The batch of what was due at `due` is dropped unrun. In place of a run, the caller drops the callback, and then calls
+    /// [`discarded`](Self::discarded). A timer that was reset meanwhile to a later deadline, or whose shard was shut down,
+    /// does not end: it leaves the batch as it does when a worker comes to it.
+    pub(crate) fn discard(&self, due: u64) -> Start {
+        // `QUEUED` keeps the entry from being used again until the callback is dropped.
+        self.leave_batch(due, |word| word.without(ARMED).with(QUEUED))
+    }
+
+    /// The entry leaves a batch of what was due at `due`. `begin` takes the callback, if that is to be run or dropped.
+    #[inline]
+    fn leave_batch(&self, due: u64, begin: impl Fn(Word) -> Word) -> Start {
         let mut deadline = due;
         let word = self.change(|word| {
             deadline = self.deadline_in(word, due);
@@ -490,10 +508,8 @@ impl Entry {
                 word
             } else if deadline > due {
                 word.with(MAILED)
-            } else if word.has(REPEAT) {
-                word.with(RUNNING)
             } else {
-                word.without(ARMED).with(RUNNING)
+                begin(word)
             }
         });
         if !word.has(ARMED) {
@@ -504,7 +520,8 @@ impl Entry {
             Start::Mail { deadline }
         } else {
             Start::Run {
-                // SAFETY: this thread set `RUNNING` on an armed entry.
+                // SAFETY: we own the callback, because `begin` took it: it set `RUNNING` or cleared `ARMED` on an armed entry
+                // that did not run.
                 callback: unsafe { self.take() },
                 deadline,
             }
@@ -546,17 +563,8 @@ impl Entry {
         self.advance(|word| word.has(ARMED).then(|| word.without(ARMED))).is_ok()
     }
 
-    /// The batch that the entry is in is dropped unrun. The callback is the caller's, who must drop it and then call
-    /// [`leave_batch`](Self::leave_batch).
-    pub(crate) fn discard(&self) -> Option<Callback> {
-        self.advance(|word| word.has(ARMED).then(|| word.without(ARMED)))
-            .ok()
-            // SAFETY: this thread cleared `ARMED` of an entry that does not run; it keeps `QUEUED`.
-            .map(|_| unsafe { self.take() })
-    }
-
-    /// The batch has let go of the entry. True if the caller must recycle it.
-    pub(crate) fn leave_batch(&self) -> bool {
+    /// The callback that [`discard`](Self::discard) took has been dropped. True if the caller must recycle the entry.
+    pub(crate) fn discarded(&self) -> bool {
         self.let_go(QUEUED).free
     }
 

@@ -62,9 +62,9 @@ pub(crate) enum Expire {
     Over { free: bool },
 }
 
-/// What a worker does with an entry from a batch.
+/// What a worker does with an entry from a batch, or the thread that drops the batch.
 pub(crate) enum Start {
-    /// Run the callback, for this deadline.
+    /// Run the callback, for this deadline; or drop it.
     Run { callback: Callback, deadline: u64 },
     /// Put it into the intake: its deadline has moved to this one.
     Mail { deadline: u64 },
