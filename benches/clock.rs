@@ -12,7 +12,7 @@ mod clock;
 #[path = "../src/sync/mod.rs"]
 mod sync;
 
-#[allow(dead_code, reason = "as above")]
+#[allow(dead_code, unused_imports, reason = "as above")]
 #[path = "../src/wheel/divisor.rs"]
 mod divisor;
 

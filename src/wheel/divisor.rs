@@ -73,7 +73,7 @@ impl Divisor {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Divisor;
+    use super::*;
 
     #[test]
     fn agrees_with_plain_division() {

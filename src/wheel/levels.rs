@@ -657,6 +657,25 @@ mod tests {
         assert_eq!(levels.step(&mut store, 4), Step::Moved);
         assert_eq!(levels.step(&mut store, 4), Step::Expired(1));
         assert_eq!(levels.step(&mut store, 4), Step::Done);
+
+        // The next event is not known yet.
+        let (mut levels, mut store) = inserted(&[]);
+        assert_eq!(levels.step(&mut store, 3), Step::Done);
+        for deadline in [4, 7] {
+            store.0.push((deadline, Links::UNLINKED));
+            levels.insert(&mut store, store.0.len() as u32 - 1);
+        }
+        assert_eq!(levels.step(&mut store, 4), Step::Moved);
+        assert_eq!(levels.step(&mut store, 4), Step::Expired(0));
+    }
+
+    #[test]
+    fn an_emptied_slot_is_no_event_any_more() {
+        let (mut levels, mut store) = inserted(&[3, 20]);
+        assert_eq!(levels.step(&mut store, 1), Step::Done);
+        levels.remove(&mut store, 0);
+        assert_eq!(levels.next_deadline(), Some(16));
+        assert_eq!((levels.step(&mut store, 3), levels.now()), (Step::Done, 3));
     }
 
     #[test]

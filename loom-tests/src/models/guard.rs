@@ -1,9 +1,8 @@
 //! Model 17: a handle that is consumed by its cancel, in one transition where that can be, against all that ends or uses
 //! its timer. The timer ends once, its closure is dropped once, and the entry is free once.
 //!
-//! Fails if the callback is read while a worker may write it (mutation `entry-consume-periodic`), and if a cancel that cannot
-//! do all in one transition does not cancel (`lease-consume-kept`). Models `wake` and `hold` fail if an entry goes to a cache
-//! that is in a batch (`entry-left-queued`) or closed (`entry-left-closed`).
+//! Fails if the callback is read while a worker may write it (mutation `entry-consume-periodic`). Models `wake` and `hold` fail
+//! if an entry goes to a cache that is in a batch (`entry-left-queued`) or closed (`entry-left-closed`).
 
 use super::{Scene, explore};
 use crate::shard::memory::Cache;
