@@ -661,9 +661,9 @@ mod tests {
         // The next event is not known yet.
         let (mut levels, mut store) = inserted(&[]);
         assert_eq!(levels.step(&mut store, 3), Step::Done);
-        for deadline in [4, 7] {
+        for (id, deadline) in [(0, 4), (1, 7)] {
             store.0.push((deadline, Links::UNLINKED));
-            levels.insert(&mut store, store.0.len() as u32 - 1);
+            levels.insert(&mut store, id);
         }
         assert_eq!(levels.step(&mut store, 4), Step::Moved);
         assert_eq!(levels.step(&mut store, 4), Step::Expired(0));
