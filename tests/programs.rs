@@ -34,13 +34,11 @@ proptest! {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_timer_does_what_its_oracle_says_while_threads_and_memory_are_short() {
-    use address_space::{WITHOUT_SIGNAL_STACKS, limit_memory_to};
+    use address_space::{STACK, WITHOUT_SIGNAL_STACKS, limit_memory_to, limit_segments_to, limit_threads_to};
     use common::{child, is_child};
     use program::{Lack, Shortage, play_short};
 
     const NAME: &str = "a_timer_does_what_its_oracle_says_while_threads_and_memory_are_short";
-    /// So large that what is left over after the last is plenty for all else.
-    const STACK: u64 = 1_000_000_000;
     if !is_child(NAME) {
         // What is no timer gets its memory from a heap that need not grow.
         let stack = STACK.to_string();
@@ -58,12 +56,10 @@ fn a_timer_does_what_its_oracle_says_while_threads_and_memory_are_short() {
     }
     let config = ProptestConfig { failure_persistence: None, ..config(100) };
     proptest!(config, |(program: Program, threads in 0..12_u64, segments in 0..4_u64)| {
-        let limit = move |lack| {
-            limit_memory_to(match lack {
-                None => None,
-                Some(Lack::OfThreads) => Some(threads * (STACK + 10_000_000) + 600_000_000),
-                Some(Lack::OfMemory) => Some(segments * 70_000),
-            });
+        let limit = move |lack| match lack {
+            None => limit_memory_to(None),
+            Some(Lack::OfThreads) => limit_threads_to(threads),
+            Some(Lack::OfMemory) => limit_segments_to(segments),
         };
         in_time("a program", move || play_short(&program, Shortage::new(limit)));
     });

@@ -22,7 +22,7 @@
 //! that an executor may run at the same time leave each other's timers alone, as there either outcome would be right.
 //!
 //! Shared by a test, where proptest makes the programs, and a fuzz target, where `arbitrary` does.
-#![allow(dead_code, unused_imports, reason = "a fuzz target is short of nothing")]
+#![allow(dead_code, unused_imports, reason = "one fuzz target is short of nothing")]
 
 mod acts;
 mod awaited;
