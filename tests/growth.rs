@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -111,11 +112,18 @@ fn extra_threads_end_when_they_are_idle_and_leave_nobody_awake() {
 
 #[test]
 fn a_shutdown_waits_for_extra_threads() {
+    thread_local! {
+        static AT_THE_END: Cell<Option<OnDrop<fn()>>> = const { Cell::new(None) };
+    }
     for shuts_down in [false, true] {
         let name = "growth-join";
         let timer = timer_with(1, 256, name);
         let gate = Gate::default();
-        block(&timer, 5, &gate);
+        for _ in 0..5 {
+            // A thread that nobody waits for would still be there.
+            timer.schedule(Duration::ZERO, || AT_THE_END.set(Some(OnDrop(|| thread::sleep(50 * MS))))).unwrap();
+            block(&timer, 1, &gate);
+        }
         assert!(threads_named("growth-join") >= 6);
         let opener = thread::spawn({
             let gate = gate.clone();

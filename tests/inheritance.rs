@@ -137,8 +137,11 @@ fn what_the_executor_drops_at_the_end_runs_as_its_thread_was_started() {
         let _captured = &told;
         job();
     });
-    let timer =
-        Timer::builder().shards(1).pin_cores(true).executor(Executor::Custom(Arc::new(executor))).build().unwrap();
+    let builder = Timer::builder().shards(1).pin_cores(true).executor(Executor::Custom(Arc::new(executor)));
+    let timer = builder.thread_name("inherit-end").build().unwrap();
+    eventually("the driver is on one core", || {
+        cores_of_threads("inherit-end").iter().any(|cores| core_count(cores) == 1)
+    });
     drop(timer);
     assert_eq!(wait_for(&receiver), ours);
 }

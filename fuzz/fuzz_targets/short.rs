@@ -48,7 +48,7 @@ fn set_up() {
 }
 
 fuzz_target!(init: set_up(), |input: Input| {
-    let (threads, segments) = (u64::from(input.threads % 12), u64::from(input.segments % 4));
+    let (threads, segments) = (u64::from(input.threads % 8), u64::from(input.segments % 4));
     let limit = move |lack: Option<Lack>| {
         let Some(lack) = lack else { return limit_memory_to(None) };
         // The heap need not grow while the address space is limited.
