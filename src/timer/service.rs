@@ -306,7 +306,7 @@ mod tests {
                 advancing.advance(2 * SEC);
                 advancing.advance(2 * SEC);
             });
-            let report = reports.recv().unwrap();
+            let report = reports.recv_timeout(20 * SEC).unwrap();
             assert!(report.contains("corewheel-0") && report.contains("a test has broken the wheel"), "{report}");
             assert_eq!((timer.stats().panicked, ran.load(SeqCst)), (1, 1));
             assert!(woken.0.load(SeqCst), "the task of a sleep that is due later is woken as well");
