@@ -112,32 +112,42 @@ fn extra_threads_end_when_they_are_idle_and_leave_nobody_awake() {
 
 #[test]
 fn a_shutdown_waits_for_extra_threads() {
+    const BLOCKED: usize = 5;
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static AT_THE_END: Cell<Option<OnDrop<fn()>>> = const { Cell::new(None) };
     }
+    // So slowly that a thread that nobody waits for has not ended.
+    let end_slowly: fn() = || {
+        thread::sleep(50 * MS);
+        ENDED.fetch_add(1, Ordering::SeqCst);
+    };
     for shuts_down in [false, true] {
         let name = "growth-join";
         let timer = timer_with(1, 256, name);
-        let gate = Gate::default();
-        for _ in 0..5 {
-            // A thread that nobody waits for would still be there.
-            timer.schedule(Duration::ZERO, || AT_THE_END.set(Some(OnDrop(|| thread::sleep(50 * MS))))).unwrap();
-            block(&timer, 1, &gate);
+        let (gate, (sender, receiver)) = (Gate::default(), channel());
+        for _ in 0..BLOCKED {
+            let (gate, sender) = (gate.clone(), sender.clone());
+            let block = move || {
+                AT_THE_END.set(Some(OnDrop(end_slowly)));
+                sender.send(()).unwrap();
+                gate.pass();
+            };
+            timer.schedule(Duration::ZERO, block).unwrap();
         }
-        assert!(threads_named("growth-join") >= 6);
-        let opener = thread::spawn({
-            let gate = gate.clone();
-            move || {
-                thread::sleep(50 * MS);
-                gate.open();
-            }
+        (0..BLOCKED).for_each(|_| wait_for(&receiver));
+        assert!(threads_named(name) > BLOCKED);
+        let opener = thread::spawn(move || {
+            thread::sleep(50 * MS);
+            gate.open();
         });
         if shuts_down {
             assert_eq!(timer.shutdown().len(), 0);
         } else {
             drop(timer);
         }
-        assert_eq!(threads_named("growth-join"), 0);
+        assert_eq!(ENDED.swap(0, Ordering::SeqCst), BLOCKED);
+        eventually("the threads end", || threads_named(name) == 0);
         opener.join().unwrap();
     }
 }
