@@ -1,6 +1,7 @@
 //! Counts cache-line transfers per operation, of corewheel and of two other timers, prints a table and draws a plot.
 //!
-//! `cargo run --release -p coherence` prints all; `docs/scaling.md` tells what is counted and what is not.
+//! `cargo run --release -p coherence` prints all; [`docs/scaling.md`](../../../docs/scaling.md) tells what is counted and
+//! what is not.
 //!
 //! The modules up to `wheel` are the files of the crate itself, compiled against the `std` that counts. Three rooms are
 //! replaced: `sync`, for its cell; `clock`, where time is virtual and no counter of the processor is read; and `executor`,
@@ -62,8 +63,9 @@ pub use stats::{Lateness, ShardStats, Stats};
 pub use timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer};
 pub use wheel::{Key, Wheel};
 
+use coherence::schedule;
 use contender::Contender;
-use workload::Workload;
+use workload::{Order, Workload};
 
 /// Counts cache-line transfers per operation.
 #[derive(Parser)]
@@ -80,12 +82,15 @@ struct Args {
     /// Decides in which order the threads take their turns
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How many accesses a turn lasts on average
+    #[arg(long, default_value_t = schedule::MEAN_TURN)]
+    turn: u64,
     /// The lines of the source that cause transfers, this many for each figure
     #[arg(long, default_value_t = 0)]
     places: usize,
-    /// Where to draw the plot
+    /// The folder with the page `scaling.md`, in which the table is replaced, and with the plot
     #[arg(long)]
-    plot: Option<PathBuf>,
+    docs: Option<PathBuf>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -93,13 +98,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rows = Vec::new();
     for &workload in &args.workloads {
         for &contender in &args.contenders {
-            let run = |&threads: &usize| contender.run(workload, threads, args.seed);
-            rows.extend(report::rows(workload, contender, args.threads.iter().map(run)));
+            let run =
+                |&threads: &usize| contender.run(workload, threads, Order { seed: args.seed, mean_turn: args.turn });
+            rows.extend(report::rows(contender, args.threads.iter().map(run)));
         }
     }
-    report::print(&args.threads, &rows, args.places);
-    if let Some(file) = &args.plot {
-        plot::draw(&args.threads, &rows, file)?;
+    let table = report::table(&args.threads, &rows);
+    print!("{table}");
+    report::print_places(&args.threads, &rows, args.places);
+    if let Some(docs) = &args.docs {
+        report::write(&table, &docs.join("scaling.md"))?;
+        plot::draw(&args.threads, &rows, &docs.join("benchmarks/transfers.svg"))?;
     }
     Ok(())
 }

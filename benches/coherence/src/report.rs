@@ -1,9 +1,12 @@
 //! The table.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::error::Error;
+use std::fs;
+use std::path::Path;
 
 use crate::contender::Contender;
-use crate::workload::{Measured, Workload};
+use crate::workload::Measured;
 
 /// What one timer takes for one operation.
 pub struct Row {
@@ -26,7 +29,7 @@ impl Measured {
 }
 
 /// The rows of one timer under one workload, of what was measured with each number of threads.
-pub fn rows(_: Workload, contender: Contender, measured: impl Iterator<Item = Vec<Measured>>) -> Vec<Row> {
+pub fn rows(contender: Contender, measured: impl Iterator<Item = Vec<Measured>>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for measured in measured {
         for (number, figure) in measured.into_iter().enumerate() {
@@ -39,18 +42,14 @@ pub fn rows(_: Workload, contender: Contender, measured: impl Iterator<Item = Ve
     rows
 }
 
-/// Prints transfers per operation, `to callers + to the timer's threads`, and the `places` in the source that cause most.
-pub fn print(threads: &[usize], rows: &[Row], places: usize) {
-    let threads = threads.iter().map(|threads| match threads {
-        1 => "1 thread".to_owned(),
-        _ => format!("{threads} threads"),
-    });
-    let threads: Vec<_> = threads.collect();
+/// Transfers per operation: to callers, and to the timer's own threads.
+pub fn table(threads: &[usize], rows: &[Row]) -> String {
     let mut operations: Vec<_> = rows.iter().map(|row| row.operation).collect();
-    operations.sort_unstable();
+    // In the order in which they come first.
+    operations.sort_by_key(|operation| rows.iter().position(|row| row.operation == *operation));
     operations.dedup();
-    println!("| operation | timer | {} |", threads.join(" | "));
-    println!("|---|---|{}", "---|".repeat(threads.len()));
+    let heads: Vec<_> = threads.iter().map(|&threads| name(threads)).collect();
+    let mut table = format!("| | | {} |\n|---|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
     for operation in operations {
         for row in rows.iter().filter(|row| row.operation == operation) {
             let cells = row.figures.iter().map(|figure| {
@@ -58,24 +57,41 @@ pub fn print(threads: &[usize], rows: &[Row], places: usize) {
                 format!("{callers:.2} + {others:.2}")
             });
             let cells: Vec<_> = cells.collect();
-            println!("| {operation} | {} | {} |", row.contender.name(), cells.join(" | "));
+            table += &format!("| {operation} | {} | {} |\n", row.contender.name(), cells.join(" | "));
         }
     }
-    if places > 0 {
-        rows.iter().for_each(|row| print_places(&threads, row, places));
-    }
+    table
 }
 
-fn print_places(threads: &[String], row: &Row, most: usize) {
-    for (threads, figure) in threads.iter().zip(&row.figures) {
-        println!("\n{}, {}, {threads}: accesses an operation {:.1}", row.operation, row.contender.name(), {
-            figure.count.accesses as f64 / figure.operations as f64
-        });
-        let mut places: Vec<_> = figure.count.places.iter().collect::<BTreeMap<_, _>>().into_iter().collect();
-        places.sort_by_key(|(_, transfers)| std::cmp::Reverse(**transfers));
+fn name(threads: usize) -> String {
+    if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") }
+}
+
+/// Replaces the table in a page.
+pub fn write(table: &str, page: &Path) -> Result<(), Box<dyn Error>> {
+    const BEGIN: &str = "<!-- transfers: begin -->\n";
+    const END: &str = "<!-- transfers: end -->";
+    let text = fs::read_to_string(page)?;
+    let (before, rest) = text.split_once(BEGIN).ok_or("the page does not say where the table begins")?;
+    let (_, after) = rest.split_once(END).ok_or("the page does not say where the table ends")?;
+    fs::write(page, format!("{before}{BEGIN}{table}{END}{after}"))?;
+    Ok(())
+}
+
+/// Prints the places in the source that cause most transfers, so many for each figure.
+pub fn print_places(threads: &[usize], rows: &[Row], most: usize) {
+    let figures = rows
+        .iter()
+        .flat_map(|row| threads.iter().zip(&row.figures).map(move |(threads, figure)| (row, threads, figure)));
+    for (row, &threads, Measured { count, operations, .. }) in figures.filter(|_| most > 0) {
+        let each = |count: u64| count as f64 / *operations as f64;
+        let accesses = each(count.accesses);
+        println!("\n{}, {}, {}: {accesses:.1} accesses", row.operation, row.contender.name(), name(threads));
+        let mut places: Vec<_> = count.places.iter().collect();
+        places.sort_by_key(|(_, transfers)| Reverse(**transfers));
         for ((file, line), transfers) in places.into_iter().take(most) {
             let file = file.rsplit("../").next().unwrap_or(file);
-            println!("  {:8.3} {file}:{line}", *transfers as f64 / figure.operations as f64);
+            println!("  {:8.3} {file}:{line}", each(*transfers));
         }
     }
 }

@@ -44,6 +44,13 @@ pub enum Workload {
     Mixed,
 }
 
+/// What decides in which order the threads take their turns.
+#[derive(Clone, Copy)]
+pub struct Order {
+    pub seed: u64,
+    pub mean_turn: u64,
+}
+
 /// What was counted in one step.
 pub struct Measured {
     /// What an operation is.
@@ -78,7 +85,7 @@ struct Caller<T: Timers> {
 type Mail<H> = Arc<[Mutex<VecDeque<H>>]>;
 
 impl Workload {
-    pub fn run<T: Timers>(self, threads: usize, seed: u64, start: impl FnOnce() -> T) -> Vec<Measured> {
+    pub fn run<T: Timers>(self, threads: usize, order: Order, start: impl FnOnce() -> T) -> Vec<Measured> {
         let not_counted = |operations, act| Step { name: None, operations, act };
         let counted = |name, operations, act| Step { name: Some(name), operations, act };
         let steps: Vec<Step<T>> = match self {
@@ -110,12 +117,12 @@ impl Workload {
                 vec![not_counted(500, Caller::open_loop), counted("mixed: a timer", 500, Caller::open_loop)]
             }
         };
-        play(threads, seed, start, steps)
+        play(threads, order, start, steps)
     }
 }
 
-fn play<T: Timers>(threads: usize, seed: u64, start: impl FnOnce() -> T, steps: Vec<Step<T>>) -> Vec<Measured> {
-    schedule::simulate(seed, || {
+fn play<T: Timers>(threads: usize, order: Order, start: impl FnOnce() -> T, steps: Vec<Step<T>>) -> Vec<Measured> {
+    schedule::simulate(order.seed, order.mean_turn, || {
         let (timer, steps) = (Arc::new(start()), Arc::new(steps));
         let mail: Mail<T::Handle> = (0..threads).map(|_| Mutex::default()).collect();
         let callers: Vec<_> = (0..threads)

@@ -11,11 +11,11 @@ use std::thread::{self, JoinHandle, Thread};
 
 /// No thread's number.
 const NONE: usize = usize::MAX;
-/// A turn lasts that many accesses on average.
-const MEAN_TURN: u64 = 8;
+/// A turn lasts that many accesses on average, unless told otherwise: as many as a thread makes while a line is transferred.
+pub const MEAN_TURN: u64 = 8;
 
 /// The threads of the simulation that runs now.
-static STATE: Mutex<State> = Mutex::new(State::new(0));
+static STATE: Mutex<State> = Mutex::new(State::new(0, MEAN_TURN));
 /// The thread whose turn it is.
 static CURRENT: AtomicUsize = AtomicUsize::new(NONE);
 /// Held for a whole simulation.
@@ -29,6 +29,7 @@ thread_local! {
 struct State {
     threads: Vec<Logical>,
     random: u64,
+    mean_turn: u64,
     /// Virtual time in nanoseconds.
     now: u64,
     phase: usize,
@@ -64,11 +65,12 @@ const SLEEP: usize = 2;
 const ARRIVALS: usize = 3;
 const FIRST_OVER: usize = 4;
 
-/// Runs `f` as the first logical thread of a simulation. `f` must join all threads that it starts.
-pub fn simulate<R>(seed: u64, f: impl FnOnce() -> R) -> R {
+/// Runs `f` as the first logical thread of a simulation. `f` must join all threads that it starts. A turn lasts `mean_turn`
+/// accesses on average.
+pub fn simulate<R>(seed: u64, mean_turn: u64, f: impl FnOnce() -> R) -> R {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let first = Logical { system: Some(thread::current()), join: None, status: Status::Ready };
-    *state() = State::new(seed);
+    *state() = State::new(seed, mean_turn);
     state().threads.push(first);
     super::count::reset();
     CURRENT.store(0, Ordering::Release);
@@ -116,7 +118,8 @@ pub fn sleep(nanos: u64) {
 pub(crate) fn yield_perhaps() {
     let Some(this) = this() else { return };
     let mut state = state();
-    if state.random().is_multiple_of(MEAN_TURN) {
+    let mean_turn = state.mean_turn;
+    if state.random().is_multiple_of(mean_turn) {
         state.hand_on(this);
     }
 }
@@ -257,10 +260,10 @@ impl Turns for MutexGuard<'_, State> {
 }
 
 impl State {
-    const fn new(seed: u64) -> Self {
+    const fn new(seed: u64, mean_turn: u64) -> Self {
         // An odd number, as zero is followed by zero.
         let random = seed.wrapping_mul(2).wrapping_add(1);
-        Self { threads: Vec::new(), random, now: 0, phase: 0, arrivals: 0, ending: None }
+        Self { threads: Vec::new(), random, mean_turn, now: 0, phase: 0, arrivals: 0, ending: None }
     }
 
     fn random(&mut self) -> u64 {

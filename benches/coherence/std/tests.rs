@@ -12,7 +12,7 @@ const ROUNDS: u64 = 100;
 
 /// Counts what two threads do with `shared`, by turns: each round is one step of each thread.
 fn count_turns<S: Send + Sync + 'static>(shared: S, step: fn(&S, usize)) -> Count {
-    schedule::simulate(1, || {
+    schedule::simulate(1, schedule::MEAN_TURN, || {
         let shared = Unrecorded::new(shared);
         let turns = [0, 1].map(|number| {
             let shared = shared.clone();
@@ -136,7 +136,7 @@ fn what_is_recorded_lies_as_what_it_stands_for() {
 fn threads_wait_for_each_other_and_for_time() {
     use super::time::{Duration, Instant};
 
-    schedule::simulate(7, || {
+    schedule::simulate(7, schedule::MEAN_TURN, || {
         let start = Instant::now();
         let sleeper = thread::spawn(|| thread::park_timeout(Duration::from_secs(60)));
         let parked = thread::spawn(thread::park);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::workload::{Measured, Workload};
+use crate::workload::{Measured, Order, Workload};
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Contender {
@@ -33,12 +33,12 @@ impl Contender {
         }
     }
 
-    pub fn run(self, workload: Workload, threads: usize, seed: u64) -> Vec<Measured> {
+    pub fn run(self, workload: Workload, threads: usize, order: Order) -> Vec<Measured> {
         match self {
-            Self::Corewheel => workload.run(threads, seed, || corewheel::start(threads)),
-            Self::CorewheelOfTwo => workload.run(threads, seed, || corewheel::start(2)),
-            Self::Heap => workload.run(threads, seed, heap::HeapTimer::start),
-            Self::Wheel => workload.run(threads, seed, wheel::WheelTimer::start),
+            Self::Corewheel => workload.run(threads, order, || corewheel::start(threads)),
+            Self::CorewheelOfTwo => workload.run(threads, order, || corewheel::start(2)),
+            Self::Heap => workload.run(threads, order, heap::HeapTimer::start),
+            Self::Wheel => workload.run(threads, order, wheel::WheelTimer::start),
         }
     }
 }
