@@ -10,6 +10,9 @@ pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;
 pub(crate) use std::thread_local as thread_static;
 
+#[inline(always)]
+pub(crate) fn fence_between_seq_cst() {}
+
 pub(crate) const fn limit(most: usize) -> usize {
     most
 }

@@ -1,6 +1,7 @@
 //! The goal of corewheel's design: in the steady state of timeouts no cache line is transferred, with any number of threads.
 
 use std::collections::HashMap;
+use std::fs;
 use std::process::Command;
 
 /// Transfers per operation, by the name of the timer and then by the number of threads, in the order of the arguments.
@@ -11,12 +12,24 @@ fn transfers(workload: &str, threads: &str) -> HashMap<String, Vec<f64>> {
         .expect("the counter starts");
     assert!(counter.status.success(), "{}", String::from_utf8_lossy(&counter.stderr));
     let table = String::from_utf8(counter.stdout).expect("text");
+    assert_shown(&table);
     let row = |line: &str| {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
         let total = |cell: &&str| cell.split(" + ").map(|part| part.parse::<f64>().expect("a number")).sum();
         (cells[1].to_owned(), cells[2..].iter().map(total).collect())
     };
     table.lines().skip(2).map(row).collect()
+}
+
+/// Says that the page has what is said of corewheel here. Of the others it is not so exact, as it depends on the allocator.
+#[track_caller]
+fn assert_shown(table: &str) {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scaling.md")).expect("a page");
+    let steady =
+        |row: &&str| ["| W1: ", "| W4: "].iter().any(|name| row.starts_with(name)) && row.contains("corewheel");
+    for row in table.lines().filter(steady) {
+        assert!(page.contains(row), "docs/scaling.md does not say: {row}");
+    }
 }
 
 /// Says that corewheel transfers no line, with a shard for each thread and with two shards for all of them.
