@@ -97,8 +97,8 @@ fn the_counts_are_where_they_are_taken_to_be() {
         let _others = [shared.clone(), shared.clone()];
         let weak = Arc::downgrade(&shared);
         let counts: *const usize = std::ptr::with_exposed_provenance(shared.counts());
-        // SAFETY: nobody else has this `Arc`, so nobody changes its counts. What they are is the standard library's affair:
-        // this test fails if they lie elsewhere.
+        // SAFETY: no other thread has this `Arc`, so none changes its counts. Where they lie is up to the standard library: this
+        // test fails if it is elsewhere.
         assert_eq!(unsafe { [counts.read(), counts.add(1).read()] }, [3, 2]);
         drop(weak);
     }

@@ -114,7 +114,7 @@ impl Shared {
 
 impl Heap {
     fn deadline(&self, index: usize) -> Instant {
-        // SAFETY: whoever has the heap has the lock.
+        // SAFETY: the lock keeps all others from the heap.
         self.items[index].with(|item| unsafe { (*item).deadline })
     }
 

@@ -177,7 +177,7 @@ impl Shared {
 
 impl Wheel {
     fn elapsed(&self) -> u64 {
-        // SAFETY: whoever has the wheel has the lock. The same holds below.
+        // SAFETY: the lock keeps all others from the wheel. The same holds below.
         self.elapsed.with(|elapsed| unsafe { *elapsed })
     }
 
