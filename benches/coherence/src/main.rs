@@ -77,7 +77,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_value = "w1,w1-slow,w2,w4,handed,mixed")]
     workloads: Vec<Workload>,
     /// The timers
-    #[arg(long, value_delimiter = ',', default_value = "corewheel,corewheel-2,heap,wheel")]
+    #[arg(long, value_delimiter = ',', default_value = "corewheel,corewheel-2,sleep,heap,wheel")]
     contenders: Vec<Contender>,
     /// Decides in which order the threads take their turns
     #[arg(long, default_value_t = 1)]

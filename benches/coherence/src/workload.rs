@@ -114,7 +114,7 @@ impl Workload {
                 not_counted(0, Caller::accept),
             ],
             Self::Mixed => {
-                vec![not_counted(500, Caller::open_loop), counted("mixed: a timer", 500, Caller::open_loop)]
+                vec![not_counted(500, Caller::open_loop), counted("mixed: a timer", 1000, Caller::open_loop)]
             }
         };
         play(threads, order, start, steps)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::process::Command;
 
-const COREWHEEL: &str = "corewheel,corewheel-2";
+const COREWHEEL: &str = "corewheel,corewheel-2,sleep";
 const OTHERS: &str = "heap,wheel";
 
 /// Transfers per operation, by the name of the timer and then by the number of threads, in the order of the arguments.
@@ -34,7 +34,7 @@ fn assert_shown(row: &str) {
     assert!(page.contains(row), "docs/scaling.md does not say: {row}");
 }
 
-/// Says that corewheel transfers no line, with a shard for each thread and with two shards for all of them.
+/// Says that corewheel transfers no line: with a shard for each thread, with two shards for all of them, and with futures.
 #[track_caller]
 fn assert_none(workload: &str) {
     for (timer, transfers) in transfers(workload, COREWHEEL, "1,2,8,64") {

@@ -24,9 +24,14 @@ struct Shared {
     earlier: Condvar,
 }
 
-/// Whether the timer is pending.
-type Entry = AtomicBool;
+/// A timer. It shares its line with no other, as if its callback took the rest.
+#[repr(align(64))]
+pub struct Entry {
+    pending: AtomicBool,
+}
 
+/// Two share a line.
+#[repr(align(32))]
 struct Item {
     deadline: Instant,
     entry: Arc<Entry>,
@@ -37,6 +42,17 @@ struct Heap {
     items: Vec<RecordedCell<Item>>,
     swept_len: usize,
     closed: bool,
+}
+
+impl Entry {
+    fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    /// Ends the timer, and returns whether it was pending.
+    fn end(&self) -> bool {
+        self.pending.swap(false, Ordering::AcqRel)
+    }
 }
 
 impl HeapTimer {
@@ -52,13 +68,13 @@ impl Timers for HeapTimer {
     type Handle = Arc<Entry>;
 
     fn schedule(&self, delay: Duration) -> Arc<Entry> {
-        let entry = Arc::new(Entry::new(true));
+        let entry = Arc::new(Entry { pending: AtomicBool::new(true) });
         self.shared.push(Instant::now() + delay, entry.clone());
         entry
     }
 
     fn cancel(&self, entry: Arc<Entry>) -> bool {
-        entry.swap(false, Ordering::AcqRel)
+        entry.end()
     }
 
     fn reset(&self, entry: &mut Arc<Entry>, delay: Duration) {
@@ -103,7 +119,7 @@ impl Shared {
                     let item = heap.pop();
                     drop(heap);
                     // Here the callback would be run.
-                    item.entry.swap(false, Ordering::AcqRel);
+                    item.entry.end();
                     drop(item);
                     self.lock()
                 }
@@ -169,7 +185,7 @@ impl Heap {
     /// Removes the items of timers that have ended.
     fn sweep(&mut self) {
         // SAFETY: as above.
-        let is_live = |item: &RecordedCell<Item>| item.with(|item| unsafe { (*item).entry.load(Ordering::Acquire) });
+        let is_live = |item: &RecordedCell<Item>| item.with(|item| unsafe { &(*item).entry }.is_pending());
         self.items.retain(is_live);
         (0..self.items.len() / 2).rev().for_each(|index| self.sift_down(index));
         self.swept_len = self.items.len().max(SMALL);

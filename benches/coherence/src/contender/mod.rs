@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::workload::{Measured, Order, Workload};
+use corewheel::Sleeps;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Contender {
@@ -17,6 +18,8 @@ pub enum Contender {
     /// corewheel with two shards
     #[value(name = "corewheel-2")]
     CorewheelOfTwo,
+    /// Futures of corewheel with a shard for each thread, polled once
+    Sleep,
     /// A binary heap under a lock, which is cancelled lazily
     Heap,
     /// A hierarchical wheel under a lock, as tokio's
@@ -28,6 +31,7 @@ impl Contender {
         match self {
             Self::Corewheel => "corewheel, a shard a thread",
             Self::CorewheelOfTwo => "corewheel, 2 shards",
+            Self::Sleep => "corewheel, `Sleep`",
             Self::Heap => "heap, one lock",
             Self::Wheel => "wheel, one lock",
         }
@@ -37,6 +41,7 @@ impl Contender {
         match self {
             Self::Corewheel => workload.run(threads, order, || corewheel::start(threads)),
             Self::CorewheelOfTwo => workload.run(threads, order, || corewheel::start(2)),
+            Self::Sleep => workload.run(threads, order, || Sleeps(corewheel::start(threads))),
             Self::Heap => workload.run(threads, order, heap::HeapTimer::start),
             Self::Wheel => workload.run(threads, order, wheel::WheelTimer::start),
         }

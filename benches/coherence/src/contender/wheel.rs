@@ -16,7 +16,8 @@ const ENDED: u64 = u64::MAX;
 
 type Link = Option<NonNull<Entry>>;
 
-/// One timer, which belongs to its handle.
+/// One timer, which belongs to its handle. It shares its line with no other, as tokio's, which is larger.
+#[repr(align(64))]
 pub struct Entry {
     /// By the lock.
     links: RecordedCell<Links>,
