@@ -44,6 +44,7 @@ mod timer;
 mod wheel;
 
 mod contender;
+mod measured;
 mod plot;
 mod report;
 mod workload;
@@ -65,6 +66,7 @@ pub use wheel::{Key, Wheel};
 
 use coherence::schedule;
 use contender::Contender;
+use measured::{Measured, Running};
 use workload::{Order, Workload};
 
 /// Counts cache-line transfers per operation.
@@ -88,6 +90,9 @@ struct Args {
     /// The lines of the source that cause transfers, this many for each figure
     #[arg(long, default_value_t = 0)]
     places: usize,
+    /// Makes one count, and prints it for the process that has started this one
+    #[arg(long, hide = true)]
+    child: bool,
     /// The folder with the page `scaling.md`, in which the table is replaced, and with the plot
     #[arg(long)]
     docs: Option<PathBuf>,
@@ -95,12 +100,21 @@ struct Args {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
+    let order = Order { seed: args.seed, mean_turn: args.turn };
+    if let (true, [workload], [contender], [threads]) =
+        (args.child, &*args.workloads, &*args.contenders, &*args.threads)
+    {
+        contender.run(*workload, *threads, order).iter().for_each(Measured::print);
+        return Ok(());
+    }
     let mut rows = Vec::new();
     for &workload in &args.workloads {
         for &contender in &args.contenders {
-            let run =
-                |&threads: &usize| contender.run(workload, threads, Order { seed: args.seed, mean_turn: args.turn });
-            rows.extend(report::rows(contender, args.threads.iter().map(run)));
+            let start = |&threads: &usize| Running::start(contender, workload, threads, order);
+            // All at once: there are few, and time is virtual.
+            let running = args.threads.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+            let measured = running.into_iter().map(Running::end).collect::<Result<_, _>>()?;
+            rows.extend(report::rows(contender, measured));
         }
     }
     let table = report::table(&args.threads, &rows);

@@ -6,45 +6,40 @@ use std::fs;
 use std::path::Path;
 
 use crate::contender::Contender;
-use crate::workload::Measured;
+use crate::measured::Measured;
 
 /// What one timer takes for one operation.
 pub struct Row {
-    pub operation: &'static str,
+    pub operation: String,
     pub contender: Contender,
     /// By the number of threads.
     pub figures: Vec<Measured>,
 }
 
-impl Measured {
-    /// Transfers per operation: to callers, and to the timer's own threads.
-    pub fn parts(&self) -> [f64; 2] {
-        [self.count.callers, self.count.others].map(|transfers| transfers as f64 / self.operations as f64)
-    }
-
-    /// Transfers per operation.
-    pub fn total(&self) -> f64 {
-        self.parts().iter().sum()
+impl Row {
+    fn figures_with_threads<'a>(
+        &'a self,
+        threads: &'a [usize],
+    ) -> impl Iterator<Item = (&'a Self, usize, &'a Measured)> {
+        threads.iter().zip(&self.figures).map(move |(&threads, figure)| (self, threads, figure))
     }
 }
 
 /// The rows of one timer under one workload, of what was measured with each number of threads.
-pub fn rows(contender: Contender, measured: impl Iterator<Item = Vec<Measured>>) -> Vec<Row> {
+pub fn rows(contender: Contender, measured: Vec<Vec<Measured>>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    for measured in measured {
-        for (number, figure) in measured.into_iter().enumerate() {
-            if number == rows.len() {
-                rows.push(Row { operation: figure.name, contender, figures: Vec::new() });
-            }
-            rows[number].figures.push(figure);
+    for (number, figure) in measured.into_iter().flat_map(|measured| measured.into_iter().enumerate()) {
+        if number == rows.len() {
+            rows.push(Row { operation: figure.name.clone(), contender, figures: Vec::new() });
         }
+        rows[number].figures.push(figure);
     }
     rows
 }
 
 /// Transfers per operation: to callers, and to the timer's own threads.
 pub fn table(threads: &[usize], rows: &[Row]) -> String {
-    let mut operations: Vec<_> = rows.iter().map(|row| row.operation).collect();
+    let mut operations: Vec<_> = rows.iter().map(|row| &*row.operation).collect();
     // In the order in which they come first.
     operations.sort_by_key(|operation| rows.iter().position(|row| row.operation == *operation));
     operations.dedup();
@@ -80,18 +75,15 @@ pub fn write(table: &str, page: &Path) -> Result<(), Box<dyn Error>> {
 
 /// Prints the places in the source that cause most transfers, so many for each figure.
 pub fn print_places(threads: &[usize], rows: &[Row], most: usize) {
-    let figures = rows
-        .iter()
-        .flat_map(|row| threads.iter().zip(&row.figures).map(move |(threads, figure)| (row, threads, figure)));
-    for (row, &threads, Measured { count, operations, .. }) in figures.filter(|_| most > 0) {
-        let each = |count: u64| count as f64 / *operations as f64;
-        let accesses = each(count.accesses);
+    let figures = |row| Row::figures_with_threads(row, threads);
+    for (row, threads, figure) in rows.iter().filter(|_| most > 0).flat_map(figures) {
+        let each = |count: u64| count as f64 / figure.operations as f64;
+        let accesses = each(figure.accesses);
         println!("\n{}, {}, {}: {accesses:.1} accesses", row.operation, row.contender.name(), name(threads));
-        let mut places: Vec<_> = count.places.iter().collect();
-        places.sort_by_key(|(_, transfers)| Reverse(**transfers));
-        for ((file, line), transfers) in places.into_iter().take(most) {
-            let file = file.rsplit("../").next().unwrap_or(file);
-            println!("  {:8.3} {file}:{line}", each(*transfers));
+        let mut places: Vec<_> = figure.places.iter().collect();
+        places.sort_by_key(|(_, transfers)| Reverse(*transfers));
+        for (place, transfers) in places.into_iter().take(most) {
+            println!("  {:8.3} {place}", each(*transfers));
         }
     }
 }

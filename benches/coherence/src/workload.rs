@@ -10,10 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use coherence::count::{self, Count};
+use coherence::count;
 use coherence::schedule;
 
 use crate::contender::Timers;
+use crate::measured::Measured;
 
 /// How many live timers a thread has in W1, as in `benches/compare`.
 const RING: usize = 256;
@@ -49,15 +50,6 @@ pub enum Workload {
 pub struct Order {
     pub seed: u64,
     pub mean_turn: u64,
-}
-
-/// What was counted in one step.
-pub struct Measured {
-    /// What an operation is.
-    pub name: &'static str,
-    pub count: Count,
-    /// How many all threads together have made.
-    pub operations: u64,
 }
 
 /// A part of a workload, which all threads begin when all have ended the one before and the timer's threads are asleep.
@@ -147,7 +139,7 @@ fn play<T: Timers>(threads: usize, order: Order, start: impl FnOnce() -> T, step
             schedule::begin_phase(number);
             schedule::settle(threads);
             let (count, operations) = (count::end(), step.operations * threads as u64);
-            all.extend(step.name.map(|name| Measured { name, count, operations }));
+            all.extend(step.name.map(|name| Measured::new(name, count, operations)));
         }
         schedule::begin_phase(steps.len() + 1);
         callers.into_iter().for_each(|caller| caller.join().expect("a caller does not panic"));

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::workload::{Measured, Order, Workload};
+use crate::measured::Measured;
+use crate::workload::{Order, Workload};
 use corewheel::Sleeps;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
