@@ -113,9 +113,10 @@ fn extra_threads_end_when_they_are_idle_and_leave_nobody_awake() {
 #[test]
 fn a_shutdown_waits_for_extra_threads() {
     const BLOCKED: usize = 5;
+    type AtTheEnd = OnDrop<fn()>;
     static ENDED: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static AT_THE_END: Cell<Option<OnDrop<fn()>>> = const { Cell::new(None) };
+        static AT_THE_END: Cell<Option<AtTheEnd>> = const { Cell::new(None) };
     }
     let count: fn() = || _ = ENDED.fetch_add(1, Ordering::SeqCst);
     for shuts_down in [false, true] {

@@ -16,6 +16,8 @@ use crate::wheel::Divisor;
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 /// The tick that never comes: of a deadline that no `Instant` or no tick can hold. The present ends before it.
 pub(crate) const NEVER: u64 = u64::MAX;
+/// Longer than any instruction takes.
+const LONG: Duration = Duration::from_secs(1);
 /// How far from now such a deadline is said to be: a hundred years.
 const FAR_OFF: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -61,6 +63,8 @@ pub(crate) struct Ticks {
     about_origin: u64,
     /// Nanoseconds per tick.
     tick: Divisor,
+    /// [`LONG`], in ticks.
+    long: u64,
 }
 
 impl Ticks {
@@ -73,6 +77,7 @@ impl Ticks {
             clock,
             // Longer ticks than 584 years are cut: finer than asked for does no harm.
             tick: Divisor::new(u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX)),
+            long: saturate(LONG.as_nanos() / tick.as_nanos()),
         }
     }
 
@@ -92,6 +97,14 @@ impl Ticks {
     /// before it.
     #[inline]
     pub(crate) fn tick_to_tell(&self, tick: u64) -> u64 {
+        // Long before, the counter need not be read in order: a processor that completes no instruction for that long is
+        // reset.
+        if let Some(nanos) = self.clock.roughly()
+            && let now = self.tick.quotient(self.since_origin(nanos))
+            && tick.saturating_sub(now) > self.long
+        {
+            return now;
+        }
         self.about().and_then(|about| self.tick_about(about, tick)).unwrap_or_else(|| self.now_tick())
     }
 
@@ -162,8 +175,12 @@ impl Ticks {
     }
 
     /// As [`after`](Self::after), with all that is known of what was asked for.
+    #[inline(always)]
     pub(crate) fn asked_after(&self, delay: Duration) -> Due {
-        self.after_about(delay).unwrap_or_else(|| self.after_exactly(delay))
+        match self.after_about(delay) {
+            Some(due) => due,
+            None => self.after_exactly(delay),
+        }
     }
 
     /// The same, or `None` if only the clock can tell.

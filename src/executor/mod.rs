@@ -119,6 +119,11 @@ pub(crate) enum Dispatcher {
     Custom(Arc<dyn Execute>),
 }
 
+/// Forgets which type the batch has.
+pub(crate) fn erase(batch: Arc<impl Batch>) -> Arc<dyn Batch> {
+    batch
+}
+
 impl Dispatcher {
     /// Whether [`dispatch`](Self::dispatch) runs code of the user's on the calling thread.
     pub(crate) fn runs_foreign_code(&self) -> bool {

@@ -101,6 +101,7 @@ impl Sleep {
     /// Returns whether the deadline has come, or the service has been shut down.
     ///
     /// The next poll is ready then, except one that gives way to other tasks: see [Loops](Sleep#loops).
+    #[inline]
     pub fn is_elapsed(&self) -> bool {
         self.progress() != Progress::Pending
     }
@@ -110,6 +111,7 @@ impl Sleep {
         self.progress() == Progress::Shutdown
     }
 
+    #[inline]
     fn progress(&self) -> Progress {
         match &self.source {
             Source::Held(hold) => hold.progress(self.tick),
@@ -129,12 +131,14 @@ impl Sleep {
     /// was last polled with.
     ///
     /// Lock-free, in constant time. To move a pending one later costs one atomic step and disturbs no other thread.
+    #[inline]
     pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         self.reset_by(|ticks| ticks.at(deadline));
     }
 
     /// As [`reset`](Self::reset), to `delay` from now: that is cheaper, as most of the time no clock is read. A delay too
     /// long to represent means never.
+    #[inline]
     pub fn reset_after(mut self: Pin<&mut Self>, delay: Duration) {
         self.reset_by(|ticks| ticks.asked_after(delay));
     }
@@ -162,6 +166,7 @@ impl Sleep {
 impl Future for Sleep {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Self { source, tick, .. } = &mut *self;
         let (progress, coop) = match source {

@@ -60,7 +60,7 @@ pub(crate) fn drive(
     // The executor, which may be dropped here, is foreign code, and so are wakers and the hook for panics.
     thread.scheduling.restore();
     if let Err(payload) = outcome {
-        shard.driver_panicked(payload);
+        Shard::driver_panicked(&shard, payload);
         thread.driver.iter_mut().for_each(|driver| driver.abandon());
     }
     if let Some(quiescence) = shard.quiescence() {
@@ -153,7 +153,7 @@ impl executor::Loan for Loan {
             Ok(Some(batch)) => {
                 let batch = Arc::new(batch);
                 loans.put_back(self.number, (driver, None), batch.clone());
-                Some(batch)
+                Some(executor::erase(batch))
             }
             Ok(None) => {
                 loans.give_up((driver, None));

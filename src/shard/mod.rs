@@ -369,11 +369,11 @@ impl Shard {
     }
 
     /// Refuses new timers, and starts no callback any more; see [`Core::close`]. Returns how many closures may be claimed.
-    pub(crate) fn close(self: &Arc<Self>) -> usize {
-        let closing = self.closing.get_or_init(|| {
+    pub(crate) fn close(this: &Arc<Self>) -> usize {
+        let closing = this.closing.get_or_init(|| {
             // The count that the handles share.
-            let pinned = Arc::into_raw(self.clone());
-            let closing = self.core.close();
+            let pinned = Arc::into_raw(this.clone());
+            let closing = this.core.close();
             if closing.unpinned {
                 // SAFETY: the count made above; no lease has a part in it.
                 drop(unsafe { Arc::from_raw(pinned) });
@@ -430,9 +430,9 @@ impl Shard {
 
     /// The driver has panicked. The shard is closed: it refuses new timers, and its sleeps are over. Closures stay pending
     /// for the shutdown, which hands them back.
-    fn driver_panicked(self: &Arc<Self>, payload: Box<dyn Any + Send>) {
-        self.close();
-        self.complete_sleeps();
+    fn driver_panicked(this: &Arc<Self>, payload: Box<dyn Any + Send>) {
+        Self::close(this);
+        this.complete_sleeps();
         let thread = thread::current();
         let message = format!(
             "corewheel: the thread {:?} of a shard has panicked, which is a defect of corewheel: {}. The shard is shut \
@@ -441,12 +441,12 @@ impl Shard {
             text_of(&*payload)
         );
         // Its drop may panic as well.
-        contain(&&**self, || drop(payload));
-        if self.on_panic.is_none() {
+        contain(&&**this, || drop(payload));
+        if this.on_panic.is_none() {
             // Best effort: there may be no such stream.
             let _ = writeln!(io::stderr(), "{message}");
         }
-        self.caught(Box::new(message));
+        this.caught(Box::new(message));
     }
 
     /// Whether the shard may be waiting for the calling thread, its driver or inside one of its callbacks.

@@ -40,7 +40,8 @@ pub(crate) struct SlowHook {
 
 impl SlowHook {
     pub(crate) fn new(over: Duration, call: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
-        Self { over, call: Arc::new(call) }
+        let call: Box<dyn Fn(SlowCallback) + Send + Sync> = Box::new(call);
+        Self { over, call: call.into() }
     }
 
     /// Returns the monitor for the shard with this index.

@@ -145,7 +145,8 @@ impl Builder {
     /// [`Shutdown`](crate::ScheduleError::Shutdown), its sleeps are over, and its callbacks do not run: they wait for the
     /// [`shutdown`](crate::Timer::shutdown) of the timer, which hands them back. Other shards go on.
     pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
-        Self { on_panic: Some(Arc::new(hook)), ..self }
+        let hook: Box<PanicHook> = Box::new(hook);
+        Self { on_panic: Some(hook.into()), ..self }
     }
 
     /// Calls `hook` after each run of a callback that took longer than `over`, on the thread of the callback.

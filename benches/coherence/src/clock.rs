@@ -1,0 +1,85 @@
+//! The crate's `clock`, without a counter of the processor and without virtual time of its own: all time is virtual here.
+
+#[path = "../../../src/clock/quiescence.rs"]
+pub(crate) mod quiescence;
+#[path = "../../../src/clock/ticks.rs"]
+mod ticks;
+
+use std::marker::PhantomData;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
+pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};
+
+use crate::shard::Shard;
+
+/// As large as the crate's own, so that what lies beside it lies where it does there. So is `ManualClock`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemClock(Option<&'static Never>);
+
+#[derive(Debug)]
+enum Never {}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Clock {
+    System(SystemClock),
+    Manual(ManualClock),
+}
+
+/// What only a counter can tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Present {
+    pub(crate) earliest: u64,
+    pub(crate) latest: u64,
+}
+
+impl Clock {
+    pub(crate) fn system() -> Self {
+        Self::System(SystemClock(None))
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    pub(crate) fn nanos(&self, _instant: Instant) -> Option<u64> {
+        None
+    }
+
+    pub(crate) fn about(&self) -> Option<Present> {
+        None
+    }
+
+    pub(crate) fn roughly(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// There is none.
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<Never>);
+
+pub(crate) type OnClock = Shard;
+pub(crate) struct Registration;
+pub(crate) struct Pinned<'a>(PhantomData<&'a ManualClock>);
+
+impl ManualClock {
+    pub(crate) fn pin(&self) -> Pinned<'_> {
+        match *self.0 {}
+    }
+
+    pub(crate) fn register(&self, _shard: Weak<OnClock>) -> Registration {
+        match *self.0 {}
+    }
+}
+
+impl Pinned<'_> {
+    pub(crate) fn now(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+impl Drop for Pinned<'_> {
+    fn drop(&mut self) {}
+}

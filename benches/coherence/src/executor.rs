@@ -1,0 +1,156 @@
+//! The crate's `executor`, as far as it runs callbacks on the thread of the driver: `Executor::Inline`, and executors of
+//! users. There is no pool.
+
+#[path = "../../../src/executor/batch.rs"]
+mod batch;
+
+extern crate alloc;
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::error::BuildError;
+pub(crate) use batch::{Batch, Loan};
+
+pub(crate) const STRAGGLER_AFTER: Duration = Duration::from_millis(1);
+
+#[derive(Clone, Default)]
+pub enum Executor {
+    Pool {
+        threads: usize,
+    },
+    Rayon(Pool),
+    RayonGlobal,
+    #[default]
+    Inline,
+    Custom(Arc<dyn Execute>),
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Executor")
+    }
+}
+
+pub trait Execute: Send + Sync + 'static {
+    fn execute(&self, job: Box<dyn FnOnce() + Send>);
+}
+
+/// There is none.
+#[derive(Clone, Copy)]
+pub enum Pool {}
+
+/// Stands for what a pool has.
+pub(crate) type JobQueue = Pool;
+pub(crate) type BorrowedPool = Pool;
+
+#[derive(Clone)]
+pub(crate) enum Dispatcher {
+    Own(Pool),
+    Borrowed(Arc<BorrowedPool>),
+    Inline,
+    Custom(Arc<dyn Execute>),
+}
+
+impl Dispatcher {
+    pub(crate) fn runs_foreign_code(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn may_block(&self) -> bool {
+        matches!(self, Self::Custom(_))
+    }
+
+    pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+        || false
+    }
+
+    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<B>> {
+        match self {
+            Self::Own(pool) => match *pool {},
+            Self::Borrowed(pool) => match **pool {},
+            Self::Inline => batch.run(),
+            Self::Custom(custom) => {
+                for single in batch.singles() {
+                    let execute = || custom.execute(Box::new(move || single.run()));
+                    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(execute)) {
+                        panicked(payload);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    pub(crate) fn own_queue(&self) -> Option<&Arc<JobQueue>> {
+        None
+    }
+
+    pub(crate) fn assist<B>(&self, _batch: Arc<B>, _unpin: impl FnOnce()) -> bool {
+        true
+    }
+}
+
+impl Pool {
+    pub(crate) fn start(_threads: usize, _max_extra: usize, _name: &str) -> Result<Self, BuildError> {
+        Err(BuildError::NoPoolThreads)
+    }
+
+    pub(crate) fn new(pool: Self) -> Self {
+        pool
+    }
+
+    pub(crate) fn global() -> Result<Self, BuildError> {
+        Err(BuildError::NoPoolThreads)
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn dispatcher(&self) -> Dispatcher {
+        match *self {}
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<JobQueue> {
+        match *self {}
+    }
+
+    pub(crate) fn is_on_this_thread(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn stop(self, _wait: bool) {
+        match self {}
+    }
+
+    pub(crate) fn extra_threads(&self) -> ExtraThreads {
+        match *self {}
+    }
+
+    pub(crate) fn put_with_loan<B, L>(&self, _: Arc<B>, _: Arc<L>, _shards: usize, _now: Instant) -> bool {
+        match *self {}
+    }
+}
+
+pub(crate) struct ExtraThreads {
+    pub(crate) threads: u64,
+    pub(crate) needed: u64,
+}
+
+pub(crate) fn erase(batch: Arc<impl Batch>) -> Arc<dyn Batch> {
+    Arc::unsize(batch, |batch| batch as alloc::sync::Arc<dyn Batch>)
+}
+
+pub(crate) fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(f)
+}
+
+pub(crate) fn join(thread: JoinHandle<()>) {
+    let _ = thread.join();
+}

@@ -1,0 +1,128 @@
+//! Counts cache-line transfers per operation, of corewheel and of two other timers, prints a table and draws a plot.
+//!
+//! `cargo run --release -p coherence` prints all; [`docs/scaling.md`](../../../docs/scaling.md) tells what is counted and
+//! what is not.
+//!
+//! The modules up to `wheel` are the files of the crate itself, compiled against the `std` that counts. Three rooms are
+//! replaced: `sync`, for its cell; `clock`, where time is virtual and no counter of the processor is read; and `executor`,
+//! of which there is what runs callbacks on the driver's thread.
+
+// The unit tests of the crate's files are run where they are at home.
+#![cfg(not(test))]
+
+extern crate coherence as std;
+
+#[allow(dead_code, unused_imports)]
+mod clock;
+#[allow(dead_code, unexpected_cfgs)]
+#[path = "../../../src/error.rs"]
+mod error;
+#[allow(dead_code, missing_docs, unused_imports)]
+mod executor;
+#[allow(dead_code, unexpected_cfgs, unused_imports)]
+#[path = "../../../src/future/mod.rs"]
+mod future;
+#[allow(dead_code, unexpected_cfgs)]
+#[path = "../../../src/handle.rs"]
+mod handle;
+#[allow(dead_code, unexpected_cfgs, unused_imports)]
+#[path = "../../../src/shard/mod.rs"]
+mod shard;
+#[allow(dead_code, unexpected_cfgs)]
+#[path = "../../../src/stats/mod.rs"]
+mod stats;
+#[allow(dead_code, unused_imports)]
+mod sync;
+#[allow(dead_code, unexpected_cfgs, unused_imports)]
+#[path = "../../../src/system/mod.rs"]
+mod system;
+#[allow(dead_code, unexpected_cfgs, unreachable_code, unused_imports)]
+#[path = "../../../src/timer/mod.rs"]
+mod timer;
+#[allow(dead_code, unexpected_cfgs, unused_imports)]
+#[path = "../../../src/wheel/mod.rs"]
+mod wheel;
+
+mod contender;
+mod measured;
+mod plot;
+mod report;
+mod workload;
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+pub use clock::ManualClock;
+pub use error::{BuildError, ScheduleError};
+pub use executor::{Execute, Executor};
+pub use future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout};
+pub use handle::{CancelOnDrop, TimerHandle};
+pub use shard::SlowCallback;
+pub use stats::{Lateness, ShardStats, Stats};
+pub use timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer};
+pub use wheel::{Key, Wheel};
+
+use coherence::schedule;
+use contender::Contender;
+use measured::{Measured, Running};
+use workload::{Order, Workload};
+
+/// Counts cache-line transfers per operation.
+#[derive(Parser)]
+struct Args {
+    /// The numbers of threads
+    #[arg(long, value_delimiter = ',', default_value = "1,2,8,64")]
+    threads: Vec<usize>,
+    /// The workloads: see `docs/scaling.md`
+    #[arg(long, value_delimiter = ',', default_value = "w1,w1-slow,w2,w4,handed,mixed")]
+    workloads: Vec<Workload>,
+    /// The timers
+    #[arg(long, value_delimiter = ',', default_value = "corewheel,corewheel-2,sleep,heap,wheel")]
+    contenders: Vec<Contender>,
+    /// Decides in which order the threads take their turns
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many accesses a turn lasts on average
+    #[arg(long, default_value_t = schedule::MEAN_TURN)]
+    turn: u64,
+    /// The lines of the source that cause transfers, this many for each figure
+    #[arg(long, default_value_t = 0)]
+    places: usize,
+    /// Makes one count, and prints it for the process that has started this one
+    #[arg(long, hide = true)]
+    child: bool,
+    /// The folder with the page `scaling.md`, in which the table is replaced, and with the plot
+    #[arg(long)]
+    docs: Option<PathBuf>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let order = Order { seed: args.seed, mean_turn: args.turn };
+    if let (true, [workload], [contender], [threads]) =
+        (args.child, &*args.workloads, &*args.contenders, &*args.threads)
+    {
+        contender.run(*workload, *threads, order).iter().for_each(Measured::print);
+        return Ok(());
+    }
+    let mut rows = Vec::new();
+    for &workload in &args.workloads {
+        for &contender in &args.contenders {
+            let start = |&threads: &usize| Running::start(contender, workload, threads, order);
+            // All at once: there are few, and time is virtual.
+            let running = args.threads.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+            let measured = running.into_iter().map(Running::end).collect::<Result<_, _>>()?;
+            rows.extend(report::rows(contender, measured));
+        }
+    }
+    let table = report::table(&args.threads, &rows);
+    print!("{table}");
+    report::print_places(&args.threads, &rows, args.places);
+    if let Some(docs) = &args.docs {
+        report::write(&table, &docs.join("scaling.md"))?;
+        plot::draw(&args.threads, &rows, &docs.join("benchmarks/transfers.svg"))?;
+    }
+    Ok(())
+}

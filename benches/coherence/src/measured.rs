@@ -1,0 +1,104 @@
+//! What was counted, and how it comes from the process that has counted it.
+//!
+//! Each count is made in a process of its own. So no other decides where its memory lies, and the same count has the same
+//! result.
+
+use std::error::Error;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+use clap::ValueEnum;
+use coherence::count::Count;
+
+use crate::contender::Contender;
+use crate::workload::{Order, Workload};
+
+/// What was counted in one step of a workload.
+pub struct Measured {
+    /// What an operation is.
+    pub name: String,
+    /// Transfers to callers, and to the timer's own threads.
+    pub transfers: [u64; 2],
+    pub accesses: u64,
+    /// How many all threads together have made.
+    pub operations: u64,
+    /// Transfers by the place in the source that makes the access.
+    pub places: Vec<(String, u64)>,
+}
+
+/// A count in a process of its own.
+pub struct Running(Child);
+
+impl Measured {
+    pub fn new(name: &str, count: Count, operations: u64) -> Self {
+        let place = |((file, line), transfers): ((&str, u32), u64)| {
+            (format!("{}:{line}", file.rsplit("../").next().unwrap_or(file)), transfers)
+        };
+        let (transfers, places) = ([count.callers, count.others], count.places.into_iter().map(place).collect());
+        Self { name: name.to_owned(), transfers, accesses: count.accesses, operations, places }
+    }
+
+    /// Transfers per operation: to callers, and to the timer's own threads.
+    pub fn parts(&self) -> [f64; 2] {
+        self.transfers.map(|transfers| transfers as f64 / self.operations as f64)
+    }
+
+    /// Transfers per operation.
+    pub fn total(&self) -> f64 {
+        self.parts().iter().sum()
+    }
+
+    /// Prints it for [`Running::end`].
+    pub fn print(&self) {
+        let Self { name, transfers: [callers, others], accesses, operations, places } = self;
+        print!("{name}\t{callers}\t{others}\t{accesses}\t{operations}");
+        places.iter().for_each(|(place, transfers)| print!("\t{place}\t{transfers}"));
+        println!();
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split('\t');
+        let name = fields.next()?.to_owned();
+        let mut number = || fields.next()?.parse().ok();
+        let (transfers, accesses, operations) = ([number()?, number()?], number()?, number()?);
+        let mut places = Vec::new();
+        while let Some(place) = fields.next() {
+            places.push((place.to_owned(), fields.next()?.parse().ok()?));
+        }
+        Some(Self { name, transfers, accesses, operations, places })
+    }
+}
+
+impl Running {
+    pub fn start(
+        contender: Contender,
+        workload: Workload,
+        threads: usize,
+        order: Order,
+    ) -> Result<Self, Box<dyn Error>> {
+        let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
+        let child = Command::new(std::env::current_exe()?)
+            .arg("--child")
+            .args(["--workloads".to_owned(), name(workload.to_possible_value()).unwrap_or_default()])
+            .args(["--contenders".to_owned(), name(contender.to_possible_value()).unwrap_or_default()])
+            .args(["--threads".to_owned(), threads.to_string()])
+            .args(["--seed".to_owned(), order.seed.to_string()])
+            .args(["--turn".to_owned(), order.mean_turn.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()?;
+        Ok(Self(child))
+    }
+
+    /// Waits for the end of the count.
+    pub fn end(mut self) -> Result<Vec<Measured>, Box<dyn Error>> {
+        let mut text = String::new();
+        if let Some(mut output) = self.0.stdout.take() {
+            output.read_to_string(&mut text)?;
+        }
+        if !self.0.wait()?.success() {
+            return Err("a count has failed".into());
+        }
+        let measured: Option<_> = text.lines().map(Measured::parse).collect();
+        Ok(measured.ok_or("a count has said what it should not")?)
+    }
+}

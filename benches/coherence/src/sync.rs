@@ -1,0 +1,23 @@
+//! The crate's `sync`, whose cell is recorded.
+
+#[path = "../../../src/sync/sleeper.rs"]
+mod sleeper;
+
+pub(crate) use sleeper::Sleeper;
+pub(crate) use std::sync::RecordedCell as UnsafeCell;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub(crate) use std::thread;
+pub(crate) use std::thread_local as thread_static;
+
+#[inline(always)]
+pub(crate) fn fence_between_seq_cst() {}
+
+pub(crate) const fn limit(most: usize) -> usize {
+    most
+}
+
+pub(crate) const BLOCK: u32 = 64;
+pub(crate) const SMALLEST_SEGMENT: u32 = 1 << 10;
+pub(crate) const LARGEST_SEGMENT: u32 = 1 << 16;
+pub(crate) const SEGMENTS: usize = (1 << 16) + 5;

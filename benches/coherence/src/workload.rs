@@ -1,0 +1,303 @@
+//! What the threads do, and what of it is counted.
+
+extern crate alloc;
+
+// The standard library's own: what belongs to the harness is not recorded.
+use alloc::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use coherence::count;
+use coherence::schedule;
+
+use crate::contender::Timers;
+use crate::measured::Measured;
+
+/// How many live timers a thread has in W1, as in `benches/compare`.
+const RING: usize = 256;
+/// How long an operation takes, in nanoseconds, where threads do nothing else.
+const OPERATION: u64 = 100;
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+/// The shortest and the longest timeout of a server in W1.
+const TIMEOUTS: (u64, u64) = (5 * SECOND, 30 * SECOND);
+/// How much later than its deadline a timer has ended, at most.
+const LATENESS: Duration = Duration::from_millis(5);
+const STANDING: u64 = 30 * 60 * SECOND;
+const MINUTE: u64 = 60 * SECOND;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// Pairs of `schedule` and `cancel`, 10 million a second and thread, between two visits of the driver
+    W1,
+    /// The same at 20 pairs a second and thread, so that the driver comes by each timer
+    W1Slow,
+    /// A burst of timers, which are then cancelled in random order
+    W2,
+    /// Resets of standing timers to a later deadline
+    W4,
+    /// Pairs whose timer is scheduled by one thread and cancelled by the next
+    Handed,
+    /// Timers from 1 to 100 ms of which one in ten fires and the others are cancelled at half their time
+    Mixed,
+}
+
+/// What decides in which order the threads take their turns.
+#[derive(Clone, Copy)]
+pub struct Order {
+    pub seed: u64,
+    pub mean_turn: u64,
+}
+
+/// A part of a workload, which all threads begin when all have ended the one before and the timer's threads are asleep.
+struct Step<T: Timers> {
+    /// `None`: it is not counted.
+    name: Option<&'static str>,
+    /// So many of each thread.
+    operations: u64,
+    act: fn(&mut Caller<T>, u64),
+}
+
+/// One thread.
+struct Caller<T: Timers> {
+    timer: Arc<T>,
+    threads: u64,
+    random: u64,
+    handles: Vec<T::Handle>,
+    /// Those that are cancelled at their time, and their deadlines.
+    timed: BTreeMap<(Instant, u64), (T::Handle, Instant)>,
+    mail: Mail<T::Handle>,
+    thread: usize,
+}
+
+/// What was handed to each thread.
+type Mail<H> = Arc<[Mutex<VecDeque<H>>]>;
+
+impl Workload {
+    pub fn run<T: Timers>(self, threads: usize, order: Order, start: impl FnOnce() -> T) -> Vec<Measured> {
+        let not_counted = |operations, act| Step { name: None, operations, act };
+        let counted = |name, operations, act| Step { name: Some(name), operations, act };
+        let steps: Vec<Step<T>> = match self {
+            Self::W1 => vec![
+                not_counted(RING as u64, Caller::fill_short),
+                not_counted(64, Caller::churn),
+                counted("W1: a pair", 512, Caller::churn),
+            ],
+            Self::W1Slow => vec![
+                not_counted(RING as u64 / 4, Caller::fill),
+                not_counted(600, Caller::churn_slowly),
+                counted("W1, slow: a pair", 1000, Caller::churn_slowly),
+            ],
+            Self::W2 => vec![
+                counted("W2: a `schedule`", 1024, Caller::burst),
+                counted("W2: a `cancel`", 1024, Caller::cancel_in_random_order),
+            ],
+            Self::W4 => vec![
+                not_counted(RING as u64, Caller::connect),
+                not_counted(RING as u64, Caller::reset),
+                counted("W4: a `reset`", 1024, Caller::reset),
+            ],
+            Self::Handed => vec![
+                not_counted(512, Caller::hand_on),
+                counted("handed on: a pair", 512, Caller::hand_on),
+                not_counted(0, Caller::accept),
+            ],
+            Self::Mixed => {
+                vec![not_counted(500, Caller::open_loop), counted("mixed: a timer", 1000, Caller::open_loop)]
+            }
+        };
+        play(threads, order, start, steps)
+    }
+}
+
+fn play<T: Timers>(threads: usize, order: Order, start: impl FnOnce() -> T, steps: Vec<Step<T>>) -> Vec<Measured> {
+    schedule::simulate(order.seed, order.mean_turn, || {
+        let (timer, steps) = (Arc::new(start()), Arc::new(steps));
+        let mail: Mail<T::Handle> = (0..threads).map(|_| Mutex::default()).collect();
+        let callers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (timer, steps, mail) = (timer.clone(), steps.clone(), mail.clone());
+                thread::spawn(move || {
+                    count::caller();
+                    let mut caller = Caller::new(timer, thread, threads, mail);
+                    for (number, step) in (1..).zip(&*steps) {
+                        schedule::wait_for_phase(number);
+                        (step.act)(&mut caller, step.operations);
+                    }
+                    schedule::wait_for_phase(steps.len() + 1);
+                    caller.end();
+                })
+            })
+            .collect();
+        schedule::settle(threads);
+        let mut all = Vec::new();
+        for (number, step) in (1..).zip(&*steps) {
+            count::begin();
+            schedule::begin_phase(number);
+            schedule::settle(threads);
+            let (count, operations) = (count::end(), step.operations * threads as u64);
+            all.extend(step.name.map(|name| Measured::new(name, count, operations)));
+        }
+        schedule::begin_phase(steps.len() + 1);
+        callers.into_iter().for_each(|caller| caller.join().expect("a caller does not panic"));
+        all
+    })
+}
+
+impl<T: Timers> Caller<T> {
+    fn new(timer: Arc<T>, thread: usize, threads: usize, mail: Mail<T::Handle>) -> Self {
+        let random = (thread as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (handles, timed) = (Vec::new(), BTreeMap::new());
+        Self { timer, threads: threads as u64, random, handles, timed, mail, thread }
+    }
+
+    /// Ends a timer that must be pending.
+    fn cancel(&self, handle: T::Handle) {
+        assert!(self.timer.cancel(handle), "it is pending");
+    }
+
+    /// A number below `end`.
+    fn random(&mut self, end: u64) -> u64 {
+        // Xorshift.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) % end
+    }
+
+    fn between(&mut self, (from, to): (u64, u64)) -> Duration {
+        Duration::from_nanos(from + self.random(to - from))
+    }
+
+    /// Lets pass what an operation takes, while the other threads do theirs.
+    fn pass(&self) {
+        schedule::pass((OPERATION / self.threads).max(1));
+    }
+
+    /// Sleeps until the operation of this number, of which there is one in each period. So time passes when all threads have
+    /// done what there is to do.
+    fn sleep(&mut self, began: Instant, number: u64, period: u64) {
+        let at = began + Duration::from_nanos(number * period + self.random(period));
+        schedule::sleep(at.saturating_duration_since(Instant::now()).as_nanos() as u64);
+    }
+
+    fn schedule_more(&mut self, timers: u64, delays: (u64, u64)) {
+        for _ in 0..timers {
+            let delay = self.between(delays);
+            self.handles.push(self.timer.schedule(delay));
+            self.pass();
+        }
+    }
+
+    /// As after many pairs: each place in the wheel is that of the shortest delay so far. With a spare one, as a pair begins
+    /// with its `schedule`.
+    fn fill_short(&mut self, timers: u64) {
+        self.schedule_more(timers + 1, (TIMEOUTS.0, TIMEOUTS.0 + 1));
+        let spare = self.handles.pop().expect("more than none");
+        self.cancel(spare);
+    }
+
+    fn fill(&mut self, timers: u64) {
+        self.schedule_more(timers, TIMEOUTS);
+    }
+
+    fn pair(&mut self, number: u64) {
+        let delay = self.between(TIMEOUTS);
+        let new = self.timer.schedule(delay);
+        let oldest = number as usize % self.handles.len();
+        let oldest = std::mem::replace(&mut self.handles[oldest], new);
+        self.cancel(oldest);
+    }
+
+    fn churn(&mut self, pairs: u64) {
+        for number in 0..pairs {
+            self.pair(number);
+            self.pass();
+        }
+    }
+
+    fn churn_slowly(&mut self, pairs: u64) {
+        let began = Instant::now();
+        for number in 0..pairs {
+            self.sleep(began, number, SECOND / 20);
+            self.pair(number);
+        }
+    }
+
+    fn burst(&mut self, timers: u64) {
+        self.schedule_more(timers, (STANDING - MINUTE, STANDING + MINUTE));
+    }
+
+    fn cancel_in_random_order(&mut self, timers: u64) {
+        for left in (1..=timers).rev() {
+            let any = self.random(left) as usize;
+            let handle = self.handles.swap_remove(any);
+            self.cancel(handle);
+            self.pass();
+        }
+    }
+
+    fn connect(&mut self, timers: u64) {
+        self.schedule_more(timers, (MINUTE, MINUTE + 1));
+    }
+
+    fn reset(&mut self, times: u64) {
+        for _ in 0..times {
+            let any = self.random(RING as u64) as usize;
+            self.timer.reset(&mut self.handles[any], Duration::from_nanos(MINUTE));
+            self.pass();
+        }
+    }
+
+    /// 5,000 timers a second, as W6.
+    fn open_loop(&mut self, timers: u64) {
+        let began = Instant::now();
+        for number in 0..timers {
+            self.sleep(began, number, SECOND / 5000);
+            let now = Instant::now();
+            while let Some(first) = self.timed.first_entry()
+                && first.key().0 <= now
+            {
+                let (handle, deadline) = first.remove();
+                let was_pending = self.timer.cancel(handle);
+                assert!(was_pending || now >= deadline, "it has ended too early");
+                assert!(!was_pending || now < deadline + LATENESS, "it has not ended");
+            }
+            // Log-uniform.
+            let delay =
+                Duration::from_millis(1).mul_f64(100_f64.powf(self.random(1 << 20) as f64 / f64::from(1 << 20)));
+            let fires = self.random(10) == 0;
+            let handle = self.timer.schedule(delay);
+            let ends = if fires { delay + LATENESS } else { delay / 2 };
+            self.timed.insert((now + ends, number), (handle, now + delay));
+        }
+    }
+
+    /// Schedules for the next thread, and cancels what the thread before has scheduled.
+    fn hand_on(&mut self, pairs: u64) {
+        for _ in 0..pairs {
+            let handle = self.timer.schedule(Duration::from_nanos(TIMEOUTS.1));
+            let next = (self.thread + 1) % self.mail.len();
+            let oldest = count::silently(|| {
+                self.mail[next].lock().expect("nothing panics").push_back(handle);
+                let mut own = self.mail[self.thread].lock().expect("as above");
+                (own.len() > RING / 4).then(|| own.pop_front()).flatten()
+            });
+            oldest.into_iter().for_each(|handle| self.cancel(handle));
+            self.pass();
+        }
+    }
+
+    fn accept(&mut self, _: u64) {
+        let own = count::silently(|| std::mem::take(&mut *self.mail[self.thread].lock().expect("nothing panics")));
+        self.handles.extend(own);
+    }
+
+    fn end(mut self) {
+        let timed = std::mem::take(&mut self.timed).into_values().map(|(handle, _)| handle);
+        self.handles.drain(..).chain(timed).for_each(|handle| _ = self.timer.cancel(handle));
+    }
+}
