@@ -410,6 +410,18 @@ mod tests {
     }
 
     #[test]
+    fn the_present_that_tells_of_a_tick_is_the_present_however_far_that_is() {
+        let ticks = Ticks::new(Clock::system(), MS);
+        for ahead in [0, 1, 999, 1_001, 1_000_000] {
+            let before = ticks.now_tick();
+            let told = ticks.tick_to_tell(before + ahead);
+            let after = ticks.now_tick();
+            assert!(told + 1 >= before && told <= after + 1, "{told}, and not {before} to {after}");
+            assert!(ahead > 0 || told >= before, "the tick has come");
+        }
+    }
+
+    #[test]
     fn never_is_neither_a_panic_nor_a_wrap() {
         let (ticks, clock) = at(MS);
         let never = ticks.after(Duration::MAX);
