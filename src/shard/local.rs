@@ -56,9 +56,12 @@ impl Part {
         Self { id, home_of: Cell::new(NONE), busy: Cell::new(false), local: UnsafeCell::new(local) }
     }
 
-    /// Uses the part, unless it is in use further down the stack. It must live as long as what comes back.
+    /// Uses the part, unless it is in use further down the stack.
+    ///
+    /// # Safety
+    /// The part must not be dropped or moved while what is returned lives.
     #[inline(always)]
-    fn enter(&self) -> Option<Using> {
+    unsafe fn enter(&self) -> Option<Using> {
         (!self.busy.replace(true)).then(|| Using(NonNull::from(self)))
     }
 }
@@ -224,7 +227,8 @@ fn find<'a>(matches: impl Fn(&Part) -> bool, id: u64, choose: impl FnOnce() -> (
     // SAFETY: a part is dropped only when this has been cleared, and only when it is not in use.
     if let Some(last) = unsafe { LAST.get().as_ref() }
         && matches(last)
-        && let Some(using) = last.enter()
+        // SAFETY: as above.
+        && let Some(using) = unsafe { last.enter() }
     {
         return using;
     }
@@ -257,12 +261,14 @@ fn search<'a>(id: u64, choose: impl FnOnce() -> (&'a Shard, u64)) -> Using {
 fn pass(shard: Arc<Shard>) -> Using {
     let (this, counters) = (shard.this.clone(), shard.common.clone());
     let part = Part::new(shard.id, Local { shard: this, counters, passing: Some(shard), cache: Cache::new() });
-    Box::leak(Box::new(part)).enter().expect("a part that is not in use")
+    part.busy.set(true);
+    // `end_passing` drops it, with what is returned.
+    Using(NonNull::from(Box::leak(Box::new(part))))
 }
 
 #[cold]
 fn end_passing(part: NonNull<Part>) {
-    // SAFETY: `pass` made the box, and the call that used it is over.
+    // SAFETY: `pass` made the pointer of a box, and the call that used the part is over.
     drop(unsafe { Box::from_raw(part.as_ptr()) });
 }
 
@@ -271,8 +277,8 @@ impl Locals {
     fn find(&self, id: u64) -> Option<Using> {
         let parts = self.0.try_borrow().ok()?;
         let mut same = parts.probe(id).filter(|slot| slot.id == id).filter_map(|slot| slot.part);
-        // SAFETY: it is in the table.
-        same.find_map(|part| unsafe { part.as_ref() }.enter())
+        // SAFETY: it is in the table, so in the list, from which none is taken that is in use.
+        same.find_map(|part| unsafe { part.as_ref().enter() })
     }
 
     /// Makes the thread's part of a shard, or makes the one that it has its home.
@@ -281,11 +287,14 @@ impl Locals {
         let mut parts = self.0.try_borrow_mut().ok()?;
         LAST.set(ptr::null());
         parts.table.clear();
-        parts.all.retain(|part| part.enter().is_none_or(|local| local.shard.strong_count() > 0));
-        let found = parts.all.iter().filter(|part| part.id == shard.id).find_map(|part| part.enter());
+        // SAFETY: the closure drops it before the part goes.
+        parts.all.retain(|part| unsafe { part.enter() }.is_none_or(|local| local.shard.strong_count() > 0));
+        // SAFETY: it is in the list, from which none is taken that is in use.
+        let found = parts.all.iter().filter(|part| part.id == shard.id).find_map(|part| unsafe { part.enter() });
         let using = found.or_else(|| {
             parts.all.push(Box::new(Part::new(shard.id, Local::new(shard))));
-            parts.all.last()?.enter()
+            // SAFETY: as above.
+            unsafe { parts.all.last()?.enter() }
         })?;
         // SAFETY: it is one of the list.
         let before = (home_of != NONE).then(|| unsafe { using.0.as_ref() }.home_of.replace(home_of));
