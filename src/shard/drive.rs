@@ -216,6 +216,7 @@ mod tests {
             let (mut thread, lending) = thread(&whereabouts, shards);
             thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
             assert_eq!(thread.driver.map(|driver| driver.watched()), Some(1), "{kind}");
+            lending.queue.clear();
         }
     }
 
@@ -239,5 +240,6 @@ mod tests {
         thread.driver = Some(lending.loans.wait(pause, || false).driver.0);
         thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
         assert!(bell.is_attached_here(), "the driver's own thread, when the driver has come back");
+        lending.queue.clear();
     }
 }

@@ -138,6 +138,15 @@ impl JobQueue {
         state.growth.has_monitor()
     }
 
+    /// Drops what no worker has come for.
+    #[cfg(test)]
+    pub(crate) fn clear(&self) {
+        let mut state = self.lock();
+        let dropped = (mem::take(&mut state.jobs), mem::take(&mut state.loans));
+        drop(state);
+        drop(dropped);
+    }
+
     /// Lets the workers end once no job is left.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
