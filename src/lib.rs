@@ -24,6 +24,7 @@
 //! | to a timer that is pending            |                                                                             |
 //! |---------------------------------------|-----------------------------------------------------------------------------|
 //! | stop it                               | [`TimerHandle::cancel`]                                                     |
+//! | stop it, and drop the handle, for less  | [`TimerHandle::cancel_and_drop`]                                          |
 //! | stop it, and know that it is not running | [`TimerHandle::cancel_and_wait`]                                         |
 //! | put it off, or bring it forward       | [`TimerHandle::reset`], [`TimerHandle::reset_at`]                           |
 //! | stop it when a scope ends             | [`TimerHandle::cancel_on_drop`]                                             |
