@@ -1,10 +1,15 @@
-//! What the documents say of other files is so: every link leads somewhere, every test that is named exists, and the rooms
-//! of the crate import one way.
+//! What the documents say of other files is so: every link leads somewhere, every test that is named exists, the rooms
+//! of the crate import one way, and figures of the comparison are quoted as they are recorded.
+
+#[path = "../benches/figures/mod.rs"]
+mod figures;
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use figures::pages::{files, pages};
+use figures::{Record, quote, summary};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// A page, and what can be asked of it.
@@ -52,28 +57,10 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All files of this kind in a folder, and the folders in it.
-fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let of = |path: PathBuf| match path.extension() {
-        _ if path.is_dir() => files(&path, extension),
-        Some(its) if its == extension => vec![path],
-        _ => Vec::new(),
-    };
-    entries.flat_map(of).collect()
-}
-
-/// The readme and all that is in `docs`.
-fn pages() -> Vec<PathBuf> {
-    let mut pages = files(&root().join("docs"), "md");
-    pages.push(root().join("README.md"));
-    pages
-}
-
 #[test]
 fn every_link_leads_somewhere() {
     let pages: HashMap<_, _> =
-        pages().into_iter().map(|path| (path.canonicalize().unwrap(), Page::read(&path))).collect();
+        pages(root()).into_iter().map(|path| (path.canonicalize().unwrap(), Page::read(&path))).collect();
     let (mut broken, mut checked) = (Vec::new(), 0);
     for (path, page) in &pages {
         for link in page.links.iter().filter(|link| !link.contains("://")) {
@@ -157,4 +144,65 @@ fn the_rooms_import_one_way() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(checked > 50, "{checked} imports: too few to be all");
+}
+
+fn record() -> Record {
+    Record::parse(&fs::read_to_string(root().join("docs/benchmarks/results.tsv")).unwrap()).unwrap()
+}
+
+/// The lines that a page would have if it were written from the record, but has not.
+fn differences(page: &str, renewed: &str) -> Vec<String> {
+    assert_eq!(page.lines().count(), renewed.lines().count(), "`cargo bench --bench compare -- renew` is due");
+    let lines = page.lines().zip(renewed.lines()).filter(|(is, should)| is != should);
+    lines.map(|(is, should)| format!("{is}\n  is recorded as\n{should}")).collect()
+}
+
+/// `cargo bench --bench compare -- renew` brings pages up to date.
+#[test]
+fn pages_quote_the_comparison_as_it_is_recorded() {
+    let (record, mut wrong, mut checked) = (record(), Vec::new(), 0);
+    for path in pages(root()) {
+        let page = fs::read_to_string(&path).unwrap();
+        let (renewed, count) =
+            quote::renew(&page, &record).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        wrong.extend(differences(&page, &renewed).into_iter().map(|line| format!("{}: {line}", path.display())));
+        checked += count;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 60, "{checked} figures: too few to be all");
+}
+
+#[test]
+fn the_summary_of_the_comparison_is_as_it_is_recorded() {
+    let page = fs::read_to_string(root().join("docs/benchmarks/README.md")).unwrap();
+    let wrong = differences(&page, &summary::renew(&page, &record()).unwrap());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_record_is_written_as_it_was_read() {
+    let text = fs::read_to_string(root().join("docs/benchmarks/results.tsv")).unwrap();
+    assert_eq!(record().to_string(), text);
+}
+
+#[test]
+fn a_figure_that_is_not_the_recorded_one_is_replaced() {
+    let head = "workload\tcase\tcontender\tfigure\tmedian\tleast\tmost\truns\tdate\tcommit\n";
+    let line =
+        |contender, median| format!("w1\t1 thread\t{contender}\tns a pair\t{median}\t50\t2e6\t3\t2026-11-22\tabc\n");
+    let record = Record::parse(&(head.to_owned() + &line("corewheel", "60") + &line("heap", "240"))).unwrap();
+    let renewed = |page: &str| quote::renew(page, &record);
+    let mark = |key: &str| format!("<!-- figure: {key} -->");
+
+    let own = format!("in {}", mark("w1; 1 thread; corewheel; ns a pair"));
+    assert_eq!(renewed(&format!("{own}61.5 ns, and")), Ok((format!("{own}60 ns, and"), 1)));
+    let ratio = mark("w1; 1 thread; heap / corewheel; ns a pair");
+    assert_eq!(renewed(&format!("is {own}1, or {ratio}1.")), Ok((format!("is {own}60, or {ratio}4."), 2)));
+    let least = mark("w1; 1 thread; heap; ns a pair; least");
+    let most = mark("w1; 1 thread; heap; ns a pair; most");
+    assert_eq!(renewed(&format!("({least} – {most})")), Ok((format!("({least}50 – {most}2,000,000)"), 2)));
+    for unknown in ["w1; 1 thread; tokio; ns a pair", "w1; 1 thread; heap; ns a pair; middle"] {
+        assert!(renewed(&format!("in {}1", mark(unknown))).is_err_and(|why| why.ends_with(unknown)));
+    }
+    assert!(renewed(&format!("in\n{ratio}1")).is_err_and(|why| why.contains("beginning of a line")));
 }

@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::env;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +18,9 @@ pub struct Args {
     /// Only these workloads
     #[arg(long, value_enum, value_delimiter = ',')]
     workload: Vec<Workload>,
+    /// Only the cases of these names; may be given several times
+    #[arg(long)]
+    case: Vec<String>,
     /// Only these contenders
     #[arg(long, value_delimiter = ',')]
     contender: Vec<String>,
@@ -28,7 +30,7 @@ pub struct Args {
     /// Less of everything: to see that it works; writes nothing unless told where
     #[arg(long)]
     quick: bool,
-    /// Where the report and the plots are written [default: docs/benchmarks]
+    /// Where the results, the tables and the plots are written [default: docs/benchmarks]
     #[arg(long, conflicts_with = "no_write")]
     output: Option<PathBuf>,
     /// Write nothing
@@ -41,9 +43,11 @@ pub struct Args {
     pub task: Option<Task>,
 }
 
-/// What a process of its own is for.
+/// What is done instead of a comparison.
 #[derive(Subcommand)]
 pub enum Task {
+    /// Measures nothing: writes the tables, the plots and the quoted figures from the recorded results
+    Renew,
     #[command(hide = true)]
     Check { contender: String },
     #[command(hide = true)]
@@ -69,6 +73,10 @@ impl Args {
         Workload::ALL.into_iter().filter(is_wanted).collect()
     }
 
+    pub fn cases(&self) -> &[String] {
+        &self.case
+    }
+
     pub fn scale(&self) -> Scale {
         Scale { quick: self.is_quick() }
     }
@@ -81,12 +89,6 @@ impl Args {
     pub fn directory(&self) -> Option<PathBuf> {
         let is_for_the_record = !self.no_write && !self.is_quick();
         self.output.clone().or(is_for_the_record.then(|| DIRECTORY.into()))
-    }
-
-    /// The command that gives the same again.
-    pub fn command(&self) -> String {
-        let arguments = env::args().skip(1).filter(|argument| argument != "--bench");
-        ["cargo bench --bench compare --".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
     }
 
     /// As a test, it only has to be seen that it works.

@@ -4,9 +4,12 @@
 //! cargo bench --bench compare                                              all of it, about an hour: the report
 //! cargo bench --bench compare -- --quick                                   about a minute
 //! cargo bench --bench compare -- --workload w1,w4 --contender corewheel,heap
+//! cargo bench --bench compare -- --workload w1 --case "1 thread, 10^6 standing"
+//! cargo bench --bench compare -- renew                                     tables and pages of what is recorded
 //! ```
 //!
-//! Each measurement is made in a process of its own, and the contenders take turns.
+//! Each measurement is made in a process of its own, and the contenders take turns. A run of some workloads, cases or
+//! contenders renews only their lines in `docs/benchmarks/results.tsv`.
 //!
 //! | file       | concern                                                    |
 //! |------------|------------------------------------------------------------|
@@ -20,6 +23,8 @@
 //! | `measured` | the figures of one measurement                             |
 //! | `child`    | one measurement in a process of its own                    |
 //! | `results`  | all measurements, in turns                                 |
+//! | `kept`     | what is kept of all runs, and written                      |
+//! | `figures`  | the recorded figures, and the pages that quote them        |
 //! | `report`   | the tables                                                 |
 //! | `plot`     | the plots                                                  |
 
@@ -30,8 +35,11 @@ mod child;
 mod contender;
 mod entrant;
 mod extra;
+#[path = "../figures/mod.rs"]
+mod figures;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod kept;
 mod measured;
 mod plot;
 #[path = "../queue/mod.rs"]
@@ -43,12 +51,13 @@ mod target;
 mod workload;
 
 use std::error::Error;
-use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Args, Task};
+use kept::Kept;
 use results::Results;
 
 fn main() -> ExitCode {
@@ -56,6 +65,7 @@ fn main() -> ExitCode {
     let done = match &args.task {
         Some(Task::Check { contender }) => child::check(contender),
         Some(Task::Measure(cell)) => child::measure(cell),
+        Some(Task::Renew) => renew(&args),
         None => compare(&args),
     };
     match done {
@@ -68,14 +78,21 @@ fn main() -> ExitCode {
 }
 
 fn compare(args: &Args) -> Result<(), Box<dyn Error>> {
-    let entrants = args.entrants()?;
-    let results = Results::measure(&entrants, &args.workloads(), args.scale(), args.repetitions());
-    let report = report::markdown(&results, &args.command());
-    println!("{report}");
-    if let Some(directory) = args.directory() {
-        fs::create_dir_all(&directory)?;
-        fs::write(directory.join("compare.md"), report)?;
-        plot::all(&results, &directory)?;
+    let (entrants, scale, directory) = (args.entrants()?, args.scale(), args.directory());
+    let results = Results::measure(&entrants, &args.workloads(), args.cases(), scale, args.repetitions());
+    let mut now = Kept::default();
+    now.renew(&results, scale, Path::new("."));
+    println!("{}", report::markdown(&now.record));
+    if let Some(directory) = directory {
+        let mut kept = Kept::load(&directory)?;
+        kept.renew(&results, scale, &directory);
+        kept.write(scale, &directory)?;
     }
     Ok(())
+}
+
+/// Writes again what follows from the record.
+fn renew(args: &Args) -> Result<(), Box<dyn Error>> {
+    let directory = args.directory().ok_or("it is not told where to write")?;
+    Kept::load(&directory)?.write(args.scale(), &directory)
 }

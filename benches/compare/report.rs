@@ -2,64 +2,83 @@
 
 use std::fmt::Write;
 
-use crate::results::{Median, Results, Row, Rows};
-use crate::system;
+use crate::figures::{Line, Median, Record, number};
+use crate::kept::run_of;
 use crate::workload::Workload;
 
 const CONTENDERS: &str = include_str!("contenders.md");
 
-pub fn markdown(results: &Results, command: &str) -> String {
-    let mut text = format!(
+pub fn markdown(record: &Record) -> String {
+    let mut text = String::from(
         "# Beside other timers\n\n\
-         Measured on {}: {}.\n\n\
-         ```sh\n{command}\n```\n\n\
-         Medians of {}, in brackets the least and the most, then how many times that of the first row. Each \
+         Generated from [results.tsv](results.tsv); [the summary](README.md) is shorter.\n\n\
+         ```sh\ncargo bench --bench compare\n```\n\n\
+         Medians, in brackets the least and the most, then how many times that of the first row. Each \
          measurement is made in a process of its own, and the contenders take turns. Costs are wall time x min(threads, cores) / \
          operations. Settled means: until the timer's threads, too, have done what they were given. A contender that \
-         failed has no figures. Read the ratios: the absolute figures are those of one machine and one hour.\n\n\
-         {CONTENDERS}",
-        system::date(),
-        system::machine(),
-        results.repetitions,
+         failed has no figures. Read the ratios: the absolute figures are those of one machine and one hour. Compare rows of \
+         different days with care. The commit is the last that changed the measured source.\n\n",
     );
-    for (workload, cases) in results.workloads.iter().filter(|(_, cases)| !cases.is_empty()) {
-        write_workload(&mut text, *workload, cases);
+    for (run, machine) in &record.machines {
+        _ = writeln!(text, "- {run}: {machine}");
+    }
+    _ = write!(text, "\n{CONTENDERS}");
+    for workload in Workload::ALL {
+        let name = workload.name();
+        let lines: Vec<_> = record.lines.iter().filter(|line| line.workload == name).collect();
+        if !lines.is_empty() {
+            write_workload(&mut text, workload, &lines);
+        }
     }
     text
 }
 
-fn write_workload(text: &mut String, workload: Workload, cases: &[Rows]) {
+fn write_workload(text: &mut String, workload: Workload, lines: &[&Line]) {
     let (title, description, target) = (workload.title(), workload.description(), workload.target());
     _ = write!(text, "\n## {title}\n\n{description}\n\nTarget: {target}.\n");
     if let Some(plot) = workload.plot() {
         _ = write!(text, "\n![{}]({}.svg)\n", plot.title, plot.file);
     }
-    cases.iter().for_each(|case| write_case(text, case));
+    for case in distinct(lines.iter().map(|line| line.case.as_str())) {
+        let lines: Vec<_> = lines.iter().copied().filter(|line| line.case == case).collect();
+        write_case(text, case, &lines);
+    }
 }
 
-fn write_case(text: &mut String, case: &Rows) {
-    let mut figures: Vec<&str> = Vec::new();
-    for figure in case.rows.iter().flat_map(Row::figures) {
-        if !figures.contains(&figure) {
-            figures.push(figure);
-        }
-    }
-    _ = write!(text, "\n### {}\n\n| |", case.case);
+fn write_case(text: &mut String, case: &str, lines: &[&Line]) {
+    let contenders = distinct(lines.iter().map(|line| line.contender.as_str()));
+    let figures = distinct(lines.iter().filter(|line| line.median.is_some()).map(|line| line.figure.as_str()));
+    let line = |contender: &str, figure: &str| {
+        lines.iter().find(|line| line.contender == contender && line.figure == figure).and_then(|line| line.median)
+    };
+    _ = write!(text, "\n### {case}\n\n| |");
     figures.iter().for_each(|figure| _ = write!(text, " {figure} |"));
-    _ = write!(text, "\n|---|{}\n", "---:|".repeat(figures.len()));
-    for row in &case.rows {
-        _ = write!(text, "| {} |", row.contender);
-        if let Some(failure) = &row.failure {
-            _ = writeln!(text, " failed: {}{}", failure.replace('|', "/"), " |".repeat(figures.len().max(1)));
-            continue;
+    _ = write!(text, " measured |\n|---|{}---|\n", "---:|".repeat(figures.len()));
+    for &contender in &contenders {
+        _ = write!(text, "| {contender} |");
+        let its = || lines.iter().filter(move |line| line.contender == contender);
+        if let Some(failed) = its().find(|line| line.median.is_none()) {
+            _ = write!(text, " {}{}", failed.figure.replace('|', "/"), " |".repeat(figures.len().max(1)));
+        } else {
+            for figure in &figures {
+                let reference = contenders.first().filter(|first| **first != contender);
+                let reference = reference.and_then(|first| line(first, figure));
+                _ = write!(text, " {} |", cell(line(contender, figure), reference));
+            }
         }
-        for figure in &figures {
-            let reference = case.rows.first().filter(|first| first.contender != row.contender);
-            let ratio = reference.and_then(|reference| reference.median(figure));
-            _ = write!(text, " {} |", cell(row.median(figure), ratio));
-        }
-        text.push('\n');
+        _ = writeln!(text, " {} |", its().next().map(|line| run_of(line)).unwrap_or_default());
     }
+}
+
+/// Each once, in the order of its first appearance.
+fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    }
+    distinct
 }
 
 fn cell(median: Option<Median>, reference: Option<Median>) -> String {
@@ -75,29 +94,4 @@ fn cell(median: Option<Median>, reference: Option<Median>) -> String {
         _ = write!(text, " **{}x**", number(value / reference.value));
     }
     text
-}
-
-/// Three digits, and as many more as a whole number has.
-pub fn number(value: f64) -> String {
-    let magnitude = value.abs();
-    let decimals = match magnitude {
-        0.0 => 0,
-        100.0.. => 0,
-        _ => (2 - magnitude.log10().floor() as i32).clamp(0, 6) as usize,
-    };
-    let text = format!("{value:.decimals$}");
-    let (whole, part) = text.split_once('.').map_or((text.as_str(), ""), |(whole, part)| (whole, part));
-    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
-    let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    if part.is_empty() || magnitude.fract() == 0.0 {
-        format!("{sign}{grouped}")
-    } else {
-        format!("{sign}{grouped}.{part}")
-    }
 }

@@ -4,11 +4,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::child::{self, Cell};
 use crate::entrant::Entrant;
+use crate::figures::Median;
 use crate::measured::Measured;
 use crate::workload::{Scale, Workload};
 
 pub struct Results {
-    pub repetitions: usize,
     pub workloads: Vec<(Workload, Vec<Rows>)>,
 }
 
@@ -26,23 +26,27 @@ pub struct Row {
     pub failure: Option<String>,
 }
 
-/// The middle of several values, and how far they spread.
-#[derive(Clone, Copy)]
-pub struct Median {
-    pub value: f64,
-    pub min: f64,
-    pub max: f64,
-}
-
 impl Results {
-    pub fn measure(entrants: &[Entrant], workloads: &[Workload], scale: Scale, repetitions: usize) -> Self {
-        let planned: Vec<_> = workloads.iter().map(|&workload| (workload, plan(entrants, workload, scale))).collect();
+    /// Measures the cases of these names, or all if none is named.
+    pub fn measure(
+        entrants: &[Entrant],
+        workloads: &[Workload],
+        cases: &[String],
+        scale: Scale,
+        repetitions: usize,
+    ) -> Self {
+        let wanted = |workload| {
+            let mut planned = plan(entrants, workload, scale);
+            planned.retain(|rows| cases.is_empty() || cases.contains(&rows.case));
+            planned
+        };
+        let planned: Vec<_> = workloads.iter().map(|&workload| (workload, wanted(workload))).collect();
         let cells: usize = planned.iter().flat_map(|(_, cases)| cases).map(|case| case.rows.len()).sum();
         let bar = ProgressBar::new((entrants.len() + cells * repetitions) as u64);
         let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed_precise} {msg}");
         bar.set_style(style.expect("the template is right"));
 
-        let mut results = Self { repetitions, workloads: planned };
+        let mut results = Self { workloads: planned };
         for entrant in entrants {
             bar.set_message(format!("check {}", entrant.name));
             if let Err(failure) = child::run_check(entrant.name) {
@@ -73,7 +77,7 @@ impl Results {
 }
 
 /// The cases of a workload, each with those who take part.
-fn plan(entrants: &[Entrant], workload: Workload, scale: Scale) -> Vec<Rows> {
+pub fn plan(entrants: &[Entrant], workload: Workload, scale: Scale) -> Vec<Rows> {
     let mut planned: Vec<Rows> = Vec::new();
     for entrant in entrants {
         for case in entrant.cases(workload, scale) {
@@ -101,6 +105,10 @@ impl Row {
                 self.runs.clear();
             }
         }
+    }
+
+    pub fn runs(&self) -> usize {
+        self.runs.len()
     }
 
     /// The names of the figures, the most telling first.

@@ -1,6 +1,7 @@
 //! What the system knows of this process, and of the machine.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -58,6 +59,13 @@ pub fn machine() -> String {
 /// Today, in UTC.
 pub fn date() -> String {
     output("date", &["--utc", "+%Y-%m-%d"])
+}
+
+/// The last commit that changed the measured source, in the repository of this folder.
+pub fn commit(directory: &Path) -> String {
+    let directory = directory.to_string_lossy();
+    let commit = output("git", &["-C", &directory, "log", "-1", "--format=%h", "--", ":/src"]);
+    if commit.is_empty() { "unknown".into() } else { commit }
 }
 
 fn output(program: &str, arguments: &[&str]) -> String {

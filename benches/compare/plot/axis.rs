@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use crate::report::number;
+use crate::figures::number;
 
 /// Where a logarithmic axis begins at the least: what is less is as good as nothing.
 const NEXT_TO_NOTHING: f64 = 1e-3;

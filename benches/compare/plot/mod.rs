@@ -10,8 +10,10 @@ use plotters::prelude::*;
 use crate::contender::Contender;
 use crate::contender::corewheel::CoreWheel;
 use crate::entrant;
-use crate::results::{Results, Row, Rows};
-use crate::workload::Workload;
+use crate::figures::Line;
+use crate::kept::Kept;
+use crate::results::plan;
+use crate::workload::{self, Workload};
 use axis::{Axis, Scale};
 
 const SIZE: (u32, u32) = (960, 480);
@@ -66,19 +68,23 @@ impl Workload {
     }
 }
 
-/// Draws all plots into a directory.
-pub fn all(results: &Results, directory: &Path) -> Result<(), Box<dyn Error>> {
-    for (workload, cases) in results.workloads.iter().filter(|(_, cases)| !cases.is_empty()) {
-        if let Some(plot) = workload.plot() {
-            plot.draw(cases, &directory.join(plot.file).with_extension("svg"))?;
+/// A contender and its points.
+type Drawn = (&'static str, Vec<(f64, f64)>);
+
+/// Draws all plots that something is kept of into a directory.
+pub fn all(kept: &Kept, scale: workload::Scale, directory: &Path) -> Result<(), Box<dyn Error>> {
+    for workload in Workload::ALL {
+        let Some(plot) = workload.plot() else { continue };
+        let lines = plot.lines(kept, workload, scale);
+        if !lines.is_empty() {
+            plot.draw(&lines, &directory.join(plot.file).with_extension("svg"))?;
         }
     }
     Ok(())
 }
 
 impl Plot {
-    fn draw(&self, cases: &[Rows], file: &Path) -> Result<(), Box<dyn Error>> {
-        let lines = self.lines(cases);
+    fn draw(&self, lines: &[Drawn], file: &Path) -> Result<(), Box<dyn Error>> {
         let points = || lines.iter().flat_map(|(_, points)| points);
         let x = self.x.scale.span(points().map(|(x, _)| *x));
         let y = self.y.scale.span(points().map(|(_, y)| *y));
@@ -99,7 +105,7 @@ impl Plot {
             .y_desc(self.y.label)
             .label_style((FONT, 14))
             .draw()?;
-        for (line, (contender, points)) in (1..).zip(&lines) {
+        for (line, (contender, points)) in (1..).zip(lines) {
             let width = if *contender == <CoreWheel>::NAME { 4 } else { 2 };
             let style = colour(contender).stroke_width(width);
             chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
@@ -111,17 +117,21 @@ impl Plot {
         Ok(())
     }
 
-    fn lines(&self, cases: &[Rows]) -> Vec<(&'static str, Vec<(f64, f64)>)> {
-        let point = |case: &Rows, contender| {
-            let row = case.rows.iter().find(|row| row.contender == contender)?;
-            Some((case.x?, row.median(row.figures().next()?)?.value))
+    fn lines(&self, kept: &Kept, workload: Workload, scale: workload::Scale) -> Vec<Drawn> {
+        let (name, cases) = (workload.name(), plan(&entrant::all(), workload, scale));
+        let Some(first) = cases.first() else { return Vec::new() };
+        let value = |case: &str, contender: &str| {
+            let is_its = |line: &&Line| line.workload == name && line.case == case && line.contender == contender;
+            kept.record.lines.iter().find(is_its)?.median
         };
-        let line = |row: &Row| match self.lines {
-            Lines::Curve => row.curve().to_vec(),
-            Lines::Cases => cases.iter().filter_map(|case| point(case, row.contender)).collect(),
+        let points = |contender: &str| match self.lines {
+            Lines::Curve => kept.curve(&name, &first.case, contender),
+            Lines::Cases => {
+                cases.iter().filter_map(|case| Some((case.x?, value(&case.case, contender)?.value))).collect()
+            }
         };
-        let rows = cases.first().into_iter().flat_map(|case| &case.rows);
-        rows.map(|row| (row.contender, line(row))).filter(|(_, points)| !points.is_empty()).collect()
+        let drawn = first.rows.iter().map(|row| (row.contender, points(row.contender)));
+        drawn.filter(|(_, points)| !points.is_empty()).collect()
     }
 }
 

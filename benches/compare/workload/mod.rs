@@ -66,6 +66,11 @@ impl Workload {
         }
     }
 
+    /// Its name on the command line and in the record.
+    pub fn name(self) -> String {
+        self.to_possible_value().expect("no workload is hidden").get_name().to_owned()
+    }
+
     pub fn title(self) -> &'static str {
         match self {
             Self::W1 => "W1 churn",

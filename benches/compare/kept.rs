@@ -1,0 +1,178 @@
+//! What is kept of all runs: the figures, and the curves of the plots. A run renews what it has measured.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt::Write;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::entrant;
+use crate::figures::{Line, Median, Record, pages, quote, summary};
+use crate::results::{Results, Row, plan};
+use crate::system;
+use crate::workload::{Scale, Workload};
+use crate::{plot, report};
+
+const RESULTS: &str = "results.tsv";
+const CURVES: &str = "curves.tsv";
+/// Where the record of the repository is, whose pages quote it.
+const OF_THE_REPOSITORY: &str = "docs/benchmarks";
+
+#[derive(Default)]
+pub struct Kept {
+    pub record: Record,
+    curves: Vec<Curve>,
+}
+
+struct Curve {
+    cell: Cell,
+    points: Vec<(f64, f64)>,
+}
+
+/// The workload, the case and the contender.
+type Cell = [String; 3];
+
+impl Kept {
+    /// Loads what an earlier run has written, if there was one.
+    pub fn load(directory: &Path) -> Result<Self, Box<dyn Error>> {
+        let record = Record::parse(&read(&directory.join(RESULTS))?)?;
+        let curves = read(&directory.join(CURVES))?;
+        let curves = curves.lines().map(|line| Curve::parse(line).ok_or_else(|| format!("{CURVES}: {line}")));
+        Ok(Self { record, curves: curves.collect::<Result<_, _>>()? })
+    }
+
+    /// Replaces what the run has measured, and keeps the rest.
+    pub fn renew(&mut self, results: &Results, scale: Scale, directory: &Path) {
+        let (date, commit) = (system::date(), system::commit(directory));
+        for (workload, cases) in &results.workloads {
+            for (case, row) in cases.iter().flat_map(|case| case.rows.iter().map(move |row| (case, row))) {
+                let cell = [workload.name(), case.case.clone(), row.contender.to_owned()];
+                self.record.lines.retain(|line| cell_of(line) != cell);
+                self.record.lines.extend(lines(&cell, row, &date, &commit));
+                self.curves.retain(|curve| curve.cell != cell);
+                let points = row.curve().to_vec();
+                self.curves.extend((!points.is_empty()).then_some(Curve { cell, points }));
+            }
+        }
+        self.put_in_order(scale);
+        let run = format!("{date} {commit}");
+        self.record.machines.retain(|(of, _)| *of != run);
+        self.record.machines.push((run, system::machine()));
+        let lines = &self.record.lines;
+        self.record.machines.retain(|(run, _)| lines.iter().any(|line| run_of(line) == *run));
+        self.record.machines.sort();
+    }
+
+    /// By workload, then by case and contender as they are planned. What is not planned comes last.
+    fn put_in_order(&mut self, scale: Scale) {
+        let mut places = HashMap::new();
+        for workload in Workload::ALL {
+            for case in plan(&entrant::all(), workload, scale) {
+                for row in case.rows {
+                    let place = places.len();
+                    places.insert([workload.name(), case.case.clone(), row.contender.to_owned()], place);
+                }
+            }
+        }
+        let place = |cell: &Cell| {
+            let workload = Workload::ALL.iter().position(|workload| workload.name() == cell[0]);
+            (workload, places.get(cell).copied().unwrap_or(usize::MAX))
+        };
+        self.record.lines.sort_by_cached_key(|line| place(&cell_of(line)));
+        self.curves.sort_by_cached_key(|curve| place(&curve.cell));
+    }
+
+    pub fn curve(&self, workload: &str, case: &str, contender: &str) -> Vec<(f64, f64)> {
+        let curve = self.curves.iter().find(|curve| curve.cell == [workload, case, contender]);
+        curve.map_or_else(Vec::new, |curve| curve.points.clone())
+    }
+
+    /// Writes what is kept, the tables, the plots, and the figures that pages quote.
+    pub fn write(&self, scale: Scale, directory: &Path) -> Result<(), Box<dyn Error>> {
+        fs::create_dir_all(directory)?;
+        fs::write(directory.join(RESULTS), self.record.to_string())?;
+        fs::write(directory.join(CURVES), self.curves.iter().map(Curve::to_line).collect::<String>())?;
+        fs::write(directory.join("compare.md"), report::markdown(&self.record))?;
+        plot::all(self, scale, directory)?;
+        if directory.ends_with(OF_THE_REPOSITORY) {
+            self.write_pages(directory)?;
+        }
+        Ok(())
+    }
+
+    fn write_pages(&self, directory: &Path) -> Result<(), Box<dyn Error>> {
+        let readme = directory.join("README.md");
+        fs::write(&readme, summary::renew(&fs::read_to_string(&readme)?, &self.record)?)?;
+        let root = directory.ancestors().nth(2).expect("the folders that it ends with");
+        for page in pages::pages(root) {
+            let text = fs::read_to_string(&page)?;
+            let (renewed, _) = quote::renew(&text, &self.record).map_err(|why| format!("{}: {why}", page.display()))?;
+            if renewed != text {
+                fs::write(page, renewed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Curve {
+    fn parse(line: &str) -> Option<Self> {
+        let fields: Vec<_> = line.split('\t').collect();
+        let &[workload, case, contender, points] = &fields[..] else { return None };
+        let point = |point: &str| {
+            let (x, y) = point.split_once(':')?;
+            Some((x.parse().ok()?, y.parse().ok()?))
+        };
+        let points = points.split(' ').map(point).collect::<Option<_>>()?;
+        Some(Self { cell: [workload, case, contender].map(str::to_owned), points })
+    }
+
+    fn to_line(&self) -> String {
+        let mut line = self.cell.join("\t");
+        for (place, (x, y)) in self.points.iter().enumerate() {
+            _ = write!(line, "{}{}:{}", if place == 0 { '\t' } else { ' ' }, rounded(*x), rounded(*y));
+        }
+        line + "\n"
+    }
+}
+
+/// The text of a file, or none if there is no file.
+fn read(path: &Path) -> Result<String, Box<dyn Error>> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        read => Ok(read?),
+    }
+}
+
+/// The date and commit, by which the machine is found.
+pub fn run_of(line: &Line) -> String {
+    format!("{} {}", line.date, line.commit)
+}
+
+fn cell_of(line: &Line) -> Cell {
+    [line.workload.clone(), line.case.clone(), line.contender.clone()]
+}
+
+fn lines(cell: &Cell, row: &Row, date: &str, commit: &str) -> Vec<Line> {
+    let [workload, case, contender] = cell.clone();
+    let line = |figure: &str, median: Option<Median>| Line {
+        workload: workload.clone(),
+        case: case.clone(),
+        contender: contender.clone(),
+        figure: figure.replace(['\t', '\n'], " "),
+        median: median.map(|it| Median { value: rounded(it.value), min: rounded(it.min), max: rounded(it.max) }),
+        runs: row.runs(),
+        date: date.to_owned(),
+        commit: commit.to_owned(),
+    };
+    match &row.failure {
+        Some(failure) => vec![line(&format!("failed: {failure}"), None)],
+        None => row.figures().map(|figure| line(figure, row.median(figure))).collect(),
+    }
+}
+
+/// Four digits: more would only make differences that mean nothing.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().expect("a number")
+}

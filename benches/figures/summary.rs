@@ -1,0 +1,129 @@
+//! The summary: a row for each workload, with the best of the others and the textbook heap.
+
+use super::{Line, Record, number};
+
+const BEGIN: &str = "<!-- summary: begin -->\n";
+const END: &str = "<!-- summary: end -->";
+/// Within this ratio, either way, two contenders are level.
+const LEVEL: f64 = 1.05;
+/// Contenders that measure the benchmark, not a timer.
+const NO_TIMERS: [&str; 2] = ["control", "none"];
+
+/// What a row shows: of every figure, less is better.
+struct Row {
+    workload: &'static str,
+    what: &'static str,
+    case: &'static str,
+    figure: &'static str,
+}
+
+const ROWS: [Row; 22] = [
+    row("w1", "schedule and cancel, 1 thread, ns", "1 thread, 10^6 standing", "ns a pair"),
+    row("w1", "schedule and cancel, 2 threads, ns", "2 threads, 10^6 standing", "ns a pair"),
+    row("w2", "schedule 10^6 from 2 threads, ns", "10^6 timers", "ns a schedule"),
+    row("w2", "cancel them in random order, ns", "10^6 timers", "ns a cancel"),
+    row("w2", "memory of a timer, bytes", "10^6 timers", "bytes a timer"),
+    row("w2", "memory kept 2 s after all were cancelled, %", "10^6 timers", "% kept"),
+    row("w3", "10^6 due over 1 s: 99 % are less late than, ms", "10^6 timers over 1s", "ms late, p99"),
+    row("w3", "the same: CPU a firing, ns", "10^6 timers over 1s", "CPU ns a firing"),
+    row("w3", "10^6 due in one tick: a firing, ns", "10^6 timers in one tick", "ns a firing"),
+    row("w3", "the same: CPU a firing, ns", "10^6 timers in one tick", "CPU ns a firing"),
+    row("w4", "move a random one of 10^5, 1 thread, ns", "10^5 timers, 1 thread", "ns a re-arm"),
+    row("w4", "the same, 2 threads, ns", "10^5 timers, 2 threads", "ns a re-arm"),
+    row("w5", "wake-ups in 5 s beside one far timer", "one timer, an hour away", "context switches"),
+    row("w6", "100k/s: half are less late than, ms", "100k a second", "ms late, p50"),
+    row("w6", "100k/s: 99 % are less late than, ms", "100k a second", "ms late, p99"),
+    row("w6", "100k/s: CPU for a million timers, s", "100k a second", "CPU s per million"),
+    row("w7", "schedule and cancel beside 10^7, ns", "10^7 standing", "ns a pair"),
+    row("w7", "the longest call beside 10^6, ns", "10^6 standing", "ns a call, max"),
+    row("w8", "4 of 1,000 callbacks sleep: the last other is late, ms", "4 of 1000 sleep 200ms", "ms late, max"),
+    row("wheel", "the wheel alone: insert, ns", "10^5 waiting", "ns an insert"),
+    row("wheel", "the wheel alone: remove, ns", "10^5 waiting", "ns a remove"),
+    row("wheel", "the wheel alone: advance tick by tick, a value, ns", "10^5 waiting", "ns a value, advance"),
+];
+
+const fn row(workload: &'static str, what: &'static str, case: &'static str, figure: &'static str) -> Row {
+    Row { workload, what, case, figure }
+}
+
+/// Returns the page with the table between the marks as the record has it.
+pub fn renew(page: &str, record: &Record) -> Result<String, String> {
+    let (before, rest) = page.split_once(BEGIN).ok_or("the page has no mark where the table begins")?;
+    let (_, after) = rest.split_once(END).ok_or("the page has no mark where the table ends")?;
+    Ok(format!("{before}{BEGIN}{}{END}{after}", table(record)))
+}
+
+fn table(record: &Record) -> String {
+    let head = "| | | corewheel | best other | heap | best other / corewheel | measured |\n\
+                |---|---|---:|---:|---:|---|---|\n";
+    ROWS.iter().fold(head.to_owned(), |table, row| table + &row.shown(record) + "\n")
+}
+
+impl Row {
+    fn shown(&self, record: &Record) -> String {
+        let (own, heap) = if self.workload == "wheel" { ("Wheel", "BinaryHeap") } else { ("corewheel", "heap") };
+        let line = |contender| record.line(self.workload, self.case, contender, self.figure);
+        let (own, heap, best) = (line(own), line(heap), self.best_other(record));
+        let value = |line: Option<&Line>| line.and_then(|line| line.median).map(|median| median.value);
+        let cell = |line| value(line).map_or_else(|| "–".to_owned(), number);
+        let best_cell = best.map_or_else(|| "–".to_owned(), |line| format!("{} {}", line.contender, cell(best)));
+        let verdict = value(own).zip(value(best)).map_or_else(|| "–".to_owned(), |(own, best)| verdict(own, best));
+        format!(
+            "| {} | {} | {} | {best_cell} | {} | {verdict} | {} |",
+            self.workload.to_uppercase().replace("WHEEL", "–"),
+            self.what,
+            cell(own),
+            cell(heap),
+            measured([own, best, heap]),
+        )
+    }
+
+    /// The best of those that are not this crate's, and neither early nor lost a timer.
+    fn best_other<'a>(&self, record: &'a Record) -> Option<&'a Line> {
+        let is_sound = |line: &Line| {
+            ["early", "lost"].iter().all(|fault| {
+                let faults = record.median(self.workload, self.case, &line.contender, fault);
+                faults.is_none_or(|faults| faults.max == 0.0)
+            })
+        };
+        let is_other = |line: &&Line| {
+            let name = line.contender.as_str();
+            line.workload == self.workload
+                && line.case == self.case
+                && line.figure == self.figure
+                && !name.starts_with("corewheel")
+                && name != "Wheel"
+                && !NO_TIMERS.contains(&name)
+                && is_sound(line)
+        };
+        let others = record.lines.iter().filter(is_other).filter_map(|line| Some((line.median?.value, line)));
+        others.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, line)| line)
+    }
+}
+
+fn verdict(own: f64, best: f64) -> String {
+    let ratio = best / own;
+    if own == best || (1.0 / LEVEL..LEVEL).contains(&ratio) {
+        "level".into()
+    } else if ratio < 1.0 {
+        format!("**{}x, a loss**", number(ratio))
+    } else if own == 0.0 {
+        "a win".into()
+    } else {
+        format!("{}x", number(ratio))
+    }
+}
+
+/// From when the first is, and from when the others are if that is another day.
+fn measured(lines: [Option<&Line>; 3]) -> String {
+    let mut lines = lines.into_iter().flatten();
+    let Some(first) = lines.next() else { return "–".into() };
+    let mut text = first.date.clone();
+    for line in lines.filter(|line| line.date != first.date) {
+        let other = format!("; {} {}", line.contender, line.date);
+        if !text.contains(&other) {
+            text += &other;
+        }
+    }
+    text
+}
