@@ -47,7 +47,11 @@ pub struct Args {
 #[derive(Subcommand)]
 pub enum Task {
     /// Measures nothing: writes the tables, the plots and the quoted figures from the recorded results
-    Renew,
+    Renew {
+        /// Write nothing, and fail if the tables are not those of the recorded results
+        #[arg(long)]
+        check: bool,
+    },
     #[command(hide = true)]
     Check { contender: String },
     #[command(hide = true)]

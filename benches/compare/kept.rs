@@ -16,6 +16,7 @@ use crate::{plot, report};
 
 const RESULTS: &str = "results.tsv";
 const CURVES: &str = "curves.tsv";
+const TABLES: &str = "compare.md";
 /// Where the record of the repository is, whose pages quote it.
 const OF_THE_REPOSITORY: &str = "docs/benchmarks";
 
@@ -93,12 +94,22 @@ impl Kept {
         fs::create_dir_all(directory)?;
         fs::write(directory.join(RESULTS), self.record.to_string())?;
         fs::write(directory.join(CURVES), self.curves.iter().map(Curve::to_line).collect::<String>())?;
-        fs::write(directory.join("compare.md"), report::markdown(&self.record))?;
+        fs::write(directory.join(TABLES), report::markdown(&self.record))?;
         plot::all(self, scale, directory)?;
         if directory.ends_with(OF_THE_REPOSITORY) {
             self.write_pages(directory)?;
         }
         Ok(())
+    }
+
+    /// Fails if the tables are not what would be written.
+    pub fn check(&self, directory: &Path) -> Result<(), Box<dyn Error>> {
+        let (is, should) = (read(&directory.join(TABLES))?, report::markdown(&self.record));
+        match is.lines().zip(should.lines()).find(|(is, should)| is != should) {
+            Some((is, should)) => Err(format!("{TABLES} says\n{is}\nand the record\n{should}").into()),
+            None if is.len() != should.len() => Err(format!("{TABLES} is not as long as the record").into()),
+            None => Ok(()),
+        }
     }
 
     fn write_pages(&self, directory: &Path) -> Result<(), Box<dyn Error>> {

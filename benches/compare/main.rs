@@ -6,6 +6,7 @@
 //! cargo bench --bench compare -- --workload w1,w4 --contender corewheel,heap
 //! cargo bench --bench compare -- --workload w1 --case "1 thread, 10^6 standing"
 //! cargo bench --bench compare -- renew                                     tables and pages of what is recorded
+//! cargo bench --bench compare -- renew --check                             whether the tables are of what is recorded
 //! ```
 //!
 //! Each measurement is made in a process of its own, and the contenders take turns. A run of some workloads, cases or
@@ -65,7 +66,7 @@ fn main() -> ExitCode {
     let done = match &args.task {
         Some(Task::Check { contender }) => child::check(contender),
         Some(Task::Measure(cell)) => child::measure(cell),
-        Some(Task::Renew) => renew(&args),
+        Some(Task::Renew { check }) => renew(&args, *check),
         None => compare(&args),
     };
     match done {
@@ -91,8 +92,9 @@ fn compare(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes again what follows from the record.
-fn renew(args: &Args) -> Result<(), Box<dyn Error>> {
+/// Writes again what follows from the record, or only checks the tables.
+fn renew(args: &Args, check: bool) -> Result<(), Box<dyn Error>> {
     let directory = args.directory().ok_or("it is not told where to write")?;
-    Kept::load(&directory)?.write(args.scale(), &directory)
+    let kept = Kept::load(&directory)?;
+    if check { kept.check(&directory) } else { kept.write(args.scale(), &directory) }
 }
