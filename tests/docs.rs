@@ -6,7 +6,7 @@ mod figures;
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use figures::pages::{files, pages};
 use figures::{Record, quote, summary};
