@@ -100,7 +100,7 @@ impl Core {
     ) -> Result<Armed<'_>, (Refusal, Callback)> {
         let callback = std::mem::ManuallyDrop::new(callback);
         // SAFETY: the callback is moved, and used again only if it is refused.
-        let write = |cell: *mut Callback| unsafe { cell.copy_from_nonoverlapping(&*callback, 1) };
+        let write = |cell: *mut Callback| unsafe { callback.write(cell) };
         let armed = self.arm_with(cache, callback.role(), write, || (deadline, now));
         armed.map_err(|refusal| (refusal, std::mem::ManuallyDrop::into_inner(callback)))
     }

@@ -294,7 +294,7 @@ impl Timer {
         let repeating = Repeating { rule, ticks: self.0.ticks.clone(), next: first };
         let callback = ManuallyDrop::new(Callback::repeating(Box::new(repeating)));
         // SAFETY: the callback is moved, and used again only if the timer is refused.
-        let write = |place: *mut Callback| unsafe { place.copy_from_nonoverlapping(&*callback, 1) };
+        let write = |place: *mut Callback| unsafe { callback.write(place) };
         self.0.schedule(|_| first, Role::Repeat, write).map_err(|rejection| {
             // SAFETY: the callback was made above, of a `Repeating<R>`.
             let repeating = unsafe { ManuallyDrop::into_inner(callback).into_recur::<Repeating<R>>() };

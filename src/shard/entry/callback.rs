@@ -118,6 +118,16 @@ impl Callback {
         }
     }
 
+    /// Copies the callback to a place.
+    ///
+    /// # Safety
+    /// The place must be valid for writes. The caller must not use the callback any more, unless the copy is forgotten.
+    #[inline]
+    pub(crate) unsafe fn write(&self, place: *mut Self) {
+        // SAFETY: by this function's contract.
+        unsafe { place.copy_from_nonoverlapping(self, 1) };
+    }
+
     /// A callback that runs again and again.
     pub(crate) fn repeating(recur: Box<dyn Recur>) -> Self {
         // SAFETY: a box fits, and this is its kind.

@@ -57,7 +57,7 @@
 //! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`, `in_flight` |
 //! | `reset`          | handle           | new deadline; `LINKED` → `MAILED` if earlier; `RUNNING` → `MOVED` | `reset`, `in_flight` |
 //! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `reaim`     |
-//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in somebody's hands    | `wake`, `shutdown_sleep`, `guard` |
+//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in a batch or periodic | `wake`, `shutdown_sleep`, `guard` |
 //! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `recycle`             |
 //! | `collect`        | driver           | `ARMED MAILED` → `ARMED LINKED`; `LINKED MAILED` → none  | `drain`, `sleep`, `in_flight`, `backlog` |
 //! | `expire`         | driver           | `ARMED LINKED` → `ARMED QUEUED`, or → `ARMED MAILED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `reaim` |
@@ -307,7 +307,7 @@ impl Entry {
     pub(crate) unsafe fn arm(&self, callback: Callback, deadline: u64, now: u64) -> Result<Notice, Callback> {
         let callback = ManuallyDrop::new(callback);
         // SAFETY: the callback is moved, and used again only if the transition is refused.
-        let write = |cell: *mut Callback| unsafe { cell.copy_from_nonoverlapping(&*callback, 1) };
+        let write = |cell: *mut Callback| unsafe { callback.write(cell) };
         // SAFETY: by this function's contract.
         let armed = unsafe { self.arm_with(callback.role(), write, || (deadline, now)) };
         armed.ok_or_else(|| ManuallyDrop::into_inner(callback))
