@@ -7,5 +7,5 @@ mkdir -p "$copy"
 tar -c --exclude=./target --exclude=./.git . | tar -x -C "$copy"
 export RUST_BACKTRACE=0
 loom=(env CARGO_TARGET_DIR="$PWD/target/mutations" RUSTFLAGS='--cfg crossbeam_loom')
-# Cargo takes what is compiled of a copy for fresh, by its time, also where the tree itself is compiled next.
+# FreeList takes what is compiled of a copy for fresh, by its time, also where the tree itself is compiled next.
 trap 'rm -rf target/mutations/{,plain/}debug/.fingerprint/{coherence,corewheel,loom-tests,shuttle-tests}-*' EXIT

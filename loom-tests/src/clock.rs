@@ -16,7 +16,7 @@ pub(crate) fn set_present(tick: u64) {
 
 /// The tick that something is due at.
 #[derive(Clone, Copy)]
-pub(crate) struct Due {
+pub(crate) struct Deadline {
     pub(crate) tick: u64,
     pub(crate) now: u64,
 }
@@ -35,7 +35,7 @@ impl Ticks {
         PRESENT.with(Cell::get)
     }
 
-    pub(crate) fn tick_to_tell(&self, _tick: u64) -> u64 {
+    pub(crate) fn now_tick_for(&self, _tick: u64) -> u64 {
         self.now_tick()
     }
 

@@ -11,14 +11,16 @@ mod clock;
 #[allow(dead_code)]
 #[path = "../../src/error.rs"]
 mod error;
+#[allow(dead_code, unused_imports)]
+mod fixture;
 #[allow(dead_code)]
 #[path = "../../src/clock/quiescence.rs"]
 mod quiescence;
+#[allow(dead_code)]
+mod race_detector;
 #[cfg(crossbeam_loom)]
 #[path = "../../src/shard/registry.rs"]
 mod registry;
-#[allow(dead_code, unused_imports)]
-mod scene;
 #[allow(dead_code)]
 mod shard;
 #[cfg(crossbeam_loom)]
@@ -26,8 +28,6 @@ mod stats;
 mod sync;
 #[allow(dead_code)]
 mod system;
-#[allow(dead_code)]
-mod watched;
 #[allow(dead_code, unused_imports)]
 #[path = "../../src/wheel/mod.rs"]
 mod wheel;

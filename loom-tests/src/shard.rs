@@ -1,8 +1,6 @@
 //! The files of a shard that take part in a protocol between threads, and a [`Shard`] to put them together, without what
 //! loom cannot have: clocks, processes, and counters that threads keep.
 
-#[path = "../../src/shard/bell.rs"]
-pub(crate) mod bell;
 #[path = "../../src/shard/call_stack.rs"]
 mod call_stack;
 #[allow(unexpected_cfgs)]
@@ -12,24 +10,26 @@ pub(crate) mod coop;
 pub(crate) mod core;
 #[path = "../../src/shard/entry/mod.rs"]
 pub(crate) mod entry;
-#[path = "../../src/shard/hold.rs"]
-pub(crate) mod hold;
 #[path = "../../src/shard/intake.rs"]
 mod intake;
-#[path = "../../src/shard/lease.rs"]
-pub(crate) mod lease;
 #[path = "../../src/shard/loan.rs"]
 pub(crate) mod loan;
-#[path = "shard/local.rs"]
-pub(crate) mod local;
 #[path = "../../src/shard/memory/mod.rs"]
 pub(crate) mod memory;
-#[path = "../../src/shard/rounds.rs"]
-pub(crate) mod rounds;
+#[path = "../../src/shard/raw_handle.rs"]
+pub(crate) mod raw_handle;
 #[path = "../../src/shard/run.rs"]
 pub(crate) mod run;
+#[path = "../../src/shard/sleep_entry.rs"]
+pub(crate) mod sleep_entry;
+#[path = "shard/thread_state.rs"]
+pub(crate) mod thread_state;
 #[path = "../../src/shard/trim.rs"]
 mod trim;
+#[path = "../../src/shard/turn.rs"]
+pub(crate) mod turn;
+#[path = "../../src/shard/wakeup.rs"]
+pub(crate) mod wakeup;
 
 use std::ptr::NonNull;
 // Not loom's: it orders nothing, and is no step of a thread.
@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::clock::Ticks;
 use core::Core;
 use entry::Callback;
-use lease::Lease;
+use raw_handle::RawHandle;
 
 pub(crate) struct Shard {
     pub(crate) core: Core,
@@ -70,12 +70,12 @@ impl Shard {
         false
     }
 
-    fn free_place(&self) {}
+    fn release_permit(&self) {}
 
-    fn ask_if_due(&self, _deadline: u64) {}
+    fn request_if_due(&self, _deadline: u64) {}
 
     /// A panic is the model's end.
-    fn contain(&self, f: impl FnOnce()) {
+    fn catch_panic(&self, f: impl FnOnce()) {
         f();
     }
 
@@ -83,26 +83,26 @@ impl Shard {
         drop(callback);
     }
 
-    fn contain_left(_id: u64, f: impl FnOnce()) {
+    fn catch_panic_after_release(_id: u64, f: impl FnOnce()) {
         f();
     }
 
     fn complete(&self) {
-        local::with(self, |local| local.count(|record| &record.completed));
+        thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
     }
 
-    fn settled_one(&self) {
-        local::with(self, |local| local.count(|record| &record.settled));
+    fn finish_in_flight(&self) {
+        thread_state::with(self, |thread| thread.count(|counters| &counters.left_batch));
     }
 
     /// The model keeps the shard, and sees by this that nothing else does.
     ///
     /// # Safety
     /// As the crate's own.
-    unsafe fn unleased(this: NonNull<Self>) {
+    unsafe fn last_handle_released(this: NonNull<Self>) {
         // SAFETY: as above.
         let this = unsafe { this.as_ref() };
         this.set_gone();
-        local::with(this, |local| local.count(|record| &record.last));
+        thread_state::with(this, |thread| thread.count(|counters| &counters.last));
     }
 }

@@ -1,17 +1,17 @@
 //! Counts, in memory that loom watches.
 
+use crate::race_detector::RaceDetector;
 use crate::sync::{AtomicU64, Ordering};
-use crate::watched::Watched;
 
 #[derive(Default)]
-pub(crate) struct Record {
+pub(crate) struct ThreadCounters {
     scheduled: AtomicU64,
-    watched: Watched,
+    race_detector: RaceDetector,
     /// Changed by every thread that counts: loom reports two that have the same record at once.
-    owner: Watched,
+    owner: RaceDetector,
 }
 
-impl Record {
+impl ThreadCounters {
     pub(crate) fn count(&self) {
         self.owner.change();
         // Only its own thread counts on it.
@@ -19,7 +19,7 @@ impl Record {
     }
 
     pub(crate) fn add_to(&self, sum: &mut ShardStats) {
-        self.watched.look();
+        self.race_detector.look();
         sum.scheduled += self.scheduled.load(Ordering::Relaxed);
     }
 }
@@ -27,12 +27,12 @@ impl Record {
 #[derive(Default)]
 pub(crate) struct ShardStats {
     pub(crate) scheduled: u64,
-    watched: Watched,
+    race_detector: RaceDetector,
 }
 
 impl Clone for ShardStats {
     fn clone(&self) -> Self {
-        self.watched.look();
+        self.race_detector.look();
         Self { scheduled: self.scheduled, ..Self::default() }
     }
 }

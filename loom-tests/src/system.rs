@@ -2,19 +2,19 @@
 
 use std::ops::{Deref, Range};
 
+use crate::race_detector::RaceDetector;
 use crate::shard::entry::Entry;
-use crate::watched::Watched;
 
 pub(crate) struct Pages<T> {
     values: Box<[T]>,
-    memory: Watched,
+    memory: RaceDetector,
 }
 
 impl<T> Pages<T> {
     /// # Safety
     /// That of the crate's own: here it is safe.
     pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Option<Self> {
-        Some(Self { values: (0..len).map(|_| zero()).collect(), memory: Watched::default() })
+        Some(Self { values: (0..len).map(|_| zero()).collect(), memory: RaceDetector::default() })
     }
 
     /// # Safety

@@ -15,12 +15,15 @@ mod clock;
 mod error;
 #[allow(dead_code, unused_imports)]
 mod executor;
+#[allow(dead_code, unused_imports)]
+#[path = "../../loom-tests/src/fixture/mod.rs"]
+mod fixture;
 #[allow(dead_code)]
 #[path = "../../src/clock/quiescence.rs"]
 mod quiescence;
-#[allow(dead_code, unused_imports)]
-#[path = "../../loom-tests/src/scene/mod.rs"]
-mod scene;
+#[allow(dead_code)]
+#[path = "../../loom-tests/src/race_detector.rs"]
+mod race_detector;
 #[allow(dead_code)]
 #[path = "../../loom-tests/src/shard.rs"]
 mod shard;
@@ -28,9 +31,6 @@ mod sync;
 #[allow(dead_code)]
 #[path = "../../loom-tests/src/system.rs"]
 mod system;
-#[allow(dead_code)]
-#[path = "../../loom-tests/src/watched.rs"]
-mod watched;
 #[allow(dead_code, unused_imports)]
 #[path = "../../src/wheel/mod.rs"]
 mod wheel;

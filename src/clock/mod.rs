@@ -5,18 +5,18 @@
 //! | `ticks`     | time in ticks since a timer's birth                             |
 //! | `manual`    | virtual time                                                    |
 //! | `quiescence` | how virtual time waits for the drivers                         |
-//! | `reckoning` | the present without a look at the clock, never early            |
-//! | `pace`      | how much time the counts of a counter can be                    |
+//! | `tsc_clock` | the present without a look at the clock, never early            |
+//! | `calibration`      | how much time the counts of a counter can be                    |
 //! | `counter`   | the counter                                                     |
 
+mod calibration;
 mod counter;
 #[cfg(test)]
-mod machine;
+mod fake_tsc;
 mod manual;
-mod pace;
 pub(crate) mod quiescence;
-mod reckoning;
 mod ticks;
+mod tsc_clock;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -26,9 +26,9 @@ use counter::Processor;
 pub use manual::ManualClock;
 pub(crate) use manual::{OnClock, Pinned, Registration};
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
-pub(crate) use reckoning::Present;
-use reckoning::{Fix, Reckoning};
-pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};
+pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN};
+pub(crate) use tsc_clock::Bounds;
+use tsc_clock::{Anchor, TscClock};
 
 /// What a timer reads the time from.
 #[derive(Clone, Debug)]
@@ -41,17 +41,17 @@ pub(crate) enum Clock {
 
 /// `Instant::now`, and what can stand in for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemClock(Option<&'static Reckoning<Processor>>);
+pub(crate) struct SystemClock(Option<&'static TscClock<Processor>>);
 
 thread_local! {
-    static LAST: Cell<Option<Fix>> = const { Cell::new(None) };
+    static LAST: Cell<Option<Anchor>> = const { Cell::new(None) };
 }
 
 impl Clock {
     /// The clock of the system. The first call in a process takes a third of a millisecond.
     pub(crate) fn system() -> Self {
-        static RECKONING: OnceLock<Option<Reckoning<Processor>>> = OnceLock::new();
-        Self::System(SystemClock(RECKONING.get_or_init(|| Processor::find().and_then(Reckoning::new)).as_ref()))
+        static TSC_CLOCK: OnceLock<Option<TscClock<Processor>>> = OnceLock::new();
+        Self::System(SystemClock(TSC_CLOCK.get_or_init(|| Processor::find().and_then(TscClock::new)).as_ref()))
     }
 
     /// The present.
@@ -63,10 +63,10 @@ impl Clock {
         }
     }
 
-    /// How many nanoseconds `instant` is on the scale of [`about`](Self::about).
+    /// How many nanoseconds `instant` is on the scale of [`bounds`](Self::bounds).
     pub(crate) fn nanos(&self, instant: Instant) -> Option<u64> {
         match self {
-            Self::System(SystemClock(Some(reckoning))) => Some(reckoning.nanos(instant)),
+            Self::System(SystemClock(Some(tsc_clock))) => Some(tsc_clock.nanos(instant)),
             _ => None,
         }
     }
@@ -74,15 +74,15 @@ impl Clock {
     /// Between which instants the present is, in nanoseconds: cheaper than [`now`](Self::now), and so close, some
     /// microseconds, that a deadline can be counted from it. `None` if only `now` can tell.
     #[inline(always)]
-    pub(crate) fn about(&self) -> Option<Present> {
-        let Self::System(SystemClock(Some(reckoning))) = self else { return None };
-        Some(LAST.with(|last| reckoning.present(last)))
+    pub(crate) fn bounds(&self) -> Option<Bounds> {
+        let Self::System(SystemClock(Some(tsc_clock))) = self else { return None };
+        Some(LAST.with(|last| tsc_clock.bounds(last)))
     }
 
     /// The present on this scale, give or take some microseconds: cheaper still.
     #[inline]
-    pub(crate) fn roughly(&self) -> Option<u64> {
-        let Self::System(SystemClock(Some(reckoning))) = self else { return None };
-        Some(LAST.with(|last| reckoning.likely(last)))
+    pub(crate) fn now_approx(&self) -> Option<u64> {
+        let Self::System(SystemClock(Some(tsc_clock))) = self else { return None };
+        Some(LAST.with(|last| tsc_clock.approx(last)))
     }
 }

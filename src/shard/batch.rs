@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::Shard;
 use crate::executor;
 
-/// Entries with the flag `QUEUED`, in the order of their deadlines. Dropping it ends their timers unrun, but for those that
+/// Entries with the flag `DISPATCHED`, in the order of their deadlines. Dropping it ends their timers unrun, but for those that
 /// were reset to a later deadline since.
 pub(crate) struct Batch {
     shard: Arc<Shard>,

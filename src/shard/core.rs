@@ -5,29 +5,29 @@
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
 
-use super::bell::Bell;
 use super::call_stack;
-use super::entry::{Callback, Claim, Entry, Held, Notice, Role};
+use super::entry::{Callback, Claim, DriverNotice, Entry, Held, Role};
 use super::intake::Intake;
 use super::memory::{BATCH, Cache, Pool, Refusal, Slab};
+use super::wakeup::DriverWakeup;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence_between_seq_cst};
 
-/// The shared half of a shard; the other half, [`Rounds`](super::rounds::Rounds), is its driver's own.
+/// The shared half of a shard; the other half, [`DriverCore`](super::turn::DriverCore), is its driver's own.
 pub(crate) struct Core {
     pub(crate) slab: Slab,
     pub(crate) pool: Pool,
     pub(super) intake: Intake,
-    pub(crate) bell: Bell,
+    pub(crate) wakeup: DriverWakeup,
     /// The shard is to be shut down: its driver ends.
     closing: AtomicBool,
     /// Handles that keep a closed shard's memory; below zero while the shutdown still counts them.
     pins: AtomicI64,
     /// For those who sleep until a callback is over.
-    over: (Mutex<()>, Condvar),
+    run_ended: (Mutex<()>, Condvar),
     /// For how many ticks what nobody waits for may be left to do. `None`: until the driver looks for another reason.
-    patience: Option<u64>,
+    lazy_wakeup: Option<u64>,
     /// It is no use to give back as few free entries.
-    spare: usize,
+    retain_min: usize,
 }
 
 /// A timer that has just been made.
@@ -35,7 +35,7 @@ pub(crate) struct Armed<'a> {
     pub(crate) entry: &'a Entry,
     pub(crate) index: u32,
     /// What the driver must be told.
-    pub(crate) notice: Notice,
+    pub(crate) notice: DriverNotice,
 }
 
 /// What a shutdown has before it when all entries are closed. More than that does not come.
@@ -53,8 +53,8 @@ pub(crate) struct Closing {
 
 /// What a shutdown finds.
 pub(crate) enum Found {
-    /// A timer that has not fired. It was in a batch, if `queued`.
-    Unfired { deadline: u64, callback: Callback, queued: bool },
+    /// A timer that has not fired. It was in a batch, if `dispatched`.
+    Unfired { deadline: u64, callback: Callback, dispatched: bool },
     /// A repeating timer that ends with the run that it is in.
     Ended,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Running<'a>(Vec<&'a Entry>);
 fn claim(entry: &Entry, end_run: bool, now: u64, found: &mut impl FnMut(Found)) -> bool {
     match entry.claim(end_run, now) {
         Claim::Over => {}
-        Claim::Taken { deadline, callback, queued } => found(Found::Unfired { deadline, callback, queued }),
+        Claim::Taken { deadline, callback, dispatched } => found(Found::Unfired { deadline, callback, dispatched }),
         Claim::Ended => found(Found::Ended),
         Claim::Running => return end_run,
     }
@@ -74,21 +74,21 @@ fn claim(entry: &Entry, end_run: bool, now: u64, found: &mut impl FnMut(Found)) 
 }
 
 impl Core {
-    pub(crate) fn new(patience: Option<u64>, spare: usize) -> Self {
+    pub(crate) fn new(lazy_wakeup: Option<u64>, retain_min: usize) -> Self {
         Self {
             slab: Slab::new(),
             pool: Pool::new(),
             intake: Intake::new(),
-            bell: Bell::new(),
+            wakeup: DriverWakeup::new(),
             closing: AtomicBool::new(false),
             pins: AtomicI64::new(0),
-            over: (Mutex::new(()), Condvar::new()),
-            patience,
-            spare,
+            run_ended: (Mutex::new(()), Condvar::new()),
+            lazy_wakeup,
+            retain_min,
         }
     }
 
-    /// Makes a pending timer of an entry of the cache, or of a new one. The driver must be [told](Self::tell). Gives the
+    /// Makes a pending timer of an entry of the cache, or of a new one. The driver must be [told](Self::notify_driver). Gives the
     /// callback back if it is refused. Lock-free; allocates where no entry is to be had.
     #[cfg(any(test, loom))]
     pub(crate) fn arm(
@@ -115,7 +115,7 @@ impl Core {
         write: impl FnOnce(*mut Callback),
         when: impl FnOnce() -> (u64, u64),
     ) -> Result<Armed<'_>, Refusal> {
-        let index = self.spare_entry(cache)?;
+        let index = self.free_entry(cache)?;
         let entry = self.slab.get(index);
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
         let notice = unsafe { entry.arm_with(role, write, when) }.ok_or(Refusal::Closed)?;
@@ -126,19 +126,19 @@ impl Core {
     /// been shut down. Lock-free; allocates where no entry is to be had, and ends the process if there is no memory, as
     /// `Box::new` does.
     #[inline]
-    pub(crate) fn hold(&self, cache: &mut Cache) -> Option<(&Entry, u32)> {
-        let index = match self.spare_entry(cache) {
+    pub(crate) fn reserve(&self, cache: &mut Cache) -> Option<(&Entry, u32)> {
+        let index = match self.free_entry(cache) {
             Ok(index) => index,
             Err(Refusal::Closed) => return None,
             Err(Refusal::NoMemory) => handle_alloc_error(Layout::new::<Entry>()),
         };
         let entry = self.slab.get(index);
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
-        unsafe { entry.hold() }.then_some((entry, index))
+        unsafe { entry.reserve() }.then_some((entry, index))
     }
 
     #[inline(always)]
-    fn spare_entry(&self, cache: &mut Cache) -> Result<u32, Refusal> {
+    fn free_entry(&self, cache: &mut Cache) -> Result<u32, Refusal> {
         loop {
             if let Some(index) = cache.pop() {
                 return Ok(index);
@@ -157,7 +157,7 @@ impl Core {
         }
         if cache.was_filled_before() {
             // A thread that schedules many: the driver shall not find them all when the first of them is due.
-            self.ring_lazily();
+            self.wake_lazily();
         }
         Ok(())
     }
@@ -193,7 +193,7 @@ impl Core {
         unsafe { self.slab.set_aside(index, receive) };
         back[..len].chunks(BATCH).for_each(|batch| self.give(batch));
         if self.have_completed() {
-            self.ring_lazily();
+            self.wake_lazily();
         }
     }
 
@@ -202,7 +202,7 @@ impl Core {
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
         unsafe { self.pool.push(&self.slab, batch) };
         if self.is_mostly_free() {
-            self.ring_lazily();
+            self.wake_lazily();
         }
     }
 
@@ -212,56 +212,62 @@ impl Core {
     }
 
     /// Whether the driver should look for memory to give back.
-    pub(super) fn has_memory_to_spare(&self) -> bool {
+    pub(super) fn has_surplus_memory(&self) -> bool {
         self.is_mostly_free() || self.have_completed()
     }
 
     /// Whether most of the entries that may be used are in the pool.
     pub(super) fn is_mostly_free(&self) -> bool {
         let free = self.pool.len();
-        free >= self.spare && free >= self.slab.dense_len() / 4 * 3
+        free >= self.retain_min && free >= self.slab.dense_len() / 4 * 3
     }
 
     /// Whether so many sparse blocks have come to be all free that it is worth to look for them: a 16th of what is never
     /// given back otherwise, and one of 256 that are looked at.
     pub(super) fn have_completed(&self) -> bool {
         let completed = self.slab.completed() as usize;
-        completed > 0 && completed >= (self.spare / (16 * BLOCK as usize)).max(self.slab.blocks() as usize / 256)
+        completed > 0 && completed >= (self.retain_min / (16 * BLOCK as usize)).max(self.slab.blocks() as usize / 256)
     }
 
-    /// Puts an entry with the flag `MAILED` into the intake, and has the driver look there in time. `deadline` is the one
+    /// Puts an entry with the flag `ENQUEUED` into the intake, and has the driver look there in time. `deadline` is the one
     /// that the caller gave the entry; another thread may have given it an earlier one since. `present` reads the
     /// present tick. Returns the tick by which the driver looks. Lock-free.
     #[inline]
-    pub(crate) fn send(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn enqueue(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         self.intake.push(&self.slab, index);
-        // The push comes before the loads of the state word and of the driver's sleep: see the head of `bell`. Loom models
+        // The push comes before the loads of the state word and of the driver's sleep: see the head of `wakeup`. Loom models
         // `sleep` and `in_flight`.
         fence_between_seq_cst();
         let tick = self.slab.get(index).earliest_deadline(deadline, present);
-        self.bell.ring_ordered(tick);
+        self.wakeup.wake_by_ordered(tick);
         tick
     }
 
     /// Tells the driver what it must know of an entry's new deadline. Returns the tick by which the driver looks at the
-    /// entry, as [`send`](Self::send) does. Lock-free.
+    /// entry, as [`enqueue`](Self::enqueue) does. Lock-free.
     #[inline]
-    pub(crate) fn tell(&self, index: u32, notice: Notice, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn notify_driver(
+        &self,
+        index: u32,
+        notice: DriverNotice,
+        deadline: u64,
+        present: impl FnOnce() -> u64,
+    ) -> u64 {
         match notice {
-            Notice::None => deadline,
-            Notice::Ring => {
-                self.bell.ring_after_update(deadline);
+            DriverNotice::None => deadline,
+            DriverNotice::Wake => {
+                self.wakeup.wake_by_after_update(deadline);
                 deadline
             }
-            Notice::Mail => self.send(index, deadline, present),
+            DriverNotice::Enqueue => self.enqueue(index, deadline, present),
         }
     }
 
     /// There is something to collect, in no hurry.
     #[inline]
-    pub(super) fn ring_lazily(&self) {
-        if let Some(patience) = self.patience {
-            self.bell.ring_lazily(patience);
+    pub(super) fn wake_lazily(&self) {
+        if let Some(lazy_wakeup) = self.lazy_wakeup {
+            self.wakeup.wake_lazily(lazy_wakeup);
         }
     }
 
@@ -271,23 +277,23 @@ impl Core {
         if call_stack::inside_entry(entry) {
             return;
         }
-        let mut guard = self.lock_over();
+        let mut guard = self.lock_run_ended();
         // The flag is set under the lock, under which the worker that has cleared it wakes: no wake-up is lost.
         while entry.wait_for_run() {
-            guard = self.over.1.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
+            guard = self.run_ended.1.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 
     /// A run is over: wakes those that sleep in [`wait_for_run`](Self::wait_for_run), if any do.
-    pub(super) fn wake_waiting(&self, waited: bool) {
-        if waited {
-            drop(self.lock_over());
-            self.over.1.notify_all();
+    pub(super) fn wake_waiting(&self, has_waiter: bool) {
+        if has_waiter {
+            drop(self.lock_run_ended());
+            self.run_ended.1.notify_all();
         }
     }
 
-    fn lock_over(&self) -> MutexGuard<'_, ()> {
-        self.over.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock_run_ended(&self) -> MutexGuard<'_, ()> {
+        self.run_ended.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Shuts the shard down: from here on no callback starts, and no timer is accepted or reset; the driver ends. The
@@ -300,7 +306,7 @@ impl Core {
     pub(crate) fn close(&self) -> Closing {
         // Release, for the driver's acquire; the bell, which fences it, makes sure that it looks. Loom model `sleep`.
         self.closing.store(true, Ordering::Release);
-        self.bell.ring(0);
+        self.wakeup.wake_by(0);
         let mut closing = Closing { closures: 0, wakers: 0, running: 0, unpinned: false };
         let mut handles = 0;
         for entry in self.slab.close() {
@@ -356,7 +362,7 @@ impl Core {
     /// Whether the calling thread is the driver, or inside a callback of this shard: so that the shard may be waiting for
     /// it.
     pub(crate) fn is_on_this_thread(&self) -> bool {
-        self.is_inside_callback() || self.bell.is_attached_here()
+        self.is_inside_callback() || self.wakeup.is_attached_here()
     }
 
     /// Whether the calling thread is inside a callback of this shard.

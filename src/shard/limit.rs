@@ -13,14 +13,14 @@ impl Limit {
         Self { most, pending: AtomicUsize::new(0) }
     }
 
-    pub(super) fn take(&self) -> bool {
+    pub(super) fn acquire(&self) -> bool {
         // Relaxed: the count guards nothing but itself.
         self.pending
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| (pending < self.most).then_some(pending + 1))
             .is_ok()
     }
 
-    pub(super) fn give_back(&self) {
+    pub(super) fn release(&self) {
         self.pending.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -5,14 +5,14 @@
 //! | [`entry`]  | one timer: the state machine, and who may touch what                             | yes        |
 //! | [`memory`] | where entries live, and how those that are free come to who needs one            | yes        |
 //! | `intake`   | entries on their way to the driver                                               | yes        |
-//! | `bell`     | the driver's sleep, and how it is woken                                          | yes        |
+//! | `wakeup`     | the driver's sleep, and how it is woken                                          | yes        |
 //! | `call_stack` | which callbacks a thread is inside of                                            | yes        |
 //! | `core`     | the shared half of a shard, and each step of a timer's way through it            | yes        |
 //! | `run`      | what a worker does with a due timer                                              | yes        |
 //! | `rounds`   | the driver's half: the wheel, and a bounded turn                                 | yes        |
 //! | `trim`     | giving memory back to the system                                                 | yes        |
-//! | `registry`, `local` | the threads that use the shard, their counters and caches               | yes, no    |
-//! | `lease`    | what the owner of a handle does with its entry                                   | yes        |
+//! | `registry`, `thread` | the threads that use the shard, their counters and caches               | yes, no    |
+//! | `raw`    | what the owner of a handle does with its entry                                   | yes        |
 //! | `hold`, `coop` | what a future has of a shard, and how it completes                           | yes        |
 //! | `limit`    | how many timers may be pending                                                   |            |
 //! | `batch`, `stragglers` | due timers on their way through the executor, and those that take long |            |
@@ -26,7 +26,6 @@
 //! This file puts them together, with the clock and the counters, which loom does not know.
 
 mod batch;
-mod bell;
 mod call_stack;
 mod coop;
 mod core;
@@ -34,21 +33,22 @@ mod drive;
 mod driver;
 mod driver_thread;
 mod entry;
-mod hold;
 mod intake;
-mod lease;
 mod limit;
 mod load;
 mod loan;
-mod local;
 mod memory;
+mod raw_handle;
 mod registry;
-mod rounds;
 mod run;
+mod sleep_entry;
 mod slow;
 mod stragglers;
+mod thread_state;
 mod trim;
+mod turn;
 mod virtual_time;
+mod wakeup;
 
 use std::any::Any;
 use std::io::{self, Write};
@@ -67,30 +67,30 @@ pub(crate) use self::core::Running;
 use self::core::{Armed, Closing, Core, Found};
 pub(crate) use drive::drive;
 pub(crate) use driver_thread::DriverThread;
-use entry::word::WAKES;
-pub(crate) use entry::{Callback, Entry, Recur, Role};
-pub(crate) use hold::Hold;
-pub(crate) use lease::Lease;
+use entry::state::WAKER;
+pub(crate) use entry::{Callback, Entry, PeriodicCallback, Role};
 pub(crate) use limit::Limit;
-use local::Local;
 use memory::Refusal;
+pub(crate) use raw_handle::RawHandle;
 use registry::{Registered, Registry};
-use run::{Host, contain};
+use run::{RunHooks, catch_panic};
+pub(crate) use sleep_entry::SleepEntry;
 pub use slow::SlowCallback;
 pub(crate) use slow::SlowHook;
 use slow::{Measuring, SlowMonitor};
+use thread_state::ThreadState;
 use virtual_time::VirtualTime;
 
-use crate::clock::{Due, Quiescence, Ticks};
+use crate::clock::{Deadline, Quiescence, Ticks};
 use crate::error::Rejection;
-use crate::stats::{self, Record, ShardStats};
+use crate::stats::{self, ShardStats, ThreadCounters};
 use crate::system::Process;
 
 /// For how long what nobody waits for is left to do: half of what is promised.
-const PATIENCE: Duration = Duration::from_millis(50);
+const LAZY_WAKEUP: Duration = Duration::from_millis(50);
 
 /// As many free entries are never given back to the system: 1 MiB.
-const SPARE: usize = 1 << 14;
+const MIN_RETAINED: usize = 1 << 14;
 
 /// The counters of so many ended threads are retained, with 4 KiB each if they have run callbacks.
 const RETAINED_COUNTERS: usize = 16;
@@ -156,7 +156,7 @@ impl Shard {
         let registry = Registry::new(RETAINED_COUNTERS);
         Arc::new_cyclic(|this| Self {
             // In virtual time the driver looks when the clock is moved.
-            core: Core::new(ticks.manual().is_none().then(|| ticks.count(PATIENCE)), SPARE),
+            core: Core::new(ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP)), MIN_RETAINED),
             id: new_id(),
             process: Process::this(),
             this: this.clone(),
@@ -174,7 +174,7 @@ impl Shard {
         })
     }
 
-    /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`local::with_home`]. `write` writes
+    /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`thread_state::with_home`]. `write` writes
     /// its callback, in this role, into its entry. If the timer is refused, what may have been written must be treated as
     /// uninitialised. The lease that comes back must be [`release`](Self::release)d.
     ///
@@ -183,20 +183,20 @@ impl Shard {
     pub(crate) fn schedule<'a>(
         service: u64,
         choose: impl FnOnce() -> &'a Arc<Shard>,
-        due: impl FnOnce(&Ticks) -> Due,
+        due: impl FnOnce(&Ticks) -> Deadline,
         role: Role,
         write: impl FnOnce(*mut Callback),
-    ) -> Result<(Lease, Due), Rejection> {
-        local::with_home(
+    ) -> Result<(RawHandle, Deadline), Rejection> {
+        thread_state::with_home(
             service,
             || &**choose(),
-            |local| {
+            |thread| {
                 // The caller has the service, so the shard is there.
-                let shard = local.shard();
+                let shard = thread.shard();
                 // SAFETY: as above.
                 let this = unsafe { shard.as_ref() };
-                let (Armed { entry, index, .. }, due) = this.accept(local, due, role, write)?;
-                Ok((Lease::new(shard, entry.into(), index), due))
+                let (Armed { entry, index, .. }, due) = this.accept(thread, due, role, write)?;
+                Ok((RawHandle::new(shard, entry.into(), index), due))
             },
         )
     }
@@ -204,13 +204,13 @@ impl Shard {
     #[inline(always)]
     fn accept(
         &self,
-        local: &mut Local,
-        due: impl FnOnce(&Ticks) -> Due,
+        thread: &mut ThreadState,
+        due: impl FnOnce(&Ticks) -> Deadline,
         role: Role,
         write: impl FnOnce(*mut Callback),
-    ) -> Result<(Armed<'_>, Due), Rejection> {
-        if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
-            local.count(|record| &record.rejected);
+    ) -> Result<(Armed<'_>, Deadline), Rejection> {
+        if self.limit.as_ref().is_some_and(|limit| !limit.acquire()) {
+            thread.count(|counters| &counters.rejected);
             return Err(Rejection::Full);
         }
         let mut known = None;
@@ -220,22 +220,22 @@ impl Shard {
             known = Some((due, pinned));
             (due.tick, now)
         };
-        let armed = self.core.arm_with(&mut local.cache, role, write, when);
+        let armed = self.core.arm_with(&mut thread.cache, role, write, when);
         match (armed, known) {
             (Ok(armed), Some((due, pinned))) => {
-                local.count(|record| &record.scheduled);
-                self.tell(local, armed.index, armed.notice, due.tick, pinned);
+                thread.count(|counters| &counters.scheduled);
+                self.notify_driver(thread, armed.index, armed.notice, due.tick, pinned);
                 Ok((armed, due))
             }
             (Ok(_), None) => unreachable!("an entry is armed for a deadline"),
-            (Err(refusal), _) => Err(self.refused(local, refusal)),
+            (Err(refusal), _) => Err(self.refused(thread, refusal)),
         }
     }
 
     #[cold]
-    fn refused(&self, local: &Local, refusal: Refusal) -> Rejection {
-        self.free_place();
-        local.count(|record| &record.rejected);
+    fn refused(&self, thread: &ThreadState, refusal: Refusal) -> Rejection {
+        self.release_permit();
+        thread.count(|counters| &counters.rejected);
         match refusal {
             Refusal::Closed => Rejection::Shutdown,
             Refusal::NoMemory => Rejection::OutOfMemory,
@@ -245,11 +245,11 @@ impl Shard {
     /// Counts a timer that was refused before it came to any shard, in the shard that is the calling thread's home in
     /// `service`.
     pub(crate) fn reject<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) {
-        local::with_home(service, || &**choose(), |local| local.count(|record| &record.rejected));
+        thread_state::with_home(service, || &**choose(), |thread| thread.count(|counters| &counters.rejected));
     }
 
     /// Returns the shard with the fewest living threads at home, one of which the calling thread is from now on; of
-    /// several, the first from `turn` on. See [`local::with_home`]. Lock-free.
+    /// several, the first from `turn` on. See [`thread_state::with_home`]. Lock-free.
     pub(crate) fn choose_home(shards: &[Arc<Shard>], turn: usize) -> &Arc<Shard> {
         loop {
             let (before, from) = shards.split_at(turn % shards.len());
@@ -277,7 +277,7 @@ impl Shard {
 
     /// Whether the callback of an entry in a batch wakes a task, which the driver does itself.
     fn wakes(&self, index: u32) -> bool {
-        self.core.slab.get(index).word().has(WAKES)
+        self.core.slab.get(index).state().has(WAKER)
     }
 
     /// Drops a callback that wakes a task, and will not be called.
@@ -287,16 +287,16 @@ impl Shard {
 
     /// Runs foreign code for a shard that the caller has released. If that is gone, there is nobody to tell of a panic.
     #[inline]
-    fn contain_left(id: u64, f: impl FnOnce()) {
+    fn catch_panic_after_release(id: u64, f: impl FnOnce()) {
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
-            Self::caught_left(id, payload);
+            Self::report_panic_after_release(id, payload);
         }
     }
 
     #[cold]
-    fn caught_left(id: u64, payload: Box<dyn Any + Send>) {
-        match local::shard(id) {
-            Some(shard) => shard.caught(payload),
+    fn report_panic_after_release(id: u64, payload: Box<dyn Any + Send>) {
+        match thread_state::shard(id) {
+            Some(shard) => shard.report_panic(payload),
             // Its drop may panic as well: better leaked.
             None => mem::forget(payload),
         }
@@ -304,7 +304,7 @@ impl Shard {
 
     /// Counts a future's timer that ends with the shard.
     fn complete(&self) {
-        local::with(self, |local| local.count(|record| &record.completed));
+        thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
     }
 
     /// Runs the callback of an entry in a batch of what was due at `due`.
@@ -314,40 +314,40 @@ impl Shard {
             return;
         }
         // The one branch that runs pay where there is no hook: with one, they take a path of their own.
-        let settles = match &self.on_slow {
+        let was_in_flight = match &self.on_slow {
             None => self.core.run(index, due, &self),
             Some(monitor) => self.core.run(index, due, &Measuring { shard: self, monitor }),
         };
-        if settles {
-            self.settled_one();
+        if was_in_flight {
+            self.finish_in_flight();
         }
     }
 
     /// Ends a timer in a batch of what was due at `due` that is dropped unrun, unless it was moved meanwhile.
     fn discard(&self, index: u32, due: u64) {
         if !self.is_inherited() && self.core.discard(index, due, &self) {
-            self.settled_one();
+            self.finish_in_flight();
         }
     }
 
     /// In virtual time, has the driver look for a timer that is due at once; others wait until the clock is moved.
     #[inline]
-    fn ask_if_due(&self, deadline: u64) {
+    fn request_if_due(&self, deadline: u64) {
         if let Some(quiescence) = self.quiescence() {
-            self.ask_in_virtual_time(quiescence, deadline);
+            self.request_in_virtual_time(quiescence, deadline);
         }
     }
 
     #[cold]
-    fn ask_in_virtual_time(&self, quiescence: &Quiescence, deadline: u64) {
+    fn request_in_virtual_time(&self, quiescence: &Quiescence, deadline: u64) {
         if deadline <= self.ticks.now_tick() {
             quiescence.request();
-            self.core.bell.ring(0);
+            self.core.wakeup.wake_by(0);
         }
     }
 
     /// A timer that was handed to the executor has run, or has ended otherwise.
-    fn settled_one(&self) {
+    fn finish_in_flight(&self) {
         if let Some(quiescence) = self.quiescence() {
             quiescence.end();
         }
@@ -363,7 +363,7 @@ impl Shard {
     ///
     /// # Safety
     /// The caller has released the last lease. `this` is not used any more.
-    unsafe fn unleased(this: NonNull<Self>) {
+    unsafe fn last_handle_released(this: NonNull<Self>) {
         // SAFETY: `close` left a count of the shard to its leases; and by this function's contract.
         drop(unsafe { Arc::from_raw(this.as_ptr()) });
     }
@@ -402,30 +402,30 @@ impl Shard {
 
     fn found(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
         match found {
-            Found::Unfired { deadline, callback, queued } => {
-                if queued {
-                    self.settled_one();
+            Found::Unfired { deadline, callback, dispatched } => {
+                if dispatched {
+                    self.finish_in_flight();
                 }
-                if callback.role() == Role::Wake {
+                if callback.role() == Role::Waker {
                     self.complete();
-                    contain(&self, || callback.run(deadline));
+                    catch_panic(&self, || callback.run(deadline));
                 } else {
-                    self.end(|record| &record.unfired);
+                    self.end(|counters| &counters.unfired);
                     unfired(deadline, callback);
                 }
             }
-            Found::Ended => self.end(|record| &record.cancelled),
+            Found::Ended => self.end(|counters| &counters.cancelled),
         }
     }
 
     /// Drops a closure that will not run. Its panic goes no further.
     pub(crate) fn drop_unfired(&self, callback: Callback) {
-        self.contain(|| drop(callback));
+        self.catch_panic(|| drop(callback));
     }
 
     /// Runs foreign code. Its panic goes no further.
-    fn contain(&self, f: impl FnOnce()) {
-        contain(&self, f);
+    fn catch_panic(&self, f: impl FnOnce()) {
+        catch_panic(&self, f);
     }
 
     /// The driver has panicked. The shard is closed: it refuses new timers, and its sleeps are over. Closures stay pending
@@ -441,12 +441,12 @@ impl Shard {
             text_of(&*payload)
         );
         // Its drop may panic as well.
-        contain(&&**this, || drop(payload));
+        catch_panic(&&**this, || drop(payload));
         if this.on_panic.is_none() {
             // Best effort: there may be no such stream.
             let _ = writeln!(io::stderr(), "{message}");
         }
-        this.caught(Box::new(message));
+        this.report_panic(Box::new(message));
     }
 
     /// Whether the shard may be waiting for the calling thread, its driver or inside one of its callbacks.
@@ -468,17 +468,17 @@ impl Shard {
 
     /// Returns how many timers are pending, without reading a histogram.
     pub(crate) fn pending(&self) -> u64 {
-        let ended = self.registry.sum(Record::ended, ShardStats::ended);
+        let ended = self.registry.sum(ThreadCounters::ended, ShardStats::ended);
         stats::pending(self.scheduled(), ended)
     }
 
     fn scheduled(&self) -> u64 {
-        self.registry.sum(|record| record.scheduled.get(), |folded| folded.scheduled)
+        self.registry.sum(|counters| counters.scheduled.get(), |folded| folded.scheduled)
     }
 
     /// Hands the payload of a panic to the hook. Whatever that does, it does not unwind.
-    fn caught(&self, payload: Box<dyn Any + Send>) {
-        local::with(self, |local| local.count(|record| &record.panicked));
+    fn report_panic(&self, payload: Box<dyn Any + Send>) {
+        thread_state::with(self, |thread| thread.count(|counters| &counters.panicked));
         let deliver = || match &self.on_panic {
             Some(hook) => hook(payload),
             None => drop(payload),
@@ -493,24 +493,24 @@ impl Shard {
     #[inline]
     fn count_start(&self, deadline: u64, role: Role) -> Duration {
         if role == Role::Once {
-            self.free_place();
+            self.release_permit();
         }
         let lateness = self.ticks.lateness(deadline);
         // In this order, so that whoever sees the end of a timer sees its run, and how late that was.
-        local::with(self, |local| {
-            local.late(lateness);
-            local.count(|record| &record.fired);
-            if role != Role::Repeat {
-                local.count(|record| &record.completed);
+        thread_state::with(self, |thread| {
+            thread.late(lateness);
+            thread.count(|counters| &counters.fired);
+            if role != Role::Periodic {
+                thread.count(|counters| &counters.completed);
             }
         });
         lateness
     }
 
     /// Counts an end, and frees the place that the timer had under `max_pending`.
-    fn end(&self, which: impl FnOnce(&Record) -> &crate::stats::Count) {
-        self.free_place();
-        local::with(self, |local| local.count(which));
+    fn end(&self, which: impl FnOnce(&ThreadCounters) -> &crate::stats::Count) {
+        self.release_permit();
+        thread_state::with(self, |thread| thread.count(which));
     }
 
     /// Whether a timer that ends has a permit to give back.
@@ -520,9 +520,9 @@ impl Shard {
     }
 
     #[inline]
-    fn free_place(&self) {
+    fn release_permit(&self) {
         if let Some(limit) = &self.limit {
-            limit.give_back();
+            limit.release();
         }
     }
 }
@@ -533,15 +533,15 @@ impl Shard {
 impl RefUnwindSafe for Shard {}
 impl RefUnwindSafe for Entry {}
 
-impl Host for &Shard {
+impl RunHooks for &Shard {
     type Run = ();
 
     fn now(&self) -> u64 {
         self.ticks.now_tick()
     }
 
-    fn sent(&self, deadline: u64) {
-        self.ask_if_due(deadline);
+    fn enqueued(&self, deadline: u64) {
+        self.request_if_due(deadline);
     }
 
     #[inline]
@@ -556,19 +556,19 @@ impl Host for &Shard {
     fn ended(&self, (): ()) {}
 
     fn completed(&self) {
-        self.end(|record| &record.completed);
+        self.end(|counters| &counters.completed);
     }
 
     fn cancelled(&self) {
-        self.end(|record| &record.cancelled);
+        self.end(|counters| &counters.cancelled);
     }
 
     fn panicked(&self, payload: Box<dyn Any + Send>) {
-        self.caught(payload);
+        self.report_panic(payload);
     }
 
     fn recycle(&self, index: u32) {
-        local::with(self, |local| self.core.recycle(&mut local.cache, index));
+        thread_state::with(self, |thread| self.core.recycle(&mut thread.cache, index));
     }
 }
 

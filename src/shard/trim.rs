@@ -35,7 +35,7 @@ const LOOKS: usize = limit(1024);
 const ENTRIES: u32 = limit(1024) as u32;
 
 pub(crate) struct Trim {
-    stage: Stage,
+    phase: Phase,
     /// Entries that are to be put back into the pool.
     back: Vec<u32>,
     /// Some free entries could not be given back, as they are in the intake. Until the driver has collected from there,
@@ -51,7 +51,7 @@ pub(crate) struct Trim {
 }
 
 #[derive(Default)]
-enum Stage {
+enum Phase {
     #[default]
     Idle,
     /// Batches of what was in the pool, from this one on, are to be set aside.
@@ -65,7 +65,7 @@ enum Stage {
 impl Trim {
     pub(crate) fn new() -> Self {
         Self {
-            stage: Stage::Idle,
+            phase: Phase::Idle,
             back: Vec::with_capacity(BATCH),
             waits: false,
             has_marked: false,
@@ -77,13 +77,13 @@ impl Trim {
     /// Makes a bounded turn, if there is reason to, and returns whether more is left to do. `reclaim` makes an entry that
     /// was in the pool free, and returns false if it cannot now.
     pub(crate) fn turn(&mut self, core: &Core, reclaim: impl FnMut(u32) -> bool) -> bool {
-        self.stage = match mem::take(&mut self.stage) {
-            Stage::Idle => self.begin(core),
-            Stage::Gather { next } => self.gather(core, next),
-            Stage::Sift { first } => self.sift(core, first, reclaim),
-            Stage::Sort { next } => self.sort(core, next),
+        self.phase = match mem::take(&mut self.phase) {
+            Phase::Idle => self.begin(core),
+            Phase::Gather { next } => self.gather(core, next),
+            Phase::Sift { first } => self.sift(core, first, reclaim),
+            Phase::Sort { next } => self.sort(core, next),
         };
-        !matches!(self.stage, Stage::Idle)
+        !matches!(self.phase, Phase::Idle)
     }
 
     /// The driver has collected from the intake.
@@ -94,7 +94,7 @@ impl Trim {
 
     /// Whether there is reason to begin, or to go on.
     pub(crate) fn is_due(&self, core: &Core) -> bool {
-        !matches!(self.stage, Stage::Idle) || !self.waits && (core.have_completed() || self.has_many_free(core))
+        !matches!(self.phase, Phase::Idle) || !self.waits && (core.have_completed() || self.has_many_free(core))
     }
 
     /// Whether most of the entries that may be used are in the pool, and more than at the last look in vain.
@@ -102,36 +102,36 @@ impl Trim {
         core.is_mostly_free() && core.pool.len() > self.in_vain
     }
 
-    fn begin(&mut self, core: &Core) -> Stage {
+    fn begin(&mut self, core: &Core) -> Phase {
         if !core.is_mostly_free() {
             self.in_vain = 0;
         }
         if !self.is_due(core) {
-            return Stage::Idle;
+            return Phase::Idle;
         }
         self.has_gained = false;
         let next = if self.has_many_free(core) { core.pool.take_all() } else { NIL };
-        Stage::Gather { next }
+        Phase::Gather { next }
     }
 
     /// All frames have been looked at. More may have become free meanwhile.
-    fn end(&mut self, core: &Core) -> Stage {
+    fn end(&mut self, core: &Core) -> Phase {
         self.in_vain = if self.has_gained { 0 } else { core.pool.len() };
         self.begin(core)
     }
 
-    fn gather(&mut self, core: &Core, next: u32) -> Stage {
+    fn gather(&mut self, core: &Core, next: u32) -> Phase {
         // SAFETY: they were all taken out of the pool by this thread, the driver, which owns what it is given.
         let next = unsafe { take_apart(core, next, |index| core.slab.gather(index)) };
         if next != NIL {
-            return Stage::Gather { next };
+            return Phase::Gather { next };
         }
         // Before the look, so that what is completed meanwhile is counted for the next.
         core.slab.forget_completed();
-        Stage::Sift { first: 0 }
+        Phase::Sift { first: 0 }
     }
 
-    fn sift(&mut self, core: &Core, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> Stage {
+    fn sift(&mut self, core: &Core, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> Phase {
         let (slab, blocks) = (&core.slab, core.slab.blocks());
         let entries = slab.frame() * BLOCK;
         let mut made_free = 0;
@@ -166,16 +166,16 @@ impl Trim {
         // SAFETY: as above.
         unsafe { slab.retire(run) };
         if next < blocks {
-            return Stage::Sift { first: next };
+            return Phase::Sift { first: next };
         }
         flush(core, &mut self.back);
         if mem::take(&mut self.has_marked) {
-            return Stage::Sort { next: core.pool.take_all() };
+            return Phase::Sort { next: core.pool.take_all() };
         }
         self.end(core)
     }
 
-    fn sort(&mut self, core: &Core, next: u32) -> Stage {
+    fn sort(&mut self, core: &Core, next: u32) -> Phase {
         let sort = |index| {
             if core.slab.is_sparse(index) {
                 // SAFETY: see below.
@@ -187,7 +187,7 @@ impl Trim {
         // SAFETY: they were all taken out of the pool by this thread, the driver, which owns what it is given.
         let next = unsafe { take_apart(core, next, sort) };
         if next != NIL {
-            return Stage::Sort { next };
+            return Phase::Sort { next };
         }
         flush(core, &mut self.back);
         self.end(core)
@@ -251,29 +251,29 @@ mod tests {
     use super::super::core::{Armed, Core};
     use super::super::entry::{Callback, Release};
     use super::super::memory::{Cache, Slab};
-    use super::super::rounds::Rounds;
+    use super::super::turn::DriverCore;
     use crate::wheel::Levels;
 
     const TIMERS: u32 = 200_000;
 
     /// A core on a system with pages of so many blocks, its driver's half, and a thread's cache.
-    struct Scene {
+    struct Fixture {
         core: Core,
-        rounds: Rounds,
+        driver: DriverCore,
         cache: Cache,
     }
 
-    impl Scene {
+    impl Fixture {
         fn new(frame: u32) -> Self {
             let mut core = Core::new(None, 1 << 10);
             core.slab = Slab::with_frame(frame);
-            Self { core, rounds: Rounds::new(Levels::new_ahead(0, &[64]).unwrap()), cache: Cache::new() }
+            Self { core, driver: DriverCore::new(Levels::new_ahead(0, &[64]).unwrap()), cache: Cache::new() }
         }
 
         fn schedule(&mut self) -> u32 {
             let armed = self.core.arm(&mut self.cache, Callback::once(|| ()), 1000, 0);
             let Armed { index, notice, .. } = armed.ok().unwrap();
-            self.core.tell(index, notice, 1000, || 0);
+            self.core.notify_driver(index, notice, 1000, || 0);
             index
         }
 
@@ -290,14 +290,14 @@ mod tests {
         fn drive(&mut self) {
             let mut due = Vec::new();
             loop {
-                self.rounds.begin(&self.core, 0);
-                while !self.rounds.turn(&self.core, &mut due) {}
-                while self.rounds.prepare(&self.core) {}
-                if !self.rounds.rest(&self.core) {
+                self.driver.begin(&self.core, 0);
+                while !self.driver.turn(&self.core, &mut due) {}
+                while self.driver.cascade_ahead(&self.core) {}
+                if !self.driver.reclaim(&self.core) {
                     break;
                 }
             }
-            assert!(self.rounds.is_idle(&self.core) && due.is_empty());
+            assert!(self.driver.is_idle(&self.core) && due.is_empty());
         }
     }
 
@@ -305,37 +305,37 @@ mod tests {
     #[test]
     fn frames_of_every_size_go_back() {
         for frame in [1, 4, 16] {
-            let mut scene = Scene::new(frame);
+            let mut fixture = Fixture::new(frame);
             // Less than the least that is looked for, the caches, and the frames that are about to be used.
             let least = 4096 + 8 * frame as usize * 64;
-            let mut timers: Vec<_> = (0..TIMERS).map(|_| scene.schedule()).collect();
-            scene.drive();
-            assert!(scene.core.slab.len() >= TIMERS as usize);
+            let mut timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
+            fixture.drive();
+            assert!(fixture.core.slab.len() >= TIMERS as usize);
             // One of 128 survives.
             let mut survivors = Vec::new();
             for (number, index) in timers.drain(..).enumerate() {
-                if number % 128 == 77 { survivors.push(index) } else { scene.cancel(index) }
+                if number % 128 == 77 { survivors.push(index) } else { fixture.cancel(index) }
             }
-            scene.drive();
+            fixture.drive();
             // Its frame stays with each: half of the blocks have one, and all larger frames.
             let pinned = TIMERS as usize / if frame == 1 { 2 } else { 1 };
-            let kept = scene.core.slab.len();
+            let kept = fixture.core.slab.len();
             assert!(kept <= pinned + least, "{kept} entries for {pinned} in frames of {frame}");
             // The others are replaced, each before it ends.
             for survivor in &mut survivors {
-                let next = scene.schedule();
-                scene.cancel(std::mem::replace(survivor, next));
-                let brief = scene.schedule();
-                scene.cancel(brief);
+                let next = fixture.schedule();
+                fixture.cancel(std::mem::replace(survivor, next));
+                let brief = fixture.schedule();
+                fixture.cancel(brief);
             }
-            scene.drive();
-            let kept = scene.core.slab.len();
+            fixture.drive();
+            let kept = fixture.core.slab.len();
             assert!(kept <= 2 * survivors.len() + least, "{kept} entries, {} survivors", survivors.len());
-            survivors.drain(..).for_each(|index| scene.cancel(index));
-            let Scene { core, cache, .. } = &mut scene;
+            survivors.drain(..).for_each(|index| fixture.cancel(index));
+            let Fixture { core, cache, .. } = &mut fixture;
             core.give_back(cache);
-            scene.drive();
-            let kept = scene.core.slab.len();
+            fixture.drive();
+            let kept = fixture.core.slab.len();
             assert!(kept <= least, "{kept} entries, no survivor");
         }
     }
@@ -343,52 +343,52 @@ mod tests {
     /// What threads free while the driver takes the pool apart, and so before a block is marked, goes back as well.
     #[test]
     fn what_is_freed_in_the_middle_of_a_trim_goes_back() {
-        let mut scene = Scene::new(1);
-        let timers: Vec<_> = (0..TIMERS).map(|_| scene.schedule()).collect();
-        scene.drive();
+        let mut fixture = Fixture::new(1);
+        let timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
+        fixture.drive();
         // Too few to begin again for them.
         let (late, early): (Vec<_>, Vec<_>) = (0..timers.len()).partition(|number| number % 256 == 0);
-        early.iter().for_each(|&number| scene.cancel(timers[number]));
+        early.iter().for_each(|&number| fixture.cancel(timers[number]));
         for numbers in late.chunks(2) {
-            numbers.iter().for_each(|&number| scene.cancel(timers[number]));
-            scene.rounds.rest(&scene.core);
+            numbers.iter().for_each(|&number| fixture.cancel(timers[number]));
+            fixture.driver.reclaim(&fixture.core);
         }
-        let Scene { core, cache, .. } = &mut scene;
+        let Fixture { core, cache, .. } = &mut fixture;
         core.give_back(cache);
-        scene.drive();
-        let kept = scene.core.slab.len();
+        fixture.drive();
+        let kept = fixture.core.slab.len();
         assert!(kept <= 8192, "{kept} entries are kept for no timer");
     }
 
     /// A thread that stops in the middle of a pop makes the pool seem larger than it is, for as long as it stops.
     #[test]
     fn what_is_popped_and_not_counted_yet_is_looked_for_once() {
-        let mut scene = Scene::new(1);
-        scene.core = Core::new(None, 1);
-        let timers: Vec<_> = (0..64).map(|_| scene.schedule()).collect();
-        scene.drive();
-        timers.into_iter().for_each(|index| scene.cancel(index));
-        let Scene { core, rounds, cache } = &mut scene;
+        let mut fixture = Fixture::new(1);
+        fixture.core = Core::new(None, 1);
+        let timers: Vec<_> = (0..64).map(|_| fixture.schedule()).collect();
+        fixture.drive();
+        timers.into_iter().for_each(|index| fixture.cancel(index));
+        let Fixture { core, driver, cache } = &mut fixture;
         core.give_back(cache);
         let mut turns = Vec::new();
-        core.pool.pop(&core.slab, |_| turns.push((0..1000).take_while(|_| rounds.rest(core)).count()));
+        core.pool.pop(&core.slab, |_| turns.push((0..1000).take_while(|_| driver.reclaim(core)).count()));
         assert!(turns.iter().all(|&turns| turns < 1000), "{turns:?}");
     }
 
     /// A driver that has found all there is to find does not look again.
     #[test]
     fn what_is_in_use_everywhere_is_looked_at_once() {
-        let mut scene = Scene::new(1);
-        let timers: Vec<_> = (0..TIMERS).map(|_| scene.schedule()).collect();
-        scene.drive();
+        let mut fixture = Fixture::new(1);
+        let timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
+        fixture.drive();
         for (number, &index) in timers.iter().enumerate() {
             if number % 8 != 0 {
-                scene.cancel(index);
+                fixture.cancel(index);
             }
         }
-        scene.drive();
-        assert_eq!(scene.core.slab.len(), TIMERS.next_multiple_of(64) as usize, "no block is free");
-        assert!(scene.core.slab.dense_len() < 4096, "all are sparse");
-        assert!(!scene.rounds.rest(&scene.core));
+        fixture.drive();
+        assert_eq!(fixture.core.slab.len(), TIMERS.next_multiple_of(64) as usize, "no block is free");
+        assert!(fixture.core.slab.dense_len() < 4096, "all are sparse");
+        assert!(!fixture.driver.reclaim(&fixture.core));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Shard;
 use crate::clock::{ManualClock, OnClock, Quiesce, Quiescence, Quiet, Registration};
 
-/// How many ticks the clock moves at once: as many as a deadline is [kept exactly](super::entry::word) for. A driver may
+/// How many ticks the clock moves at once: as many as a deadline is [kept exactly](super::entry::state) for. A driver may
 /// have read the clock just before it moves, and come to a deadline that is written just after. It is waited for before
 /// the clock moves again, so it misreads none.
 const STRIDE: u64 = 1 << 48;
@@ -45,8 +45,8 @@ impl Quiesce for Shard {
 
     fn request(&self) -> Option<u64> {
         let now = self.ticks.now_tick();
-        let is_empty = || self.core.intake_is_empty() && !self.core.has_memory_to_spare();
-        self.live()?.request_unless_quiet(now, is_empty, || self.core.bell.ring(0))
+        let is_empty = || self.core.intake_is_empty() && !self.core.has_surplus_memory();
+        self.live()?.request_unless_quiet(now, is_empty, || self.core.wakeup.wake_by(0))
     }
 
     fn wait(&self, request: Option<u64>) -> Quiet<Instant> {

@@ -5,10 +5,10 @@
 //! own, of the same names, made of loom's types.
 
 mod cell;
-mod sleeper;
+mod parker;
 
 pub(crate) use cell::UnsafeCell;
-pub(crate) use sleeper::Sleeper;
+pub(crate) use parker::Parker;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;

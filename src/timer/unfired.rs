@@ -48,7 +48,7 @@ impl Unfired {
         // In place: a stable sort would need half as much memory again.
         timers.sort_unstable_by_key(|&(tick, _)| tick);
         let latest = timers.iter().rev().find_map(|&(tick, _)| ticks.instant(tick));
-        let never = ticks.shown(NEVER, UNKNOWN);
+        let never = ticks.display_deadline(NEVER, UNKNOWN);
         Self { timers: timers.into_iter(), never: latest.map_or(never, |latest| latest.max(never)), ticks }
     }
 

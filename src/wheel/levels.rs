@@ -48,7 +48,7 @@
 //!
 //! When time comes to a slot of an upper level, all its nodes have to be handed down before the first of them can
 //! expire: with a million nodes a second, at a tick of 1 ms, 64,000 of them at a time. Whoever has time before that may
-//! begin earlier ([`Levels::step_ahead`]), as soon as the slot is the next one of its level. Its deadlines are less than
+//! begin earlier ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines are less than
 //! two turns of the level below away by then, so for this purpose the rings are made of twice the window's slots
 //! ([`Levels::new_ahead`]). A node is *inserted* by the rule above all the same.
 //!
@@ -79,16 +79,16 @@ const MAX_SLOTS: usize = 1 << 24;
 pub(crate) struct Links {
     next: u32,
     prev: u32,
-    place: Place,
+    list: ListId,
 }
 
 impl Links {
     /// The links of a node that is in no list.
-    pub(crate) const UNLINKED: Links = Links { next: NIL, prev: NIL, place: Place::NONE };
+    pub(crate) const UNLINKED: Links = Links { next: NIL, prev: NIL, list: ListId::NONE };
 
     #[inline]
     pub(crate) fn is_linked(self) -> bool {
-        self.place != Place::NONE
+        self.list != ListId::NONE
     }
 }
 
@@ -102,23 +102,23 @@ impl Default for Links {
 ///
 /// A slot is less than 2^25, so that the constants are no slot of any level.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place(u32);
+struct ListId(u32);
 
-impl Place {
+impl ListId {
     const SLOT_BITS: u32 = 26;
-    const NONE: Place = Place(u32::MAX);
-    const DUE: Place = Place(u32::MAX - 1);
+    const NONE: ListId = ListId(u32::MAX);
+    const EXPIRED: ListId = ListId(u32::MAX - 1);
 
     #[inline]
-    fn of(level: usize, slot: usize) -> Place {
-        Place(((level as u32) << Self::SLOT_BITS) | slot as u32)
+    fn of(level: usize, slot: usize) -> ListId {
+        ListId(((level as u32) << Self::SLOT_BITS) | slot as u32)
     }
 
     /// Level and slot, unless it is one of the constants.
     #[inline]
     fn slot(self) -> Option<(usize, usize)> {
         let slot = self.0 & ((1 << Self::SLOT_BITS) - 1);
-        (self.0 < Self::DUE.0).then_some(((self.0 >> Self::SLOT_BITS) as usize, slot as usize))
+        (self.0 < Self::EXPIRED.0).then_some(((self.0 >> Self::SLOT_BITS) as usize, slot as usize))
     }
 }
 
@@ -149,7 +149,7 @@ pub(crate) enum Step {
     /// This node is due, or over, and no longer linked.
     Expired(u32),
     /// A node was placed anew, closer to its deadline.
-    Moved,
+    Cascaded,
     /// Nothing is left to do up to the target, and it is that time now.
     Done,
 }
@@ -159,10 +159,10 @@ pub(crate) struct Levels {
     now: u64,
     /// One bit a level: whether any of its slots is occupied.
     occupied: u64,
-    due: Due,
+    expired: ExpiredList,
     /// The first node of a slot that time has come to, and whose nodes are being taken out. They are told to be in the
     /// slot still, which gets no other before time has moved on.
-    falling: u32,
+    expiring: u32,
     /// The [next event](Self::search), or [`Event::UNKNOWN`].
     next: Event,
     levels: Vec<Level>,
@@ -177,7 +177,7 @@ impl Levels {
         Self::with_rings(start, slots_per_level, 1)
     }
 
-    /// The same, with rings twice as long, for [`step_ahead`](Self::step_ahead).
+    /// The same, with rings twice as long, for [`cascade_ahead`](Self::cascade_ahead).
     pub(crate) fn new_ahead(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
         Self::with_rings(start, slots_per_level, 2)
     }
@@ -202,7 +202,15 @@ impl Levels {
             levels.push(Level::new(this, slots, turns * slots));
             reaches.push(span.map_or(u64::MAX, |above| above - 1));
         }
-        Ok(Levels { now: start, occupied: 0, due: Due::EMPTY, falling: NIL, next: Event::UNKNOWN, levels, reaches })
+        Ok(Levels {
+            now: start,
+            occupied: 0,
+            expired: ExpiredList::EMPTY,
+            expiring: NIL,
+            next: Event::UNKNOWN,
+            levels,
+            reaches,
+        })
     }
 
     #[inline]
@@ -215,9 +223,9 @@ impl Levels {
     pub(crate) fn insert(&mut self, nodes: &mut impl Nodes, id: u32) {
         let deadline = nodes.deadline(id);
         if deadline > self.now {
-            self.place(nodes, id, deadline);
+            self.link_by_deadline(nodes, id, deadline);
         } else {
-            self.due.push(nodes, id);
+            self.expired.push(nodes, id);
         }
     }
 
@@ -234,10 +242,10 @@ impl Levels {
         }
         nodes.set_links(id, Links::UNLINKED);
 
-        match links.place.slot() {
-            None => self.due.forget(links),
+        match links.list.slot() {
+            None => self.expired.forget(links),
             Some(_) if links.prev != NIL => {}
-            Some(_) if self.falling == id => self.falling = links.next,
+            Some(_) if self.expiring == id => self.expiring = links.next,
             Some((level, slot)) if links.next == NIL => self.vacate(level, slot),
             Some((level, slot)) => self.levels[level].heads[slot] = links.next,
         }
@@ -257,8 +265,8 @@ impl Levels {
     /// Forgets every node, without touching them.
     pub(crate) fn clear(&mut self) {
         self.occupied = 0;
-        self.due = Due::EMPTY;
-        self.falling = NIL;
+        self.expired = ExpiredList::EMPTY;
+        self.expiring = NIL;
         self.next = Event::UNKNOWN;
         for level in &mut self.levels {
             level.occupancy.clear();
@@ -269,7 +277,7 @@ impl Levels {
     /// is due, later than it otherwise. O(levels).
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        if self.due.head != NIL || self.falling != NIL {
+        if self.expired.head != NIL || self.expiring != NIL {
             return Some(self.now);
         }
         self.next_event().map(|event| event.first)
@@ -277,7 +285,7 @@ impl Levels {
 
     /// The node that comes out or is handed down next.
     pub(crate) fn first(&self) -> Option<u32> {
-        for head in [self.due.head, self.falling] {
+        for head in [self.expired.head, self.expiring] {
             if head != NIL {
                 return Some(head);
             }
@@ -289,19 +297,19 @@ impl Levels {
     /// list, which comes first. A target in the past stands for the present tick.
     #[inline]
     pub(crate) fn step(&mut self, nodes: &mut impl Nodes, target: u64) -> Step {
-        let id = if self.due.head != NIL {
-            let id = self.due.head;
+        let id = if self.expired.head != NIL {
+            let id = self.expired.head;
             self.remove(nodes, id);
             id
-        } else if self.falling != NIL || self.fall(target.max(self.now)) {
-            self.take_falling(nodes)
+        } else if self.expiring != NIL || self.expire_next_slot(target.max(self.now)) {
+            self.take_expiring(nodes)
         } else {
             return Step::Done;
         };
         let deadline = nodes.deadline(id);
         if deadline > self.now && !nodes.is_over(id) {
-            self.place(nodes, id, deadline);
-            return Step::Moved;
+            self.link_by_deadline(nodes, id, deadline);
+            return Step::Cascaded;
         }
         nodes.set_links(id, Links::UNLINKED);
         Step::Expired(id)
@@ -309,18 +317,18 @@ impl Levels {
 
     /// Takes the first of the falling nodes out of their list, and leaves its own links as they are.
     #[inline]
-    fn take_falling(&mut self, nodes: &mut impl Nodes) -> u32 {
-        let id = self.falling;
-        self.falling = nodes.links(id).next;
-        if self.falling != NIL {
-            nodes.change_links(self.falling, |next| next.prev = NIL);
+    fn take_expiring(&mut self, nodes: &mut impl Nodes) -> u32 {
+        let id = self.expiring;
+        self.expiring = nodes.links(id).next;
+        if self.expiring != NIL {
+            nodes.change_links(self.expiring, |next| next.prev = NIL);
         }
         id
     }
 
     /// Hands a node down before its time, from the slot that time comes to next at its level. [Done](Step::Done) if
     /// there is none. O(levels).
-    pub(crate) fn step_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
+    pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
         let Some(id) = self.upcoming() else { return Step::Done };
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
@@ -330,7 +338,7 @@ impl Levels {
         let level = self.levels.iter().position(|level| level.holds(deadline, self.now));
         let level = level.expect("the last level holds all");
         self.link(nodes, id, level, self.levels[level].span.quotient(deadline));
-        Step::Moved
+        Step::Cascaded
     }
 
     /// The first node of a slot that time comes to next at its level.
@@ -350,7 +358,7 @@ impl Levels {
 
     /// Lets time come to the next occupied slot up to `target`, and its nodes fall; false if there is none, and it is
     /// `target`.
-    fn fall(&mut self, target: u64) -> bool {
+    fn expire_next_slot(&mut self, target: u64) -> bool {
         if self.occupied == 0 {
             self.now = target;
             return false;
@@ -364,14 +372,14 @@ impl Levels {
         }
         self.now = self.next.first;
         let (level, slot) = (self.next.level as usize, self.next.slot as usize);
-        self.falling = self.levels[level].heads[slot];
+        self.expiring = self.levels[level].heads[slot];
         self.vacate(level, slot);
         true
     }
 
     /// Level, first and last tick of the slot a node waits in; `None` if it waits in no slot.
     pub(crate) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
-        let (level, slot) = links.place.slot()?;
+        let (level, slot) = links.list.slot()?;
         let ring = &self.levels[level];
         let first = ring.first_tick(slot, self.now);
         Some((level, first, first.saturating_add(ring.span.value() - 1)))
@@ -379,7 +387,7 @@ impl Levels {
 
     /// Links a node into a slot. Its deadline is later than now.
     #[inline]
-    fn place(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
+    fn link_by_deadline(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
         let delta = deadline - self.now;
         let mut level = self.reaches.iter().position(|&reach| delta <= reach).expect("the last level reaches all");
         let mut ring = &self.levels[level];
@@ -407,7 +415,7 @@ impl Levels {
         } else {
             nodes.change_links(next, |next| next.prev = id);
         }
-        let links = Links { next, prev: NIL, place: Place::of(level, slot) };
+        let links = Links { next, prev: NIL, list: ListId::of(level, slot) };
         nodes.set_links(id, links);
     }
 
@@ -473,16 +481,16 @@ impl Event {
 }
 
 /// The nodes whose deadline had been reached when they were inserted, first in first out.
-struct Due {
+struct ExpiredList {
     head: u32,
     tail: u32,
 }
 
-impl Due {
-    const EMPTY: Due = Due { head: NIL, tail: NIL };
+impl ExpiredList {
+    const EMPTY: ExpiredList = ExpiredList { head: NIL, tail: NIL };
 
     fn push(&mut self, nodes: &mut impl Nodes, id: u32) {
-        let links = Links { next: NIL, prev: self.tail, place: Place::DUE };
+        let links = Links { next: NIL, prev: self.tail, list: ListId::EXPIRED };
         nodes.set_links(id, links);
         if self.tail == NIL {
             self.head = id;
@@ -630,11 +638,11 @@ mod tests {
         for placed in [0, 3, 8, 100] {
             let (mut levels, mut store) = inserted(&[placed]);
             store.0[0].0 = 200;
-            while levels.step(&mut store, 199) == Step::Moved {}
+            while levels.step(&mut store, 199) == Step::Cascaded {}
             assert_eq!((levels.now(), store.links(0).is_linked()), (199, true));
             assert!(levels.next_deadline() <= Some(200));
 
-            while levels.step(&mut store, 200) == Step::Moved {}
+            while levels.step(&mut store, 200) == Step::Cascaded {}
             assert_eq!((levels.now(), store.links(0).is_linked()), (200, false));
             assert_eq!(levels.next_deadline(), None);
         }
@@ -654,7 +662,7 @@ mod tests {
         assert_eq!(levels.step(&mut store, 3), Step::Done);
         store.0.push((4, Links::UNLINKED));
         levels.insert(&mut store, 1);
-        assert_eq!(levels.step(&mut store, 4), Step::Moved);
+        assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
         assert_eq!(levels.step(&mut store, 4), Step::Expired(1));
         assert_eq!(levels.step(&mut store, 4), Step::Done);
 
@@ -665,7 +673,7 @@ mod tests {
             store.0.push((deadline, Links::UNLINKED));
             levels.insert(&mut store, id);
         }
-        assert_eq!(levels.step(&mut store, 4), Step::Moved);
+        assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
         assert_eq!(levels.step(&mut store, 4), Step::Expired(0));
     }
 
@@ -690,7 +698,7 @@ mod tests {
         levels.insert(&mut store, 2);
 
         assert_eq!(levels.step(&mut store, 0), Step::Expired(2));
-        assert_eq!(levels.step(&mut store, 0), Step::Moved);
+        assert_eq!(levels.step(&mut store, 0), Step::Cascaded);
         assert_eq!((levels.step(&mut store, 0), levels.now()), (Step::Done, 16));
         assert_eq!(levels.next_deadline(), Some(18));
         assert_eq!(levels.step(&mut store, 100), Step::Expired(0));
@@ -714,7 +722,7 @@ mod tests {
     fn a_node_that_is_over_comes_out_where_it_would_be_handed_down() {
         let (mut levels, mut store) = inserted(&[9, 10]);
         store.0[0].0 = OVER;
-        assert_eq!(levels.step(&mut store, 8), Step::Moved);
+        assert_eq!(levels.step(&mut store, 8), Step::Cascaded);
         assert_eq!(levels.step(&mut store, 8), Step::Expired(0));
         assert_eq!((levels.step(&mut store, 8), levels.now()), (Step::Done, 8));
     }
@@ -725,8 +733,8 @@ mod tests {
         let mut store = Store::new(&[5]);
         levels.insert(&mut store, 0);
         store.0[0].0 = OVER;
-        assert_eq!(levels.step_ahead(&mut store), Step::Expired(0));
-        assert_eq!(levels.step_ahead(&mut store), Step::Done);
+        assert_eq!(levels.cascade_ahead(&mut store), Step::Expired(0));
+        assert_eq!(levels.cascade_ahead(&mut store), Step::Done);
     }
 
     #[test]
@@ -737,7 +745,7 @@ mod tests {
             let mut store = Store::new(&deadlines);
             let linked: Vec<u32> = (0..64).filter(|&id| deadlines[id as usize] > now + 63).collect();
             linked.iter().for_each(|&id| levels.insert(&mut store, id));
-            let steps = (0..1000).take_while(|_| levels.step_ahead(&mut store) != Step::Done).count();
+            let steps = (0..1000).take_while(|_| levels.cascade_ahead(&mut store) != Step::Done).count();
             assert!(steps <= linked.len(), "each is handed down once");
             for &id in &linked {
                 let deadline = deadlines[id as usize];
@@ -757,7 +765,7 @@ mod tests {
             left.iter().for_each(|&id| levels.insert(&mut store, id));
             while let Some(next) = levels.next_deadline() {
                 for _ in 0..random.u32(0..8) {
-                    if levels.step_ahead(&mut store) == Step::Done {
+                    if levels.cascade_ahead(&mut store) == Step::Done {
                         break;
                     }
                 }
@@ -772,7 +780,7 @@ mod tests {
                             assert_eq!(levels.now(), deadlines[id as usize]);
                             assert!(left.remove(&id));
                         }
-                        Step::Moved => {}
+                        Step::Cascaded => {}
                         Step::Done => break,
                     }
                 }

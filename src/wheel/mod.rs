@@ -201,7 +201,7 @@ impl<T> Wheel<T> {
                     let (deadline, value) = self.arena.take(id);
                     expired(deadline, value);
                 }
-                Step::Moved => {}
+                Step::Cascaded => {}
                 Step::Done => break,
             }
         }

@@ -4,7 +4,7 @@ use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::task::Waker;
 
 /// A callback that runs more than once.
-pub(crate) trait Recur: Send {
+pub(crate) trait PeriodicCallback: Send {
     /// Makes the run for `due`, a tick, and returns the tick of the next, or `None` to end.
     fn run(&mut self, due: u64) -> Option<u64>;
 }
@@ -15,9 +15,9 @@ pub(crate) enum Role {
     /// It runs once.
     Once,
     /// It runs again and again.
-    Repeat,
+    Periodic,
     /// It wakes a task.
-    Wake,
+    Waker,
 }
 
 /// The closure of a timer, owned.
@@ -59,19 +59,19 @@ impl Kind {
                 None
             },
             drop: drop_data::<Waker>,
-            role: Role::Wake,
+            role: Role::Waker,
         }
     }
 
-    const fn repeating() -> Self {
+    const fn periodic() -> Self {
         Self {
             run: |data, due| {
-                // SAFETY: the data is the box that `Callback::repeating` wrote, and the caller has it to itself.
-                let recur = unsafe { &mut *data.cast::<Box<dyn Recur>>() };
-                recur.run(due)
+                // SAFETY: the data is the box that `Callback::periodic` wrote, and the caller has it to itself.
+                let periodic = unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() };
+                periodic.run(due)
             },
-            drop: drop_data::<Box<dyn Recur>>,
-            role: Role::Repeat,
+            drop: drop_data::<Box<dyn PeriodicCallback>>,
+            role: Role::Periodic,
         }
     }
 }
@@ -129,9 +129,9 @@ impl Callback {
     }
 
     /// A callback that runs again and again.
-    pub(crate) fn repeating(recur: Box<dyn Recur>) -> Self {
+    pub(crate) fn periodic(periodic: Box<dyn PeriodicCallback>) -> Self {
         // SAFETY: a box fits, and this is its kind.
-        unsafe { Self::new(recur, const { &Kind::repeating() }) }
+        unsafe { Self::new(periodic, const { &Kind::periodic() }) }
     }
 
     /// A callback that wakes a task.
@@ -146,7 +146,7 @@ impl Callback {
     #[inline]
     pub(crate) fn wakes(&self, waker: &Waker) -> bool {
         // SAFETY: the data of a callback in this role is a waker.
-        self.role() == Role::Wake && unsafe { &*self.data.as_ptr().cast::<Waker>() }.will_wake(waker)
+        self.role() == Role::Waker && unsafe { &*self.data.as_ptr().cast::<Waker>() }.will_wake(waker)
     }
 
     /// # Safety
@@ -166,7 +166,7 @@ impl Callback {
 
     /// Runs a one-shot callback, or makes one last run of a repeating one.
     pub(crate) fn run(mut self, due: u64) {
-        if self.role() == Role::Repeat {
+        if self.role() == Role::Periodic {
             self.run_again(due);
         } else {
             let mut this = ManuallyDrop::new(self);
@@ -180,7 +180,7 @@ impl Callback {
     /// # Panics
     /// If the callback is a one-shot.
     pub(crate) fn run_again(&mut self, due: u64) -> Option<u64> {
-        assert!(self.role() == Role::Repeat, "a one-shot callback runs once");
+        assert!(self.role() == Role::Periodic, "a one-shot callback runs once");
         // SAFETY: the data is of this kind, and a repeating callback's `run` leaves it valid.
         unsafe { (self.kind.run)(&mut self.data, due) }
     }
@@ -188,13 +188,13 @@ impl Callback {
     /// The repeating callback itself.
     ///
     /// # Safety
-    /// The callback must have been made by `repeating` of a box of `R`.
-    pub(crate) unsafe fn into_recur<R: Recur>(self) -> R {
+    /// The callback must have been made by `periodic` of a box of `R`.
+    pub(crate) unsafe fn into_periodic<R: PeriodicCallback>(self) -> R {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `repeating` wrote this box, of an `R`, and nobody drops it afterwards.
+        // SAFETY: `periodic` wrote this box, of an `R`, and nobody drops it afterwards.
         unsafe {
-            let recur = this.data.as_ptr().cast::<Box<dyn Recur>>().read();
-            *Box::from_raw(Box::into_raw(recur).cast::<R>())
+            let periodic = this.data.as_ptr().cast::<Box<dyn PeriodicCallback>>().read();
+            *Box::from_raw(Box::into_raw(periodic).cast::<R>())
         }
     }
 }
@@ -275,14 +275,14 @@ mod tests {
             ticks: u64,
             _token: Arc<()>,
         }
-        impl Recur for Every {
+        impl PeriodicCallback for Every {
             fn run(&mut self, due: u64) -> Option<u64> {
                 Some(due + self.ticks)
             }
         }
         let token = Arc::new(());
-        let mut callback = Callback::repeating(Box::new(Every { ticks: 3, _token: token.clone() }));
-        assert_eq!(callback.role(), Role::Repeat);
+        let mut callback = Callback::periodic(Box::new(Every { ticks: 3, _token: token.clone() }));
+        assert_eq!(callback.role(), Role::Periodic);
         assert_eq!(callback.run_again(4), Some(7));
         callback.run(7);
         assert_eq!(Arc::strong_count(&token), 1);

@@ -1,31 +1,31 @@
 //! What becomes of an entry by a move, and what whoever made it must do then.
 
 use super::callback::Callback;
-use super::word::MAILED;
+use super::state::ENQUEUED;
 
 /// A timer that was cancelled.
 pub(crate) struct Ended {
     /// The callback is the canceller's, who must [drop](super::Entry::drop_callback) it: it is not running.
     pub(crate) idle: bool,
     /// The entry is in a batch.
-    pub(crate) queued: bool,
+    pub(crate) dispatched: bool,
 }
 
 /// What the driver must be told of a new deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Notice {
+pub(crate) enum DriverNotice {
     /// Nothing: whoever looks at the entry next will see it in time.
     None,
     /// The entry is in the intake: the driver must look there by the new deadline.
-    Ring,
+    Wake,
     /// The caller must put the entry into the intake, to be looked at by the new deadline.
-    Mail,
+    Enqueue,
 }
 
-impl Notice {
+impl DriverNotice {
     /// What it adds to the word.
     pub(super) fn flag(self) -> u64 {
-        if self == Self::Mail { MAILED } else { 0 }
+        if self == Self::Enqueue { ENQUEUED } else { 0 }
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Release {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Collect {
     /// Link it into the wheel, after unlinking it if it was linked.
-    Place { linked: bool },
+    Link { linked: bool },
     /// Unlink it if it was linked, and recycle it if it is free.
     Over { linked: bool, free: bool },
 }
@@ -53,11 +53,11 @@ pub(crate) enum Collect {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expire {
     /// Hand it to the executor.
-    Due,
+    Dispatch,
     /// Collect it: its deadline has moved.
     Later,
     /// Leave it: it is in the intake.
-    Mailed,
+    Enqueued,
     /// Recycle it if it is free.
     Over { free: bool },
 }
@@ -67,7 +67,7 @@ pub(crate) enum Start {
     /// Run the callback, for this deadline; or drop it.
     Run { callback: Callback, deadline: u64 },
     /// Put it into the intake: its deadline has moved to this one.
-    Mail { deadline: u64 },
+    Enqueue { deadline: u64 },
     /// Recycle it if it is free.
     Over { free: bool },
     /// Leave it: the shard is shut down, and the shutdown claims the timer.
@@ -78,19 +78,19 @@ pub(crate) enum Start {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Finish {
     /// Somebody sleeps until the run is over.
-    pub(crate) waited: bool,
+    pub(crate) has_waiter: bool,
     /// The entry must be recycled.
     pub(crate) free: bool,
 }
 
 /// What became of the attempt to run again.
-pub(crate) enum Rearm {
+pub(crate) enum NextRun {
     /// Cancelled during the run: the callback is the caller's again, who drops it and finishes.
     Cancelled(Callback),
     /// Put it into the intake, for this deadline.
-    Mail { deadline: u64 },
-    /// The shard is shut down: whoever shuts it down takes the entry. Somebody sleeps until then, if `waited`.
-    Held { waited: bool },
+    Enqueue { deadline: u64 },
+    /// The shard is shut down: whoever shuts it down takes the entry. Somebody sleeps until then, if `has_waiter`.
+    Held { has_waiter: bool },
 }
 
 /// What an entry held when its shard was closed.
@@ -118,8 +118,8 @@ pub(crate) enum Held {
 pub(crate) enum Claim {
     /// Nothing: it has no timer, or one that is over.
     Over,
-    /// The callback was to run at this deadline. The caller owns it. The entry is in a batch, if `queued`.
-    Taken { deadline: u64, callback: Callback, queued: bool },
+    /// The callback was to run at this deadline. The caller owns it. The entry is in a batch, if `dispatched`.
+    Taken { deadline: u64, callback: Callback, dispatched: bool },
     /// Nothing yet: the callback is running.
     Running,
     /// A repeating timer, which ends with the run that it is in.

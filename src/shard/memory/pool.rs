@@ -15,13 +15,13 @@
 
 use super::slab::Slab;
 use super::stack::{NIL, Stack};
-use crate::shard::entry::Cargo;
+use crate::shard::entry::FreeList;
 use crate::sync::{AtomicI64, Ordering, limit};
 
 /// The most entries in a batch: half a [cache](super::cache).
 pub(crate) const BATCH: usize = limit(32);
 /// A carrier and those that it keeps.
-const CARRIED: usize = size_of::<Cargo>() / size_of::<u32>();
+const CARRIED: usize = size_of::<FreeList>() / size_of::<u32>();
 
 pub(crate) struct Pool {
     batches: Stack,
@@ -44,12 +44,12 @@ impl Pool {
         };
         let mut next = NIL;
         for carried in batch.chunks(CARRIED).rev() {
-            let mut cargo = [NIL; CARRIED];
-            cargo[..carried.len() - 1].copy_from_slice(&carried[1..]);
-            cargo[CARRIED - 1] = next;
+            let mut list = [NIL; CARRIED];
+            list[..carried.len() - 1].copy_from_slice(&carried[1..]);
+            list[CARRIED - 1] = next;
             next = carried[0];
             // SAFETY: the caller owns it.
-            unsafe { slab.get(next).load(cargo) };
+            unsafe { slab.get(next).write_links(list) };
         }
         self.batches.push(first, &slab.get(first).batch);
         // Release: who sees so many finds so many.
@@ -97,10 +97,10 @@ pub(crate) fn next_batch(slab: &Slab, first: u32) -> u32 {
 /// It must come from the pool, and its entries must still be the caller's as they come.
 pub(crate) unsafe fn members(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
     // SAFETY: by this function's contract.
-    let open = |carrier: u32| (carrier != NIL).then(|| (carrier, unsafe { slab.get(carrier).unload() }));
-    let carriers = std::iter::successors(open(first), move |(_, cargo)| open(cargo[CARRIED - 1]));
-    carriers.flat_map(|(carrier, cargo)| {
-        let (others, _) = cargo.split_at(CARRIED - 1);
+    let open = |carrier: u32| (carrier != NIL).then(|| (carrier, unsafe { slab.get(carrier).read_links() }));
+    let carriers = std::iter::successors(open(first), move |(_, list)| open(list[CARRIED - 1]));
+    carriers.flat_map(|(carrier, list)| {
+        let (others, _) = list.split_at(CARRIED - 1);
         let others: [u32; CARRIED - 1] = others.try_into().expect("all but one");
         std::iter::once(carrier).chain(others.into_iter().take_while(|&other| other != NIL))
     })

@@ -50,7 +50,7 @@ impl Block {
 
 /// The segment of an index, and the place in it.
 #[inline]
-pub(super) fn place(index: u32) -> (usize, usize) {
+pub(super) fn locate(index: u32) -> (usize, usize) {
     let shifted = index.wrapping_add(SMALLEST_SEGMENT);
     // The lowest bit does not change the logarithm, and tells the compiler that this is not zero.
     let log = (shifted | 1).ilog2().min(LARGEST_SEGMENT.ilog2());
@@ -73,8 +73,8 @@ mod tests {
         let mut first = 0;
         for number in 0..SEGMENTS {
             let last = first + size(number) - 1;
-            assert_eq!(place(first), (number, 0));
-            assert_eq!(place(last), (number, size(number) as usize - 1));
+            assert_eq!(locate(first), (number, 0));
+            assert_eq!(locate(last), (number, size(number) as usize - 1));
             first = last.wrapping_add(1);
         }
         assert_eq!(first, u32::MAX - SMALLEST_SEGMENT + 1, "all that fits 32 bits");

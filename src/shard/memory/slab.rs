@@ -27,7 +27,7 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
 use std::ptr;
 
-use super::segment::{Block, Segment, place};
+use super::segment::{Block, Segment, locate};
 use super::stack::Stack;
 use crate::shard::entry::Entry;
 use crate::sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, BLOCK, Ordering, SEGMENTS, SMALLEST_SEGMENT};
@@ -67,7 +67,7 @@ pub(super) struct Counts {
     /// Frames whose memory the system has back, by their first block.
     retired: Stack,
     /// How many blocks they have, more or less.
-    away: AtomicU32,
+    decommitted: AtomicU32,
     /// How many sparse blocks have come to be all free since the driver looked.
     pub(super) completed: AtomicU32,
     /// The block at which the search for a sparse one goes on.
@@ -91,7 +91,7 @@ impl Slab {
             counts: Counts {
                 blocks: AtomicU32::new(0),
                 retired: Stack::new(),
-                away: AtomicU32::new(0),
+                decommitted: AtomicU32::new(0),
                 completed: AtomicU32::new(0),
                 cursor: AtomicU32::new(0),
             },
@@ -104,16 +104,16 @@ impl Slab {
     /// If no entry of this index was ever carved off.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> &Entry {
-        let (number, offset) = place(index);
+        let (number, offset) = locate(index);
         let segment = self.segment(number).expect("an index of this slab");
-        // SAFETY: `place` gives an offset in the segment.
+        // SAFETY: `locate` gives an offset in the segment.
         unsafe { segment.entries.get_unchecked(offset) }
     }
 
     /// Carves off a retired frame, if there is any, and returns its first index. Lock-free.
-    pub(super) fn carve_again(&self) -> Result<Option<u32>, Refusal> {
+    pub(super) fn alloc_retired_frame(&self) -> Result<Option<u32>, Refusal> {
         let Some(first) = self.counts.retired.pop(|block| &self.block(block).0.link) else { return Ok(None) };
-        self.counts.away.fetch_sub(self.frame, Ordering::Relaxed);
+        self.counts.decommitted.fetch_sub(self.frame, Ordering::Relaxed);
         // See the file's head. AcqRel: orders this thread's use of the entries against `close`.
         let state = &self.block(first).0.state;
         state.compare_exchange(RETIRED, 0, Ordering::AcqRel, Ordering::Acquire).map_err(|_| Refusal::Closed)?;
@@ -125,7 +125,7 @@ impl Slab {
     }
 
     /// Carves off a frame that was never used, and returns its first index. Lock-free; may allocate.
-    pub(super) fn carve_new(&self) -> Result<u32, Refusal> {
+    pub(super) fn alloc_new_frame(&self) -> Result<u32, Refusal> {
         let count = &self.counts.blocks;
         let mut blocks = count.load(Ordering::Acquire);
         loop {
@@ -133,7 +133,7 @@ impl Slab {
                 return Err(Refusal::Closed);
             }
             // The segment comes first: if it is refused, nothing has been done.
-            self.ensure_segment(place(blocks * BLOCK).0)?;
+            self.ensure_segment(locate(blocks * BLOCK).0)?;
             // Relaxed would do for the count alone; AcqRel orders it with `close`, which then sees every block carved, and
             // their segment.
             match count.compare_exchange_weak(blocks, blocks + self.frame, Ordering::AcqRel, Ordering::Acquire) {
@@ -155,7 +155,7 @@ impl Slab {
             let state = &self.block(first).0.state;
             // AcqRel: orders the discard against `close`; see the file's head.
             let goes = state.compare_exchange(0, RETIRED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-            let next_segment = place(first * BLOCK).1 == 0;
+            let next_segment = locate(first * BLOCK).1 == 0;
             if !goes || next_segment {
                 // SAFETY: this thread has set `RETIRED`, and the rest is by this function's contract.
                 unsafe { self.discard(run) };
@@ -173,13 +173,13 @@ impl Slab {
         if blocks.is_empty() {
             return;
         }
-        let (number, offset) = place(blocks.start * BLOCK);
+        let (number, offset) = locate(blocks.start * BLOCK);
         if let Some(segment) = self.segment(number) {
             // SAFETY: a free entry is as good with all bytes zero. Others may still read the `batch` link of one, in the
             // middle of a pop that will fail.
             unsafe { segment.entries.discard(offset..offset + blocks.len() * BLOCK as usize) };
         }
-        self.counts.away.fetch_add(blocks.len() as u32, Ordering::Relaxed);
+        self.counts.decommitted.fetch_add(blocks.len() as u32, Ordering::Relaxed);
         for first in self.frames(blocks) {
             self.counts.retired.push(first, &self.block(first).0.link);
         }
@@ -187,13 +187,13 @@ impl Slab {
 
     /// How many blocks have ever been carved off.
     pub(crate) fn blocks(&self) -> u32 {
-        // Acquire: pairs with `carve_new`, so that the segments of these blocks are seen.
+        // Acquire: pairs with `alloc_new_frame`, so that the segments of these blocks are seen.
         self.counts.blocks.load(Ordering::Acquire) & !CLOSED
     }
 
     /// How many entries are in memory, more or less.
     pub(crate) fn len(&self) -> usize {
-        self.blocks().saturating_sub(self.counts.away.load(Ordering::Relaxed)) as usize * BLOCK as usize
+        self.blocks().saturating_sub(self.counts.decommitted.load(Ordering::Relaxed)) as usize * BLOCK as usize
     }
 
     /// How many blocks a frame has.
@@ -226,7 +226,7 @@ impl Slab {
     /// What is kept of a block that was carved off, and whether it is sparse.
     #[inline]
     pub(super) fn block(&self, block: u32) -> (&Block, &AtomicBool) {
-        let (number, offset) = place(block * BLOCK);
+        let (number, offset) = locate(block * BLOCK);
         let segment = self.segment(number).expect("a block of this slab");
         let block = offset / BLOCK as usize;
         (&segment.blocks[block], &segment.sparse[block])
@@ -234,7 +234,7 @@ impl Slab {
 
     /// Gives `f` the pages and the place in them of a frame.
     fn pages(&self, first: u32, f: impl FnOnce(&Pages<Entry>, Range<usize>)) {
-        let (number, offset) = place(first * BLOCK);
+        let (number, offset) = locate(first * BLOCK);
         if let Some(segment) = self.segment(number) {
             f(&segment.entries, offset..offset + (self.frame * BLOCK) as usize);
         }
@@ -297,7 +297,7 @@ mod tests {
             let slab = Slab::with_frame(frame);
             let (mut next, mut places) = (0, HashSet::new());
             for _ in 0..50 {
-                assert_eq!(slab.carve_new(), Ok(next));
+                assert_eq!(slab.alloc_new_frame(), Ok(next));
                 for index in slab.frame_entries(next) {
                     assert!(places.insert(ptr::from_ref(slab.get(index))));
                 }
@@ -305,7 +305,7 @@ mod tests {
             }
             assert_eq!(slab.close().count(), next as usize);
             assert!(slab.close().all(|entry| places.remove(&ptr::from_ref(entry))));
-            assert_eq!(slab.carve_new(), Err(Refusal::Closed));
+            assert_eq!(slab.alloc_new_frame(), Err(Refusal::Closed));
         }
     }
 
@@ -313,15 +313,15 @@ mod tests {
     fn a_closed_slab_has_no_entry_of_a_retired_frame() {
         for frame in [1, 4, 16] {
             let slab = Slab::with_frame(frame);
-            (0..40).for_each(|_| _ = slab.carve_new().unwrap());
+            (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
             let (first, last) = (7 * frame, 33 * frame);
             // SAFETY: it is this thread that carved the frames.
             unsafe { slab.retire(first..last) };
             assert_eq!(slab.len(), 14 * (frame * BLOCK) as usize);
-            let again = slab.carve_again().unwrap().unwrap();
+            let again = slab.alloc_retired_frame().unwrap().unwrap();
             assert!((first..last).contains(&(again / BLOCK)));
             assert_eq!(slab.close().count(), slab.len());
-            assert_eq!(slab.carve_again(), Err(Refusal::Closed));
+            assert_eq!(slab.alloc_retired_frame(), Err(Refusal::Closed));
             // SAFETY: as above.
             unsafe { slab.retire(0..frame) };
             assert_eq!(slab.len(), 16 * (frame * BLOCK) as usize, "the frame that was refused is not retired either");
@@ -332,6 +332,6 @@ mod tests {
     fn no_more_entries_are_carved_off_than_an_index_can_tell_apart() {
         let slab = Slab::new();
         slab.counts.blocks.store((1 << 26) - (SMALLEST_SEGMENT / BLOCK), Ordering::Relaxed);
-        assert_eq!(slab.carve_new(), Err(Refusal::NoMemory));
+        assert_eq!(slab.alloc_new_frame(), Err(Refusal::NoMemory));
     }
 }

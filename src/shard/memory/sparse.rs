@@ -39,12 +39,12 @@ impl Slab {
         if self.are_enough_dense() && self.adopt(LOOKS, &mut receive) {
             return Ok(());
         }
-        let carved = match self.carve_again() {
-            Ok(None) => self.carve_new(),
+        let frame = match self.alloc_retired_frame() {
+            Ok(None) => self.alloc_new_frame(),
             Ok(Some(first)) => Ok(first),
             Err(refusal) => Err(refusal),
         };
-        match carved {
+        match frame {
             Ok(first) => self.frame_entries(first).rev().for_each(receive),
             // Before a timer is refused, all are looked at.
             Err(Refusal::NoMemory) if self.adopt(u32::MAX, &mut receive) => {}

@@ -4,9 +4,9 @@
 use crate::sync::UnsafeCell;
 
 /// Every reader of the value that it is a part of touches it; the thread that makes or frees that value changes it.
-pub(crate) struct Watched(UnsafeCell<()>);
+pub(crate) struct RaceDetector(UnsafeCell<()>);
 
-impl Watched {
+impl RaceDetector {
     pub(crate) fn look(&self) {
         self.0.with(|_| ());
     }
@@ -17,19 +17,19 @@ impl Watched {
 }
 
 // SAFETY: that is what loom watches.
-unsafe impl Send for Watched {}
+unsafe impl Send for RaceDetector {}
 // SAFETY: as above.
-unsafe impl Sync for Watched {}
+unsafe impl Sync for RaceDetector {}
 
-impl Default for Watched {
+impl Default for RaceDetector {
     fn default() -> Self {
-        let watched = Self(UnsafeCell::new(()));
-        watched.change();
-        watched
+        let race_detector = Self(UnsafeCell::new(()));
+        race_detector.change();
+        race_detector
     }
 }
 
-impl Drop for Watched {
+impl Drop for RaceDetector {
     fn drop(&mut self) {
         self.change();
     }

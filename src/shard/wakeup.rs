@@ -41,21 +41,21 @@
 //!
 //! A caller's fence costs as much as all else that it does to wake nobody. Fences P and R are not made: what stands around
 //! them is sequentially consistent, the read-modify-writes that push the entry and that change the state word, and the loads
-//! of the state word and of `wake`. These are no more expensive than weaker ones on x86-64, and hardly on aarch64. With fence
+//! of the state word and of `wake_tick`. These are no more expensive than weaker ones on x86-64, and hardly on aarch64. With fence
 //! D they are in one total order, in which each thread's own are in the order of the program, and a load that does not see
 //! a write comes before it (C++20, [atomics.order]):
 //!
-//! - The driver does not see the push: D comes before the push, and so before the load of `wake` that follows the push. That
+//! - The driver does not see the push: D comes before the push, and so before the load of `wake_tick` that follows the push. That
 //!   load sees what the driver wrote before D, or later.
 //! - The first caller does not see the second's deadline: D comes before the push, that before the first caller's load of the
-//!   state word, that before the second caller's write to it, and so before the second caller's load of `wake`.
+//!   state word, that before the second caller's write to it, and so before the second caller's load of `wake_tick`.
 //!
 //! loom takes such accesses for `AcqRel`. So it explores them with a fence ([`fence_between_seq_cst`]), of which the above
-//! is the equivalent. Callers that write something else than an entry make a fence ([`Bell::ring`]).
+//! is the equivalent. Callers that write something else than an entry make a fence ([`DriverWakeup::wake_by`]).
 //!
 //! # Which thread sleeps
 //!
-//! The thread that drives may change: see [`loan`](super::loan). It [attaches](Bell::attach) itself before it sleeps. A
+//! The thread that drives may change: see [`loan`](super::loan). It [attaches](DriverWakeup::attach) itself before it sleeps. A
 //! caller that lowers the word has read it from that sleep, so it wakes that thread, or one that drives later. Then the
 //! sleep has ended without it.
 //!
@@ -64,68 +64,68 @@
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU64, Ordering, Sleeper, fence, fence_between_seq_cst};
+use crate::sync::{AtomicU64, Ordering, Parker, fence, fence_between_seq_cst};
 
 /// The driver is awake, and looks at all that was pushed before it sleeps.
 const AWAKE: u64 = 0;
 
-pub(crate) struct Bell {
+pub(crate) struct DriverWakeup {
     /// The tick until which the driver sleeps, or `AWAKE`.
-    wake: AtomicU64,
+    wake_tick: AtomicU64,
     /// The tick at which the driver last lay down.
     asleep_since: AtomicU64,
-    sleeper: Sleeper,
+    parker: Parker,
 }
 
-impl Bell {
+impl DriverWakeup {
     pub(crate) fn new() -> Self {
-        Self { wake: AtomicU64::new(AWAKE), asleep_since: AtomicU64::new(0), sleeper: Sleeper::new() }
+        Self { wake_tick: AtomicU64::new(AWAKE), asleep_since: AtomicU64::new(0), parker: Parker::new() }
     }
 
     /// Makes the calling thread the driver.
     pub(crate) fn attach(&self) {
-        self.sleeper.attach();
+        self.parker.attach();
     }
 
     /// Whether the calling thread is the driver.
     pub(crate) fn is_attached_here(&self) -> bool {
-        self.sleeper.is_attached_here()
+        self.parker.is_attached_here()
     }
 
     /// Makes sure that the driver looks at what the caller has written by `tick`. Wait-free but for the system call.
     #[inline]
-    pub(crate) fn ring(&self, tick: u64) {
+    pub(crate) fn wake_by(&self, tick: u64) {
         // Orders what the caller has written before the load: see the file's head. Loom model `in_flight`.
         fence(Ordering::SeqCst);
-        self.ring_ordered(tick);
+        self.wake_by_ordered(tick);
     }
 
-    /// As [`ring`](Self::ring), for a caller that has written by a sequentially consistent read-modify-write.
+    /// As [`wake_by`](Self::wake_by), for a caller that has written by a sequentially consistent read-modify-write.
     #[inline]
-    pub(crate) fn ring_after_update(&self, tick: u64) {
-        // As in `ring`. Loom model `in_flight`.
+    pub(crate) fn wake_by_after_update(&self, tick: u64) {
+        // As in `wake_by`. Loom model `in_flight`.
         fence_between_seq_cst();
-        self.ring_ordered(tick);
+        self.wake_by_ordered(tick);
     }
 
-    /// As [`ring`](Self::ring), for a caller whose load here is ordered after what it has written.
+    /// As [`wake_by`](Self::wake_by), for a caller whose load here is ordered after what it has written.
     #[inline]
-    pub(crate) fn ring_ordered(&self, tick: u64) {
+    pub(crate) fn wake_by_ordered(&self, tick: u64) {
         // SeqCst: after what the caller has written; see the file's head. The minimum is taken by one read-modify-write, so of
         // all callers that find it too late, each lowers it or finds it lowered. Acquire: the caller that lowers it wakes the thread that sleeps; pairs with `sleep`. Loom model
         // `loan`.
-        if self.wake.load(Ordering::SeqCst) > tick && self.wake.fetch_min(tick, Ordering::Acquire) > tick {
-            self.sleeper.wake();
+        if self.wake_tick.load(Ordering::SeqCst) > tick && self.wake_tick.fetch_min(tick, Ordering::Acquire) > tick {
+            self.parker.unpark();
         }
     }
 
-    /// The same in no hurry: by `patience` ticks after the driver lay down, which is at once if it has slept longer. So
-    /// however often this is called, the driver is disturbed twice in `patience` at the most.
+    /// The same in no hurry: by `lazy_wakeup` ticks after the driver lay down, which is at once if it has slept longer. So
+    /// however often this is called, the driver is disturbed twice in `lazy_wakeup` at the most.
     #[inline]
-    pub(crate) fn ring_lazily(&self, patience: u64) {
+    pub(crate) fn wake_lazily(&self, lazy_wakeup: u64) {
         // Relaxed: an old value only rings earlier.
         let since = self.asleep_since.load(Ordering::Relaxed);
-        self.ring(since.saturating_add(patience));
+        self.wake_by(since.saturating_add(lazy_wakeup));
     }
 
     /// The driver sleeps until the tick `until`, or the earlier one that somebody has rung for meanwhile, unless
@@ -142,21 +142,21 @@ impl Bell {
         self.asleep_since.store(now, Ordering::Relaxed);
         // Release: publishes which thread is attached to those that lower the word. The fence orders it before the look
         // that follows.
-        self.wake.swap(until.max(AWAKE + 1), Ordering::Release);
+        self.wake_tick.swap(until.max(AWAKE + 1), Ordering::Release);
         fence(Ordering::SeqCst);
         let mut wakeups = 0;
         if nothing_to_do() {
             loop {
                 // Relaxed: who lowers it wakes the sleeper afterwards, which orders it before the next look.
-                let timeout = timeout(self.wake.load(Ordering::Relaxed));
+                let timeout = timeout(self.wake_tick.load(Ordering::Relaxed));
                 if timeout == Some(Duration::ZERO) {
                     break;
                 }
-                self.sleeper.sleep(timeout);
+                self.parker.park(timeout);
                 wakeups += 1;
             }
         }
-        self.wake.swap(AWAKE, Ordering::Relaxed);
+        self.wake_tick.swap(AWAKE, Ordering::Relaxed);
         wakeups
     }
 }

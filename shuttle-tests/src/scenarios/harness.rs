@@ -6,9 +6,9 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst
 use shuttle::sync::{Arc, Mutex, mpsc};
 use shuttle::thread::{self, JoinHandle};
 
-use crate::scene::Scene;
+use crate::fixture::Fixture;
 use crate::shard::memory::Cache;
-use crate::shard::rounds::Rounds;
+use crate::shard::turn::DriverCore;
 
 const WORKERS: usize = 2;
 /// A tick after all others.
@@ -18,8 +18,8 @@ const END: u64 = 1000;
 type Batch = (Vec<u32>, u64);
 
 #[derive(Clone)]
-pub(super) struct Stage {
-    pub(super) scene: Scene,
+pub(super) struct Harness {
+    pub(super) fixture: Fixture,
     state: Arc<State>,
 }
 
@@ -27,21 +27,21 @@ struct State {
     now: AtomicU64,
     /// The play is over, and the driver ends.
     over: AtomicBool,
-    rounds: Mutex<Option<Rounds>>,
+    driver: Mutex<Option<DriverCore>>,
     scheduled: AtomicUsize,
     refused: AtomicUsize,
 }
 
-impl Stage {
-    pub(super) fn new(scene: Scene) -> Self {
+impl Harness {
+    pub(super) fn new(fixture: Fixture) -> Self {
         let state = State {
             now: AtomicU64::new(0),
             over: AtomicBool::new(false),
-            rounds: Mutex::new(Some(scene.rounds())),
+            driver: Mutex::new(Some(fixture.driver())),
             scheduled: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
         };
-        Self { scene, state: Arc::new(state) }
+        Self { fixture, state: Arc::new(state) }
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -57,19 +57,19 @@ impl Stage {
     }
 
     pub(super) fn close(&self) {
-        self.scene.close(self.now());
+        self.fixture.close(self.now());
     }
 
     /// Lets `ticks` pass, and users act; when they are done, all that is left becomes due. Returns all caches.
     pub(super) fn play<const N: usize>(&self, ticks: u64, users: [JoinHandle<Cache>; N]) -> Vec<Cache> {
         let (sender, receiver) = mpsc::channel();
         let receiver = Arc::new(Mutex::new(receiver));
-        let driver = self.spawn(move |stage| stage.drive(&sender));
+        let driver = self.spawn(move |harness| harness.drive(&sender));
         let workers = [(); WORKERS].map(|()| {
             let receiver = receiver.clone();
-            self.spawn(move |stage| stage.work(&receiver))
+            self.spawn(move |harness| harness.work(&receiver))
         });
-        let clock = self.spawn(move |stage| (1..=ticks).for_each(|tick| stage.turn_to(tick)));
+        let clock = self.spawn(move |harness| (1..=ticks).for_each(|tick| harness.turn_to(tick)));
         let mut caches: Vec<_> = users.into_iter().map(|user| user.join().unwrap()).collect();
         clock.join().unwrap();
         self.state.over.store(true, SeqCst);
@@ -81,35 +81,35 @@ impl Stage {
 
     /// Starts somebody who acts here.
     pub(super) fn spawn<T: Send + 'static>(&self, act: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
-        let stage = self.clone();
-        thread::spawn(move || act(&stage))
+        let harness = self.clone();
+        thread::spawn(move || act(&harness))
     }
 
     fn turn_to(&self, tick: u64) {
         self.state.now.store(tick, SeqCst);
-        self.scene.core.bell.ring(0);
+        self.fixture.core.wakeup.wake_by(0);
     }
 
     fn drive(&self, workers: &mpsc::Sender<Batch>) {
-        let core = &self.scene.core;
-        core.bell.attach();
-        let mut rounds = self.state.rounds.lock().unwrap().take().unwrap();
+        let core = &self.fixture.core;
+        core.wakeup.attach();
+        let mut driver = self.state.driver.lock().unwrap().take().unwrap();
         loop {
             let last = self.is_over();
             let now = self.now();
-            self.scene.hand_over(&mut rounds, now, |due| workers.send((due, now)).unwrap());
+            self.fixture.hand_over(&mut driver, now, |due| workers.send((due, now)).unwrap());
             if last {
                 break;
             }
             let timeout = |tick| (tick <= self.now()).then_some(Duration::ZERO);
-            let idle = || rounds.is_idle(core) && !self.is_over() && self.now() == now;
-            core.bell.sleep(now, rounds.next_deadline(), timeout, idle);
+            let idle = || driver.is_idle(core) && !self.is_over() && self.now() == now;
+            core.wakeup.sleep(now, driver.next_deadline(), timeout, idle);
         }
-        *self.state.rounds.lock().unwrap() = Some(rounds);
+        *self.state.driver.lock().unwrap() = Some(driver);
     }
 
     fn is_over(&self) -> bool {
-        self.state.over.load(SeqCst) || self.scene.core.is_closing()
+        self.state.over.load(SeqCst) || self.fixture.core.is_closing()
     }
 
     fn work(&self, batches: &Mutex<mpsc::Receiver<Batch>>) -> Vec<Cache> {
@@ -117,7 +117,7 @@ impl Stage {
         loop {
             let batch = batches.lock().unwrap().recv();
             let Ok((due, now)) = batch else { return caches };
-            let worker = self.scene.worker(now);
+            let worker = self.fixture.worker(now);
             worker.run(&due);
             caches.push(worker.into_cache());
         }
@@ -126,38 +126,38 @@ impl Stage {
     /// Says that every timer has run, or was cancelled, and that nothing is left of it.
     pub(super) fn assert_accounted(&self, caches: Vec<Cache>) {
         self.assert_free(caches);
-        let (tally, scheduled) = (&self.scene.tally, self.state.scheduled.load(SeqCst));
-        assert_eq!(tally.completed() + tally.cancelled(), scheduled, "each ends once");
-        assert_eq!(tally.dropped(), scheduled, "each callback is dropped once");
+        let (counts, scheduled) = (&self.fixture.counts, self.state.scheduled.load(SeqCst));
+        assert_eq!(counts.completed() + counts.cancelled(), scheduled, "each ends once");
+        assert_eq!(counts.dropped(), scheduled, "each callback is dropped once");
     }
 
     /// Says that every entry is free, when what is left has run.
     pub(super) fn assert_free(&self, mut caches: Vec<Cache>) {
-        let mut rounds = self.state.rounds.lock().unwrap().take().unwrap();
+        let mut driver = self.state.driver.lock().unwrap().take().unwrap();
         // A repeating timer that ran while the driver ended is still on its way.
         loop {
-            let worker = self.scene.worker(END);
-            self.scene.drive(&mut rounds, &worker);
+            let worker = self.fixture.worker(END);
+            self.fixture.drive(&mut driver, &worker);
             let ran = !worker.ran.borrow().is_empty();
             caches.push(worker.into_cache());
             if !ran {
                 break;
             }
         }
-        self.scene.assert_all_free(&mut rounds, &mut caches);
+        self.fixture.assert_all_free(&mut driver, &mut caches);
     }
 
     /// Says the same of a shard that was shut down: what was left came back, and the last to have the shard knew it.
     pub(super) fn assert_closed(&self) {
-        let (tally, scheduled) = (&self.scene.tally, self.state.scheduled.load(SeqCst));
-        assert_eq!(tally.completed() + tally.cancelled() + tally.unfired(), scheduled, "each ends once");
+        let (counts, scheduled) = (&self.fixture.counts, self.state.scheduled.load(SeqCst));
+        assert_eq!(counts.completed() + counts.cancelled() + counts.unfired(), scheduled, "each ends once");
         let made = scheduled + self.state.refused.load(SeqCst);
-        assert_eq!(tally.dropped(), made, "each callback is dropped once");
+        assert_eq!(counts.dropped(), made, "each callback is dropped once");
         self.assert_last();
     }
 
     /// Says that the last that had a closed shard, a handle or the shutdown, found that it was the last.
     pub(super) fn assert_last(&self) {
-        assert_eq!(self.scene.tally.last(), 1, "one is the last");
+        assert_eq!(self.fixture.counts.last(), 1, "one is the last");
     }
 }

@@ -13,36 +13,36 @@ pub(crate) type Count = Cell<usize>;
 
 /// What a thread has done in one act.
 #[derive(Default)]
-pub(crate) struct Record {
+pub(crate) struct ThreadCounters {
     pub(crate) scheduled: Count,
     pub(crate) enqueued: Count,
     pub(crate) rearmed: Count,
     pub(crate) completed: Count,
     pub(crate) cancelled: Count,
     /// Timers that were taken out of a batch.
-    pub(crate) settled: Count,
+    pub(crate) left_batch: Count,
     /// Leases that were the last to keep a closed shard.
     pub(crate) last: Count,
 }
 
-pub(crate) struct Local {
+pub(crate) struct ThreadState {
     shard: NonNull<Shard>,
     pub(crate) cache: Cache,
-    record: Record,
-    in_passing: bool,
+    counters: ThreadCounters,
+    temporary: bool,
 }
 
 thread_static! {
-    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+    static STATE: RefCell<Option<ThreadState>> = const { RefCell::new(None) };
 }
 
-impl Local {
-    fn new(shard: NonNull<Shard>, cache: Cache, in_passing: bool) -> Self {
-        Self { shard, cache, record: Record::default(), in_passing }
+impl ThreadState {
+    fn new(shard: NonNull<Shard>, cache: Cache, temporary: bool) -> Self {
+        Self { shard, cache, counters: ThreadCounters::default(), temporary }
     }
 
-    pub(crate) fn count(&self, which: impl FnOnce(&Record) -> &Count) {
-        let count = which(&self.record);
+    pub(crate) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Count) {
+        let count = which(&self.counters);
         count.set(count.get() + 1);
     }
 
@@ -61,39 +61,44 @@ impl Local {
         }
     }
 
-    pub(crate) fn is_in_passing(&self) -> bool {
-        self.in_passing
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.temporary
     }
 }
 
-/// Runs `act` on a thread that has this cache. `in_passing`: the thread is ending.
-pub(crate) fn act<R>(shard: &Shard, cache: &mut Cache, in_passing: bool, act: impl FnOnce() -> R) -> (R, Record) {
-    let local = Local::new(shard.into(), mem::replace(cache, Cache::new()), in_passing);
-    assert!(LOCAL.with(|this| this.replace(Some(local))).is_none(), "one act at a time");
+/// Runs `act` on a thread that has this cache. `temporary`: the thread is ending.
+pub(crate) fn act<R>(
+    shard: &Shard,
+    cache: &mut Cache,
+    temporary: bool,
+    act: impl FnOnce() -> R,
+) -> (R, ThreadCounters) {
+    let state = ThreadState::new(shard.into(), mem::replace(cache, Cache::new()), temporary);
+    assert!(STATE.with(|this| this.replace(Some(state))).is_none(), "one act at a time");
     let result = act();
-    let local = LOCAL.with(RefCell::take).expect("the one from above");
-    *cache = local.cache;
-    (result, local.record)
+    let state = STATE.with(RefCell::take).expect("the one from above");
+    *cache = state.cache;
+    (result, state.counters)
 }
 
 /// `f` must not come here again: that is a panic.
-pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut Local) -> R) -> R {
+pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     find(shard.into(), f)
 }
 
 /// # Safety
 /// As the crate's own.
-pub(crate) unsafe fn with_leased<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
+pub(crate) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     // SAFETY: a model keeps its shard.
-    assert!(!unsafe { shard.as_ref() }.is_gone(), "a lease keeps the shard");
+    assert!(!unsafe { shard.as_ref() }.is_gone(), "a raw keeps the shard");
     find(shard, f)
 }
 
-fn find<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
-    LOCAL.with(|this| match this.borrow_mut().as_mut() {
-        Some(local) => f(local),
+fn find<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
+    STATE.with(|this| match this.borrow_mut().as_mut() {
+        Some(state) => f(state),
         // A model that has failed drops what it has.
-        None if std::thread::panicking() => f(&mut Local::new(shard, Cache::new(), true)),
+        None if std::thread::panicking() => f(&mut ThreadState::new(shard, Cache::new(), true)),
         None => panic!("a thread that has no part of the shard"),
     })
 }
@@ -101,7 +106,7 @@ fn find<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut Local) -> R) -> R {
 pub(crate) fn with_home<'a, R>(
     _service: u64,
     choose: impl FnOnce() -> &'a Shard,
-    f: impl FnOnce(&mut Local) -> R,
+    f: impl FnOnce(&mut ThreadState) -> R,
 ) -> R {
     with(choose(), f)
 }

@@ -10,7 +10,7 @@
 //! next turn.
 
 use super::core::Core;
-use super::entry::word::ARMED;
+use super::entry::state::ARMED;
 use super::entry::{Collect, Expire};
 use super::intake::chain;
 use super::memory::{Cache, NIL, Slab};
@@ -19,27 +19,27 @@ use crate::sync::limit;
 use crate::wheel::{Levels, Links, Nodes, Step};
 
 /// The most entries collected from the intake in a turn: some 20 µs.
-const COLLECT: usize = limit(512);
+const MAX_COLLECTED: usize = limit(512);
 /// The most steps of the wheel in a turn: some 50 µs.
-const STEPS: usize = limit(1024);
+const MAX_STEPS: usize = limit(1024);
 /// The most timers handed down ahead of time in a turn: some 50 µs, as each lies elsewhere in memory.
-const AHEAD: usize = limit(256);
+const MAX_CASCADED_AHEAD: usize = limit(256);
 /// The most timers in a batch.
-const DUE: usize = limit(256);
+const MAX_BATCH: usize = limit(256);
 
-pub(crate) struct Rounds {
+pub(crate) struct DriverCore {
     levels: Levels,
     /// The tick to which this round goes.
     now: u64,
     /// The first of a chain of entries taken from the intake and not looked at yet.
     backlog: u32,
-    spare: Cache,
+    free_entries: Cache,
     trim: Trim,
 }
 
-impl Rounds {
+impl DriverCore {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { now: levels.now(), levels, backlog: NIL, spare: Cache::new(), trim: Trim::new() }
+        Self { now: levels.now(), levels, backlog: NIL, free_entries: Cache::new(), trim: Trim::new() }
     }
 
     /// Begins a round, when the one before is over: it is `now`. A deadline by then is met in this round if its timer
@@ -66,12 +66,12 @@ impl Rounds {
     ///
     /// When time comes to a slot of an upper level, all that is in it has to be handed down before the first of it can
     /// run. What was done before makes that short.
-    pub(crate) fn prepare(&mut self, core: &Core) -> bool {
-        for _ in 0..AHEAD {
-            match self.levels.step_ahead(&mut Entries::new(&core.slab, self.now, &self.levels)) {
-                Step::Moved => {}
+    pub(crate) fn cascade_ahead(&mut self, core: &Core) -> bool {
+        for _ in 0..MAX_CASCADED_AHEAD {
+            match self.levels.cascade_ahead(&mut Entries::new(&core.slab, self.now, &self.levels)) {
+                Step::Cascaded => {}
                 Step::Expired(index) => {
-                    let due = self.come_out(core, index);
+                    let due = self.expire(core, index);
                     debug_assert!(due.is_none(), "whoever arms an entry ahead of its slot is due after it");
                 }
                 Step::Done => return false,
@@ -88,7 +88,7 @@ impl Rounds {
 
     /// Gives the free entries that the driver has to the threads, or to the system, in a bounded turn. To be called
     /// before it sleeps. Returns whether it should rather be called again.
-    pub(crate) fn rest(&mut self, core: &Core) -> bool {
+    pub(crate) fn reclaim(&mut self, core: &Core) -> bool {
         self.give_back(core);
         let (levels, now) = (&mut self.levels, self.now);
         self.trim.turn(core, |index| {
@@ -102,7 +102,7 @@ impl Rounds {
 
     /// Gives the free entries that the driver has to the threads.
     pub(crate) fn give_back(&mut self, core: &Core) {
-        core.give_back(&mut self.spare);
+        core.give_back(&mut self.free_entries);
     }
 
     /// Whether memory is to be given back to the system.
@@ -113,38 +113,38 @@ impl Rounds {
     /// Collects from the backlog, and returns whether nothing is left of it.
     fn collect(&mut self, core: &Core) -> bool {
         let mut entries = chain(&core.slab, self.backlog);
-        for _ in 0..COLLECT {
+        for _ in 0..MAX_COLLECTED {
             let Some(index) = entries.next() else { break };
-            self.place(core, index);
+            self.link(core, index);
         }
         self.backlog = entries.next().unwrap_or(NIL);
         self.backlog == NIL
     }
 
     /// Links an entry into the wheel by its present deadline, or unlinks it if it is disarmed.
-    fn place(&mut self, core: &Core, index: u32) {
+    fn link(&mut self, core: &Core, index: u32) {
         let outcome = core.slab.get(index).collect(self.now, self.levels.now());
-        let (Collect::Place { linked } | Collect::Over { linked, .. }) = outcome;
+        let (Collect::Link { linked } | Collect::Over { linked, .. }) = outcome;
         let mut nodes = Entries::new(&core.slab, self.now, &self.levels);
         if linked {
             self.levels.remove(&mut nodes, index);
         }
         match outcome {
-            Collect::Place { .. } => self.levels.insert(&mut nodes, index),
-            Collect::Over { free: true, .. } => core.recycle(&mut self.spare, index),
+            Collect::Link { .. } => self.levels.insert(&mut nodes, index),
+            Collect::Over { free: true, .. } => core.recycle(&mut self.free_entries, index),
             Collect::Over { free: false, .. } => {}
         }
     }
 
     /// Steps towards the tick of this round, and returns whether it got there.
     fn step(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
-        for _ in 0..STEPS {
-            if due.len() == DUE {
+        for _ in 0..MAX_STEPS {
+            if due.len() == MAX_BATCH {
                 return false;
             }
             let mut nodes = Entries::new(&core.slab, self.now, &self.levels);
             let index = match self.levels.step(&mut nodes, self.now) {
-                Step::Moved => continue,
+                Step::Cascaded => continue,
                 Step::Expired(index) => index,
                 Step::Done => match self.first_disarmed(core) {
                     Some(index) => {
@@ -154,25 +154,25 @@ impl Rounds {
                     None => return true,
                 },
             };
-            due.extend(self.come_out(core, index));
+            due.extend(self.expire(core, index));
         }
         false
     }
 
     /// Looks at an entry that has come out of the wheel, and returns it if it is due.
-    fn come_out(&mut self, core: &Core, index: u32) -> Option<u32> {
+    fn expire(&mut self, core: &Core, index: u32) -> Option<u32> {
         match core.slab.get(index).expire(self.levels.now()) {
-            Expire::Due => return Some(index),
-            Expire::Later => self.place(core, index),
-            Expire::Over { free: true } => core.recycle(&mut self.spare, index),
-            Expire::Mailed | Expire::Over { free: false } => {}
+            Expire::Dispatch => return Some(index),
+            Expire::Later => self.link(core, index),
+            Expire::Over { free: true } => core.recycle(&mut self.free_entries, index),
+            Expire::Enqueued | Expire::Over { free: false } => {}
         }
         None
     }
 
     /// The first entry in the wheel, if it was cancelled: the driver does not sleep until what nobody waits for.
     fn first_disarmed(&self, core: &Core) -> Option<u32> {
-        self.levels.first().filter(|&index| !core.slab.get(index).word().has(ARMED))
+        self.levels.first().filter(|&index| !core.slab.get(index).state().has(ARMED))
     }
 }
 
@@ -196,7 +196,7 @@ impl Nodes for Entries<'_> {
     #[inline]
     fn deadline(&self, id: u32) -> u64 {
         let entry = self.slab.get(id);
-        entry.placed(self.wheel).unwrap_or_else(|| entry.deadline(self.now))
+        entry.registered_tick(self.wheel).unwrap_or_else(|| entry.deadline(self.now))
     }
 
     #[inline]
@@ -216,6 +216,6 @@ impl Nodes for Entries<'_> {
 
     #[inline]
     fn is_over(&self, id: u32) -> bool {
-        !self.slab.get(id).word().has(ARMED)
+        !self.slab.get(id).state().has(ARMED)
     }
 }

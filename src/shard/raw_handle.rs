@@ -8,21 +8,21 @@ use std::ptr::NonNull;
 
 use super::Shard;
 use super::core::Core;
-use super::entry::word::ARMED;
-use super::entry::{Ended, Entry, Notice, Release};
-use super::local::{self, Local};
-use crate::clock::{Due, Pinned};
+use super::entry::state::ARMED;
+use super::entry::{DriverNotice, Ended, Entry, Release};
+use super::thread_state::{self, ThreadState};
+use crate::clock::{Deadline, Pinned};
 
 /// The one handle of an entry. It keeps the entry, and the memory of its shard.
 #[derive(Clone, Copy)]
-pub(crate) struct Lease {
+pub(crate) struct RawHandle {
     pub(crate) shard: NonNull<Shard>,
     pub(crate) entry: NonNull<Entry>,
     /// 32 bits, in as many as a pointer has: without padding, the compiler keeps a lease in registers.
     index: usize,
 }
 
-impl Lease {
+impl RawHandle {
     #[inline]
     pub(crate) fn new(shard: NonNull<Shard>, entry: NonNull<Entry>, index: u32) -> Self {
         Self { shard, entry, index: index as usize }
@@ -37,29 +37,36 @@ impl Lease {
 impl Shard {
     /// Tells the driver of a deadline that was written while the clock was `pinned`.
     #[inline(always)]
-    pub(super) fn tell(&self, local: &Local, index: u32, notice: Notice, deadline: u64, pinned: Option<Pinned<'_>>) {
+    pub(super) fn notify_driver(
+        &self,
+        thread: &ThreadState,
+        index: u32,
+        notice: DriverNotice,
+        deadline: u64,
+        pinned: Option<Pinned<'_>>,
+    ) {
         let tick = match notice {
-            Notice::None => deadline,
-            _ => self.tell_driver(local, index, notice, deadline, pinned.as_ref()),
+            DriverNotice::None => deadline,
+            _ => self.enqueue_or_wake(thread, index, notice, deadline, pinned.as_ref()),
         };
         drop(pinned);
-        self.ask_if_due(tick);
+        self.request_if_due(tick);
     }
 
     /// Returns the tick by which the driver looks at the entry.
     #[inline(never)]
-    fn tell_driver(
+    fn enqueue_or_wake(
         &self,
-        local: &Local,
+        thread: &ThreadState,
         index: u32,
-        notice: Notice,
+        notice: DriverNotice,
         deadline: u64,
         pinned: Option<&Pinned<'_>>,
     ) -> u64 {
-        if notice == Notice::Mail {
-            local.count(|record| &record.enqueued);
+        if notice == DriverNotice::Enqueue {
+            thread.count(|counters| &counters.enqueued);
         }
-        self.core.tell(index, notice, deadline, || self.ticks.pinned_tick(pinned))
+        self.core.notify_driver(index, notice, deadline, || self.ticks.pinned_tick(pinned))
     }
 
     /// Ends the timer. True if it had not ended before.
@@ -71,7 +78,7 @@ impl Shard {
         let Some(ended) = entry.cancel() else {
             return false;
         };
-        self.free_place();
+        self.release_permit();
         // SAFETY: this call ended the timer, and the caller has its handle.
         unsafe { self.cancelled(entry, ended) };
         true
@@ -82,14 +89,14 @@ impl Shard {
     /// # Safety
     /// The caller has done that, and has the timer's handle.
     #[inline]
-    pub(super) unsafe fn cancelled(&self, entry: &Entry, Ended { idle, queued }: Ended) {
-        local::with(self, |local| local.count(|record| &record.cancelled));
+    pub(super) unsafe fn cancelled(&self, entry: &Entry, Ended { idle, dispatched }: Ended) {
+        thread_state::with(self, |thread| thread.count(|counters| &counters.cancelled));
         if idle {
             // SAFETY: it is not running, and the rest is as above.
-            self.contain(|| unsafe { entry.drop_callback() });
+            self.catch_panic(|| unsafe { entry.drop_callback() });
         }
-        if queued {
-            self.settled_one();
+        if dispatched {
+            self.finish_in_flight();
         }
     }
 
@@ -102,17 +109,17 @@ impl Shard {
 
     /// Moves the deadline. True if the timer had not ended before.
     #[inline]
-    pub(crate) fn reset(&self, entry: &Entry, index: u32, due: Due) -> bool {
+    pub(crate) fn reset(&self, entry: &Entry, index: u32, deadline: Deadline) -> bool {
         if self.is_inherited() {
             return false;
         }
-        let (pinned, now) = self.ticks.pin(due.now);
-        let Some(notice) = entry.reset(due.tick, now) else {
+        let (pinned, now) = self.ticks.pin(deadline.now);
+        let Some(notice) = entry.reset(deadline.tick, now) else {
             return false;
         };
-        local::with(self, |local| {
-            self.tell(local, index, notice, due.tick, pinned);
-            local.count(|record| &record.rearmed);
+        thread_state::with(self, |thread| {
+            self.notify_driver(thread, index, notice, deadline.tick, pinned);
+            thread.count(|counters| &counters.rearmed);
         });
         true
     }
@@ -120,7 +127,7 @@ impl Shard {
     /// Whether the timer has not ended.
     #[inline]
     pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
-        entry.word().has(ARMED) && !self.is_inherited()
+        entry.state().has(ARMED) && !self.is_inherited()
     }
 
     /// The tick at which the timer is due, unless it has ended.
@@ -133,17 +140,17 @@ impl Shard {
     /// # Safety
     /// As for [`release`](Self::release). The caller must have the lease to itself.
     #[inline(always)]
-    pub(crate) unsafe fn cancel_and_release(lease: &Lease) -> bool {
+    pub(crate) unsafe fn cancel_and_release(raw: &RawHandle) -> bool {
         // SAFETY: the lease keeps its entry and its shard.
-        let (shard, entry) = unsafe { (lease.shard.as_ref(), lease.entry.as_ref()) };
+        let (shard, entry) = unsafe { (raw.shard.as_ref(), raw.entry.as_ref()) };
         // A permit is given back while the lease keeps the shard.
         // SAFETY: the caller has the lease to itself, and the entry was armed for it.
-        if !shard.is_limited() && !shard.is_inherited() && unsafe { Self::cancel_and_release_at_once(lease) } {
+        if !shard.is_limited() && !shard.is_inherited() && unsafe { Self::cancel_and_release_at_once(raw) } {
             return true;
         }
         let cancelled = shard.cancel(entry);
         // SAFETY: by this function's contract.
-        unsafe { Self::release(*lease) };
+        unsafe { Self::release(*raw) };
         cancelled
     }
 
@@ -154,33 +161,33 @@ impl Shard {
     /// The caller must have the lease to itself, and have armed the entry. If this is true, as for
     /// [`release`](Self::release).
     #[inline(always)]
-    pub(super) unsafe fn cancel_and_release_at_once(lease: &Lease) -> bool {
+    pub(super) unsafe fn cancel_and_release_at_once(raw: &RawHandle) -> bool {
         // SAFETY: the lease keeps the shard.
         let (shard_id, aside) = unsafe {
-            let shard = lease.shard.as_ref();
-            (shard.id, shard.core.slab.is_sparse(lease.index()))
+            let shard = raw.shard.as_ref();
+            (shard.id, shard.core.slab.is_sparse(raw.index()))
         };
         let mut callback = MaybeUninit::uninit();
-        let release = |local: &mut Local| {
+        let release = |thread: &mut ThreadState| {
             // A thread that is ending could not tell the shard of a panic.
-            if local.is_in_passing() {
+            if thread.is_temporary() {
                 return false;
             }
             // SAFETY: by this function's contract. From here on nothing need keep the shard. The entry is all cells: a
             // reference to it may outlive it in a call.
-            let released = unsafe { lease.entry.as_ref().cancel_and_release(&mut callback) };
+            let released = unsafe { raw.entry.as_ref().cancel_and_release(&mut callback) };
             if released {
-                local.count(|record| &record.cancelled);
-                local.keep(lease.index(), aside);
+                thread.count(|counters| &counters.cancelled);
+                thread.keep(raw.index(), aside);
             }
             released
         };
         // SAFETY: the entry keeps the shard until `release` ends that.
-        let released = unsafe { local::with_leased(lease.shard, release) };
+        let released = unsafe { thread_state::with_shard_of_handle(raw.shard, release) };
         if released {
             // Dropped where it is: to move it again would wait for the move before.
             // SAFETY: it was moved here, and is dropped once.
-            Self::contain_left(shard_id, || unsafe { callback.assume_init_drop() });
+            Self::catch_panic_after_release(shard_id, || unsafe { callback.assume_init_drop() });
         }
         released
     }
@@ -188,32 +195,32 @@ impl Shard {
     /// Ends a lease.
     ///
     /// # Safety
-    /// It must come from [`schedule`](Self::schedule) or a [`Hold`](super::Hold), and not have been released before.
+    /// It must come from [`schedule`](Self::schedule) or a [`SleepEntry`](super::SleepEntry), and not have been released before.
     #[inline]
-    pub(crate) unsafe fn release(lease: Lease) {
+    pub(crate) unsafe fn release(raw: RawHandle) {
         // SAFETY: the lease keeps the shard.
-        let aside = unsafe { lease.shard.as_ref() }.core.slab.is_sparse(lease.index());
+        let aside = unsafe { raw.shard.as_ref() }.core.slab.is_sparse(raw.index());
         // That, and the thread's own part, are found first: once the lease is over, nothing need keep the shard.
-        let release = |local: &mut Local| {
+        let release = |thread: &mut ThreadState| {
             // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
             // one to a shard, a reference to it may outlive it in a call.
-            match unsafe { lease.entry.as_ref() }.release() {
+            match unsafe { raw.entry.as_ref() }.release() {
                 Release::Held => false,
                 Release::Kept => {
-                    local.keep(lease.index(), aside);
+                    thread.keep(raw.index(), aside);
                     false
                 }
                 Release::Closed => {
                     // SAFETY: the handle that this takes away keeps the shard until then.
-                    unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*lease.shard.as_ptr()).core)) }
+                    unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*raw.shard.as_ptr()).core)) }
                 }
             }
         };
         // SAFETY: the lease keeps the shard until `release` ends it.
-        let last = unsafe { local::with_leased(lease.shard, release) };
+        let last = unsafe { thread_state::with_shard_of_handle(raw.shard, release) };
         if last {
             // SAFETY: this was the last lease of a closed shard.
-            unsafe { Shard::unleased(lease.shard) };
+            unsafe { Shard::last_handle_released(raw.shard) };
         }
     }
 }

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Each thread keeps a *fix*: the counter and, read after it, the clock. To tell the present it reads the counter
-//! alone, in order; or as it comes, where some microseconds more or less do not matter. If by the [`Pace`] of the clock [`LIMIT`] may have passed since the fix, it takes a new one.
+//! alone, in order; or as it comes, where some microseconds more or less do not matter. If by the [`Calibration`] of the clock [`LIMIT`] may have passed since the fix, it takes a new one.
 //!
 //! # Why no timer is early
 //!
@@ -22,7 +22,7 @@
 //!   stand while a thread is idle; the counter is read after all that the thread has seen of the clock (for both see
 //!   [`counter`](super::counter)). The counter of the fix was read before the clock, so no count is missed, however long
 //!   the thread was held up between the two. And a count is at most so much time, however the kernel steers (see
-//!   [`pace`](super::pace)). Nothing adds up over hours, as every fix starts anew.
+//!   [`calibration`](super::calibration)). Nothing adds up over hours, as every fix starts anew.
 //!
 //! # Why no timer is late
 //!
@@ -55,8 +55,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use super::calibration::Calibration;
 use super::counter::Source;
-use super::pace::Pace;
 
 /// For how long a fix is used, in nanoseconds. Twice as long would be hardly cheaper for a thread that asks every
 /// microsecond, and twice as far off.
@@ -64,7 +64,7 @@ pub(super) const LIMIT: u64 = 20_000;
 
 /// Between which instants the present is. In nanoseconds, as arithmetic with instants costs as much as what is saved here.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Present {
+pub(crate) struct Bounds {
     /// No later than what the clock will say next.
     pub(crate) earliest: u64,
     /// No earlier than what the clock said last.
@@ -73,95 +73,101 @@ pub(crate) struct Present {
 
 /// What a thread knows of the time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fix {
+pub(super) struct Anchor {
     /// Read before the clock.
     counter: u64,
     /// What the clock said, in nanoseconds since the birth of the reckoning.
     clock: u64,
     /// What was told by earlier fixes is not after this.
-    told: u64,
+    floor: u64,
 }
 
 /// A counter that stands in for its clock.
 #[derive(Debug)]
-pub(super) struct Reckoning<S> {
+pub(super) struct TscClock<S> {
     source: S,
     /// What the present is counted from.
-    birth: Instant,
-    pace: Pace,
+    epoch: Instant,
+    calibration: Calibration,
     /// For how many counts a fix is used.
     reach: u64,
     /// The counter is not what it was taken for.
-    caught: AtomicBool,
+    untrusted: AtomicBool,
 }
 
-impl<S: Source> Reckoning<S> {
+impl<S: Source> TscClock<S> {
     /// Measures the pace. `None` if the counter makes no sense, or may stand still.
     pub(super) fn new(source: S) -> Option<Self> {
         if !source.is_invariant() {
             return None;
         }
-        let birth = source.instant();
-        let pace = Pace::measure(&source)?;
-        Some(Self { source, birth, reach: pace.counts_within(LIMIT)?, pace, caught: AtomicBool::new(false) })
+        let epoch = source.instant();
+        let calibration = Calibration::measure(&source)?;
+        Some(Self {
+            source,
+            epoch,
+            reach: calibration.counts_within(LIMIT)?,
+            calibration,
+            untrusted: AtomicBool::new(false),
+        })
     }
 
     /// Nanoseconds from the birth of the reckoning to an instant after it.
     pub(super) fn nanos(&self, instant: Instant) -> u64 {
-        u64::try_from(instant.saturating_duration_since(self.birth).as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from(instant.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// The present, for a thread whose last fix is in `last`, in nanoseconds since the birth of the reckoning.
     #[inline(always)]
-    pub(super) fn present(&self, last: &Cell<Option<Fix>>) -> Present {
+    pub(super) fn bounds(&self, last: &Cell<Option<Anchor>>) -> Bounds {
         let counter = self.source.read_ordered();
-        match self.since_fix(counter, last) {
-            Some((Fix { clock, told, .. }, likely)) => Present { earliest: clock, latest: told.max(likely) },
-            None => self.look(counter, last),
+        match self.since_anchor(counter, last) {
+            Some((Anchor { clock, floor, .. }, approx)) => Bounds { earliest: clock, latest: floor.max(approx) },
+            None => self.re_anchor(counter, last),
         }
     }
 
     /// The present, give or take some microseconds, for half the price. What is read early tells an earlier present, or that
     /// the fix is to be renewed.
     #[inline]
-    pub(super) fn likely(&self, last: &Cell<Option<Fix>>) -> u64 {
+    pub(super) fn approx(&self, last: &Cell<Option<Anchor>>) -> u64 {
         let counter = self.source.read_unordered();
-        match self.since_fix(counter, last) {
-            Some((_, likely)) => likely,
-            None => self.look(self.source.read_ordered(), last).earliest,
+        match self.since_anchor(counter, last) {
+            Some((_, approx)) => approx,
+            None => self.re_anchor(self.source.read_ordered(), last).earliest,
         }
     }
 
     /// The fix, and the latest that the clock can say by now. `None` if there is no fix, or it is too old.
     #[inline(always)]
-    fn since_fix(&self, counter: u64, last: &Cell<Option<Fix>>) -> Option<(Fix, u64)> {
-        let fix = last.get()?;
+    fn since_anchor(&self, counter: u64, last: &Cell<Option<Anchor>>) -> Option<(Anchor, u64)> {
+        let anchor = last.get()?;
         // A fix that seems to be ahead of the counter wraps to the farthest past.
-        let counts = counter.wrapping_sub(fix.counter);
-        (counts <= self.reach).then(|| (fix, fix.clock + self.pace.most_nanos_within(counts)))
+        let counts = counter.wrapping_sub(anchor.counter);
+        (counts <= self.reach).then(|| (anchor, anchor.clock + self.calibration.most_nanos_within(counts)))
     }
 
     /// Looks at the clock, after the counter.
     #[cold]
-    fn look(&self, counter: u64, last: &Cell<Option<Fix>>) -> Present {
+    fn re_anchor(&self, counter: u64, last: &Cell<Option<Anchor>>) -> Bounds {
         let clock = self.nanos(self.source.instant());
         let before = last.take();
         if before.is_some_and(|before| self.contradicts(before, clock)) {
             // Relaxed, as is the load: who does not see it yet finds out at its own next look.
-            self.caught.store(true, Ordering::Relaxed);
+            self.untrusted.store(true, Ordering::Relaxed);
         }
-        if self.caught.load(Ordering::Relaxed) {
-            return Present { earliest: clock, latest: clock };
+        if self.untrusted.load(Ordering::Relaxed) {
+            return Bounds { earliest: clock, latest: clock };
         }
-        let told = before.map_or(clock, |before| clock.max(before.clock + LIMIT));
-        last.set(Some(Fix { counter, clock, told }));
-        Present { earliest: clock, latest: told }
+        let floor = before.map_or(clock, |before| clock.max(before.clock + LIMIT));
+        last.set(Some(Anchor { counter, clock, floor }));
+        Bounds { earliest: clock, latest: floor }
     }
 
     /// Whether the clock, as it was just read, went farther since a fix than the counter would have it.
-    fn contradicts(&self, fix: Fix, clock: u64) -> bool {
-        match self.source.read_ordered().checked_sub(fix.counter) {
-            Some(counts) => clock.saturating_sub(fix.clock) > self.pace.most_nanos(counts),
+    fn contradicts(&self, anchor: Anchor, clock: u64) -> bool {
+        match self.source.read_ordered().checked_sub(anchor.counter) {
+            Some(counts) => clock.saturating_sub(anchor.clock) > self.calibration.most_nanos(counts),
             None => true,
         }
     }
@@ -169,33 +175,33 @@ impl<S: Source> Reckoning<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::machine::Machine;
+    use super::super::fake_tsc::FakeTsc;
     use super::*;
 
     const FREQUENCIES: [u64; 4] = [25, 1000, 2500, 5700];
 
     /// A thread of a machine, and what it was told.
     struct Thread<'a> {
-        machine: &'a Machine,
-        reckoning: Reckoning<&'a Machine>,
-        last: Cell<Option<Fix>>,
+        fake_tsc: &'a FakeTsc,
+        tsc_clock: TscClock<&'a FakeTsc>,
+        last: Cell<Option<Anchor>>,
         latest: u64,
     }
 
     impl<'a> Thread<'a> {
-        fn on(machine: &'a Machine) -> Self {
-            Self::find(machine).expect("the counter makes sense")
+        fn on(fake_tsc: &'a FakeTsc) -> Self {
+            Self::find(fake_tsc).expect("the counter makes sense")
         }
 
-        fn find(machine: &'a Machine) -> Option<Self> {
-            let reckoning = Reckoning::new(machine)?;
-            Some(Self { machine, reckoning, last: Cell::new(None), latest: 0 })
+        fn find(fake_tsc: &'a FakeTsc) -> Option<Self> {
+            let tsc_clock = TscClock::new(fake_tsc)?;
+            Some(Self { fake_tsc, tsc_clock, last: Cell::new(None), latest: 0 })
         }
 
         /// Asks for the present, checks all that is promised of it, and returns how far *latest* is ahead.
         fn ask(&mut self) -> u64 {
             let before = self.now();
-            let Present { earliest, latest, .. } = self.reckoning.present(&self.last);
+            let Bounds { earliest, latest, .. } = self.tsc_clock.bounds(&self.last);
             let after = self.now();
             assert!(latest >= before, "{} ns early", before - latest);
             assert!(earliest <= after, "{} ns late", earliest - after);
@@ -206,11 +212,11 @@ mod tests {
         }
 
         fn now(&self) -> u64 {
-            self.reckoning.nanos(self.machine.now())
+            self.tsc_clock.nanos(self.fake_tsc.now())
         }
 
         fn trusts_the_counter(&self) -> bool {
-            !self.reckoning.caught.load(Ordering::Relaxed)
+            !self.tsc_clock.untrusted.load(Ordering::Relaxed)
         }
     }
 
@@ -218,14 +224,14 @@ mod tests {
     fn the_present_is_where_it_is_said_to_be_however_the_clock_is_steered() {
         for megahertz in FREQUENCIES {
             for (first, then) in [(1000, 1000), (900, 1100), (1100, 900), (1000, 1100)] {
-                let machine = Machine::new(megahertz);
-                machine.steer(first);
-                let mut thread = Thread::on(&machine);
-                machine.steer(then);
+                let fake_tsc = FakeTsc::new(megahertz);
+                fake_tsc.steer(first);
+                let mut thread = Thread::on(&fake_tsc);
+                fake_tsc.steer(then);
                 let mut random = fastrand::Rng::with_seed(megahertz);
                 for _ in 0..100_000 {
                     let most = 1 << random.u32(0..17);
-                    machine.pass(random.u64(0..most));
+                    fake_tsc.pass(random.u64(0..most));
                     let ahead = thread.ask();
                     if first == then {
                         assert!(ahead <= LIMIT / 4, "{ahead} ns");
@@ -238,17 +244,17 @@ mod tests {
 
     #[test]
     fn unordered_reads_may_be_early() {
-        let machine = Machine::new(2500);
-        let mut thread = Thread::on(&machine);
+        let fake_tsc = FakeTsc::new(2500);
+        let mut thread = Thread::on(&fake_tsc);
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..100_000 {
-            machine.pass(random.u64(0..LIMIT));
+            fake_tsc.pass(random.u64(0..LIMIT));
             let early = if random.bool() { random.u64(0..2 * LIMIT) } else { 0 };
-            machine.look_ahead(early);
+            fake_tsc.look_ahead(early);
             let before = thread.now();
-            let likely = thread.reckoning.likely(&thread.last);
+            let approx = thread.tsc_clock.approx(&thread.last);
             let after = thread.now();
-            assert!(likely + early >= before && likely <= after + LIMIT / 4 + 10, "{likely} and not {after}");
+            assert!(approx + early >= before && approx <= after + LIMIT / 4 + 10, "{approx} and not {after}");
             thread.ask();
         }
         assert!(thread.trusts_the_counter());
@@ -259,17 +265,17 @@ mod tests {
     #[test]
     fn a_counter_that_stands_while_its_processor_is_idle_is_not_used() {
         for halts in [false, true] {
-            let machine = Machine::new(2500);
+            let fake_tsc = FakeTsc::new(2500);
             if halts {
-                machine.halt_when_idle();
+                fake_tsc.halt_when_idle();
             }
-            let Some(mut thread) = Thread::find(&machine) else {
+            let Some(mut thread) = Thread::find(&fake_tsc) else {
                 assert!(halts, "nothing was wrong with the counter");
                 continue;
             };
             for seconds in 0..50 {
                 thread.ask();
-                machine.idle(seconds * 1_000_000_000);
+                fake_tsc.idle(seconds * 1_000_000_000);
             }
             assert!(!halts && thread.trusts_the_counter());
         }
@@ -277,24 +283,24 @@ mod tests {
 
     #[test]
     fn the_clock_is_seldom_read() {
-        let machine = Machine::new(2500);
-        let mut thread = Thread::on(&machine);
-        let (start, looks) = (machine.now(), machine.looks());
+        let fake_tsc = FakeTsc::new(2500);
+        let mut thread = Thread::on(&fake_tsc);
+        let (start, looks) = (fake_tsc.now(), fake_tsc.looks());
         for _ in 0..100_000 {
-            machine.pass(100);
+            fake_tsc.pass(100);
             thread.ask();
         }
-        let passed = (machine.now() - start).as_nanos() as u64;
-        assert!(u64::from(machine.looks() - looks) <= passed / (LIMIT * 3 / 4));
+        let passed = (fake_tsc.now() - start).as_nanos() as u64;
+        assert!(u64::from(fake_tsc.looks() - looks) <= passed / (LIMIT * 3 / 4));
     }
 
     #[test]
     fn whoever_is_held_up_at_a_look_is_not_misled() {
-        let machine = Machine::new(2500);
-        let mut thread = Thread::on(&machine);
+        let fake_tsc = FakeTsc::new(2500);
+        let mut thread = Thread::on(&fake_tsc);
         for held_up in [1, 500, 15_000, 4_000_000].repeat(100) {
-            machine.pass(LIMIT);
-            machine.hold_up(held_up);
+            fake_tsc.pass(LIMIT);
+            fake_tsc.hold_up(held_up);
             (0..100).for_each(|_| {
                 thread.ask();
             });
@@ -304,11 +310,11 @@ mod tests {
 
     #[test]
     fn a_counter_that_jumps_forward_is_met_with_a_look() {
-        let machine = Machine::new(2500);
-        let mut thread = Thread::on(&machine);
+        let fake_tsc = FakeTsc::new(2500);
+        let mut thread = Thread::on(&fake_tsc);
         for counts in [100, 10_000, 60_000, 1 << 40] {
             thread.ask();
-            machine.jump(counts);
+            fake_tsc.jump(counts);
             (0..1000).for_each(|_| {
                 thread.ask();
             });
@@ -318,28 +324,28 @@ mod tests {
 
     #[test]
     fn a_counter_that_jumps_back_is_caught() {
-        let machine = Machine::new(2500);
-        let mut thread = Thread::on(&machine);
+        let fake_tsc = FakeTsc::new(2500);
+        let mut thread = Thread::on(&fake_tsc);
         thread.ask();
-        machine.jump(-1_000_000);
+        fake_tsc.jump(-1_000_000);
         thread.latest = 0;
         (0..1000).for_each(|_| {
             thread.ask();
         });
         assert!(!thread.trusts_the_counter());
-        let looks = machine.looks();
+        let looks = fake_tsc.looks();
         (0..1000).for_each(|_| assert_eq!(thread.ask(), 0));
-        assert_eq!(machine.looks() - looks, 1000);
+        assert_eq!(fake_tsc.looks() - looks, 1000);
     }
 
     #[test]
     fn a_counter_that_slows_down_is_caught_at_the_next_look() {
-        let machine = Machine::new(2500);
-        let mut thread = Thread::on(&machine);
+        let fake_tsc = FakeTsc::new(2500);
+        let mut thread = Thread::on(&fake_tsc);
         thread.ask();
-        machine.tune(1500);
+        fake_tsc.tune(1500);
         // It is believed for as long as a fix is used.
-        machine.pass(LIMIT * 2);
+        fake_tsc.pass(LIMIT * 2);
         thread.latest = 0;
         (0..1000).for_each(|_| {
             thread.ask();

@@ -9,7 +9,7 @@
 //!
 //! A deadline is a tick, and ticks have 64 bits. Within [`REACH`] of the present it is kept by its low 50 bits: whoever
 //! reads it knows the present well enough to tell the rest. Farther away, and only there, it is kept as a multiple of 16384
-//! ticks ([`FAR`]). Who arms the entry has it to himself and keeps the remainder beside the word ([`FINE`]); but who
+//! ticks ([`COARSE`]). Who arms the entry has it to himself and keeps the remainder beside the word ([`HAS_REMAINDER`]); but who
 //! resets it has nothing but the word, and rounds up; past the last multiple, to the tick that never comes.
 //!
 //! | the deadline is kept    | how far ahead  | at a tick of 1 µs | at a tick of 1 ms | late by at most |
@@ -25,27 +25,27 @@ pub(crate) const RUNNING: u64 = 1 << 1;
 /// A handle refers to the entry: it must not be used for another timer.
 pub(crate) const HANDLE: u64 = 1 << 2;
 /// The entry is in the intake, or on its way there: the driver will look at it.
-pub(crate) const MAILED: u64 = 1 << 3;
+pub(crate) const ENQUEUED: u64 = 1 << 3;
 /// The entry is in the wheel, at its deadline or an earlier one. Changed by the driver alone.
 pub(crate) const LINKED: u64 = 1 << 4;
 /// The entry is in a batch: a worker will look at it.
-pub(crate) const QUEUED: u64 = 1 << 5;
+pub(crate) const DISPATCHED: u64 = 1 << 5;
 /// The callback runs again and again: it stays armed while it runs.
-pub(crate) const REPEAT: u64 = 1 << 6;
+pub(crate) const PERIODIC: u64 = 1 << 6;
 /// A reset came while the callback ran: its deadline takes the place of the callback's own next one.
-pub(crate) const MOVED: u64 = 1 << 7;
+pub(crate) const RESET_WHILE_RUNNING: u64 = 1 << 7;
 /// Somebody sleeps until `RUNNING` is cleared.
-pub(crate) const WAITED: u64 = 1 << 8;
+pub(crate) const HAS_WAITER: u64 = 1 << 8;
 /// The shard has been shut down: nothing is armed any more.
 pub(crate) const CLOSED: u64 = 1 << 9;
 /// The entry is in a thread's cache, though the driver has it as well: that thread may arm it again.
 pub(crate) const CACHED: u64 = 1 << 10;
 /// The callback wakes a task: the driver itself runs it.
-pub(crate) const WAKES: u64 = 1 << 11;
+pub(crate) const WAKER: u64 = 1 << 11;
 /// The deadline is a multiple of 16384 ticks.
-const FAR: u64 = 1 << 12;
+const COARSE: u64 = 1 << 12;
 /// And a remainder, which is kept beside the word. This flag alone: the deadline never comes.
-const FINE: u64 = 1 << 13;
+const HAS_REMAINDER: u64 = 1 << 13;
 
 const DEADLINE_SHIFT: u32 = 14;
 const FLAGS: u64 = (1 << DEADLINE_SHIFT) - 1;
@@ -55,10 +55,10 @@ const REACH: u64 = 1 << 48;
 
 /// A copy of an entry's state word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word(pub(crate) u64);
+pub(crate) struct State(pub(crate) u64);
 
-impl Word {
-    pub(crate) const FREE: Word = Word(0);
+impl State {
+    pub(crate) const FREE: State = State(0);
 
     #[inline]
     pub(crate) fn has(self, flag: u64) -> bool {
@@ -66,13 +66,13 @@ impl Word {
     }
 
     #[inline]
-    pub(crate) fn with(self, flags: u64) -> Word {
-        Word(self.0 | flags)
+    pub(crate) fn with(self, flags: u64) -> State {
+        State(self.0 | flags)
     }
 
     #[inline]
-    pub(crate) fn without(self, flags: u64) -> Word {
-        Word(self.0 & !flags)
+    pub(crate) fn without(self, flags: u64) -> State {
+        State(self.0 & !flags)
     }
 
     /// Those of the flags that are set.
@@ -83,55 +83,55 @@ impl Word {
 
     /// The same flags with another deadline, rounded up if it is far. `now` is the present tick.
     #[inline]
-    pub(crate) fn with_deadline(self, deadline: u64, now: u64) -> Word {
+    pub(crate) fn with_deadline(self, deadline: u64, now: u64) -> State {
         if is_near(deadline, now) {
             return self.with_near(deadline);
         }
         match deadline.checked_add(FLAGS) {
-            Some(rounded_up) => self.with_far(rounded_up),
-            None => Word(self.flags()).with(FINE),
+            Some(rounded_up) => self.with_coarse(rounded_up),
+            None => State(self.flags()).with(HAS_REMAINDER),
         }
     }
 
     /// The same flags with another deadline, and the remainder to keep beside the word if it is far. `now` is the present
     /// tick.
     #[inline]
-    pub(crate) fn with_fine_deadline(self, deadline: u64, now: u64) -> (Word, Option<u32>) {
+    pub(crate) fn with_exact_deadline(self, deadline: u64, now: u64) -> (State, Option<u32>) {
         if is_near(deadline, now) {
             (self.with_near(deadline), None)
         } else {
-            (self.with_far(deadline).with(FINE), Some((deadline & FLAGS) as u32))
+            (self.with_coarse(deadline).with(HAS_REMAINDER), Some((deadline & FLAGS) as u32))
         }
     }
 
     #[inline]
-    fn with_near(self, deadline: u64) -> Word {
-        Word(deadline << DEADLINE_SHIFT | self.flags())
+    fn with_near(self, deadline: u64) -> State {
+        State(deadline << DEADLINE_SHIFT | self.flags())
     }
 
-    fn with_far(self, deadline: u64) -> Word {
-        Word(deadline & !FLAGS | self.flags()).with(FAR)
+    fn with_coarse(self, deadline: u64) -> State {
+        State(deadline & !FLAGS | self.flags()).with(COARSE)
     }
 
     #[inline]
     fn flags(self) -> u64 {
-        self.0 & FLAGS & !(FAR | FINE)
+        self.0 & FLAGS & !(COARSE | HAS_REMAINDER)
     }
 
     /// Whether this is the deadline, and is kept by its low bits. Another one may have the same low bits: it is farther
     /// away than a thread can be behind the present.
     #[inline]
     pub(crate) fn has_deadline(self, deadline: u64) -> bool {
-        !self.has(FAR | FINE) && self.0 & !FLAGS == deadline << DEADLINE_SHIFT
+        !self.has(COARSE | HAS_REMAINDER) && self.0 & !FLAGS == deadline << DEADLINE_SHIFT
     }
 
     /// The deadline, as a tick; `remainder` tells what is kept beside the word, or was before the timer ended. `now` is
     /// the present tick, give or take less than [`REACH`].
     #[inline]
     pub(crate) fn deadline(self, now: u64, remainder: impl FnOnce() -> u32) -> u64 {
-        if self.has(FAR | FINE) {
+        if self.has(COARSE | HAS_REMAINDER) {
             let multiple = self.0 & !FLAGS;
-            return match (self.has(FAR), self.has(FINE)) {
+            return match (self.has(COARSE), self.has(HAS_REMAINDER)) {
                 (true, false) => multiple,
                 (true, true) => multiple | u64::from(remainder()) & FLAGS,
                 (false, _) => u64::MAX,
@@ -145,7 +145,7 @@ impl Word {
     /// Whether nobody but a handle may be touching the entry.
     #[inline]
     pub(crate) fn is_idle(self) -> bool {
-        !self.has(ARMED | RUNNING | MAILED | LINKED | QUEUED)
+        !self.has(ARMED | RUNNING | ENQUEUED | LINKED | DISPATCHED)
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
     const MOMENTS: [u64; 8] = [0, 1, (1 << 30) - 1, 1 << 36, 1 << 52, 1 << 53, u64::MAX - 5000, u64::MAX];
 
     fn none() -> u32 {
-        panic!("nothing is kept beside the word")
+        panic!("nothing is kept beside the state")
     }
 
     #[test]
@@ -169,9 +169,9 @@ mod tests {
         for now in MOMENTS {
             for deadline in [now, now.saturating_add(1), now.saturating_add(1 << 47), now.saturating_sub(9)] {
                 for late in [0, 1, 1 << 40] {
-                    let word = Word(ARMED | HANDLE).with_deadline(deadline, now);
-                    assert_eq!(word.deadline(now.saturating_add(late), none), deadline);
-                    assert!(word.has(ARMED) && word.has(HANDLE) && !word.has(LINKED));
+                    let state = State(ARMED | HANDLE).with_deadline(deadline, now);
+                    assert_eq!(state.deadline(now.saturating_add(late), none), deadline);
+                    assert!(state.has(ARMED) && state.has(HANDLE) && !state.has(LINKED));
                 }
             }
         }
@@ -180,36 +180,36 @@ mod tests {
     #[test]
     fn far_deadlines_are_exact_with_their_remainder() {
         for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 16383, u64::MAX] {
-            let (word, remainder) = Word(REPEAT).with_fine_deadline(deadline, 0);
-            assert_eq!(word.deadline(12345, || remainder.unwrap()), deadline);
-            assert!(word.has(REPEAT));
+            let (state, remainder) = State(PERIODIC).with_exact_deadline(deadline, 0);
+            assert_eq!(state.deadline(12345, || remainder.unwrap()), deadline);
+            assert!(state.has(PERIODIC));
         }
-        let (word, remainder) = Word::FREE.with_fine_deadline(77, 0);
-        assert_eq!((word.deadline(0, none), remainder), (77, None));
+        let (state, remainder) = State::FREE.with_exact_deadline(77, 0);
+        assert_eq!((state.deadline(0, none), remainder), (77, None));
     }
 
     #[test]
     fn far_deadlines_alone_are_never_early_and_hardly_late() {
         for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 17_000] {
-            let kept = Word::FREE.with_deadline(deadline, 0).deadline(12345, none);
+            let kept = State::FREE.with_deadline(deadline, 0).deadline(12345, none);
             assert!(kept >= deadline && kept - deadline < 16384, "{kept} for {deadline}");
         }
         for never in [u64::MAX - 16382, u64::MAX - 1, u64::MAX] {
-            assert_eq!(Word::FREE.with_deadline(never, 0).deadline(0, none), u64::MAX);
+            assert_eq!(State::FREE.with_deadline(never, 0).deadline(0, none), u64::MAX);
         }
     }
 
     #[test]
     fn what_has_taken_the_place_of_a_remainder_does_no_harm() {
-        let (word, _) = Word::FREE.with_fine_deadline(u64::MAX - 5, 0);
-        assert!(word.deadline(0, || u32::MAX) >= u64::MAX - 16383);
+        let (state, _) = State::FREE.with_exact_deadline(u64::MAX - 5, 0);
+        assert!(state.deadline(0, || u32::MAX) >= u64::MAX - 16383);
     }
 
     #[test]
     fn a_new_deadline_replaces_the_old_one_and_keeps_the_flags() {
-        let (far, _) = Word(ARMED | REPEAT).with_fine_deadline((1 << 60) + 5, 0);
-        let word = far.with_deadline(77, 0);
-        assert_eq!(word.deadline(0, none), 77);
-        assert_eq!(word, Word(ARMED | REPEAT).with_deadline(77, 0));
+        let (far, _) = State(ARMED | PERIODIC).with_exact_deadline((1 << 60) + 5, 0);
+        let state = far.with_deadline(77, 0);
+        assert_eq!(state.deadline(0, none), 77);
+        assert_eq!(state, State(ARMED | PERIODIC).with_deadline(77, 0));
     }
 }

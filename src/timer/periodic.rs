@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::clock::{Due, Ticks, UNKNOWN};
-use crate::shard::Recur;
+use crate::clock::{Deadline, Ticks, UNKNOWN};
+use crate::shard::PeriodicCallback;
 
 /// When a repeating callback runs next.
-pub(super) trait Rule: Send {
+pub(super) trait Schedule: Send {
     /// Makes the run that was due at `deadline`, and returns when the next is; `None` to end.
-    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Due>;
+    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Deadline>;
 }
 
 /// A period after the run before was due, however long that took.
@@ -17,8 +17,8 @@ pub(super) struct FixedRate<F> {
     pub(super) f: F,
 }
 
-impl<F: FnMut() + Send> Rule for FixedRate<F> {
-    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Due> {
+impl<F: FnMut() + Send> Schedule for FixedRate<F> {
+    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Deadline> {
         (self.f)();
         Some(ticks.after_instant(deadline, self.period))
     }
@@ -30,10 +30,10 @@ pub(super) struct FixedDelay<F> {
     pub(super) f: F,
 }
 
-impl<F: FnMut() + Send> Rule for FixedDelay<F> {
-    fn run(&mut self, _: Instant, ticks: &Ticks) -> Option<Due> {
+impl<F: FnMut() + Send> Schedule for FixedDelay<F> {
+    fn run(&mut self, _: Instant, ticks: &Ticks) -> Option<Deadline> {
         (self.f)();
-        Some(ticks.asked_after(self.delay))
+        Some(ticks.requested_after(self.delay))
     }
 }
 
@@ -42,25 +42,25 @@ pub(super) struct Recurring<F> {
     pub(super) f: F,
 }
 
-impl<F: FnMut(Instant) -> Option<Instant> + Send> Rule for Recurring<F> {
-    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Due> {
+impl<F: FnMut(Instant) -> Option<Instant> + Send> Schedule for Recurring<F> {
+    fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Deadline> {
         (self.f)(deadline).map(|next| ticks.at(next))
     }
 }
 
 /// A rule, with the exact deadline of its next run: the entry has only the tick, and a grid of ticks would drift.
-pub(super) struct Repeating<R> {
-    pub(super) rule: R,
+pub(super) struct Periodic<R> {
+    pub(super) schedule: R,
     pub(super) ticks: Ticks,
-    pub(super) next: Due,
+    pub(super) next: Deadline,
 }
 
-impl<R: Rule> Recur for Repeating<R> {
+impl<R: Schedule> PeriodicCallback for Periodic<R> {
     fn run(&mut self, due: u64) -> Option<u64> {
         // A reset has moved the run if the tick is another: then it counts on from there.
-        let deadline = self.ticks.deadline(self.next.asked()).filter(|_| due == self.next.tick);
-        let deadline = deadline.unwrap_or_else(|| self.ticks.shown(due, UNKNOWN));
-        self.next = self.rule.run(deadline, &self.ticks)?;
+        let deadline = self.ticks.deadline(self.next.requested()).filter(|_| due == self.next.tick);
+        let deadline = deadline.unwrap_or_else(|| self.ticks.display_deadline(due, UNKNOWN));
+        self.next = self.schedule.run(deadline, &self.ticks)?;
         Some(self.next.tick)
     }
 }

@@ -7,25 +7,25 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 use super::coop::{Coop, Progress};
-use super::entry::{Entry, Look};
-use super::local::{self, Local};
-use super::{Callback, Lease, Shard};
-use crate::clock::{Due, Ticks};
+use super::entry::{Entry, PollOutcome};
+use super::thread_state::{self, ThreadState};
+use super::{Callback, RawHandle, Shard};
+use crate::clock::{Deadline, Ticks};
 use crate::sync::Arc;
 
 /// An entry in the hands of one future. Of a lease and a stage it has the parts, not both as they are: so it is as small
 /// as a lease.
-pub(crate) struct Hold {
+pub(crate) struct SleepEntry {
     shard: NonNull<Shard>,
     entry: NonNull<Entry>,
     index: u32,
-    stage: Stage,
+    phase: Phase,
     /// Belongs to the future. It is here because the entry's fields leave room for it.
     pub(crate) coop: Coop,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum Phase {
     /// Not polled since the deadline was set.
     Idle,
     /// The entry was armed, and was not seen to have ended since.
@@ -33,14 +33,14 @@ enum Stage {
     Over(Progress),
 }
 
-impl Hold {
+impl SleepEntry {
     /// Holds an entry of the shard that is the calling thread's home in `service`; see [`Shard::schedule`]. `None` if it
     /// has been shut down.
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
-        let lease = local::with_home(service, || &**choose(), lease)?;
-        let (shard, entry, index) = (lease.shard, lease.entry, lease.index());
-        Some(Self { shard, entry, index, stage: Stage::Idle, coop: Coop::new(false) })
+        let raw = thread_state::with_home(service, || &**choose(), raw)?;
+        let (shard, entry, index) = (raw.shard, raw.entry, raw.index());
+        Some(Self { shard, entry, index, phase: Phase::Idle, coop: Coop::new(false) })
     }
 
     #[inline]
@@ -55,50 +55,50 @@ impl Hold {
     }
 
     #[inline]
-    fn lease(&self) -> Lease {
-        Lease::new(self.shard, self.entry, self.index)
+    fn raw(&self) -> RawHandle {
+        RawHandle::new(self.shard, self.entry, self.index)
     }
 
     /// Has `waker` called at `deadline`, a tick, unless that has come.
     pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Progress {
-        let now = self.ticks().tick_to_tell(deadline);
-        let progress = match self.stage {
-            Stage::Over(progress) => progress,
+        let now = self.ticks().now_tick_for(deadline);
+        let progress = match self.phase {
+            Phase::Over(progress) => progress,
             _ if self.parts().0.is_inherited() => Progress::Shutdown,
-            Stage::Idle if deadline <= now => Progress::Elapsed,
-            Stage::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
-            Stage::Armed => self.look(deadline, now, waker),
+            Phase::Idle if deadline <= now => Progress::Elapsed,
+            Phase::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
+            Phase::Armed => self.poll_entry(deadline, now, waker),
         };
-        self.stage = if progress == Progress::Pending { Stage::Armed } else { Stage::Over(progress) };
+        self.phase = if progress == Progress::Pending { Phase::Armed } else { Phase::Over(progress) };
         progress
     }
 
-    fn look(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
+    fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
         let pin = || shard.ticks.pin(now);
         // SAFETY: the future has the handle to itself, and has armed the entry.
-        let callback = match unsafe { entry.look(waker, deadline, now, pin, |old| shard.discard_waker(old)) } {
-            Look::Waiting => return Progress::Pending,
-            Look::Renewed(notice, pinned) => {
-                local::with(shard, |local| shard.tell(local, self.index, notice, deadline, pinned));
+        let callback = match unsafe { entry.poll(waker, deadline, now, pin, |old| shard.discard_waker(old)) } {
+            PollOutcome::Waiting => return Progress::Pending,
+            PollOutcome::Renewed(notice, pinned) => {
+                thread_state::with(shard, |thread| shard.notify_driver(thread, self.index, notice, deadline, pinned));
                 return Progress::Pending;
             }
-            Look::Taken(callback) => callback,
-            Look::Over => return self.ended(deadline),
-            Look::Due { queued } => {
+            PollOutcome::Taken(callback) => callback,
+            PollOutcome::Over => return self.ended(deadline),
+            PollOutcome::Expired { dispatched } => {
                 // The waker does not run, so this counts as the end of a timer and not as a run.
                 shard.complete();
-                if queued {
-                    shard.settled_one();
+                if dispatched {
+                    shard.finish_in_flight();
                 }
                 return Progress::Elapsed;
             }
-            Look::Closed => {
+            PollOutcome::Closed => {
                 shard.complete();
                 return Progress::Shutdown;
             }
         };
-        shard.settled_one();
+        shard.finish_in_flight();
         self.arm(deadline, now, callback, false)
     }
 
@@ -121,11 +121,11 @@ impl Hold {
                 return Progress::Shutdown;
             }
         };
-        local::with(shard, |local| {
+        thread_state::with(shard, |thread| {
             if anew {
-                local.count(|record| &record.scheduled);
+                thread.count(|counters| &counters.scheduled);
             }
-            shard.tell(local, self.index, notice, deadline, pinned);
+            shard.notify_driver(thread, self.index, notice, deadline, pinned);
         });
         Progress::Pending
     }
@@ -142,24 +142,24 @@ impl Hold {
         if !entry.is_in_hands() {
             return true;
         }
-        let Some(lease) = local::with(shard, lease) else { return false };
+        let Some(raw) = thread_state::with(shard, raw) else { return false };
         // SAFETY: it was this future's, and is not used any more.
-        unsafe { Shard::release(self.lease()) };
-        (self.entry, self.index) = (lease.entry, lease.index());
+        unsafe { Shard::release(self.raw()) };
+        (self.entry, self.index) = (raw.entry, raw.index());
         true
     }
 
     /// Moves the deadline; that of a timer that is not pending counts from the next poll on.
     #[inline]
-    pub(crate) fn reset(&mut self, due: Due) {
+    pub(crate) fn reset(&mut self, deadline: Deadline) {
         let (shard, entry) = self.parts();
-        let moved = self.stage == Stage::Armed && shard.reset(entry, self.index, due);
+        let moved = self.phase == Phase::Armed && shard.reset(entry, self.index, deadline);
         if !moved {
             // A closed entry must not be armed: the shutdown may not have taken the waker yet.
             let closed = self.is_closed();
-            self.stage = if closed { Stage::Over(Progress::after_shutdown(due)) } else { Stage::Idle };
+            self.phase = if closed { Phase::Over(Progress::after_shutdown(deadline)) } else { Phase::Idle };
             self.coop.renew(closed);
-        } else if due.tick <= due.now {
+        } else if deadline.tick <= deadline.now {
             // The future was pending for its old deadline, and need not be for this one.
             self.coop.renew(false);
         }
@@ -169,14 +169,14 @@ impl Hold {
     #[inline]
     pub(crate) fn progress(&self, deadline: u64) -> Progress {
         let (shard, entry) = self.parts();
-        match self.stage {
-            Stage::Over(progress) => progress,
+        match self.phase {
+            Phase::Over(progress) => progress,
             _ if shard.is_inherited() => Progress::Shutdown,
-            Stage::Armed if !shard.is_pending(entry) => self.ended(deadline),
+            Phase::Armed if !shard.is_pending(entry) => self.ended(deadline),
             // The driver may be late.
-            Stage::Armed | Stage::Idle if deadline <= shard.ticks.tick_to_tell(deadline) => Progress::Elapsed,
-            Stage::Idle if entry.is_closed() => Progress::Shutdown,
-            Stage::Armed | Stage::Idle => Progress::Pending,
+            Phase::Armed | Phase::Idle if deadline <= shard.ticks.now_tick_for(deadline) => Progress::Elapsed,
+            Phase::Idle if entry.is_closed() => Progress::Shutdown,
+            Phase::Armed | Phase::Idle => Progress::Pending,
         }
     }
 
@@ -198,34 +198,34 @@ impl Hold {
 
 /// Takes an entry of the shard that the calling thread has this part of.
 #[inline]
-fn lease(local: &mut Local) -> Option<Lease> {
-    let shard = local.shard();
+fn raw(thread: &mut ThreadState) -> Option<RawHandle> {
+    let shard = thread.shard();
     // SAFETY: whoever uses a thread's part of a shard keeps the shard.
-    let (entry, index) = unsafe { shard.as_ref() }.core.hold(&mut local.cache)?;
-    Some(Lease::new(shard, entry.into(), index))
+    let (entry, index) = unsafe { shard.as_ref() }.core.reserve(&mut thread.cache)?;
+    Some(RawHandle::new(shard, entry.into(), index))
 }
 
-impl Drop for Hold {
+impl Drop for SleepEntry {
     #[inline]
     fn drop(&mut self) {
-        if self.stage == Stage::Armed {
+        if self.phase == Phase::Armed {
             // The waker is the parent's.
             if self.parts().0.is_inherited() {
                 return;
             }
             // SAFETY: the future has the lease to itself, has armed the entry, and is being dropped.
-            if unsafe { Shard::cancel_and_release_at_once(&self.lease()) } {
+            if unsafe { Shard::cancel_and_release_at_once(&self.raw()) } {
                 return;
             }
             self.cancel();
         }
         // SAFETY: the lease was this future's alone.
-        unsafe { Shard::release(self.lease()) };
+        unsafe { Shard::release(self.raw()) };
     }
 }
 
 // SAFETY: a hold gives access to its entry by moves on its atomic word, and to its shard, which is `Sync`. The waker in
 // the entry is `Send` and `Sync`.
-unsafe impl Send for Hold {}
+unsafe impl Send for SleepEntry {}
 // SAFETY: as above.
-unsafe impl Sync for Hold {}
+unsafe impl Sync for SleepEntry {}

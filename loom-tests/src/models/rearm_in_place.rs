@@ -1,46 +1,46 @@
 //! Model 5: a cached entry is armed again in place, against the driver that comes to it.
 //!
 //! Fails if `arm` leaves an entry where the driver comes too late (mutation `entry-arm-blind`), if the wheel moves an
-//! entry by another deadline than it has told (`rounds-placed`), if a released entry is not marked as cached
+//! entry by another deadline than it has told (`driver-placed`), if a released entry is not marked as cached
 //! (`entry-release-uncached`), and if `collect` forgets that the entry is in the wheel (`entry-collect-linked`).
 
-use super::{Scene, explore};
+use super::{Fixture, explore};
 use crate::shard::memory::Cache;
 
 /// A timer due at `first`, perhaps moved to `moved`, is cancelled, if it has not fired, and another due at `second` takes
 /// its entry, while the driver turns at `meanwhile`. That one runs, once, when it is due.
 fn reaim(first: u64, moved: Option<u64>, before: bool, meanwhile: u64, second: u64) {
     explore(move || {
-        let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
-        let early = scene.worker(0);
-        let handle = scene.schedule(&mut cache, scene.tally.once(), first).unwrap();
+        let fixture = Fixture::new();
+        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let early = fixture.worker(0);
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), first).unwrap();
         if before {
-            scene.drive(&mut rounds, &early);
+            fixture.drive(&mut driver, &early);
         }
         if let Some(moved) = moved {
-            assert!(scene.reset(&handle, moved, 0));
+            assert!(fixture.reset(&handle, moved, 0));
         }
-        let user = scene.spawn(move |scene| {
-            let cancelled = scene.cancel(&handle);
-            scene.release(handle, &mut cache);
-            let handle = scene.schedule(&mut cache, scene.tally.once(), second).unwrap();
-            scene.release(handle, &mut cache);
+        let user = fixture.spawn(move |fixture| {
+            let cancelled = fixture.cancel(&handle);
+            fixture.release(handle, &mut cache);
+            let handle = fixture.schedule(&mut cache, fixture.counts.once(), second).unwrap();
+            fixture.release(handle, &mut cache);
             (cancelled, cache)
         });
-        let worker = scene.worker(meanwhile);
+        let worker = fixture.worker(meanwhile);
         if meanwhile < second {
-            scene.drive(&mut rounds, &worker);
+            fixture.drive(&mut driver, &worker);
         } else {
-            scene.drive_until(&mut rounds, &worker, 1);
+            fixture.drive_until(&mut driver, &worker, 1);
         }
         let (cancelled, mut cache) = user.join().unwrap();
-        let last = scene.worker(second.max(meanwhile));
-        scene.drive(&mut rounds, &last);
+        let last = fixture.worker(second.max(meanwhile));
+        fixture.drive(&mut driver, &last);
         let ran: Vec<u64> = worker.ran.take().into_iter().chain(last.ran.take()).collect();
         let expected = if cancelled { vec![second] } else { vec![first, second] };
-        assert_eq!((ran, scene.tally.dropped()), (expected, 2));
-        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut last.into_cache()]);
+        assert_eq!((ran, fixture.counts.dropped()), (expected, 2));
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut last.into_cache()]);
     });
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use shuttle::rand::{Rng, thread_rng};
 
-use super::stage::Stage;
-use crate::scene::{Handle, Sleep, Tally, Task};
+use super::harness::Harness;
+use crate::fixture::{Counts, Handle, Sleep, Task};
 use crate::shard::coop::Progress;
 use crate::shard::entry::Callback;
 use crate::shard::memory::Cache;
@@ -17,15 +17,15 @@ fn within(ticks: u64, now: u64) -> u64 {
 
 /// Schedules timers, and does all that can be done with their handles.
 pub(super) struct TimeoutUser<'a, F> {
-    stage: &'a Stage,
+    harness: &'a Harness,
     callback: F,
     cache: Cache,
     handles: Vec<Handle>,
 }
 
-impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
-    pub(super) fn new(stage: &'a Stage, callback: F) -> Self {
-        Self { stage, callback, cache: Cache::new(), handles: Vec::new() }
+impl<'a, F: Fn(&Counts) -> Callback> TimeoutUser<'a, F> {
+    pub(super) fn new(harness: &'a Harness, callback: F) -> Self {
+        Self { harness, callback, cache: Cache::new(), handles: Vec::new() }
     }
 
     /// Does so many things, and lets go of every handle. Returns the cache.
@@ -36,17 +36,17 @@ impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
                 2 => self.with_any(|user, handle| user.end(handle)),
                 3 => self.with_any(|user, handle| {
                     user.cancel(&handle);
-                    user.stage.scene.core.wait_for_run(user.stage.scene.entry(&handle));
+                    user.harness.fixture.core.wait_for_run(user.harness.fixture.entry(&handle));
                     user.let_go(handle);
                 }),
                 4 => self.with_any(|user, handle| {
-                    let now = user.stage.now();
-                    user.stage.scene.reset(&handle, within(4, now), now);
+                    let now = user.harness.now();
+                    user.harness.fixture.reset(&handle, within(4, now), now);
                     user.handles.push(handle);
                 }),
                 5 => self.with_any(Self::let_go),
                 // As a thread does that ends, and another comes in its place.
-                _ => self.stage.scene.core.give_back(&mut self.cache),
+                _ => self.harness.fixture.core.give_back(&mut self.cache),
             }
         }
         while let Some(handle) = self.handles.pop() {
@@ -56,13 +56,13 @@ impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
     }
 
     fn schedule(&mut self) {
-        let callback = (self.callback)(&self.stage.scene.tally);
-        let deadline = within(4, self.stage.now());
-        if let Some(handle) = self.stage.scene.schedule(&mut self.cache, callback, deadline) {
-            self.stage.count_scheduled();
+        let callback = (self.callback)(&self.harness.fixture.counts);
+        let deadline = within(4, self.harness.now());
+        if let Some(handle) = self.harness.fixture.schedule(&mut self.cache, callback, deadline) {
+            self.harness.count_scheduled();
             self.handles.push(handle);
         } else {
-            self.stage.count_refused();
+            self.harness.count_refused();
         }
     }
 
@@ -75,7 +75,7 @@ impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
     }
 
     fn cancel(&self, handle: &Handle) {
-        self.stage.scene.cancel(handle);
+        self.harness.fixture.cancel(handle);
     }
 
     fn end(&mut self, handle: Handle) {
@@ -84,20 +84,20 @@ impl<'a, F: Fn(&Tally) -> Callback> TimeoutUser<'a, F> {
     }
 
     fn let_go(&mut self, handle: Handle) {
-        self.stage.scene.release(handle, &mut self.cache);
+        self.harness.fixture.release(handle, &mut self.cache);
     }
 }
 
 /// Has one sleep, which two tasks wait for by turns.
-pub(super) struct Sleeper<'a> {
-    stage: &'a Stage,
+pub(super) struct SleepUser<'a> {
+    harness: &'a Harness,
     cache: Cache,
     tasks: [Arc<Task>; 2],
 }
 
-impl<'a> Sleeper<'a> {
-    pub(super) fn new(stage: &'a Stage) -> Self {
-        Self { stage, cache: Cache::new(), tasks: [Task::new(), Task::new()] }
+impl<'a> SleepUser<'a> {
+    pub(super) fn new(harness: &'a Harness) -> Self {
+        Self { harness, cache: Cache::new(), tasks: [Task::new(), Task::new()] }
     }
 
     /// Does so many things with sleeps, one after the other, unless the shard is shut down. Returns the cache.
@@ -123,27 +123,27 @@ impl<'a> Sleeper<'a> {
     }
 
     fn sleep(&mut self) -> Option<Sleep> {
-        let deadline = within(2, self.stage.now());
-        Sleep::made(&self.stage.scene, &mut self.cache, deadline)
+        let deadline = within(2, self.harness.now());
+        Sleep::made(&self.harness.fixture, &mut self.cache, deadline)
     }
 
     /// Uses a sleep that is over again, at once: its entry may be in a batch still.
     fn poll(&mut self, sleep: &mut Sleep) {
         let task = self.task();
-        while sleep.progress(&self.stage.scene, &mut self.cache, &task, self.stage.now()) == Progress::Elapsed {
-            assert!(sleep.deadline <= self.stage.now(), "never early");
+        while sleep.progress(&self.harness.fixture, &mut self.cache, &task, self.harness.now()) == Progress::Elapsed {
+            assert!(sleep.deadline <= self.harness.now(), "never early");
             self.reset(sleep);
         }
     }
 
     fn reset(&mut self, sleep: &mut Sleep) {
-        let now = self.stage.now();
-        sleep.reset(&self.stage.scene, &mut self.cache, within(2, now), now);
+        let now = self.harness.now();
+        sleep.reset(&self.harness.fixture, &mut self.cache, within(2, now), now);
     }
 
     fn drop(&mut self, sleep: Option<Sleep>) {
         if let Some(sleep) = sleep {
-            sleep.drop(&self.stage.scene, &mut self.cache);
+            sleep.drop(&self.harness.fixture, &mut self.cache);
         }
     }
 }

@@ -40,7 +40,7 @@ impl Count {
 
 /// The counters of one thread in one shard.
 #[derive(Default)]
-pub(crate) struct Record {
+pub(crate) struct ThreadCounters {
     pub(crate) scheduled: Count,
     pub(crate) fired: Count,
     pub(crate) completed: Count,
@@ -55,7 +55,7 @@ pub(crate) struct Record {
     lateness: OnceLock<Box<Recorder>>,
 }
 
-impl Record {
+impl ThreadCounters {
     #[inline]
     pub(crate) fn late(&self, lateness: Duration, shared: bool) {
         self.lateness.get_or_init(Recorder::new).record(lateness, shared);

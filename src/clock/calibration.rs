@@ -1,6 +1,6 @@
 //! How fast the clock can run, told by a counter: the most time that so many counts can be.
 //!
-//! It is measured once, in [`LEGS`] legs of [`LEG`]. On either end of a leg the counter is read before the clock and
+//! It is measured once, in [`SAMPLES`] legs of [`SAMPLE_TIME`]. On either end of a leg the counter is read before the clock and
 //! after it. So the counts between the two looks at the clock are at the least those from `after` the first to `before`
 //! the second, and at the most those from `before` the first to `after` the second, whatever held the thread up in
 //! between. The legs' fastest is the pace; and if their slowest is not close to it, then the thread was held up
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use super::counter::Source;
 
-const LEG: Duration = Duration::from_micros(100);
-const LEGS: usize = 3;
+const SAMPLE_TIME: Duration = Duration::from_micros(100);
+const SAMPLES: usize = 3;
 /// How often to measure before the counter is given up.
 const ATTEMPTS: usize = 10;
 /// The fastest and the slowest that a leg tells may differ by one part in so many.
@@ -33,9 +33,9 @@ const FRACTION: u32 = 32;
 
 /// The most nanoseconds that a count can be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace(u64);
+pub(super) struct Calibration(u64);
 
-impl Pace {
+impl Calibration {
     /// Measures for a third of a millisecond or, if it is disturbed, some more. `None` if the counter makes no sense.
     pub(super) fn measure(source: &impl Source) -> Option<Self> {
         (0..ATTEMPTS).find_map(|_| Self::attempt(source))
@@ -43,10 +43,10 @@ impl Pace {
 
     fn attempt(source: &impl Source) -> Option<Self> {
         let (mut slowest, mut fastest) = (u64::MAX, 0);
-        for _ in 0..LEGS {
-            let leg = leg(source)?;
-            slowest = slowest.min(leg.slowest);
-            fastest = fastest.max(leg.fastest);
+        for _ in 0..SAMPLES {
+            let sample = sample(source)?;
+            slowest = slowest.min(sample.slowest);
+            fastest = fastest.max(sample.fastest);
         }
         if fastest - slowest > slowest / AGREEMENT {
             return None;
@@ -78,17 +78,17 @@ impl Pace {
 }
 
 /// The bounds of what a count was in one leg, in 2^-32 ns.
-struct Leg {
+struct Sample {
     slowest: u64,
     fastest: u64,
 }
 
-fn leg(source: &impl Source) -> Option<Leg> {
-    let start = Look::take(source);
+fn sample(source: &impl Source) -> Option<Sample> {
+    let start = Bracket::take(source);
     let end = loop {
-        let look = Look::take(source);
-        if look.instant - start.instant >= LEG {
-            break look;
+        let bracket = Bracket::take(source);
+        if bracket.instant - start.instant >= SAMPLE_TIME {
+            break bracket;
         }
         std::hint::spin_loop();
     };
@@ -97,17 +97,17 @@ fn leg(source: &impl Source) -> Option<Leg> {
         let counts = to.checked_sub(from).filter(|&counts| counts > 0)?;
         u64::try_from(nanos.div_ceil(counts.into())).ok()
     };
-    Some(Leg { slowest: bound(start.before, end.after)?, fastest: bound(start.after, end.before)? })
+    Some(Sample { slowest: bound(start.before, end.after)?, fastest: bound(start.after, end.before)? })
 }
 
 /// A look at the clock between two at the counter.
-struct Look {
+struct Bracket {
     before: u64,
     instant: Instant,
     after: u64,
 }
 
-impl Look {
+impl Bracket {
     fn take(source: &impl Source) -> Self {
         Self { before: source.read_ordered(), instant: source.instant(), after: source.read_ordered() }
     }
@@ -117,36 +117,36 @@ impl Look {
 mod tests {
     use std::cell::Cell;
 
-    use super::super::machine::Machine;
+    use super::super::fake_tsc::FakeTsc;
     use super::*;
 
     /// The most that a million counts can be, without the margin.
-    fn million(pace: Pace) -> u64 {
-        pace.most_nanos(1_000_000) * MARGIN / (MARGIN + 1)
+    fn million(calibration: Calibration) -> u64 {
+        calibration.most_nanos(1_000_000) * MARGIN / (MARGIN + 1)
     }
 
     #[test]
     fn is_as_measured_and_never_slower() {
         for megahertz in [25, 1000, 2500, 5700] {
-            let pace = Pace::measure(&&Machine::new(megahertz)).expect("the counter makes sense");
+            let calibration = Calibration::measure(&&FakeTsc::new(megahertz)).expect("the counter makes sense");
             let truth = 1_000_000_000 / megahertz;
-            let measured = million(pace);
+            let measured = million(calibration);
             assert!(truth <= measured && measured <= truth + truth / AGREEMENT + 1, "{measured} for {truth}");
         }
     }
 
     #[test]
     fn whoever_is_held_up_measures_again() {
-        let machine = Machine::new(2500);
-        machine.hold_up(4_000_000);
-        let pace = Pace::measure(&&machine).expect("the counter makes sense");
-        assert!((400_000..410_000).contains(&million(pace)));
+        let fake_tsc = FakeTsc::new(2500);
+        fake_tsc.hold_up(4_000_000);
+        let calibration = Calibration::measure(&&fake_tsc).expect("the counter makes sense");
+        assert!((400_000..410_000).contains(&million(calibration)));
     }
 
     /// A machine to which something happens at the counter's n-th read.
-    struct Disturbed<F>(Machine, Cell<u32>, F);
+    struct Disturbed<F>(FakeTsc, Cell<u32>, F);
 
-    impl<F: Fn(&Machine, u32)> Source for Disturbed<F> {
+    impl<F: Fn(&FakeTsc, u32)> Source for Disturbed<F> {
         fn read_ordered(&self) -> u64 {
             self.1.set(self.1.get() + 1);
             (self.2)(&self.0, self.1.get());
@@ -163,38 +163,38 @@ mod tests {
         }
     }
 
-    fn measure_disturbed(disturb: impl Fn(&Machine, u32)) -> Option<Pace> {
-        Pace::measure(&Disturbed(Machine::new(2500), Cell::new(0), disturb))
+    fn measure_disturbed(disturb: impl Fn(&FakeTsc, u32)) -> Option<Calibration> {
+        Calibration::measure(&Disturbed(FakeTsc::new(2500), Cell::new(0), disturb))
     }
 
     #[test]
     fn a_sleep_in_a_leg_is_not_part_of_it() {
         for jump in [1_000_000, 1_000_000_000, -1_000_000] {
-            let slept = |machine: &Machine, nth| {
+            let slept = |fake_tsc: &FakeTsc, nth| {
                 if nth == 1000 {
-                    machine.jump(jump);
+                    fake_tsc.jump(jump);
                 }
             };
-            let pace = measure_disturbed(slept).expect("it slept once only");
-            assert!((400_000..410_000).contains(&million(pace)));
+            let calibration = measure_disturbed(slept).expect("it slept once only");
+            assert!((400_000..410_000).contains(&million(calibration)));
         }
     }
 
     #[test]
     fn a_counter_without_a_pace_has_none() {
-        assert!(measure_disturbed(|machine, _| machine.tune(0)).is_none(), "it stands");
-        let erratic = |machine: &Machine, nth| machine.tune(if nth % 10_000 < 5_000 { 1000 } else { 2500 });
+        assert!(measure_disturbed(|fake_tsc, _| fake_tsc.tune(0)).is_none(), "it stands");
+        let erratic = |fake_tsc: &FakeTsc, nth| fake_tsc.tune(if nth % 10_000 < 5_000 { 1000 } else { 2500 });
         assert!(measure_disturbed(erratic).is_none());
     }
 
     #[test]
     fn counts_and_nanoseconds_agree() {
-        let pace = Pace::measure(&&Machine::new(2500)).expect("the counter makes sense");
+        let calibration = Calibration::measure(&&FakeTsc::new(2500)).expect("the counter makes sense");
         for nanos in [10, 1000, 20_000] {
-            let counts = pace.counts_within(nanos).expect("more than one count");
-            assert!(pace.most_nanos(counts) <= nanos);
-            assert!(pace.most_nanos(counts + 10) > nanos);
+            let counts = calibration.counts_within(nanos).expect("more than one count");
+            assert!(calibration.most_nanos(counts) <= nanos);
+            assert!(calibration.most_nanos(counts + 10) > nanos);
         }
-        assert!(pace.most_nanos(u64::MAX) > u64::MAX / 4, "no overflow in centuries");
+        assert!(calibration.most_nanos(u64::MAX) > u64::MAX / 4, "no overflow in centuries");
     }
 }

@@ -8,8 +8,8 @@ use super::counter::Source;
 /// What it takes to read the counter, or half of what it takes to read the clock.
 const READ: u64 = 12;
 
-pub(super) struct Machine {
-    birth: Instant,
+pub(super) struct FakeTsc {
+    epoch: Instant,
     /// In picoseconds since the birth.
     clock: Cell<u64>,
     /// In thousandths.
@@ -27,10 +27,10 @@ pub(super) struct Machine {
     lookahead: Cell<u64>,
 }
 
-impl Machine {
+impl FakeTsc {
     pub(super) fn new(megahertz: u64) -> Self {
         Self {
-            birth: Instant::now(),
+            epoch: Instant::now(),
             clock: Cell::new(0),
             counter: Cell::new(1 << 40),
             frequency: Cell::new(megahertz),
@@ -89,7 +89,7 @@ impl Machine {
 
     /// What the clock says, at no cost.
     pub(super) fn now(&self) -> Instant {
-        self.birth + Duration::from_nanos(self.clock.get() / 1000)
+        self.epoch + Duration::from_nanos(self.clock.get() / 1000)
     }
 
     /// How often the clock was read.
@@ -98,7 +98,7 @@ impl Machine {
     }
 }
 
-impl Source for &Machine {
+impl Source for &FakeTsc {
     fn is_invariant(&self) -> bool {
         !self.halts.get()
     }

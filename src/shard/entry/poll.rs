@@ -14,19 +14,19 @@ use std::task::Waker;
 
 use super::Entry;
 use super::callback::Callback;
-use super::outcome::{Ended, Notice};
-use super::word::ARMED;
+use super::outcome::{DriverNotice, Ended};
+use super::state::ARMED;
 
 /// What a look at an armed entry finds.
-pub(crate) enum Look<P> {
+pub(crate) enum PollOutcome<P> {
     /// The timer is pending, and wakes this task.
     Waiting,
     /// It was armed anew to wake this task: the driver must be told, and the present be pinned until then.
-    Renewed(Notice, P),
+    Renewed(DriverNotice, P),
     /// It has ended.
     Over,
-    /// Its deadline has come, and it has ended by this look. The entry is in a batch, if `queued`.
-    Due { queued: bool },
+    /// Its deadline has come, and it has ended by this look. The entry is in a batch, if `dispatched`.
+    Expired { dispatched: bool },
     /// It is the caller's to arm anew, but in another entry: the driver has this one in its hands.
     Taken(Callback),
     /// The shard is shut down, and the timer has ended by this look.
@@ -41,47 +41,47 @@ impl Entry {
     /// # Safety
     /// The caller must have the handle to itself, and have armed the entry since the timer last ended.
     #[inline]
-    pub(crate) unsafe fn look<P>(
+    pub(crate) unsafe fn poll<P>(
         &self,
         waker: &Waker,
         deadline: u64,
         now: u64,
         pin: impl FnOnce() -> (P, u64),
         discard: impl Fn(Callback),
-    ) -> Look<P> {
-        if !self.word().has(ARMED) {
-            return Look::Over;
+    ) -> PollOutcome<P> {
+        if !self.state().has(ARMED) {
+            return PollOutcome::Over;
         }
         if deadline <= now {
-            let Some(Ended { queued, .. }) = self.cancel() else {
-                return Look::Over;
+            let Some(Ended { dispatched, .. }) = self.cancel() else {
+                return PollOutcome::Over;
             };
             // SAFETY: this call ended the timer, and it is not running, as a callback that wakes is not armed then.
             discard(unsafe { self.take() });
-            return Look::Due { queued };
+            return PollOutcome::Expired { dispatched };
         }
         // SAFETY: by this function's contract.
         if unsafe { self.wakes(waker) } {
-            return Look::Waiting;
+            return PollOutcome::Waiting;
         }
         // The clone is the task's own code, and may panic: nothing has changed yet.
         let callback = Callback::waking(waker.clone());
-        let Some(Ended { queued, .. }) = self.cancel() else {
-            return Look::Over;
+        let Some(Ended { dispatched, .. }) = self.cancel() else {
+            return PollOutcome::Over;
         };
         // SAFETY: this call ended the timer, and it is not running, as a callback that wakes is not armed then.
         discard(unsafe { self.take() });
-        if queued {
-            return Look::Taken(callback);
+        if dispatched {
+            return PollOutcome::Taken(callback);
         }
         let (pinned, now) = pin();
         // SAFETY: the caller holds the entry, and nobody takes into his hands what is not armed.
         match unsafe { self.arm(callback, deadline, now) } {
-            Ok(notice) => Look::Renewed(notice, pinned),
+            Ok(notice) => PollOutcome::Renewed(notice, pinned),
             Err(callback) => {
                 drop(pinned);
                 discard(callback);
-                Look::Closed
+                PollOutcome::Closed
             }
         }
     }

@@ -8,14 +8,14 @@ use super::{Arc, AtomicPtr, Mutex, Ordering};
 
 /// Where one thread sleeps and any other wakes it. A `wake` that comes before the `sleep` ends it at once.
 #[derive(Debug)]
-pub(crate) struct Sleeper {
+pub(crate) struct Parker {
     /// The one that sleeps here now.
     attached: AtomicPtr<Thread>,
     /// All that have ever slept here. Nothing is taken out before the drop.
     threads: Mutex<Vec<Arc<Thread>>>,
 }
 
-impl Sleeper {
+impl Parker {
     pub(crate) fn new() -> Self {
         Self { attached: AtomicPtr::new(ptr::null_mut()), threads: Mutex::new(Vec::new()) }
     }
@@ -40,7 +40,7 @@ impl Sleeper {
     }
 
     /// Sleeps until woken, for `timeout` at the most, or shorter for no reason at all.
-    pub(crate) fn sleep(&self, timeout: Option<Duration>) {
+    pub(crate) fn park(&self, timeout: Option<Duration>) {
         match timeout {
             Some(timeout) => thread::park_timeout(timeout),
             None => thread::park(),
@@ -48,7 +48,7 @@ impl Sleeper {
     }
 
     /// Wakes the sleeper. Wait-free: a swap, and a system call if it is asleep.
-    pub(crate) fn wake(&self) {
+    pub(crate) fn unpark(&self) {
         if let Some(thread) = self.attached() {
             thread.unpark();
         }
