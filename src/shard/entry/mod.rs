@@ -551,8 +551,8 @@ impl Entry {
             state.without(RUNNING | RESET_WHILE_RUNNING | HAS_WAITER)
         };
         let moved = self.advance(|state| {
-            let next_in_intake = if state.has(CLOSED) { 0 } else { ENQUEUED };
-            state.has(ARMED).then(|| resumed(state).with(next_in_intake))
+            let enqueued = if state.has(CLOSED) { 0 } else { ENQUEUED };
+            state.has(ARMED).then(|| resumed(state).with(enqueued))
         });
         match moved {
             // SAFETY: the move was refused, so this worker still holds `RUNNING`, and the callback is where it put it.
