@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock::Deadline;
-use crate::shard::{Entry, RawHandle, Shard};
+use crate::engine::entry::Entry;
+use crate::shard::{RawHandle, Shard};
 
 /// One scheduled timer: to cancel it, to move it, to ask after it.
 ///

@@ -10,9 +10,9 @@ use std::env;
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::sync::{Arc, Barrier, mpsc};
 
+use crate::engine::entry::Callback;
+use crate::engine::memory::Cache;
 use crate::fixture::{Clock, Counts, Fixture, OnClock};
-use crate::shard::entry::Callback;
-use crate::shard::memory::Cache;
 use clients::{SleepUser, TimeoutUser};
 use harness::Harness;
 

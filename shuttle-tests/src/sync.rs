@@ -1,12 +1,7 @@
 //! The primitives of the crate's `sync`, made of shuttle's.
 
-#[path = "../../src/sync/cell.rs"]
-mod cell;
-#[path = "../../src/sync/parker.rs"]
-mod parker;
-
-pub(crate) use cell::UnsafeCell;
-pub(crate) use parker::Parker;
+pub(crate) use crate::source::sync::cell::UnsafeCell;
+pub(crate) use crate::source::sync::parker::Parker;
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use shuttle::thread;

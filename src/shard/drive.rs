@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
-use super::Shard;
 use super::batch::Batch;
+use super::binding::Shard;
 use super::driver::{Driver, Stop};
 use super::driver_thread::Whereabouts;
-use super::loan::{Loans, Returned};
 use super::thread_state;
+use crate::engine::loan::{Loans, Returned};
 use crate::executor::{self, JobQueue, Loan as _};
 use crate::system::Scheduling;
 use crate::wheel::Levels;
@@ -117,7 +117,7 @@ impl Thread<'_> {
         let mut looks = 0;
         let pause = |returned, place| {
             looks += 1;
-            super::loan::pause(returned, place, LOOK)
+            crate::engine::loan::pause(returned, place, LOOK)
         };
         let Returned { driver: (driver, panicked), running } =
             lending.loans.wait(pause, || lending.shard.core.is_closing());
@@ -236,7 +236,7 @@ mod tests {
             });
         });
         assert!(!wakeup.is_attached_here());
-        let pause = |returned, place| super::super::loan::pause(returned, place, LOOK);
+        let pause = |returned, place| crate::engine::loan::pause(returned, place, LOOK);
         thread.driver = Some(lending.loans.wait(pause, || false).driver.0);
         thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
         assert!(wakeup.is_attached_here(), "the driver's own thread, when the driver has come back");

@@ -2,7 +2,7 @@
 //! due it sleeps for good.
 //!
 //! The driver has a thread of its own, which hands over what is due. While there is much to do it
-//! [lends](super::loan) itself to a worker of the pool.
+//! [lends](crate::engine::loan) itself to a worker of the pool.
 //!
 //! A panic of the driver would be a defect of the crate, as it catches those of all foreign code. Its wheel may be broken
 //! then, so no timer can be kept there any more: the driver closes its shard, says so, and ends. Other shards go on.
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Shard;
 use super::batch::Batch;
+use super::binding::Shard;
 use super::load::Load;
 use super::stragglers::Stragglers;
 use super::thread_state;
-use super::turn::DriverCore;
 use crate::clock::{NEVER, Quiescence};
+use crate::engine::turn::DriverCore;
 use crate::executor::Dispatcher;
 use crate::system::Scheduling;
 use crate::wheel::Levels;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::binding::Shard;
+
 /// The most timers that may be pending in all shards of a service together.
 pub(crate) struct Limit {
     most: usize,
@@ -22,5 +24,20 @@ impl Limit {
 
     pub(super) fn release(&self) {
         self.pending.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shard {
+    /// Whether a timer that ends has a permit to give back.
+    #[inline]
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    #[inline]
+    pub(super) fn release_permit(&self) {
+        if let Some(limit) = &self.limit {
+            limit.release();
+        }
     }
 }

@@ -6,12 +6,11 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use super::Shard;
-use super::core::Core;
-use super::entry::state::ARMED;
-use super::entry::{DriverNotice, Ended, Entry, Release};
-use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Pinned};
+use crate::engine::core::Core;
+use crate::engine::entry::{DriverNotice, Ended, Entry, Release};
+use crate::shard::Shard;
+use crate::shard::thread_state::{self, ThreadState};
 
 /// The one handle of an entry. It keeps the entry, and the memory of its shard.
 #[derive(Clone, Copy)]
@@ -127,7 +126,7 @@ impl Shard {
     /// Whether the timer has not ended.
     #[inline]
     pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
-        entry.state().has(ARMED) && !self.is_inherited()
+        entry.is_armed() && !self.is_inherited()
     }
 
     /// The tick at which the timer is due, unless it has ended.

@@ -7,10 +7,12 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 use super::coop::{Coop, Progress};
-use super::entry::{Entry, PollOutcome};
-use super::thread_state::{self, ThreadState};
-use super::{Callback, RawHandle, Shard};
+use super::raw_handle::RawHandle;
 use crate::clock::{Deadline, Ticks};
+use crate::engine::entry::Callback;
+use crate::engine::entry::{Entry, PollOutcome};
+use crate::shard::Shard;
+use crate::shard::thread_state::{self, ThreadState};
 use crate::sync::Arc;
 
 /// An entry in the hands of one future. Of a lease and a stage it has the parts, not both as they are: so it is as small

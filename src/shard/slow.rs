@@ -5,16 +5,16 @@
 //! [`RunHooks`] of its runs then, as [`Measuring`] is with one.
 //!
 //! The hook is called while the run is still in progress to all others: before the transition that ends the run, and within
-//! the run's frame of the [call stack](super::call_stack). So whatever waits for the run waits for the hook too, and the
+//! the run's frame of the [call stack](crate::engine::call_stack). So whatever waits for the run waits for the hook too, and the
 //! hook itself may call whatever a callback may call.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Shard;
-use super::entry::Role;
-use super::run::{RunHooks, catch_panic};
+use super::binding::Shard;
+use crate::engine::entry::Role;
+use crate::engine::run::{RunHooks, catch_panic};
 
 /// A run of a callback that took longer than [`Builder::on_slow`](crate::Builder::on_slow) allows.
 #[non_exhaustive]

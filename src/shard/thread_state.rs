@@ -9,9 +9,9 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Weak};
 
-use super::Shard;
-use super::memory::Cache;
+use super::binding::Shard;
 use super::registry::Registered;
+use crate::engine::memory::Cache;
 use crate::stats::{Count, ThreadCounters};
 
 /// No shard's and no service's id.

@@ -3,8 +3,8 @@
 use std::ptr;
 use std::time::Duration;
 
-use super::thread::{self, Thread};
-use super::{Arc, AtomicPtr, Mutex, Ordering};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{Arc, AtomicPtr, Mutex, Ordering};
 
 /// Where one thread sleeps and any other wakes it. A `wake` that comes before the `sleep` ends it at once.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ pub use builder::Builder;
 pub use unfired::{Unfired, UnfiredTimer};
 
 use crate::clock::{Deadline, Ticks};
+use crate::engine::entry::{Callback, Role};
 use crate::error::{BuildError, ScheduleError};
 use crate::future::{Interval, Sleep, Timeout};
 use crate::handle::TimerHandle;
-use crate::shard::{Callback, Role};
 use crate::stats::Stats;
 use periodic::{FixedDelay, FixedRate, Periodic, Recurring, Schedule};
 use service::Service;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::clock::{Deadline, Ticks, UNKNOWN};
-use crate::shard::PeriodicCallback;
+use crate::engine::entry::PeriodicCallback;
 
 /// When a repeating callback runs next.
 pub(super) trait Schedule: Send {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use std::vec;
 
 use crate::clock::{NEVER, Ticks, UNKNOWN};
-use crate::shard::Callback;
+use crate::engine::entry::Callback;
 
 /// The timers that had not fired when their [`Timer`](crate::Timer) was shut down, in the order of their deadlines.
 ///

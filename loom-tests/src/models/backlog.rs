@@ -4,8 +4,8 @@
 //! entry that the driver finds in a closed shard becomes free (`entry-free-closed`).
 
 use super::{Fixture, Handle, explore};
-use crate::shard::entry::Entry;
-use crate::shard::memory::Cache;
+use crate::engine::entry::Entry;
+use crate::engine::memory::Cache;
 
 /// The present.
 const MAX_BATCH: u64 = 5;

@@ -6,7 +6,7 @@
 //! (`raw-kept-never`).
 
 use super::{Fixture, explore};
-use crate::shard::memory::Cache;
+use crate::engine::memory::Cache;
 
 /// One winner; the callback is run or dropped, once; the entry is recycled once.
 #[test]

@@ -3,7 +3,7 @@
 //! Fails if the driver recycles an entry that still has a handle (mutation `entry-free-with-handle`).
 
 use super::{Fixture, explore};
-use crate::shard::memory::Cache;
+use crate::engine::memory::Cache;
 
 /// Cancels and drops a timer while the driver turns at each of these ticks.
 fn cancel_during(deadline: u64, before: &'static [u64], meanwhile: &'static [u64]) {

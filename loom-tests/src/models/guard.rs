@@ -5,7 +5,7 @@
 //! if an entry goes to a cache that is in a batch (`entry-left-dispatched`) or closed (`entry-left-closed`).
 
 use super::{Fixture, explore};
-use crate::shard::memory::Cache;
+use crate::engine::memory::Cache;
 
 /// The callback runs, or is dropped unrun.
 #[test]

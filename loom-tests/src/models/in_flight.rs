@@ -20,11 +20,11 @@ use loom::sync::mpsc::{self, Sender};
 use loom::thread::JoinHandle;
 
 use super::{Fixture, Handle, explore};
+use crate::engine::core::Found;
+use crate::engine::entry::{Callback, DriverNotice, PeriodicCallback};
+use crate::engine::memory::Cache;
+use crate::engine::turn::DriverCore;
 use crate::fixture::Counts;
-use crate::shard::core::Found;
-use crate::shard::entry::{Callback, DriverNotice, PeriodicCallback};
-use crate::shard::memory::Cache;
-use crate::shard::turn::DriverCore;
 
 /// The present, and the deadline of every timer that is moved to it.
 const NOW: u64 = 5;

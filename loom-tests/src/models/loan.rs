@@ -14,8 +14,8 @@ use loom::sync::{Condvar, MutexGuard};
 use loom::thread;
 
 use super::explore;
-use crate::shard::loan::{Loans, Place};
-use crate::shard::wakeup::DriverWakeup;
+use crate::engine::loan::{Loans, Place};
+use crate::engine::wakeup::DriverWakeup;
 
 /// The driver: the loan in which a worker last had it.
 type Driver = u64;

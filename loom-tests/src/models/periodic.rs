@@ -11,9 +11,9 @@ use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use loom::thread::{self, JoinHandle};
 
 use super::{Fixture, Handle, explore};
+use crate::engine::entry::{Callback, PeriodicCallback};
+use crate::engine::memory::Cache;
 use crate::fixture::Worker;
-use crate::shard::entry::{Callback, PeriodicCallback};
-use crate::shard::memory::Cache;
 
 /// No run begins after a cancel that won, and the closure is dropped once.
 #[test]

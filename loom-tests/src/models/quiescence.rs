@@ -13,10 +13,10 @@ use loom::sync::{Notify, mpsc};
 use loom::thread;
 
 use super::{Fixture, explore};
+use crate::engine::memory::Cache;
 use crate::fixture::{Clock, DueCallback, OnClock};
-use crate::quiescence::Quiescence;
 use crate::race_detector::RaceDetector;
-use crate::shard::memory::Cache;
+use crate::source::clock::quiescence::Quiescence;
 
 /// Counts runs without any order of its own: loom reports who looks at it too early.
 #[derive(Clone)]

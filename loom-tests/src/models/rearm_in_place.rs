@@ -5,7 +5,7 @@
 //! (`entry-release-uncached`), and if `collect` forgets that the entry is in the wheel (`entry-collect-linked`).
 
 use super::{Fixture, explore};
-use crate::shard::memory::Cache;
+use crate::engine::memory::Cache;
 
 /// A timer due at `first`, perhaps moved to `moved`, is cancelled, if it has not fired, and another due at `second` takes
 /// its entry, while the driver turns at `meanwhile`. That one runs, once, when it is due.

@@ -10,7 +10,7 @@ use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
 
 use super::{Fixture, explore};
-use crate::shard::memory::Cache;
+use crate::engine::memory::Cache;
 
 /// Who holds each entry: a thread that takes one that is held finds out.
 #[derive(Clone)]

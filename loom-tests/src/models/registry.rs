@@ -13,7 +13,7 @@ use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
 use super::explore;
-use crate::registry::{Registered, Registry};
+use crate::source::shard::registry::{Registered, Registry};
 
 /// Registers, and counts once.
 fn register(registry: &Registry) -> Arc<Registered> {

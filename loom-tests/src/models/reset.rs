@@ -5,7 +5,7 @@
 //! does not ring (`core-reset-silent`).
 
 use super::{Fixture, explore};
-use crate::shard::memory::Cache;
+use crate::engine::memory::Cache;
 
 /// Moved later while it fires: it runs once, at the deadline that was in force.
 #[test]

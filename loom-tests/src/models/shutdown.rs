@@ -10,8 +10,8 @@
 //! More of model 6: `shutdown_inside`, `shutdown_memory` and `shutdown_sleep`.
 
 use super::{Fixture, explore};
-use crate::shard::entry::Held;
-use crate::shard::memory::Cache;
+use crate::engine::entry::Held;
+use crate::engine::memory::Cache;
 
 #[test]
 fn shutdown_against_schedule() {

@@ -4,8 +4,8 @@
 //! own (`call-stack-blind`), and if it leaves its own timer armed (`core-claim-self`).
 
 use super::{Fixture, explore};
-use crate::shard::entry::{Callback, PeriodicCallback};
-use crate::shard::memory::Cache;
+use crate::engine::entry::{Callback, PeriodicCallback};
+use crate::engine::memory::Cache;
 
 const NOW: u64 = 5;
 

@@ -12,10 +12,10 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Fixture, explore};
+use crate::engine::core::Core;
+use crate::engine::entry::Release;
+use crate::engine::memory::Cache;
 use crate::race_detector::RaceDetector;
-use crate::shard::core::Core;
-use crate::shard::entry::Release;
-use crate::shard::memory::Cache;
 
 /// The entries come from a block that was given back to the system.
 #[test]

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::{Fixture, explore};
+use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
-use crate::shard::memory::Cache;
 
 /// A task whose sleep is pending is woken, or finds when it polls that the sleep is over.
 #[test]

@@ -7,8 +7,8 @@
 //! see it (`core-close-late`), or without a fence (`core-close-fence`).
 
 use super::{Fixture, explore};
-use crate::shard::core::Armed;
-use crate::shard::memory::Cache;
+use crate::engine::core::Armed;
+use crate::engine::memory::Cache;
 
 /// Two threads schedule what is due; the driver misses neither.
 #[test]

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::{Fixture, explore};
+use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
-use crate::shard::coop::Progress;
-use crate::shard::memory::Cache;
+use crate::source::shard::coop::Progress;
 
 /// Drops what is left of a sleep that a shutdown has ended.
 fn end(fixture: &Fixture, sleep: Sleep, cache: &mut Cache, tasks: &[&Arc<Task>]) {

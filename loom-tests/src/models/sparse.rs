@@ -9,7 +9,7 @@
 use loom::thread::JoinHandle;
 
 use super::{Fixture, explore};
-use crate::shard::memory::{Cache, members};
+use crate::engine::memory::{Cache, members};
 
 /// A sparse block of which the second entry is set aside; the first is the caller's.
 fn sparse_block(fixture: &Fixture) {

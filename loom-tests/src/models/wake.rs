@@ -14,8 +14,8 @@
 use std::sync::Arc;
 
 use super::{Fixture, explore};
+use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
-use crate::shard::memory::Cache;
 
 /// Either the second poll finds that the sleep is over, or its task is woken. Nobody is woken twice.
 #[test]

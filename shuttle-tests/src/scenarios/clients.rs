@@ -5,10 +5,10 @@ use std::sync::Arc;
 use shuttle::rand::{Rng, thread_rng};
 
 use super::harness::Harness;
+use crate::engine::entry::Callback;
+use crate::engine::memory::Cache;
 use crate::fixture::{Counts, Handle, Sleep, Task};
-use crate::shard::coop::Progress;
-use crate::shard::entry::Callback;
-use crate::shard::memory::Cache;
+use crate::source::shard::coop::Progress;
 
 /// A deadline less than `ticks` after `now`.
 fn within(ticks: u64, now: u64) -> u64 {

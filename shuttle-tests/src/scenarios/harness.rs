@@ -6,9 +6,9 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst
 use shuttle::sync::{Arc, Mutex, mpsc};
 use shuttle::thread::{self, JoinHandle};
 
+use crate::engine::memory::Cache;
+use crate::engine::turn::DriverCore;
 use crate::fixture::Fixture;
-use crate::shard::memory::Cache;
-use crate::shard::turn::DriverCore;
 
 const WORKERS: usize = 2;
 /// A tick after all others.

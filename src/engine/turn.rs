@@ -10,7 +10,6 @@
 //! next turn.
 
 use super::core::Core;
-use super::entry::state::ARMED;
 use super::entry::{Collect, Expire};
 use super::intake::chain;
 use super::memory::{Cache, NIL, Slab};
@@ -172,7 +171,7 @@ impl DriverCore {
 
     /// The first entry in the wheel, if it was cancelled: the driver does not sleep until what nobody waits for.
     fn first_disarmed(&self, core: &Core) -> Option<u32> {
-        self.levels.first().filter(|&index| !core.slab.get(index).state().has(ARMED))
+        self.levels.first().filter(|&index| !core.slab.get(index).is_armed())
     }
 }
 
@@ -216,6 +215,6 @@ impl Nodes for Entries<'_> {
 
     #[inline]
     fn is_over(&self, id: u32) -> bool {
-        !self.slab.get(id).state().has(ARMED)
+        !self.slab.get(id).is_armed()
     }
 }

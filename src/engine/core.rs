@@ -212,7 +212,7 @@ impl Core {
     }
 
     /// Whether the driver should look for memory to give back.
-    pub(super) fn has_surplus_memory(&self) -> bool {
+    pub(crate) fn has_surplus_memory(&self) -> bool {
         self.is_mostly_free() || self.have_completed()
     }
 
@@ -265,7 +265,7 @@ impl Core {
 
     /// There is something to collect, in no hurry.
     #[inline]
-    pub(super) fn wake_lazily(&self) {
+    pub(crate) fn wake_lazily(&self) {
         if let Some(lazy_wakeup) = self.lazy_wakeup {
             self.wakeup.wake_lazily(lazy_wakeup);
         }

@@ -4,7 +4,7 @@
 //! Segments double in size from 64 KiB to 4 MiB; all further ones have 4 MiB. So a small shard takes little, and a process
 //! that is short of address space can use all of it but 4 MiB. 64 KiB is a whole page on every system.
 
-use crate::shard::entry::Entry;
+use crate::engine::entry::Entry;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, BLOCK, LARGEST_SEGMENT, SMALLEST_SEGMENT};
 use crate::system::Pages;
 

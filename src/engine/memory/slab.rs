@@ -29,7 +29,7 @@ use std::ptr;
 
 use super::segment::{Block, Segment, locate};
 use super::stack::Stack;
-use crate::shard::entry::Entry;
+use crate::engine::entry::Entry;
 use crate::sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, BLOCK, Ordering, SEGMENTS, SMALLEST_SEGMENT};
 use crate::system::{Pages, page_size, try_box};
 

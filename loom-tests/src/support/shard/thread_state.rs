@@ -6,7 +6,7 @@ use std::mem;
 use std::ptr::NonNull;
 
 use super::Shard;
-use super::memory::Cache;
+use crate::engine::memory::Cache;
 use crate::sync::thread_static;
 
 pub(crate) type Count = Cell<usize>;

@@ -2,8 +2,8 @@
 
 use std::ops::{Deref, Range};
 
+use crate::engine::entry::Entry;
 use crate::race_detector::RaceDetector;
-use crate::shard::entry::Entry;
 
 pub(crate) struct Pages<T> {
     values: Box<[T]>,

@@ -15,7 +15,7 @@
 
 use super::slab::Slab;
 use super::stack::{NIL, Stack};
-use crate::shard::entry::FreeList;
+use crate::engine::entry::FreeList;
 use crate::sync::{AtomicI64, Ordering, limit};
 
 /// The most entries in a batch: half a [cache](super::cache).
