@@ -3,7 +3,7 @@
 //! A model sets a [`Fixture`], lets a few threads act in it, and asks at the end whether everything was accounted for: each
 //! callback run or dropped once, each entry free again, once. What goes wrong in between (a data race on a callback or
 //! a link, a lost wake-up) loom reports by itself. Beside each model stand the mutations that it was seen to fail under;
-//! `loom-tests/mutations/run` makes them again.
+//! `ci/mutations` makes them again.
 
 mod backlog;
 mod cancel;

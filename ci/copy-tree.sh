@@ -1,5 +1,5 @@
-# Sourced by the scripts that change the source, with the name of a copy: makes a fresh copy of the tree, `$copy`, and
-# goes to the root of the tree. `$loom` runs cargo with an epoch that loom knows.
+# Scripts that change the source run this with `.` and a name. It changes to the root of the tree, makes a fresh copy of
+# the tree, and sets `$copy` to its path. `$loom` is the prefix of a cargo command whose crossbeam-epoch uses loom.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 copy=target/mutations/$1
 rm -rf "$copy"
@@ -7,5 +7,5 @@ mkdir -p "$copy"
 tar -c --exclude=./target --exclude=./.git . | tar -x -C "$copy"
 export RUST_BACKTRACE=0
 loom=(env CARGO_TARGET_DIR="$PWD/target/mutations" RUSTFLAGS='--cfg crossbeam_loom')
-# FreeList takes what is compiled of a copy for fresh, by its time, also where the tree itself is compiled next.
+# Cargo compares times of files, so it would take a copy's artefacts for those of the tree. Make it compile them again.
 trap 'rm -rf target/mutations/{,plain/}debug/.fingerprint/{coherence,corewheel,loom-tests,shuttle-tests}-*' EXIT
