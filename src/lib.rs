@@ -83,7 +83,7 @@
 //! | `metrics`      | `corewheel::metrics::Exporter`, which hands [`Stats`] to whatever recorder there is          |
 
 // Tests have more to choose from than they use each.
-#![cfg_attr(not(test), deny(unused_crate_dependencies))]
+#![cfg_attr(not(any(test, loom)), deny(unused_crate_dependencies))]
 
 #[cfg(not(loom))]
 mod adapter;

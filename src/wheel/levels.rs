@@ -64,84 +64,14 @@
 //! - *Keeping each slot's true minimum* for an exact next deadline: removal would have to search the slot
 //!   for the next best, to save at most one early look a level.
 
-use super::divisor::Divisor;
-use super::occupancy::Occupancy;
+use super::event::Event;
+use super::expired_list::ExpiredList;
+use super::level::Level;
+use super::links::{Links, ListId, NIL, Nodes};
 use crate::BuildError;
-
-/// No node: the end of a list.
-const NIL: u32 = u32::MAX;
 
 /// The most slots a level may have.
 const MAX_SLOTS: usize = 1 << 24;
-
-/// Where a node is linked: its neighbours, and the list they are in.
-#[derive(Clone, Copy)]
-pub(crate) struct Links {
-    next: u32,
-    prev: u32,
-    list: ListId,
-}
-
-impl Links {
-    /// The links of a node that is in no list.
-    pub(crate) const UNLINKED: Links = Links { next: NIL, prev: NIL, list: ListId::NONE };
-
-    #[inline]
-    pub(crate) fn is_linked(self) -> bool {
-        self.list != ListId::NONE
-    }
-}
-
-impl Default for Links {
-    fn default() -> Links {
-        Links::UNLINKED
-    }
-}
-
-/// A list that a node can be in: `level << 26 | slot`, or one of the constants.
-///
-/// A slot is less than 2^25, so that the constants are no slot of any level.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct ListId(u32);
-
-impl ListId {
-    const SLOT_BITS: u32 = 26;
-    const NONE: ListId = ListId(u32::MAX);
-    const EXPIRED: ListId = ListId(u32::MAX - 1);
-
-    #[inline]
-    fn of(level: usize, slot: usize) -> ListId {
-        ListId(((level as u32) << Self::SLOT_BITS) | slot as u32)
-    }
-
-    /// Level and slot, unless it is one of the constants.
-    #[inline]
-    fn slot(self) -> Option<(usize, usize)> {
-        let slot = self.0 & ((1 << Self::SLOT_BITS) - 1);
-        (self.0 < Self::EXPIRED.0).then_some(((self.0 >> Self::SLOT_BITS) as usize, slot as usize))
-    }
-}
-
-/// The store of the nodes. Their ids are below `u32::MAX`.
-pub(crate) trait Nodes {
-    /// The tick a node is due. It is read when the node is inserted, when its slot is handed down and
-    /// when it expires, and may have changed since it was last read: a later one moves the node then.
-    fn deadline(&self, id: u32) -> u64;
-
-    /// What [`set_links`](Nodes::set_links) last wrote, at first [`Links::UNLINKED`].
-    fn links(&self, id: u32) -> Links;
-
-    fn set_links(&mut self, id: u32, links: Links);
-
-    /// Changes the links in place.
-    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links));
-
-    /// Whether nobody waits for the node any more: it comes out where it would be handed down.
-    #[inline]
-    fn is_over(&self, _id: u32) -> bool {
-        false
-    }
-}
 
 /// What one step of time did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -458,136 +388,9 @@ impl Levels {
     }
 }
 
-/// A slot whose nodes are to be taken out when time comes to its first tick.
-#[derive(Clone, Copy)]
-struct Event {
-    first: u64,
-    level: u32,
-    slot: u32,
-}
-
-impl Event {
-    const UNKNOWN: Event = Event { first: 0, level: u32::MAX, slot: 0 };
-
-    #[inline]
-    fn is_known(self) -> bool {
-        self.level != u32::MAX
-    }
-
-    #[inline]
-    fn is_before(self, other: Self) -> bool {
-        self.first < other.first || self.first == other.first && self.level > other.level
-    }
-}
-
-/// The nodes whose deadline had been reached when they were inserted, first in first out.
-struct ExpiredList {
-    head: u32,
-    tail: u32,
-}
-
-impl ExpiredList {
-    const EMPTY: ExpiredList = ExpiredList { head: NIL, tail: NIL };
-
-    fn push(&mut self, nodes: &mut impl Nodes, id: u32) {
-        let links = Links { next: NIL, prev: self.tail, list: ListId::EXPIRED };
-        nodes.set_links(id, links);
-        if self.tail == NIL {
-            self.head = id;
-        } else {
-            nodes.change_links(self.tail, |tail| tail.next = id);
-        }
-        self.tail = id;
-    }
-
-    /// Moves the ends off a node that had these links.
-    fn forget(&mut self, links: Links) {
-        if links.prev == NIL {
-            self.head = links.next;
-        }
-        if links.next == NIL {
-            self.tail = links.prev;
-        }
-    }
-}
-
-/// A ring of slots, each the head of a list of nodes.
-struct Level {
-    span: Divisor,
-    /// How many slots the window has.
-    slots: u64,
-    /// How many there are.
-    ring: Divisor,
-    occupancy: Occupancy,
-    /// Empty until the level is used. The head of a slot that is not occupied means nothing.
-    heads: Vec<u32>,
-}
-
-impl Level {
-    fn new(span: u64, slots: u64, ring: u64) -> Level {
-        Level {
-            span: Divisor::new(span),
-            slots,
-            ring: Divisor::new(ring),
-            occupancy: Occupancy::default(),
-            heads: Vec::new(),
-        }
-    }
-
-    #[cold]
-    fn allocate(&mut self) {
-        let slots = self.ring.value() as usize;
-        self.occupancy = Occupancy::new(slots);
-        self.heads = vec![0; slots];
-    }
-
-    /// Whether the ring has a slot for `deadline`.
-    #[inline]
-    fn holds(&self, deadline: u64, now: u64) -> bool {
-        self.span.quotient(deadline) - self.span.quotient(now) < self.ring.value()
-    }
-
-    /// Whether no slot begins from `now` to `tick`, both included.
-    #[inline]
-    fn is_inside(&self, now: u64, tick: u64) -> bool {
-        let begins = self.span.quotient(now) * self.span.value();
-        begins != now && tick - begins < self.span.value()
-    }
-
-    #[inline]
-    fn slot_of(&self, block: u64) -> usize {
-        self.ring.remainder(block) as usize
-    }
-
-    #[inline]
-    fn slot(&self, tick: u64) -> usize {
-        self.slot_of(self.span.quotient(tick))
-    }
-
-    /// The first tick of an occupied slot in the window that begins at `now`.
-    #[inline]
-    fn first_tick(&self, slot: usize, now: u64) -> u64 {
-        let block = self.span.quotient(now);
-        let from = self.ring.remainder(block);
-        let slot = slot as u64;
-        let distance = if slot >= from { slot - from } else { slot + self.ring.value() - from };
-        (block + distance) * self.span.value()
-    }
-
-    /// Makes `id` the head of a slot; returns the head before it.
-    #[inline]
-    fn push(&mut self, slot: usize, id: u32) -> u32 {
-        if slot >= self.heads.len() {
-            self.allocate();
-        }
-        let head = std::mem::replace(&mut self.heads[slot], id);
-        if self.occupancy.insert(slot) { NIL } else { head }
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Levels, Links, Nodes, Step};
+    use super::*;
 
     /// Deadlines that may change behind the levels' back.
     struct Store(Vec<(u64, Links)>);
