@@ -75,7 +75,7 @@ impl Shard {
             // In virtual time the driver looks when the clock is moved.
             core: Core::new(ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP)), MIN_RETAINED),
             id: new_id(),
-            process: Process::this(),
+            process: Process::current(),
             this: this.clone(),
             common: registry.register(),
             registry,
@@ -95,7 +95,7 @@ impl Shard {
     /// parent's then: to the child every timer has ended, and it ends none, as it must not drop what they hold.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
-        self.process.is_gone()
+        self.process.has_forked()
     }
 
     /// Whether the callback of an entry in a batch wakes a task, which the driver does itself.

@@ -115,12 +115,12 @@ impl Thread<'_> {
             loan.recall();
         }
         let mut looks = 0;
-        let pause = |returned, place| {
+        let wait = |returned, slot| {
             looks += 1;
-            crate::engine::loan::pause(returned, place, LOOK)
+            crate::engine::loan::wait_timeout(returned, slot, LOOK)
         };
         let Returned { driver: (driver, panicked), running } =
-            lending.loans.wait(pause, || lending.shard.core.is_closing());
+            lending.loans.wait(wait, || lending.shard.core.is_closing());
         thread_state::with(&lending.shard, |thread| thread.count_more(|counters| &counters.wakeups, looks));
         let driver = self.driver.insert(driver);
         if let Some(payload) = panicked {
@@ -236,8 +236,8 @@ mod tests {
             });
         });
         assert!(!wakeup.is_attached_here());
-        let pause = |returned, place| crate::engine::loan::pause(returned, place, LOOK);
-        thread.driver = Some(lending.loans.wait(pause, || false).driver.0);
+        let wait = |returned, slot| crate::engine::loan::wait_timeout(returned, slot, LOOK);
+        thread.driver = Some(lending.loans.wait(wait, || false).driver.0);
         thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
         assert!(wakeup.is_attached_here(), "the driver's own thread, when the driver has come back");
         lending.queue.clear();

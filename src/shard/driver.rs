@@ -147,10 +147,10 @@ impl Driver {
         if self.core.cascade_ahead(core) {
             return true;
         }
-        let has_memory = self.core.has_memory(core) || self.shard.registry.has_surplus();
+        let has_memory = self.core.has_memory_to_trim(core) || self.shard.registry.has_surplus();
         self.put_off = if has_memory { self.load.put_off() } else { None };
         if self.put_off.is_some() {
-            self.core.give_back(core);
+            self.core.drain_cache(core);
             return false;
         }
         // Both, each time: each has a bounded turn.

@@ -70,7 +70,7 @@ impl Service {
             shards: Vec::new(),
             next_turn: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            process: Process::this(),
+            process: Process::current(),
             queue: pool.as_ref().map(Pool::queue).cloned(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
         };
@@ -157,7 +157,7 @@ impl Service {
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
         // Relaxed: a hint that saves work. What decides is the word of each entry.
-        self.closed.load(Ordering::Relaxed) || self.process.is_gone()
+        self.closed.load(Ordering::Relaxed) || self.process.has_forked()
     }
 
     /// Refuses new timers, waits for the callbacks that have started, takes back the others, and ends the threads. Only
@@ -174,7 +174,7 @@ impl Service {
     /// Closes every shard before anything is waited for: from here on no callback starts, in any of them. Returns how many
     /// timers [`end`](Self::end) finds at most; or `None` if this is not the first call.
     fn close(&self) -> Option<usize> {
-        if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
+        if self.process.has_forked() || self.closed.swap(true, Ordering::AcqRel) {
             return None;
         }
         Some(self.shards.iter().map(Shard::close).sum())
@@ -216,7 +216,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if self.process.is_gone() {
+        if self.process.has_forked() {
             // Threads of another process: there is nothing to let go of.
             mem::forget(self.threads.get_mut().map(Option::take));
         }
