@@ -1,7 +1,7 @@
 //! loom models over corewheel's own source files.
 //!
 //! The modules below are the files of the crate itself, compiled against loom: `sync` here has the names of the crate's
-//! own `sync`. The models are tests, so `cargo test` explores them, with two preemptions at the most;
+//! own `sync`. The models are tests, so `cargo test -p loom-tests` explores them, with two preemptions at the most;
 //! `LOOM_MAX_PREEMPTIONS=3` explores further. The models of `registry` need an epoch that loom knows, which is a matter of
 //! the whole build: `RUSTFLAGS='--cfg crossbeam_loom' cargo test -p loom-tests --target-dir target/mutations`.
 #![cfg_attr(not(test), allow(dead_code))]

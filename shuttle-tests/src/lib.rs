@@ -2,7 +2,7 @@
 //!
 //! loom explores every schedule of a few threads that take a few steps, and every order that the memory model allows.
 //! [shuttle](shuttle) takes schedules at random, and knows no order but one; so it can follow more threads through longer
-//! lives. `SHUTTLE_SCHEDULES=10000` tries more of them than `cargo test` does.
+//! lives. `SHUTTLE_SCHEDULES=10000` tries more of them than `cargo test -p shuttle-tests` does.
 //!
 //! What is compiled here against shuttle is what `loom-tests` compiles against loom, and the queue of the executor.
 #![cfg_attr(not(test), allow(dead_code))]
