@@ -1,7 +1,7 @@
 //! What it costs to be told the present: by the clock, and about, as schedule and reset want it.
 //!
 //! ```text
-//! cargo bench --bench clock
+//! cargo bench -p benches --bench clock
 //! ```
 
 #[allow(dead_code, unused_imports, reason = "a part of the crate that it does not show")]

@@ -1,8 +1,8 @@
 //! How many instructions an operation takes: a figure that does not depend on what else the machine does.
 //!
 //! ```text
-//! cargo bench --bench instructions
-//! cargo bench --bench instructions -- --check
+//! cargo bench -p benches --bench instructions
+//! cargo bench -p benches --bench instructions -- --check
 //! ```
 //!
 //! The second form compares the counts with the table of `docs/benchmarks/instructions.md`, and fails if one has grown by
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 
 /// Prints the table. False if a count is checked, and too high.
 fn report(check: bool) -> Result<bool, Box<dyn Error>> {
-    let record = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(RECORD))?;
+    let record = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(RECORD))?;
     let compiler = compiler()?;
     println!("With {compiler}:\n\n| operation | instructions |\n|---|---|");
     let (mut passed, known) = (true, record.contains(&compiler));

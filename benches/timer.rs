@@ -1,9 +1,9 @@
 //! Schedule, cancel, re-arm and fire, beside the textbook timer. `compare` has more contenders and more to measure.
 //!
 //! ```text
-//! cargo bench --bench timer                      all of it, some minutes
-//! cargo bench --bench timer -- --quick           within a minute
-//! cargo bench --bench timer -- 'rearm.*heap'     what matches
+//! cargo bench -p benches --bench timer                      all of it, some minutes
+//! cargo bench -p benches --bench timer -- --quick           within a minute
+//! cargo bench -p benches --bench timer -- 'rearm.*heap'     what matches
 //! ```
 //!
 //! A figure is wall time x min(threads, cores) / operations: what one operation costs a core, the same at two threads

@@ -1,8 +1,8 @@
 //! The bare wheel beside others, on one thread, with 10^5 values waiting.
 //!
 //! ```text
-//! cargo bench --bench wheel
-//! cargo bench --bench wheel -- --quick
+//! cargo bench -p benches --bench wheel
+//! cargo bench -p benches --bench wheel -- --quick
 //! ```
 //!
 //! `insert` and `remove` are the cost of one. `advance` is the cost of taking all 10^5 out, tick by tick: some three

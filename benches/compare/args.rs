@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
@@ -8,12 +8,13 @@ use crate::child::Cell;
 use crate::entrant::{self, Entrant};
 use crate::workload::{Scale, Workload};
 
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const DIRECTORY: &str = "docs/benchmarks";
 const REPETITIONS: usize = 3;
 
 /// Compares timers with one another.
 #[derive(Parser)]
-#[command(name = "cargo bench --bench compare --")]
+#[command(name = "cargo bench -p benches --bench compare --")]
 pub struct Args {
     /// Only these workloads
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -92,7 +93,9 @@ impl Args {
     /// Where to write, if at all.
     pub fn directory(&self) -> Option<PathBuf> {
         let is_for_the_record = !self.no_write && !self.is_quick();
-        self.output.clone().or(is_for_the_record.then(|| DIRECTORY.into()))
+        let directory = self.output.clone().or(is_for_the_record.then(|| DIRECTORY.into()))?;
+        // Cargo starts benchmarks in `benches`.
+        Some(Path::new(REPOSITORY).join(directory))
     }
 
     /// As a test, it only has to be seen that it works.

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-/// To write it down anew: `UPDATE_SNAPSHOTS=yes cargo test --test api -- --ignored`.
+/// To write it down anew: `UPDATE_SNAPSHOTS=yes cargo test -p repository --test api -- --ignored`.
 #[test]
 #[ignore = "needs a nightly toolchain, whose documentation can be read by a program"]
 fn is_as_written_down() {
-    let (root, target) = (Path::new(env!("CARGO_MANIFEST_DIR")), Path::new(env!("CARGO_TARGET_TMPDIR")).join("api"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api");
     let documented = Command::new("rustup")
         .args(["run", "nightly", "cargo", "rustdoc", "--lib", "--all-features", "--quiet", "--target-dir"])
         .arg(&target)

@@ -1,8 +1,8 @@
 //! A hyper server with every timeout from corewheel, and beside it the same server on tokio's timer, under the same load.
 //!
 //! ```text
-//! cargo run --release --features hyper --example http_server
-//! cargo run --release --features hyper --example http_server -- --timer corewheel --seconds 10 --connections 200
+//! cargo run --release -p http_server
+//! cargo run --release -p http_server -- --timer corewheel --seconds 10 --connections 200
 //! ```
 //!
 //! Each request arms three timers: the server gives up a client that is slow to send its header, and an answer that takes

@@ -1,7 +1,7 @@
 //! The same code under tokio, under smol, and under an executor that knows nothing of time: timers need no runtime.
 //!
 //! ```text
-//! cargo run --example async_any
+//! cargo run -p async_any
 //! ```
 
 use std::future;

@@ -1,7 +1,7 @@
 //! What the documents say of other files is so: every link leads somewhere, every test that is named exists, the rooms
 //! of the crate import one way, and figures of the comparison are quoted as they are recorded.
 
-#[path = "../benches/figures/mod.rs"]
+#[path = "../../benches/figures/mod.rs"]
 mod figures;
 
 use std::collections::{HashMap, HashSet};
@@ -54,7 +54,7 @@ fn slug(heading: &str) -> String {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 #[test]
@@ -100,13 +100,15 @@ fn every_test_that_is_named_exists() {
             let named = name.split_once("::").filter(|_| !name.contains(char::is_uppercase));
             let Some((first, rest)) = named else { continue };
             checked += 1;
-            let (folder, file, function) = match (first, rest.split_once("::")) {
-                ("loom", Some((file, function))) => ("loom-tests/src/models", file, Some(function)),
-                ("loom", None) => ("loom-tests/src/models", rest, None),
-                _ => ("tests", first, Some(rest)),
+            let (folders, file, function) = match (first, rest.split_once("::")) {
+                ("loom", Some((file, function))) => (&["loom-tests/src/models"][..], file, Some(function)),
+                ("loom", None) => (&["loom-tests/src/models"][..], rest, None),
+                _ => (&["tests", "tests/adapters", "tests/endurance"][..], first, Some(rest)),
             };
-            let source = fs::read_to_string(root().join(folder).join(file).with_extension("rs"));
-            let exists = source.is_ok_and(|source| function.is_none_or(|function| has_test(&source, function)));
+            let exists = folders.iter().any(|folder| {
+                let source = fs::read_to_string(root().join(folder).join(file).with_extension("rs"));
+                source.is_ok_and(|source| function.is_none_or(|function| has_test(&source, function)))
+            });
             if !exists {
                 missing.push(format!("{page}: {name}"));
             }
@@ -154,14 +156,16 @@ fn record() -> Record {
     Record::parse(&fs::read_to_string(root().join("docs/benchmarks/results.tsv")).unwrap()).unwrap()
 }
 
+const RENEW: &str = "cargo bench -p benches --bench compare -- renew";
+
 /// The lines that a page would have if it were written from the record, but has not.
 fn differences(page: &str, renewed: &str) -> Vec<String> {
-    assert_eq!(page.lines().count(), renewed.lines().count(), "`cargo bench --bench compare -- renew` is due");
+    assert_eq!(page.lines().count(), renewed.lines().count(), "it is due: {RENEW}");
     let lines = page.lines().zip(renewed.lines()).filter(|(is, should)| is != should);
     lines.map(|(is, should)| format!("{is}\n  is recorded as\n{should}")).collect()
 }
 
-/// `cargo bench --bench compare -- renew` brings pages up to date.
+/// `cargo bench -p benches --bench compare -- renew` brings pages up to date.
 #[test]
 fn pages_quote_the_comparison_as_it_is_recorded() {
     let (record, mut wrong, mut checked) = (record(), Vec::new(), 0);

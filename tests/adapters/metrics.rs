@@ -1,5 +1,6 @@
 //! What a recorder of the `metrics` facade is told.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::collections::BTreeMap;

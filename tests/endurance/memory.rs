@@ -1,6 +1,7 @@
 //! Memory: what is cancelled is used again, and what is dropped is gone. A test binary of its own, as it counts every
 //! allocation, and so its tests run one at a time.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,7 +1,7 @@
 //! A real hyper server, and a real client, whose timeouts are ours. The runtime has no timer of its own.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/thread_time.rs"]
 mod thread_time;
 
 use std::convert::Infallible;

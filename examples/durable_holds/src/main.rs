@@ -3,7 +3,7 @@
 //! released, once.
 //!
 //! ```text
-//! cargo run --release --example durable_holds
+//! cargo run --release -p durable_holds
 //! ```
 //!
 //! | file      | concern                                                                       |

@@ -1,5 +1,6 @@
 //! Storms: many threads do everything at once, and every timer is accounted for.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -1,5 +1,6 @@
 //! The timeout of tower's services, alone and under an axum router.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::future;
