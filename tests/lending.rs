@@ -90,7 +90,7 @@ impl Busy {
 }
 
 #[test]
-fn a_worker_drives_while_there_is_much_to_do() {
+fn a_worker_drives_under_load() {
     let _turn = TURN.lock();
     let busy = Busy::new("lend-much", 1);
     if busy.lend().is_none() {
@@ -147,7 +147,7 @@ fn a_batch_that_blocks_its_driver_is_assisted() {
 }
 
 #[test]
-fn sleeps_end_in_time_though_every_worker_is_blocked() {
+fn sleeps_complete_in_time_while_every_worker_is_blocked() {
     let _turn = TURN.lock();
     let builder = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0);
     let name = "lend-all";
@@ -167,7 +167,7 @@ fn sleeps_end_in_time_though_every_worker_is_blocked() {
 }
 
 #[test]
-fn a_timer_that_is_driven_by_a_worker_can_be_shut_down_from_anywhere() {
+fn a_timer_driven_by_a_worker_can_be_shut_down_from_anywhere() {
     /// Shuts the timer down when it is called, and says that it has.
     struct ShutsDown(Mutex<Option<Timer>>, Gate);
 
@@ -217,7 +217,7 @@ fn a_timer_that_is_driven_by_a_worker_can_be_shut_down_from_anywhere() {
 }
 
 #[test]
-fn nobody_looks_after_a_loan_that_has_ended() {
+fn a_loan_that_has_ended_wakes_no_thread() {
     let _turn = TURN.lock();
     let busy = Busy::new("lend-rest", 2);
     let _ = busy.lend();

@@ -14,7 +14,7 @@ use common::*;
 use corewheel::{BuildError, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer};
 
 #[test]
-fn the_global_timer_is_one_and_outlives_its_clones() {
+fn the_global_timer_is_unique_and_outlives_its_clones() {
     let timers: Vec<_> = (0..4).map(|_| thread::spawn(Timer::global)).collect();
     let timers: Vec<_> = timers.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert!(timers.iter().all(|timer| std::ptr::eq(*timer, timers[0])));
@@ -81,7 +81,7 @@ fn a_callback_that_captures_its_timer_keeps_it_alive_until_it_has_run() {
 }
 
 #[test]
-fn the_threads_are_gone_after_a_drop() {
+fn dropping_the_timer_ends_its_threads() {
     for executor in every_executor() {
         let timer = Timer::builder().shards(3).thread_name("life-drop").executor(executor).build().unwrap();
         for delay in [Duration::ZERO, MS, HOUR] {
@@ -94,7 +94,7 @@ fn the_threads_are_gone_after_a_drop() {
 }
 
 #[test]
-fn the_threads_are_gone_after_a_shutdown_though_clones_and_handles_live() {
+fn a_shutdown_ends_the_threads_although_clones_and_handles_exist() {
     let timer =
         Timer::builder().shards(2).thread_name("life-shut").executor(Executor::Pool { threads: 2 }).build().unwrap();
     let clone = timer.clone();
@@ -177,7 +177,7 @@ fn a_shutdown_hands_back_every_timer_in_order_with_its_deadline_and_closure() {
 }
 
 #[test]
-fn a_deadline_is_handed_back_as_it_was_given_but_for_the_tick() {
+fn a_deadline_is_handed_back_rounded_up_by_less_than_a_tick() {
     let timer = Timer::new().unwrap();
     let deadline = timer.now() + HOUR;
     timer.schedule_at(deadline, || ()).unwrap();
@@ -190,7 +190,7 @@ fn a_deadline_is_handed_back_as_it_was_given_but_for_the_tick() {
 }
 
 #[test]
-fn what_is_never_due_is_handed_back_last() {
+fn timers_that_are_never_due_are_handed_back_last() {
     let (timer, _clock) = in_virtual_time();
     for delay in [Duration::MAX, 200 * YEAR, SEC] {
         timer.schedule(delay, || ()).unwrap();
@@ -201,7 +201,7 @@ fn what_is_never_due_is_handed_back_last() {
 }
 
 #[test]
-fn a_dropped_unfired_drops_its_closure() {
+fn dropping_an_unfired_timer_drops_its_closure() {
     let timer = Timer::new().unwrap();
     let tokens = Tokens::default();
     for _ in 0..10 {
@@ -241,7 +241,7 @@ fn a_second_shutdown_returns_empty() {
 }
 
 #[test]
-fn of_concurrent_shutdowns_one_gets_all() {
+fn one_of_several_concurrent_shutdowns_gets_all_timers() {
     for round in 0..50 {
         let timer = Timer::builder().shards(1 + round % 3).build().unwrap();
         for _ in 0..50 {
@@ -418,7 +418,7 @@ fn the_drop_of_the_last_clone_completes_sleeps_before_it_drops_closures() {
 }
 
 #[test]
-fn a_closure_that_panics_when_the_last_clone_is_dropped_is_counted_and_harms_no_other() {
+fn a_closure_that_panics_when_the_last_clone_is_dropped_affects_no_other() {
     let (panics, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
     let count = counting(&panics);
     let count = std::sync::Mutex::new(count);
@@ -445,7 +445,7 @@ fn join_elsewhere(act: impl FnOnce() + Send) {
 }
 
 #[test]
-fn a_shutdown_in_the_half_of_a_callback_that_runs_elsewhere_does_not_deadlock() {
+fn a_shutdown_in_a_joined_half_of_a_callback_does_not_deadlock() {
     for repeating in [false, true] {
         let builder = Timer::builder().shards(1).thread_name("life-join");
         let timer = builder.executor(Executor::Pool { threads: 2 }).build().unwrap();
@@ -470,7 +470,7 @@ fn a_shutdown_in_the_half_of_a_callback_that_runs_elsewhere_does_not_deadlock() 
 }
 
 #[test]
-fn what_was_handed_over_but_has_not_started_is_handed_back() {
+fn a_dispatched_timer_that_has_not_started_is_handed_back() {
     let executor = Executor::Pool { threads: 1 };
     let timer = Timer::builder().shards(1).executor(executor).max_extra_threads(0).build().unwrap();
     let (begun, gate) = (Gate::default(), Gate::default());
@@ -506,7 +506,7 @@ fn what_was_handed_over_but_has_not_started_is_handed_back() {
 }
 
 #[test]
-fn a_repeating_timer_comes_back_with_its_next_deadline_and_makes_one_run() {
+fn an_unfired_repeating_timer_has_its_next_deadline_and_runs_once() {
     let (timer, clock) = in_virtual_time();
     let start = clock.now();
     let (sender, receiver) = channel();
@@ -534,7 +534,7 @@ fn a_repeating_timer_comes_back_with_its_next_deadline_and_makes_one_run() {
 }
 
 #[test]
-fn a_recurring_timer_that_comes_back_is_run_for_its_deadline() {
+fn an_unfired_recurring_timer_runs_for_its_deadline() {
     let (timer, clock) = in_virtual_time();
     let (sender, receiver) = channel();
     let first = clock.now() + SEC + MS / 3;
@@ -548,7 +548,7 @@ fn a_recurring_timer_that_comes_back_is_run_for_its_deadline() {
 }
 
 #[test]
-fn a_repeating_timer_that_runs_at_the_shutdown_completes_its_run_and_comes_back() {
+fn a_shutdown_during_a_repeating_run_lets_it_finish_and_hands_the_timer_back() {
     let timer = Timer::builder().build().unwrap();
     let (begun, gate, runs) = (Gate::default(), Gate::default(), Arc::new(AtomicUsize::new(0)));
     let (begin, pass, count) = (begun.clone(), gate.clone(), runs.clone());

@@ -24,7 +24,7 @@ fn places(timer: &Timer) -> usize {
 }
 
 #[test]
-fn as_many_timers_are_accepted_as_may_be_pending() {
+fn timers_beyond_max_pending_are_refused() {
     for limit in [0, 1, 2, 100] {
         let timer = Timer::builder().shards(3).max_pending(limit).build().unwrap();
         assert_eq!(places(&timer), limit);
@@ -36,7 +36,7 @@ fn as_many_timers_are_accepted_as_may_be_pending() {
 }
 
 #[test]
-fn a_place_is_free_when_its_timer_has_ended_in_whichever_way() {
+fn a_timer_releases_its_permit_however_it_ends() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.max_pending(10).on_panic(drop).build().unwrap();
     let fired = timer.schedule(SEC, || ()).unwrap();
@@ -57,7 +57,7 @@ fn a_place_is_free_when_its_timer_has_ended_in_whichever_way() {
 }
 
 #[test]
-fn a_callback_finds_the_place_of_its_own_timer_free() {
+fn a_timer_releases_its_permit_before_its_callback_runs() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.max_pending(1).executor(executor).build().unwrap();
@@ -70,7 +70,7 @@ fn a_callback_finds_the_place_of_its_own_timer_free() {
 }
 
 #[test]
-fn a_repeating_timer_holds_one_place_all_its_life() {
+fn a_repeating_timer_holds_one_permit_until_it_ends() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.max_pending(3).build().unwrap();
     let (weak, (sender, receiver)) = (timer.downgrade(), channel());
@@ -90,7 +90,7 @@ fn a_repeating_timer_holds_one_place_all_its_life() {
 }
 
 #[test]
-fn the_limit_is_exact_under_threads() {
+fn the_limit_is_exact_with_concurrent_threads() {
     const LIMIT: usize = 50;
     for executor in [Executor::Pool { threads: 2 }, Executor::Inline] {
         let tick = Duration::from_micros(50);
@@ -131,7 +131,7 @@ fn the_limit_is_exact_under_threads() {
 }
 
 #[test]
-fn of_many_threads_that_fill_a_timer_exactly_as_many_as_fit_succeed() {
+fn concurrent_schedules_succeed_exactly_up_to_the_limit() {
     for round in 0..50 {
         let timer = Timer::builder().shards(1 + round % 3).max_pending(100).build().unwrap();
         let accepted: usize = thread::scope(|scope| {
@@ -151,7 +151,7 @@ fn refusing() -> [Timer; 2] {
 }
 
 #[test]
-fn a_refused_closure_comes_back_whole() {
+fn a_refused_closure_is_handed_back_intact() {
     for timer in refusing() {
         let (tokens, ran) = (Tokens::default(), Arc::default());
         let (token, large) = (tokens.give(), [3_u8; 2000]);
@@ -225,8 +225,8 @@ fn a_dropped_error_drops_the_closure() {
 /// As many timers are accepted as the system has memory for. One more is refused, and accepted when another has ended.
 #[test]
 #[cfg(target_os = "linux")]
-fn without_memory_a_timer_is_refused_and_its_closure_comes_back() {
-    const NAME: &str = "without_memory_a_timer_is_refused_and_its_closure_comes_back";
+fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
+    const NAME: &str = "without_memory_a_timer_is_refused_and_its_closure_handed_back";
     const LIMIT: u64 = 100 << 20;
     if !is_child(NAME) {
         let child = child(NAME, "", &[]);
@@ -271,8 +271,8 @@ fn without_memory_a_timer_is_refused_and_its_closure_comes_back() {
 /// A future cannot be refused: without memory, the process ends as it does for a `Box`.
 #[test]
 #[cfg(target_os = "linux")]
-fn without_memory_a_sleep_ends_the_process() {
-    const NAME: &str = "without_memory_a_sleep_ends_the_process";
+fn without_memory_a_sleep_aborts_the_process() {
+    const NAME: &str = "without_memory_a_sleep_aborts_the_process";
     if !is_child(NAME) {
         let child = child(NAME, &format!("ulimit -c 0; {WITHOUT_SIGNAL_STACKS}"), &[]);
         assert!(!child.status.success());
@@ -288,7 +288,7 @@ fn without_memory_a_sleep_ends_the_process() {
 }
 
 #[test]
-fn an_error_tells_its_reason_and_what_to_change() {
+fn an_error_names_its_reason_and_a_remedy() {
     fn is_error<F>(error: ScheduleError<F>, word: &str) -> ScheduleError<()> {
         fn as_error(error: &impl Error) -> &impl Error {
             error

@@ -111,7 +111,7 @@ fn assert_reuse(timer: &Timer, delay: Duration) {
 }
 
 #[test]
-fn the_memory_of_cancelled_timers_is_used_again_whatever_their_deadline() {
+fn the_memory_of_cancelled_timers_is_reused_whatever_their_deadline() {
     alone(|| {
         for delay in [10 * SEC, 24 * HOUR, Duration::MAX] {
             let timer = Timer::builder().shards(1).build().unwrap();
@@ -121,7 +121,7 @@ fn the_memory_of_cancelled_timers_is_used_again_whatever_their_deadline() {
 }
 
 #[test]
-fn the_memory_of_cancelled_timers_is_used_again_with_a_coarse_tick() {
+fn the_memory_of_cancelled_timers_is_reused_with_a_coarse_tick() {
     alone(|| {
         let timer = Timer::builder().shards(1).tick(60 * SEC).build().unwrap();
         // The driver sleeps until the next tick: nothing else wakes it.
@@ -131,7 +131,7 @@ fn the_memory_of_cancelled_timers_is_used_again_with_a_coarse_tick() {
 }
 
 #[test]
-fn the_memory_of_cancelled_timers_is_used_again_by_other_threads() {
+fn the_memory_of_cancelled_timers_is_reused_by_other_threads() {
     alone(|| {
         let timer = Timer::builder().shards(1).build().unwrap();
         let bursts = |times: usize| {
@@ -151,7 +151,7 @@ fn the_memory_of_cancelled_timers_is_used_again_by_other_threads() {
 /// A thread takes a page of entries for its first timer. Another takes them when it ends; a thread that uses a timer in
 /// the destructor of a thread-local value, after the crate's own are gone, does so each time.
 #[test]
-fn the_memory_of_threads_that_have_ended_is_used_again() {
+fn the_memory_of_ended_threads_is_reused() {
     const TIMES: usize = 5000;
     thread_local! {
         static KEPT: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
@@ -180,7 +180,7 @@ fn the_memory_of_threads_that_have_ended_is_used_again() {
 }
 
 #[test]
-fn the_memory_of_fired_timers_is_used_again() {
+fn the_memory_of_fired_timers_is_reused() {
     alone(|| {
         let timer = Timer::builder().shards(1).build().unwrap();
         let fire = || {
@@ -231,7 +231,7 @@ fn assert_given_back(timer: &Timer, pass_time: impl Fn()) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_memory_of_a_burst_goes_back_to_the_system() {
+fn the_memory_of_a_burst_is_returned_to_the_system() {
     alone(|| {
         let timer = Timer::builder().shards(2).build().unwrap();
         assert_given_back(&timer, || thread::sleep(REUSE));
@@ -240,7 +240,7 @@ fn the_memory_of_a_burst_goes_back_to_the_system() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_memory_of_a_burst_goes_back_to_the_system_in_virtual_time() {
+fn the_memory_of_a_burst_is_returned_to_the_system_in_virtual_time() {
     alone(|| {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).build().unwrap();
@@ -282,13 +282,13 @@ fn assert_survivors_are_compacted(percent: usize) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_memory_of_a_burst_goes_back_as_its_scattered_survivors_are_replaced() {
+fn the_memory_of_a_burst_is_returned_as_its_survivors_are_replaced() {
     alone(|| [1, 5].into_iter().for_each(assert_survivors_are_compacted));
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_shutdown_does_not_take_back_what_was_given_back() {
+fn a_shutdown_does_not_reclaim_returned_memory() {
     alone(|| {
         let timer = Timer::builder().shards(1).build().unwrap();
         let before = resident();
@@ -334,7 +334,7 @@ fn crowd(timers: usize) -> (isize, isize) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_million_pending_at_once_take_a_cache_line_each_and_give_it_back() {
+fn a_million_pending_timers_take_a_cache_line_each_and_return_it() {
     alone(|| {
         let (taken, _) = crowd(1_000_000);
         assert!(taken < 80 * 1_000_000, "{taken} bytes");
@@ -344,7 +344,7 @@ fn a_million_pending_at_once_take_a_cache_line_each_and_give_it_back() {
 #[test]
 #[cfg(target_os = "linux")]
 #[ignore = "takes 1 GB"]
-fn ten_million_pending_at_once_take_a_cache_line_each_and_give_it_back() {
+fn ten_million_pending_timers_take_a_cache_line_each_and_return_it() {
     alone(|| {
         let (taken, kept) = crowd(10_000_000);
         println!("{} MB taken, {} MB kept", taken / MB, kept / MB);
@@ -353,7 +353,7 @@ fn ten_million_pending_at_once_take_a_cache_line_each_and_give_it_back() {
 }
 
 #[test]
-fn a_timer_that_is_moved_again_and_again_takes_no_more_memory() {
+fn a_timer_that_is_reset_repeatedly_takes_no_more_memory() {
     alone(|| {
         let (timer, clock) = in_virtual_time();
         let handle = timer.schedule(HOUR, || ()).unwrap();
@@ -383,7 +383,7 @@ fn a_repeating_timer_takes_no_more_memory_with_every_run() {
 }
 
 #[test]
-fn no_memory_of_a_dropped_timer_is_left() {
+fn a_dropped_timer_leaves_no_memory() {
     alone(|| {
         let life = |executor: Executor| {
             let timer = Timer::builder().shards(2).max_pending(2 * BURST).executor(executor).build().unwrap();
@@ -406,7 +406,7 @@ fn no_memory_of_a_dropped_timer_is_left() {
 }
 
 #[test]
-fn a_clock_keeps_no_memory_of_timers_that_were_dropped() {
+fn a_clock_keeps_no_memory_of_dropped_timers() {
     alone(|| {
         let clock = ManualClock::new();
         let life = || {
@@ -424,7 +424,7 @@ fn a_clock_keeps_no_memory_of_timers_that_were_dropped() {
 }
 
 #[test]
-fn a_handle_that_outlives_its_timer_frees_the_rest_when_it_is_dropped() {
+fn dropping_the_last_handle_frees_the_rest_of_a_dropped_timer() {
     alone(|| {
         let life = || {
             let timer = Timer::builder().shards(1).build().unwrap();

@@ -20,7 +20,7 @@ fn recorded(snapshotter: &Snapshotter) -> BTreeMap<(String, String), DebugValue>
 }
 
 #[test]
-fn the_recorder_is_told_what_was_counted() {
+fn the_recorder_receives_every_counter() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -46,7 +46,7 @@ fn the_recorder_is_told_what_was_counted() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_recorder_is_told_of_extra_threads() {
+fn the_recorder_receives_the_number_of_extra_threads() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -74,7 +74,7 @@ fn the_recorder_is_told_of_extra_threads() {
 }
 
 #[test]
-fn each_run_has_its_lateness_told_once() {
+fn the_lateness_of_each_run_is_recorded_once() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {

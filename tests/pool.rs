@@ -22,7 +22,7 @@ fn pools_of_two() -> [Executor; 3] {
 static TURN: Mutex<()> = Mutex::new(());
 
 #[test]
-fn a_worker_that_was_busy_elsewhere_is_called_for_what_is_due() {
+fn a_worker_that_returns_from_other_work_runs_due_timers() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
@@ -71,7 +71,7 @@ fn a_worker_that_was_busy_elsewhere_is_called_for_what_is_due() {
 }
 
 #[test]
-fn workers_that_are_all_busy_wake_no_driver() {
+fn busy_workers_wake_no_driver() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
@@ -91,7 +91,7 @@ fn workers_that_are_all_busy_wake_no_driver() {
 }
 
 #[test]
-fn a_batch_begun_late_gets_a_second_worker_too() {
+fn a_batch_that_starts_late_gets_a_second_worker() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
@@ -123,7 +123,7 @@ fn a_batch_begun_late_gets_a_second_worker_too() {
 }
 
 #[test]
-fn no_callback_runs_on_top_of_one_that_holds_a_lock_over_a_join() {
+fn no_callback_runs_inside_one_that_holds_a_lock_across_a_join() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
@@ -202,7 +202,7 @@ fn rayon_works_inside_callbacks() {
 }
 
 #[test]
-fn rayons_work_is_done_beside_callbacks_that_never_end() {
+fn rayon_makes_progress_beside_endless_callbacks() {
     let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 2 }).build().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     // There is always a batch to run.
@@ -225,7 +225,7 @@ fn rayons_work_is_done_beside_callbacks_that_never_end() {
 }
 
 #[test]
-fn an_idle_pool_sleeps_also_beside_a_callback_that_blocks() {
+fn an_idle_pool_sleeps_beside_a_blocked_callback() {
     let name = "pool-idle";
     let timer = Timer::builder().shards(1).thread_name(name).executor(Executor::Pool { threads: 4 }).build().unwrap();
     let (gate, (sender, receiver)) = (Gate::default(), channel());
@@ -251,10 +251,10 @@ fn an_idle_pool_sleeps_also_beside_a_callback_that_blocks() {
     assert!(blocked < 60, "{blocked} beside one that blocks");
 }
 
-const NO_THREAD: &str = "a_timer_is_built_or_refused_at_any_limit_of_threads";
+const NO_THREAD: &str = "build_succeeds_or_returns_an_error_at_any_thread_limit";
 
 #[test]
-fn a_timer_is_built_or_refused_at_any_limit_of_threads() {
+fn build_succeeds_or_returns_an_error_at_any_thread_limit() {
     const POOL: usize = 2;
     const SHARDS: usize = 3;
     if is_child(NO_THREAD) {
@@ -310,10 +310,10 @@ fn in_this_thread_in_time<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
-const GLOBAL: &str = "the_global_pool_is_started_if_nobody_has_or_its_failure_is_an_error";
+const GLOBAL: &str = "the_global_pool_is_started_on_demand_or_build_returns_an_error";
 
 #[test]
-fn the_global_pool_is_started_if_nobody_has_or_its_failure_is_an_error() {
+fn the_global_pool_is_started_on_demand_or_build_returns_an_error() {
     use std::error::Error;
     let build = || Timer::builder().shards(1).executor(Executor::RayonGlobal).build();
     if is_child(GLOBAL) {

@@ -41,7 +41,7 @@ fn endpoint(timer: &Timer, server: Option<ServerConfig>) -> Endpoint {
 }
 
 #[test]
-fn a_connection_lives_and_times_out_by_our_timer() {
+fn a_connection_uses_the_timer_and_times_out() {
     // Without tokio's timers.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build().unwrap();
     let (timer, of_server) = (Timer::new().unwrap(), Timer::new().unwrap());
@@ -121,7 +121,7 @@ fn after_a_shutdown_connections_go_on_without_timeouts() {
 }
 
 #[test]
-fn a_shutdown_completes_none_of_their_timers() {
+fn a_shutdown_completes_no_timer_of_quinn() {
     use quinn::Runtime as _;
     use std::task::{Context, Waker};
     let (timer, clock) = in_virtual_time();

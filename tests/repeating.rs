@@ -111,7 +111,7 @@ fn a_fixed_delay_in_virtual_time() {
 }
 
 #[test]
-fn a_fixed_delay_of_zero_runs_again_at_once_and_starves_nobody() {
+fn a_fixed_delay_of_zero_runs_again_at_once_and_starves_no_other_timer() {
     for executor in every_executor() {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         let runs = Arc::new(AtomicUsize::new(0));
@@ -136,7 +136,7 @@ fn a_fixed_delay_of_zero_runs_again_at_once_and_starves_nobody() {
 }
 
 #[test]
-fn a_recurring_callback_gets_its_deadline_and_gives_the_next() {
+fn a_recurring_callback_receives_its_deadline_and_returns_the_next() {
     let (timer, clock) = in_virtual_time();
     let start = clock.now();
     let (sender, receiver) = channel();
@@ -182,7 +182,7 @@ fn a_recurring_deadline_in_the_past_means_again_at_once() {
 }
 
 #[test]
-fn a_recurring_callback_that_is_due_at_first_runs_at_once() {
+fn a_recurring_callback_whose_first_deadline_has_passed_runs_at_once() {
     let timer = Timer::builder().tick(HOUR).build().unwrap();
     let (sender, receiver) = channel();
     timer
@@ -319,7 +319,7 @@ fn with_own_handle(timer: &Timer, period: Duration, mut f: impl FnMut(&TimerHand
 }
 
 #[test]
-fn a_cancel_from_inside_is_true_once_and_lets_the_run_complete() {
+fn a_cancel_inside_the_callback_is_true_once_and_the_run_completes() {
     for executor in every_executor() {
         for wait in [false, true] {
             let (builder, clock) = on_manual_clock();
@@ -377,7 +377,7 @@ fn a_reset_from_inside_moves_the_next_run_and_the_grid() {
 }
 
 #[test]
-fn the_deadline_moves_on_with_each_run_however_short_the_period() {
+fn the_deadline_advances_with_each_run_however_short_the_period() {
     let (timer, clock) = in_virtual_time();
     for first in [MS, MS / 2, Duration::ZERO] {
         let handle = timer.schedule_at_fixed_rate(first, MS, || ()).unwrap();
@@ -413,7 +413,7 @@ fn a_reset_during_a_run_from_outside_moves_the_next_run() {
 }
 
 #[test]
-fn a_reset_moves_a_fixed_delay_and_a_recurring_timer() {
+fn fixed_delay_and_recurring_timers_can_be_reset() {
     let (timer, clock) = in_virtual_time();
     let (report, reported) = reports(&clock);
     let handle = timer.schedule_with_fixed_delay(10 * SEC, 10 * SEC, report).unwrap();
@@ -436,7 +436,7 @@ fn a_reset_moves_a_fixed_delay_and_a_recurring_timer() {
 }
 
 #[test]
-fn a_recurring_callback_gets_the_deadline_of_a_reset_rounded_up_to_a_tick() {
+fn a_recurring_callback_receives_the_deadline_of_a_reset_rounded_up_to_a_tick() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.tick(10 * MS).build().unwrap();
     let (sender, receiver) = channel();
@@ -506,7 +506,7 @@ fn a_repeating_timer_is_pending_during_its_run() {
 }
 
 #[test]
-fn a_dropped_handle_lets_a_repeating_timer_run_on() {
+fn a_repeating_timer_runs_on_after_its_handle_is_dropped() {
     let (timer, clock) = in_virtual_time();
     drop(timer.schedule_at_fixed_rate(SEC, SEC, || ()).unwrap());
     clock.advance(100 * SEC);

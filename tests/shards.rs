@@ -13,7 +13,7 @@ use futures::executor::block_on;
 const NUMBERS: [usize; 7] = [1, 2, 3, 7, 16, 33, 64];
 
 #[test]
-fn any_number_of_shards_fires_everything_and_nothing_early() {
+fn any_number_of_shards_fires_every_timer_and_none_early() {
     const TIMERS: u64 = 60;
     for shards in NUMBERS {
         for executor in [Executor::default(), Executor::Inline] {
@@ -59,7 +59,7 @@ fn any_number_of_shards_fires_everything_and_nothing_early() {
 }
 
 #[test]
-fn a_shutdown_of_any_number_of_shards_hands_everything_back_in_order() {
+fn a_shutdown_of_any_number_of_shards_hands_timers_back_in_order() {
     for shards in NUMBERS {
         let timer = Timer::builder().shards(shards).thread_name("shards-end").build().unwrap();
         let (begin, barrier) = (timer.now() + HOUR, Barrier::new(2 * shards));
@@ -90,7 +90,7 @@ fn scheduled(timer: &Timer) -> Vec<u64> {
 }
 
 #[test]
-fn long_lived_threads_have_a_shard_each_though_others_come_and_go_between_them() {
+fn long_lived_threads_have_a_shard_each_while_others_come_and_go() {
     const SHARDS: usize = 4;
     let timer = Timer::builder().shards(SHARDS).build().unwrap();
     let (end, live) = (Barrier::new(SHARDS + 1), Barrier::new(2));

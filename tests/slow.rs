@@ -144,7 +144,7 @@ fn the_shard_is_the_one_that_counts_the_run() {
 }
 
 #[test]
-fn late_is_the_sample_of_the_lateness() {
+fn late_is_the_lateness_sample() {
     let shelf = Shelf::default();
     let (builder, reports) = reporting(Timer::builder().shards(1).executor(shelf.executor()));
     let timer = builder.build().unwrap();
@@ -189,7 +189,7 @@ fn a_run_that_panics_is_reported_without_the_time_of_the_panic_hook() {
 }
 
 #[test]
-fn a_hook_that_panics_is_reported_to_the_panic_hook_and_ends_nothing() {
+fn a_hook_that_panics_is_reported_and_ends_no_timer() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let (sender, payloads) = channel();
@@ -227,7 +227,7 @@ fn a_hook_that_panics_is_reported_to_the_panic_hook_and_ends_nothing() {
 }
 
 #[test]
-fn whatever_waits_for_a_run_waits_for_its_hook() {
+fn waiting_for_a_run_includes_its_hook() {
     let waits: [fn(&Timer, &TimerHandle); 2] =
         [|_, handle| _ = handle.cancel_and_wait(), |timer, _| drop(timer.shutdown())];
     for wait in waits {
@@ -369,7 +369,7 @@ fn a_hook_may_drop_the_last_timer() {
 }
 
 #[test]
-fn a_hook_that_moves_its_own_clock_panics() {
+fn a_hook_that_advances_its_own_clock_panics() {
     let (builder, clock) = on_manual_clock();
     let (own, (sender, payloads)) = (clock.clone(), channel());
     let timer = builder
@@ -383,7 +383,7 @@ fn a_hook_that_moves_its_own_clock_panics() {
 }
 
 #[test]
-fn to_the_hook_a_timer_that_has_ended_is_not_pending() {
+fn an_ended_timer_is_not_pending_inside_the_hook() {
     for panics in [false, true] {
         let acting = Acting::new(Executor::default(), |timer, handle| {
             let stats = timer.upgrade().unwrap().stats();
@@ -413,7 +413,7 @@ impl Wake for SlowTask {
 }
 
 #[test]
-fn a_waker_and_an_unfired_timer_that_is_run_are_not_reported() {
+fn wakers_and_unfired_timers_are_not_reported() {
     let (builder, clock) = on_manual_clock();
     let (builder, reports) = reporting(builder.shards(1));
     let timer = builder.build().unwrap();
@@ -427,7 +427,7 @@ fn a_waker_and_an_unfired_timer_that_is_run_are_not_reported() {
 }
 
 #[test]
-fn what_the_hook_captures_is_dropped_with_the_timer() {
+fn the_hook_is_dropped_with_the_timer() {
     let tokens = Tokens::default();
     let token = tokens.give();
     let hook = move |_| _ = &token;

@@ -12,7 +12,7 @@ use corewheel::{
 };
 
 #[test]
-fn every_way_of_a_timer_is_counted() {
+fn every_outcome_of_a_timer_is_counted() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.shards(2).max_pending(7).on_panic(drop).build().unwrap();
     let zero = timer.stats();
@@ -55,7 +55,7 @@ fn every_way_of_a_timer_is_counted() {
 }
 
 #[test]
-fn there_is_a_part_for_each_shard_and_threads_spread_over_them() {
+fn stats_have_a_part_for_each_shard_and_threads_spread_over_shards() {
     let timer = Timer::builder().shards(3).build().unwrap();
     for _ in 0..6 {
         let timer = timer.clone();
@@ -71,7 +71,7 @@ fn there_is_a_part_for_each_shard_and_threads_spread_over_them() {
 }
 
 #[test]
-fn whoever_sees_the_end_of_a_timer_sees_its_run() {
+fn a_thread_that_sees_the_end_of_a_timer_sees_its_run() {
     for _ in 0..300 {
         // A new one each time: the first run of a thread takes longest to count.
         let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
@@ -83,7 +83,7 @@ fn whoever_sees_the_end_of_a_timer_sees_its_run() {
 }
 
 #[test]
-fn counts_outlive_the_threads_that_made_them() {
+fn counts_outlive_their_threads() {
     let timer = Timer::builder().shards(2).build().unwrap();
     for round in 1..=50 {
         let own = timer.clone();
@@ -137,7 +137,7 @@ fn every_run_of_a_repeating_timer_is_one_sample() {
 }
 
 #[test]
-fn the_books_balance_while_others_write() {
+fn the_counters_balance_during_concurrent_updates() {
     let timer = Timer::builder().tick(Duration::from_micros(50)).shards(2).build().unwrap();
     thread::scope(|scope| {
         let writers = [1, 2].map(|seed| {
@@ -168,7 +168,7 @@ fn the_books_balance_while_others_write() {
 }
 
 #[test]
-fn everything_public_has_the_traits_that_it_should() {
+fn public_types_implement_the_expected_traits() {
     fn sendable<T: Send + 'static>() {}
     fn shared<T: Send + Sync + 'static>() {}
     fn cloned<T: Clone>() {}
@@ -215,7 +215,7 @@ fn everything_public_has_the_traits_that_it_should() {
 }
 
 #[test]
-fn debug_output_tells_what_matters() {
+fn debug_output_shows_the_settings_and_the_state() {
     let (timer, clock) = in_virtual_time();
     let handle = timer.schedule(SEC, || ()).unwrap();
     assert!(format!("{timer:?}").starts_with("Timer"));
@@ -248,7 +248,7 @@ fn churn(timer: &Timer, ring: &mut [Option<TimerHandle>], pairs: usize, delay: i
 }
 
 #[test]
-fn the_steady_state_of_timeouts_is_no_work_for_another_thread() {
+fn timeouts_in_a_steady_state_enqueue_nothing() {
     let timer = Timer::builder().shards(1).build().unwrap();
     let mut ring: Vec<_> = (0..256).map(|_| None).collect();
     churn(&timer, &mut ring, 1000, |_| 30 * SEC);
@@ -265,7 +265,7 @@ fn the_steady_state_of_timeouts_is_no_work_for_another_thread() {
 }
 
 #[test]
-fn timeouts_of_any_length_come_to_a_steady_state() {
+fn timeouts_of_different_lengths_reach_a_steady_state() {
     let timer = Timer::builder().shards(1).build().unwrap();
     let mut ring: Vec<_> = (0..256).map(|_| None).collect();
     let delay = |turn: usize| 5 * SEC + Duration::from_millis(turn as u64 * 7919 % 25_000);

@@ -199,7 +199,7 @@ fn a_storm_of_eight_threads_accounts_for_every_timer() {
 }
 
 #[test]
-fn a_million_short_timers_from_four_threads_lose_none() {
+fn no_timer_of_a_million_from_four_threads_is_lost() {
     const THREADS: usize = 4;
     const ROUND: usize = 1250;
     const ROUNDS: usize = 200;
@@ -237,7 +237,7 @@ fn a_million_short_timers_from_four_threads_lose_none() {
 }
 
 #[test]
-fn a_storm_in_virtual_time_runs_everything_when_it_is_due() {
+fn a_storm_in_virtual_time_runs_no_timer_early_and_loses_none() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.shards(3).executor(Executor::Pool { threads: 2 }).build().unwrap();
     let over = std::sync::atomic::AtomicBool::new(false);

@@ -80,7 +80,7 @@ fn poll_tick(interval: &mut Interval, task: &Arc<Task>) -> Poll<Instant> {
 }
 
 #[test]
-fn timers_are_made_moved_and_ended_in_a_destructor() {
+fn a_destructor_may_schedule_reset_and_cancel_timers() {
     for when in EVER {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).max_pending(1000).build().unwrap();
@@ -121,7 +121,7 @@ fn timers_are_made_moved_and_ended_in_a_destructor() {
 }
 
 #[test]
-fn futures_are_made_polled_and_dropped_in_a_destructor() {
+fn a_destructor_may_create_poll_and_drop_futures() {
     for when in EVER {
         let (timer, clock) = in_virtual_time();
         let (task, (sender, receiver)) = (Arc::new(Task::default()), channel());
@@ -198,7 +198,7 @@ fn a_panic_of_a_waker_that_is_dropped_in_a_destructor_is_counted() {
 }
 
 #[test]
-fn what_a_thread_local_value_holds_is_dropped_with_it() {
+fn a_destructor_may_drop_handles_guards_and_futures() {
     for when in EVER {
         for shut_down in [false, true] {
             let (timer, clock) = in_virtual_time();
@@ -270,7 +270,7 @@ fn the_threads_of_a_timer_may_use_it_when_they_end() {
 }
 
 #[test]
-fn jobs_are_run_in_a_destructor() {
+fn a_destructor_may_run_jobs() {
     for when in EVER {
         let shelf = Shelf::default();
         let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
@@ -294,7 +294,7 @@ fn jobs_are_run_in_a_destructor() {
 }
 
 #[test]
-fn a_thread_that_has_ended_is_nowhere_at_home() {
+fn an_ended_thread_has_no_home_shard() {
     for (when, ended) in EVER.into_iter().flat_map(|when| (1..=4).map(move |ended| (when, ended))) {
         let timer = Timer::builder().shards(3).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();

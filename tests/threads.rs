@@ -166,7 +166,7 @@ fn first_and_last_use_cost_the_same_beside_any_number_of_threads() {
 }
 
 #[test]
-fn what_a_peak_of_threads_leaves_does_not_stay() {
+fn the_memory_of_a_peak_of_threads_is_freed() {
     const THREADS: usize = 300;
     alone(|| {
         let (timer, executor, threads) = run_by(THREADS);
@@ -183,7 +183,7 @@ fn what_a_peak_of_threads_leaves_does_not_stay() {
 }
 
 #[test]
-fn the_number_of_timers_is_told_without_the_histograms() {
+fn len_is_empty_and_debug_copy_no_histogram() {
     const THREADS: usize = 100;
     alone(|| {
         let (timer, ..) = run_by(THREADS);

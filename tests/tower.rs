@@ -35,7 +35,7 @@ fn a_call_that_takes_too_long_ends_with_elapsed() {
 }
 
 #[test]
-fn a_call_in_time_ends_as_it_would() {
+fn a_call_that_ends_in_time_is_unchanged() {
     let timer = Timer::new().unwrap();
     let half =
         service_fn(|n: u32| future::ready(if n.is_multiple_of(2) { Ok(n / 2) } else { Err(io::Error::other("odd")) }));
@@ -47,7 +47,7 @@ fn a_call_in_time_ends_as_it_would() {
 }
 
 #[test]
-fn an_axum_router_answers_in_time() {
+fn an_axum_router_times_out_slow_handlers() {
     let timer = Timer::new().unwrap();
     let sleeper = timer.clone();
     let on_error = |error: BoxError| async move {

@@ -27,7 +27,7 @@ const _: () = {
 };
 
 #[test]
-fn a_timer_can_be_used_inside_and_after_a_panic_that_is_caught() {
+fn a_timer_can_be_used_inside_and_after_a_caught_panic() {
     let (timer, clock) = in_virtual_time();
     let runs = Arc::new(AtomicUsize::new(0));
     let handle = panic::catch_unwind(|| timer.schedule(SEC, counting(&runs)).unwrap()).unwrap();

@@ -149,7 +149,7 @@ fn cross(tick: Duration, wheel: &[usize], edge: u64) {
 }
 
 #[test]
-fn timers_around_an_edge_come_once_and_in_time_whatever_the_tick() {
+fn timers_around_an_edge_fire_once_and_in_time_for_any_tick() {
     for tick in TICKS {
         // Time ends some ticks earlier for a world that begins later.
         let end = World::new(tick, &[64]).last_tick() - 100 - 77 - FAR_RESET;
@@ -158,14 +158,14 @@ fn timers_around_an_edge_come_once_and_in_time_whatever_the_tick() {
 }
 
 #[test]
-fn timers_around_an_edge_come_once_and_in_time_whatever_the_wheel() {
+fn timers_around_an_edge_fire_once_and_in_time_for_any_wheel() {
     for wheel in WHEELS {
         EDGES.into_iter().chain([u64::MAX - 78 - FAR_RESET]).for_each(|edge| cross(MS, wheel, edge));
     }
 }
 
 #[test]
-fn the_last_tick_comes_and_what_is_after_it_never_does() {
+fn timers_at_the_last_tick_fire_and_later_ones_never_do() {
     for (tick, wheel) in iter::zip(TICKS, WHEELS) {
         let world = World::new(tick, wheel);
         let last = world.last_tick();
@@ -199,7 +199,7 @@ fn the_last_tick_comes_and_what_is_after_it_never_does() {
 }
 
 #[test]
-fn cancelled_timers_that_lie_far_ahead_are_nobodys_when_time_comes_to_them() {
+fn time_may_reach_the_slots_of_timers_that_were_cancelled_long_ago() {
     let world = World::new(MS, &[64]);
     // With the two below, as many as leave no free entry in this thread's cache, which then has to give some away.
     let handles: Vec<_> = (0..1022).map(|_| world.schedule("cancelled", u64::MAX - 10)).collect();
@@ -259,7 +259,7 @@ fn repeating_timers_cross_an_edge_run_by_run() {
 }
 
 #[test]
-fn every_run_of_a_long_jump_is_made_up_for() {
+fn a_long_jump_makes_up_for_every_run() {
     for edge in [1 << 32, 1 << 53] {
         let world = World::new(MS, &[64]);
         world.timer.schedule_at_fixed_rate(span(MS, edge - 5000), MS, world.report("rate", 0)).unwrap();
@@ -347,7 +347,7 @@ fn advance(wheel: &mut Wheel<u64>, to: u64) -> Vec<u64> {
 }
 
 #[test]
-fn entries_around_an_edge_come_out_once_and_in_order_whatever_the_wheel() {
+fn entries_around_an_edge_expire_once_and_in_order_for_any_wheel() {
     /// How time goes on from shortly before an edge.
     type Way = fn(&mut Wheel<u64>, u64) -> Vec<u64>;
     const WAYS: [Way; 3] = [

@@ -12,7 +12,7 @@ use common::*;
 use corewheel::{Executor, ManualClock, Timer};
 
 #[test]
-fn a_manual_clock_stands_still_until_it_is_moved() {
+fn a_manual_clock_stands_still_until_it_is_advanced() {
     let clock = ManualClock::new();
     let (start, same) = (clock.now(), clock.clone());
     thread::sleep(2 * MS);
@@ -27,7 +27,7 @@ fn a_manual_clock_stands_still_until_it_is_moved() {
 }
 
 #[test]
-fn to_an_earlier_instant_it_does_nothing() {
+fn advancing_to_an_earlier_instant_does_nothing() {
     let (timer, clock) = in_virtual_time();
     let start = clock.now();
     clock.advance(10 * SEC);
@@ -41,7 +41,7 @@ fn to_an_earlier_instant_it_does_nothing() {
 }
 
 #[test]
-fn time_that_does_not_pass_runs_nothing() {
+fn an_advance_by_zero_runs_nothing() {
     let (timer, clock) = in_virtual_time();
     let handle = timer.schedule(MS, || ()).unwrap();
     thread::sleep(20 * MS);
@@ -51,7 +51,7 @@ fn time_that_does_not_pass_runs_nothing() {
 }
 
 #[test]
-fn advance_returns_when_all_that_was_due_has_finished_in_every_timer() {
+fn advance_returns_after_every_due_callback_of_every_timer() {
     for executor in every_executor() {
         let clock = ManualClock::new();
         let ticks = [Duration::from_micros(1), MS, 7 * MS, 30 * MS, SEC];
@@ -98,7 +98,7 @@ fn advance_waits_for_slow_callbacks() {
 }
 
 #[test]
-fn callbacks_run_in_deadline_order_across_timers_and_shards_and_see_now_at_their_own_tick() {
+fn callbacks_run_in_deadline_order_across_timers_and_see_now_at_their_tick() {
     for executor in every_executor() {
         let clock = ManualClock::new();
         let start = clock.now();
@@ -184,7 +184,7 @@ fn callbacks_of_one_tick_may_wait_for_each_other_in_any_timer() {
 }
 
 #[test]
-fn a_callback_may_wait_for_what_it_schedules_for_now_in_another_timer() {
+fn a_callback_may_wait_for_one_that_it_schedules_in_another_timer() {
     let clock = ManualClock::new();
     let build = || Timer::builder().clock(clock.clone()).shards(1).executor(Executor::Inline).build().unwrap();
     let (asks, answers) = (build(), build());
@@ -201,7 +201,7 @@ fn a_callback_may_wait_for_what_it_schedules_for_now_in_another_timer() {
 }
 
 #[test]
-fn what_callbacks_schedule_up_to_the_target_runs_too() {
+fn timers_that_callbacks_schedule_up_to_the_target_run() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(3).executor(executor).build().unwrap();
@@ -226,7 +226,7 @@ fn what_callbacks_schedule_up_to_the_target_runs_too() {
 }
 
 #[test]
-fn what_a_callback_schedules_in_another_timer_runs_too() {
+fn timers_that_callbacks_schedule_in_another_timer_run() {
     let clock = ManualClock::new();
     let build = |tick| Timer::builder().clock(clock.clone()).tick(tick).build().unwrap();
     let (first, second) = (build(MS), build(3 * MS));
@@ -245,7 +245,7 @@ fn what_a_callback_schedules_in_another_timer_runs_too() {
 }
 
 #[test]
-fn a_callback_may_cancel_and_move_what_is_due_later() {
+fn a_callback_may_cancel_and_reset_later_timers() {
     let (timer, clock) = in_virtual_time();
     let cancelled = timer.schedule(2 * SEC, || panic!("it was cancelled")).unwrap();
     let moved = timer.schedule(2 * SEC, || ()).unwrap();
@@ -405,7 +405,7 @@ fn advance_does_not_wait_for_jobs_whose_timers_have_ended() {
 }
 
 #[test]
-fn a_shutdown_inside_a_callback_ends_the_advance_well() {
+fn a_shutdown_inside_a_callback_ends_the_advance() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.executor(executor).build().unwrap();
@@ -436,7 +436,7 @@ fn nothing_depends_on_the_real_clock() {
 }
 
 #[test]
-fn the_same_program_gives_the_same_run() {
+fn the_same_program_runs_the_same_way() {
     let run = || {
         let clock = ManualClock::new();
         let start = clock.now();
@@ -488,7 +488,7 @@ fn ticks(number: u64) -> Duration {
 }
 
 #[test]
-fn any_uptime_will_do() {
+fn timers_fire_at_any_uptime() {
     let uptimes = [
         (1 << 30) - 1,
         1 << 30,
@@ -539,7 +539,7 @@ fn any_uptime_will_do() {
 }
 
 #[test]
-fn time_jumps_any_distance_at_the_price_of_what_is_due() {
+fn a_jump_costs_only_what_its_due_timers_cost() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.tick(Duration::from_micros(1)).build().unwrap();
     for years in 0..50 {
@@ -561,7 +561,7 @@ fn deadlines_near_the_last_tick_are_not_early() {
 }
 
 #[test]
-fn never_outlasts_the_last_tick() {
+fn a_timer_that_is_never_due_does_not_fire_at_the_last_tick() {
     let (timer, clock) = in_virtual_time();
     let never = timer.schedule(Duration::MAX, || ()).unwrap();
     let start = clock.now();
@@ -573,7 +573,7 @@ fn never_outlasts_the_last_tick() {
 }
 
 #[test]
-fn a_callback_at_a_great_uptime_may_schedule_in_a_shard_that_slept_all_along() {
+fn a_callback_at_a_long_uptime_may_schedule_in_an_idle_shard() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.shards(4).executor(Executor::Pool { threads: 1 }).build().unwrap();
     let start = clock.now();

@@ -97,7 +97,7 @@ fn reporting() -> (Timer, ManualClock, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_panic_of_a_clone_is_the_pollers_and_changes_nothing() {
+fn a_panic_in_clone_reaches_the_poller_and_changes_nothing() {
     let (timer, clock, panics) = reporting();
     let (good, odd) = (Task::new(), Task::new());
     let panics_when_polled = |sleep: &mut Sleep| {
@@ -117,7 +117,7 @@ fn a_panic_of_a_clone_is_the_pollers_and_changes_nothing() {
 }
 
 #[test]
-fn a_panic_of_a_drop_is_contained() {
+fn a_panic_in_drop_is_contained() {
     let (timer, clock, panics) = reporting();
     let (good, odd) = (Task::new(), Task::new());
     let mut replaced = timer.sleep(SEC);
@@ -195,7 +195,7 @@ fn a_waker_may_end_the_service_where_it_is_dropped() {
 
 /// A shutdown wakes one after the other: the first that is woken moves the other, of which it has not taken the timer yet.
 #[test]
-fn a_waker_may_move_another_sleep_at_the_shutdown() {
+fn a_waker_may_reset_another_sleep_during_a_shutdown() {
     for polled in [false, true] {
         let (builder, _clock) = on_manual_clock();
         let timer = builder.shards(1).build().unwrap();
@@ -285,7 +285,7 @@ fn a_panic_after_the_end_of_the_service_is_contained() {
 
 /// A waker comes to a service that its own clone, or the drop of the one before, has just ended.
 #[test]
-fn a_waker_that_comes_too_late_is_dropped_and_a_panic_of_that_is_contained() {
+fn a_waker_that_is_registered_too_late_is_dropped_and_may_panic() {
     for renewed in [false, true] {
         let (timer, _clock, panics) = reporting();
         let (before, late) = (Task::new(), Task::new());
@@ -311,7 +311,7 @@ fn a_waker_that_comes_too_late_is_dropped_and_a_panic_of_that_is_contained() {
 }
 
 #[test]
-fn a_waker_that_blocks_holds_up_its_shard_only() {
+fn a_waker_that_blocks_delays_only_its_shard() {
     let timer = Timer::builder().shards(2).build().unwrap();
     let (gate, begun, odd) = (Gate::default(), Gate::default(), Task::new());
     let (pass, begin) = (gate.clone(), begun.clone());
@@ -332,7 +332,7 @@ fn a_waker_that_blocks_holds_up_its_shard_only() {
 /// They come between the poll's look at the clock and the arming of the timer. A jump this far is beyond what the word of
 /// an entry keeps of a deadline.
 #[test]
-fn a_waker_that_advances_the_clock_by_decades_when_it_is_cloned_or_dropped_loses_no_sleep() {
+fn a_waker_that_advances_the_clock_by_decades_loses_no_sleep() {
     const TICK: Duration = Duration::from_micros(1);
     const JUMP: Duration = Duration::from_micros((1 << 49) + (1 << 20));
     for dropped in [false, true] {

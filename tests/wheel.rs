@@ -67,7 +67,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
 
     #[test]
-    fn behaves_as_its_model(
+    fn the_wheel_matches_its_model(
         start in start(),
         geometry in geometry(),
         operations in vec(operation(), 1..120),
@@ -133,7 +133,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_due_comes_first_in_order_with_its_own_deadline() {
+fn entries_inserted_as_due_expire_first_in_order() {
     let mut wheel = Wheel::new(100);
     wheel.insert(100, "a");
     wheel.insert(7, "b");
@@ -162,7 +162,7 @@ fn an_earlier_tick_does_nothing() {
 
 /// A wheel at these ticks with one far timer and one near one has lost the near one elsewhere.
 #[test]
-fn a_far_and_a_near_timer_at_the_edges_of_wide_counters() {
+fn a_far_and_a_near_timer_expire_at_the_edges_of_wide_counters() {
     for edge in [1 << 30, 1 << 32, 1 << 36, 1 << 48, u64::MAX / 2, u64::MAX - 2000] {
         for start in edge - 70..edge + 70 {
             let mut wheel = Wheel::new(start);
@@ -180,7 +180,7 @@ fn a_far_and_a_near_timer_at_the_edges_of_wide_counters() {
 }
 
 #[test]
-fn holds_values_that_stay_on_their_thread_and_drops_each_once() {
+fn values_need_not_be_send_and_are_dropped_once() {
     let value = std::rc::Rc::new(());
     let mut wheel = Wheel::new(0);
     let keys: Vec<_> = (0..10).map(|n| wheel.insert(n, value.clone())).collect();

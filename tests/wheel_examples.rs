@@ -92,7 +92,7 @@ fn nine_seconds_at_second_two_wrap_to_slot_one() {
 }
 
 #[test]
-fn hops_from_the_minutes_to_the_seconds_to_the_tenths_and_fires_once() {
+fn a_timer_cascades_from_minutes_to_seconds_to_tenths_and_fires_once() {
     const SECOND: u64 = 10;
     const MINUTE: u64 = 60 * SECOND;
     const HOUR: u64 = 60 * MINUTE;
@@ -203,7 +203,7 @@ fn a_million_timers_at_half_an_hour_almost_all_cancelled() {
 }
 
 #[test]
-fn levels_that_hold_nothing_are_refused() {
+fn invalid_levels_are_refused() {
     let refusal = |levels: &[usize]| Wheel::<()>::with_levels(0, levels).err();
     assert!(matches!(refusal(&[]), Some(BuildError::NoLevels)));
     for slots in [0, 1] {
