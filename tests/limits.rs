@@ -16,8 +16,8 @@ use address_space::{WITHOUT_SIGNAL_STACKS, limit_memory_to};
 use common::*;
 use corewheel::{Executor, ScheduleError, Timer, TimerHandle};
 
-/// How many places there are for timers; they are free again afterwards.
-fn places(timer: &Timer) -> usize {
+/// Returns how many timers can be scheduled, and cancels them.
+fn free_permits(timer: &Timer) -> usize {
     let handles: Vec<_> = std::iter::from_fn(|| timer.schedule(HOUR, || ()).ok()).take(1000).collect();
     assert!(handles.iter().all(TimerHandle::cancel));
     handles.len()
@@ -27,8 +27,8 @@ fn places(timer: &Timer) -> usize {
 fn timers_beyond_max_pending_are_refused() {
     for limit in [0, 1, 2, 100] {
         let timer = Timer::builder().shards(3).max_pending(limit).build().unwrap();
-        assert_eq!(places(&timer), limit);
-        assert_eq!(places(&timer), limit);
+        assert_eq!(free_permits(&timer), limit);
+        assert_eq!(free_permits(&timer), limit);
         let stats = timer.stats();
         assert_eq!((stats.scheduled, stats.rejected), (2 * limit as u64, 2));
         assert_balanced(&timer);
@@ -46,14 +46,14 @@ fn a_timer_releases_its_permit_however_it_ends() {
     assert!(timer.schedule(HOUR, || ()).unwrap().cancel_and_drop());
     timer.schedule_recurring(clock.now() + SEC, |_| None).unwrap();
     timer.schedule_at_fixed_rate(SEC, SEC, || quiet_panic("ended so")).unwrap();
-    assert_eq!(places(&timer), 4);
+    assert_eq!(free_permits(&timer), 4);
     assert!(cancelled.cancel());
     drop(guard);
-    assert_eq!(places(&timer), 6);
+    assert_eq!(free_permits(&timer), 6);
     clock.advance(SEC);
-    assert_eq!(places(&timer), 10);
+    assert_eq!(free_permits(&timer), 10);
     assert!(!fired.cancel() && !cancelled.cancel());
-    assert_eq!(places(&timer), 10);
+    assert_eq!(free_permits(&timer), 10);
 }
 
 #[test]
@@ -80,13 +80,13 @@ fn a_repeating_timer_holds_one_permit_until_it_ends() {
         })
         .unwrap();
     for _ in 0..50 {
-        assert_eq!(places(&timer), 2);
+        assert_eq!(free_permits(&timer), 2);
         clock.advance(SEC);
         handle.reset(SEC);
     }
     assert_eq!(received(&receiver), [2; 50]);
     assert!(handle.cancel());
-    assert_eq!(places(&timer), 3);
+    assert_eq!(free_permits(&timer), 3);
 }
 
 #[test]
@@ -95,7 +95,8 @@ fn the_limit_is_exact_with_concurrent_threads() {
     for executor in [Executor::Pool { threads: 2 }, Executor::Inline] {
         let tick = Duration::from_micros(50);
         let timer = Timer::builder().tick(tick).shards(2).max_pending(LIMIT).executor(executor).build().unwrap();
-        // Counted after the timer is accepted and until before it is cancelled: never more than are pending.
+        // Incremented after a timer is accepted and decremented before it is cancelled, so it never exceeds the pending
+        // timers.
         let held = AtomicUsize::new(0);
         thread::scope(|scope| {
             for seed in 0..4 {
@@ -123,9 +124,9 @@ fn the_limit_is_exact_with_concurrent_threads() {
                 });
             }
         });
-        eventually("all have ended", || timer.is_empty());
-        assert!(timer.stats().rejected > 0, "the limit was met");
-        assert_eq!(places(&timer), LIMIT);
+        eventually("all timers have ended", || timer.is_empty());
+        assert!(timer.stats().rejected > 0, "the limit was never reached");
+        assert_eq!(free_permits(&timer), LIMIT);
         assert_balanced(&timer);
     }
 }
@@ -143,7 +144,7 @@ fn concurrent_schedules_succeed_exactly_up_to_the_limit() {
     }
 }
 
-/// One error of each method: full, and shut down.
+/// Timers that refuse: one is full, one is shut down.
 fn refusing() -> [Timer; 2] {
     let (full, shut_down) = (Timer::builder().max_pending(0).build().unwrap(), Timer::new().unwrap());
     drop(shut_down.shutdown());
@@ -222,7 +223,7 @@ fn a_dropped_error_drops_the_closure() {
     }
 }
 
-/// As many timers are accepted as the system has memory for. One more is refused, and accepted when another has ended.
+/// Timers are accepted as long as the system has memory. The next one is refused, and accepted once another has ended.
 #[test]
 #[cfg(target_os = "linux")]
 fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
@@ -234,7 +235,7 @@ fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
         return;
     }
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
-    // An allocator may take much address space when a thread first allocates.
+    // An allocator may reserve much address space when a thread first allocates.
     timer.schedule(Duration::ZERO, || drop(vec![0_u8; 1000])).unwrap();
     eventually("the driver has allocated something", || timer.stats().completed == 1);
     let mut handles = Vec::with_capacity(1000);
@@ -259,16 +260,16 @@ fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
     assert_eq!(tokens.alive(), 0);
     let stats = timer.stats();
     assert_eq!((stats.scheduled, stats.rejected), (accepted + 1, 2));
-    // What ends makes room.
+    // Timers that end make room.
     assert!(handles.drain(..).all(|handle| handle.cancel()));
     for _ in 0..900 {
         timer.schedule(HOUR, || ()).unwrap();
     }
-    // The shutdown would need memory for what it hands back.
+    // A shutdown would need memory for the timers that it hands back.
     std::process::exit(0);
 }
 
-/// A future cannot be refused: without memory, the process ends as it does for a `Box`.
+/// A future cannot be refused. Without memory the process aborts, as it does for a `Box`.
 #[test]
 #[cfg(target_os = "linux")]
 fn without_memory_a_sleep_aborts_the_process() {

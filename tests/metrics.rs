@@ -1,4 +1,4 @@
-//! What a recorder of the `metrics` facade is told.
+//! What the adapter reports to a recorder of the `metrics` facade.
 
 mod common;
 
@@ -9,7 +9,7 @@ use corewheel::metrics::Exporter;
 use corewheel::{Executor, Timer};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-/// All that was recorded, by name and shard.
+/// Returns all recorded values, by name and shard.
 fn recorded(snapshotter: &Snapshotter) -> BTreeMap<(String, String), DebugValue> {
     let all = snapshotter.snapshot().into_vec().into_iter();
     all.map(|(key, _, _, value)| {

@@ -1,4 +1,4 @@
-//! One-shot timers: when their callbacks run, how often, and in what order.
+//! One-shot timers: when their callbacks run, how often, and in which order.
 
 mod common;
 
@@ -135,7 +135,7 @@ fn a_reset_to_now_does_not_wait_for_a_tick() {
     for past in [false, true] {
         let (sender, receiver) = channel();
         let handle = timer.schedule(Duration::MAX, move || sender.send(()).unwrap()).unwrap();
-        // So that the driver has seen it, once.
+        // By now the driver has linked the timer.
         thread::sleep(20 * MS);
         assert!(if past { handle.reset_at(Instant::now() - MS) } else { handle.reset(Duration::ZERO) });
         wait_for(&receiver);
@@ -230,9 +230,9 @@ fn timers_fire_in_tick_order_after_a_stall() {
         .unwrap();
     stalled.pass();
     let (sender, receiver) = channel();
-    // What is due already when it is scheduled is due at that tick: none is.
+    // A timer that is already due when it is scheduled gets the present tick, so none of these may be due yet.
     let start = timer.now() + SEC;
-    // What is due first is scheduled last, so that the driver meets it last.
+    // The timer with the earliest deadline is scheduled last, so that the driver collects it last.
     for tick in (1..=2000).rev() {
         let sender = sender.clone();
         timer.schedule_at(start + tick * MS / 20, move || sender.send(tick / 20).unwrap()).unwrap();
@@ -241,7 +241,7 @@ fn timers_fire_in_tick_order_after_a_stall() {
     gate.open();
     let order: Vec<u32> = (0..2000).map(|_| wait_for(&receiver)).collect();
     let wrong = order.windows(2).find(|pair| pair[0] > pair[1] + 1);
-    assert_eq!(wrong, None, "two timers more than a tick apart, the later one first");
+    assert_eq!(wrong, None, "a timer ran before another that was due more than a tick earlier");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn a_callback_may_use_its_timer() {
         let weak = timer.downgrade();
         let first = move || {
             let timer = weak.upgrade().unwrap();
-            let cancelled = timer.schedule(MS, || panic!("it was cancelled")).unwrap();
+            let cancelled = timer.schedule(MS, || panic!("a cancelled timer ran")).unwrap();
             let moved = timer.schedule(HOUR, move || sender.send(timer_len(&weak)).unwrap()).unwrap();
             assert!(moved.reset(MS));
             assert!(cancelled.cancel_and_wait());

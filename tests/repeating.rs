@@ -1,4 +1,4 @@
-//! Repeating timers: fixed rate, fixed delay, and recurring by the callback's own word.
+//! Repeating timers: fixed rate, fixed delay, and recurring timers, whose callback returns the next deadline.
 
 mod common;
 
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use common::*;
 use corewheel::{Executor, ManualClock, ScheduleError, Timer, TimerHandle};
 
-/// A callback that sends the time since `clock` was as it is now.
+/// Returns a callback that sends the time since this call, by `clock`.
 fn reports(clock: &ManualClock) -> (impl Fn() + Send + Clone + 'static, Receiver<Duration>) {
     let (sender, receiver) = channel();
     let (start, clock) = (clock.now(), clock.clone());
     (move || sender.send(clock.now() - start).unwrap(), receiver)
 }
 
-/// A place for the handle of a timer whose callback uses it.
+/// A slot for the handle of a timer whose callback uses it.
 type Own = Arc<OnceLock<TimerHandle>>;
 
 fn secs(of: impl IntoIterator<Item = u32>) -> Vec<Duration> {
@@ -76,7 +76,7 @@ fn a_fixed_rate_catches_up_run_by_run_after_a_stall() {
             })
             .unwrap();
         eventually("caught up", || {
-            // All of the runs that the stall delayed are made, and those since.
+            // The runs that the stall delayed have been made up for, and the later ones are in time.
             let due = start.elapsed().as_millis() / 2;
             u128::from(runs.load(Ordering::SeqCst)) + 10 >= due && due > 60
         });
@@ -177,7 +177,11 @@ fn a_recurring_deadline_in_the_past_means_again_at_once() {
     clock.advance(SEC);
     assert_eq!(received(&reported), secs([1; 5]));
     let asked = (0..5).map(|run| first - run * SEC / 2);
-    assert_eq!(received(&receiver), asked.collect::<Vec<_>>(), "each run is told the deadline that it was asked for");
+    assert_eq!(
+        received(&receiver),
+        asked.collect::<Vec<_>>(),
+        "each run receives the deadline that the last one returned"
+    );
     assert!(timer.is_empty());
 }
 
@@ -246,7 +250,7 @@ fn a_repeating_callback_never_overlaps_itself() {
         .unwrap();
     let mut random = Random(4);
     while runs.load(Ordering::SeqCst) < 300 {
-        // Resets do not make it overlap, either.
+        // Resets do not make runs overlap, either.
         handle.reset(Duration::from_micros(random.below(300)));
         thread::sleep(Duration::from_micros(random.below(2000)));
     }
@@ -269,7 +273,7 @@ fn a_cancel_from_outside_stops_further_runs() {
         .unwrap();
     clock.advance(3 * SEC);
     assert!(handle.cancel());
-    assert_eq!(tokens.alive(), 0, "between two runs it is dropped at once");
+    assert_eq!(tokens.alive(), 0, "between two runs a cancel drops the closure at once");
     assert!(!handle.cancel() && !handle.reset(SEC) && !handle.is_pending());
     clock.advance(HOUR);
     assert_eq!(received(&reported), secs([1, 2, 3]));
@@ -306,7 +310,7 @@ fn a_cancel_during_a_run_lets_it_complete() {
     }
 }
 
-/// Schedules a callback at a fixed rate that gets its own handle and the number of its run.
+/// Schedules a callback at a fixed rate that receives its own handle and the number of the run.
 fn with_own_handle(timer: &Timer, period: Duration, mut f: impl FnMut(&TimerHandle, u32) + Send + 'static) -> Own {
     let own = Own::default();
     let (handle, mut runs) = (own.clone(), 0);

@@ -1,4 +1,4 @@
-//! Statistics: what is counted where, and that the books balance.
+//! Statistics: what is counted in which shard, and that the counters balance.
 
 mod common;
 
@@ -73,7 +73,7 @@ fn stats_have_a_part_for_each_shard_and_threads_spread_over_shards() {
 #[test]
 fn a_thread_that_sees_the_end_of_a_timer_sees_its_run() {
     for _ in 0..300 {
-        // A new one each time: the first run of a thread takes longest to count.
+        // A new timer each time, because the first run of a thread takes longest to count.
         let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
         timer.schedule(Duration::ZERO, || ()).unwrap();
         let watching = timer.clone();
@@ -162,7 +162,7 @@ fn the_counters_balance_during_concurrent_updates() {
             last = stats.scheduled;
         }
     });
-    eventually("all have ended", || timer.is_empty());
+    eventually("all timers have ended", || timer.is_empty());
     assert_eq!(timer.stats().scheduled, 10_000);
     assert_balanced(&timer);
 }
@@ -175,7 +175,7 @@ fn public_types_implement_the_expected_traits() {
     fn shown<T: std::fmt::Debug>() {}
     fn error<T: std::error::Error>() {}
     fn exact<T: ExactSizeIterator<Item = UnfiredTimer>>() {}
-    /// What is neither shown, nor shared, nor sent.
+    /// A type that implements none of the traits below.
     struct Plain(#[allow(dead_code, reason = "makes it what it is")] std::rc::Rc<()>);
 
     shared::<Timer>();
@@ -238,7 +238,7 @@ fn debug_output_shows_the_settings_and_the_state() {
     }
 }
 
-/// Schedules and cancels so many timers, of which 256 are pending at any time.
+/// Schedules and cancels `pairs` timers, 256 of which are pending at any time.
 fn churn(timer: &Timer, ring: &mut [Option<TimerHandle>], pairs: usize, delay: impl Fn(usize) -> Duration) {
     for turn in 0..pairs {
         let place = &mut ring[turn % 256];
@@ -252,15 +252,15 @@ fn timeouts_in_a_steady_state_enqueue_nothing() {
     let timer = Timer::builder().shards(1).build().unwrap();
     let mut ring: Vec<_> = (0..256).map(|_| None).collect();
     churn(&timer, &mut ring, 1000, |_| 30 * SEC);
-    // The driver collects what was new.
+    // The driver collects the new entries.
     thread::sleep(200 * MS);
     let before = timer.stats();
     churn(&timer, &mut ring, 100_000, |_| 30 * SEC);
     let after = timer.stats();
     assert_eq!(after.scheduled - before.scheduled, 100_000);
-    // The driver may have unlinked the one that was cancelled and not used again when it looked.
+    // The driver may have unlinked the one timer that was cancelled but not yet reused.
     let enqueued = after.enqueued - before.enqueued;
-    assert!(enqueued <= 1, "each takes the place of one that was cancelled: {enqueued}");
+    assert!(enqueued <= 1, "{enqueued} timers did not reuse a cancelled one");
     assert_eq!(after.wakeups - before.wakeups, 0);
 }
 
@@ -274,5 +274,5 @@ fn timeouts_of_different_lengths_reach_a_steady_state() {
     let before = timer.stats().enqueued;
     churn(&timer, &mut ring, 100_000, delay);
     let enqueued = timer.stats().enqueued - before;
-    assert!(enqueued < 2000, "{enqueued} of 100,000 were earlier than all before in their place");
+    assert!(enqueued < 2000, "{enqueued} of 100,000 timers did not reuse a cancelled one");
 }

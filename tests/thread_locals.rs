@@ -1,5 +1,5 @@
-//! Timers used by the destructors of thread-local values: before the crate's own thread-local values are destroyed,
-//! after that, and on threads that had not used a timer before.
+//! Timers in destructors of thread-local values: before and after the destructors of the crate's own thread-local
+//! values, and on threads that never used a timer before.
 
 mod common;
 
@@ -18,23 +18,23 @@ use corewheel::{Executor, Interval, Sleep, Timer, TimerHandle};
 /// When the destructor runs.
 #[derive(Clone, Copy, Debug)]
 enum When {
-    /// Before the crate's own.
+    /// Before the crate's own destructors.
     Before,
-    /// After the crate's own.
+    /// After the crate's own destructors.
     After,
-    /// As the first on its thread to use a timer.
+    /// As the first use of a timer on its thread.
     Alone,
 }
 
-const EVER: [When; 3] = [When::Before, When::After, When::Alone];
+const EVERY_ORDER: [When; 3] = [When::Before, When::After, When::Alone];
 
-/// Has a thread that is ending call `f` in the destructor of a thread-local value, and waits for its end. A panic there
-/// would end the process.
+/// Calls `f` in the destructor of a thread-local value on a new thread, and waits until the thread has ended. A panic
+/// there would abort the process.
 fn at_thread_exit(timer: &Timer, when: When, f: impl FnOnce() + Send + 'static) {
     let timer = timer.clone();
     let use_timer = move || assert!(timer.schedule(HOUR, || ()).unwrap().cancel());
     thread::spawn(move || {
-        // Destructors run in the reverse order of the first use.
+        // Destructors run in the reverse order of first use.
         match when {
             When::Before => {
                 use_timer();
@@ -61,7 +61,7 @@ fn keep_until_exit(f: impl FnOnce() + 'static) {
     KEPT.with_borrow_mut(|kept| kept.push(Box::new(at_exit)));
 }
 
-/// Counts how often it is woken.
+/// Counts how often the task is woken.
 #[derive(Default)]
 struct Task(AtomicUsize);
 
@@ -81,7 +81,7 @@ fn poll_tick(interval: &mut Interval, task: &Arc<Task>) -> Poll<Instant> {
 
 #[test]
 fn a_destructor_may_schedule_reset_and_cancel_timers() {
-    for when in EVER {
+    for when in EVERY_ORDER {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).max_pending(1000).build().unwrap();
         let (runs, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
@@ -96,7 +96,7 @@ fn a_destructor_may_schedule_reset_and_cancel_timers() {
                 };
                 used.schedule(HOUR, f).unwrap()
             };
-            // More than a cache holds.
+            // More timers than a cache holds.
             let handles: Vec<_> = (0..300).map(|_| schedule()).collect();
             let moved = handles[..100].iter().filter(|handle| handle.reset(SEC)).count();
             let cancelled = handles[100..].iter().filter(|handle| handle.cancel()).count();
@@ -116,13 +116,13 @@ fn a_destructor_may_schedule_reset_and_cancel_timers() {
         let before = u64::from(!matches!(when, When::Alone));
         assert_eq!((stats.scheduled, stats.cancelled), (302 + before, 212 + before));
         assert_balanced(&timer);
-        assert_eq!((0..1001).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count(), 1000, "all places are free");
+        assert_eq!((0..1001).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count(), 1000, "all permits are released");
     }
 }
 
 #[test]
 fn a_destructor_may_create_poll_and_drop_futures() {
-    for when in EVER {
+    for when in EVERY_ORDER {
         let (timer, clock) = in_virtual_time();
         let (task, (sender, receiver)) = (Arc::new(Task::default()), channel());
         let (used, polls) = (timer.clone(), task.clone());
@@ -150,7 +150,7 @@ fn a_destructor_may_create_poll_and_drop_futures() {
     }
 }
 
-/// A thread whose own counters are gone counts on those that it shares with others in that state.
+/// A thread whose counters have been destroyed uses counters that it shares with other such threads.
 #[test]
 fn threads_that_end_at_the_same_time_count_each_timer() {
     const TIMERS: u64 = 20_000;
@@ -170,7 +170,7 @@ fn threads_that_end_at_the_same_time_count_each_timer() {
     assert_eq!((timer.stats().scheduled, timer.stats().cancelled), (timers, timers));
 }
 
-/// A waker that panics when it is dropped uncalled.
+/// A waker that panics when it is dropped without having been called.
 struct Panics;
 
 impl Wake for Panics {
@@ -185,7 +185,7 @@ impl Drop for Panics {
 
 #[test]
 fn a_panic_of_a_waker_that_is_dropped_in_a_destructor_is_counted() {
-    for when in EVER {
+    for when in EVERY_ORDER {
         let (timer, _clock) = in_virtual_time();
         let mut sleep = timer.sleep(HOUR);
         let waker = Waker::from(Arc::new(Panics));
@@ -199,12 +199,13 @@ fn a_panic_of_a_waker_that_is_dropped_in_a_destructor_is_counted() {
 
 #[test]
 fn a_destructor_may_drop_handles_guards_and_futures() {
-    for when in EVER {
+    for when in EVERY_ORDER {
         for shut_down in [false, true] {
             let (timer, clock) = in_virtual_time();
             let (task, runs) = (Arc::new(Task::default()), Arc::new(AtomicUsize::new(0)));
             let detached = timer.schedule(SEC, counting(&runs)).unwrap();
-            let guard = timer.schedule(SEC, || panic!("it was guarded")).unwrap().cancel_on_drop();
+            let guard =
+                timer.schedule(SEC, || panic!("a timer ran after its guard was dropped")).unwrap().cancel_on_drop();
             let (mut sleep, mut interval) = (timer.sleep(SEC), timer.interval_at(clock.now() + SEC, SEC));
             assert!(!is_ready(&mut sleep, &task) && poll_tick(&mut interval, &task).is_pending());
             let ended = shut_down.then(|| timer.clone());
@@ -223,7 +224,7 @@ fn a_destructor_may_drop_handles_guards_and_futures() {
 
 #[test]
 fn the_last_clone_is_dropped_in_a_destructor_and_then_its_handles() {
-    for when in EVER {
+    for when in EVERY_ORDER {
         for executor in every_executor() {
             let timer = Timer::builder().shards(2).thread_name("local-last").executor(executor).build().unwrap();
             let (weak, other, (sender, receiver)) = (timer.downgrade(), Timer::new().unwrap(), channel());
@@ -236,7 +237,7 @@ fn the_last_clone_is_dropped_in_a_destructor_and_then_its_handles() {
             });
             assert_eq!(wait_for(&receiver), 0);
             assert!(weak.upgrade().is_none());
-            eventually("threads gone", || threads_named("local-last") == 0);
+            eventually("the threads have ended", || threads_named("local-last") == 0);
         }
     }
 }
@@ -258,20 +259,20 @@ fn the_threads_of_a_timer_may_use_it_when_they_end() {
             });
         };
         let callback = timer.schedule(Duration::ZERO, callback).unwrap();
-        eventually("it has run", || !callback.is_pending());
+        eventually("the callback has run", || !callback.is_pending());
         callback.cancel_and_wait();
         let unfired = in_time("shutdown", move || timer.shutdown().len());
         drop(executor);
         // A thread that lives for one callback ends before the shutdown.
         let (accepted, unfired_before) = wait_for(&receiver);
         assert_eq!(unfired + unfired_before, 1 + usize::from(accepted));
-        eventually("threads gone", || threads_named("local-own") == 0);
+        eventually("the threads have ended", || threads_named("local-own") == 0);
     }
 }
 
 #[test]
 fn a_destructor_may_run_jobs() {
-    for when in EVER {
+    for when in EVERY_ORDER {
         let shelf = Shelf::default();
         let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
         let (runs, weak, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), timer.downgrade(), channel());
@@ -295,7 +296,7 @@ fn a_destructor_may_run_jobs() {
 
 #[test]
 fn an_ended_thread_has_no_home_shard() {
-    for (when, ended) in EVER.into_iter().flat_map(|when| (1..=4).map(move |ended| (when, ended))) {
+    for (when, ended) in EVERY_ORDER.into_iter().flat_map(|when| (1..=4).map(move |ended| (when, ended))) {
         let timer = Timer::builder().shards(3).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();
         for _ in 0..ended {

@@ -1,4 +1,4 @@
-//! Virtual time: a clock that moves when it is told to, for any number of timers and shards.
+//! Virtual time: a clock that the test advances, for any number of timers and shards.
 
 mod common;
 
@@ -109,7 +109,7 @@ fn callbacks_run_in_deadline_order_across_timers_and_see_now_at_their_tick() {
             Timer::builder().clock(clock.clone()).tick(tick).shards(2).executor(executor.clone()).build().unwrap()
         });
         thread::scope(|scope| {
-            // A thread each, so that every shard has some.
+            // One thread for each timer, so that every shard gets some.
             for (timer, tick) in timers.iter().zip(ticks).cycle().take(6) {
                 let delays: Vec<_> = (0..40).map(|_| Duration::from_micros(random.below(400_000) + 1)).collect();
                 let (sender, clock) = (sender.clone(), clock.clone());
@@ -133,8 +133,8 @@ fn callbacks_run_in_deadline_order_across_timers_and_see_now_at_their_tick() {
     }
 }
 
-/// Schedules a callback from a thread of its own, so that the next is in another shard.
-fn schedule_elsewhere(timer: &Timer, deadline: Instant, callback: impl FnOnce() + Send + 'static) {
+/// Schedules a callback from a new thread, so that the next timer is in another shard.
+fn schedule_on_new_thread(timer: &Timer, deadline: Instant, callback: impl FnOnce() + Send + 'static) {
     thread::scope(|scope| drop(scope.spawn(|| timer.schedule_at(deadline, callback).unwrap())));
 }
 
@@ -146,18 +146,18 @@ fn callbacks_of_one_tick_may_wait_for_each_other_in_any_shard() {
         let (due, barrier, (sender, receiver)) = (clock.now() + SEC, Arc::new(Barrier::new(3)), channel());
         for _ in 0..3 {
             let (sender, barrier, at) = (sender.clone(), barrier.clone(), clock.clone());
-            schedule_elsewhere(&timer, due, move || {
+            schedule_on_new_thread(&timer, due, move || {
                 barrier.wait();
                 sender.send(at.now()).unwrap();
             });
         }
         let advance = move || drop((clock.advance(HOUR), timer));
-        in_time("an advance over callbacks that meet", advance);
+        in_time("an advance over callbacks that wait for each other", advance);
         assert_eq!(received(&receiver), [due; 3]);
     }
 }
 
-/// Their ticks are of different lengths, and count from different instants.
+/// The ticks of the timers have different lengths, and count from different instants.
 #[test]
 fn callbacks_of_one_tick_may_wait_for_each_other_in_any_timer() {
     let clock = ManualClock::new();
@@ -179,7 +179,7 @@ fn callbacks_of_one_tick_may_wait_for_each_other_in_any_timer() {
         timer.schedule(13 * MS, meet).unwrap();
     }
     let advance = move || drop((clock.advance(HOUR), every_fifth, every_seventh));
-    in_time("an advance over callbacks that meet", advance);
+    in_time("an advance over callbacks that wait for each other", advance);
     assert_eq!(received(&receiver), [due; 2]);
 }
 
@@ -213,7 +213,7 @@ fn timers_that_callbacks_schedule_up_to_the_target_run() {
         assert_eq!(timer.len(), 1);
     }
 
-    /// A callback that schedules the next, each on a thread of its own, and so in any shard.
+    /// Schedules a callback that schedules the next. Each is scheduled on a new thread, and so in any shard.
     fn chain(timer: &Timer, sender: std::sync::mpsc::Sender<Instant>) {
         let weak = timer.downgrade();
         let next = move || {
@@ -247,7 +247,7 @@ fn timers_that_callbacks_schedule_in_another_timer_run() {
 #[test]
 fn a_callback_may_cancel_and_reset_later_timers() {
     let (timer, clock) = in_virtual_time();
-    let cancelled = timer.schedule(2 * SEC, || panic!("it was cancelled")).unwrap();
+    let cancelled = timer.schedule(2 * SEC, || panic!("a cancelled timer ran")).unwrap();
     let moved = timer.schedule(2 * SEC, || ()).unwrap();
     let earlier = timer.schedule(HOUR, || ()).unwrap();
     timer
@@ -315,8 +315,8 @@ fn an_advance_inside_a_callback_panics_and_is_contained() {
     }
 }
 
-/// What runs in a timer's own pool would keep a callback's thread from it, and the only thread of another pool is needed
-/// as well.
+/// A task in the timer's own pool would occupy a thread that callbacks need; so would one in another pool of one
+/// thread.
 #[test]
 fn an_advance_on_a_thread_that_callbacks_need_panics() {
     for threads in [1, 3] {
@@ -329,7 +329,7 @@ fn an_advance_on_a_thread_that_callbacks_need_panics() {
             sender.send(advanced.is_ok()).unwrap();
         };
         timer.schedule(Duration::ZERO, || corewheel::rayon::spawn(advance)).unwrap();
-        assert!(!wait_for(&receiver), "it advanced inside the timer's pool");
+        assert!(!wait_for(&receiver), "an advance inside the timer's pool succeeded");
         drop(timer);
     }
     for threads in [1, 2] {
@@ -397,11 +397,11 @@ fn advance_does_not_wait_for_jobs_whose_timers_have_ended() {
     eventually("handed over", || shelf.len() == 1);
     assert!(cancelled.cancel());
     let moves = clock.clone();
-    in_time("an advance with nothing to wait for", move || moves.advance(SEC));
+    in_time("an advance without timers", move || moves.advance(SEC));
     timer.schedule(Duration::ZERO, || ()).unwrap();
     eventually("handed over", || shelf.len() == 2);
     assert_eq!(timer.shutdown().len(), 1);
-    in_time("an advance with nothing to wait for", move || clock.advance(SEC));
+    in_time("an advance without timers", move || clock.advance(SEC));
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn nothing_depends_on_the_real_clock() {
         clock.advance(MS);
         assert_eq!(received(&receiver), [round * MS]);
     }
-    assert_eq!(timer.stats().lateness.max(), Duration::ZERO, "virtual time makes nothing late");
+    assert_eq!(timer.stats().lateness.max(), Duration::ZERO, "a run was late in virtual time");
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn the_same_program_runs_the_same_way() {
         clock.advance(10 * SEC);
         let mut runs = received(&receiver);
         assert!(runs.is_sorted_by_key(|&(at, ..)| at));
-        // At one instant the timers run at the same time, and each its own in order.
+        // Different timers run concurrently at the same instant, but each runs its own callbacks in order.
         runs.sort_by_key(|&(at, which, _)| (at, which));
         runs
     };
@@ -482,7 +482,7 @@ fn the_same_program_runs_the_same_way() {
     }
 }
 
-/// The time that a number of ticks of 1 ms take.
+/// Returns the length of `number` ticks of 1 ms.
 fn ticks(number: u64) -> Duration {
     Duration::from_millis(number)
 }
@@ -512,12 +512,12 @@ fn timers_fire_at_any_uptime() {
                 let report = move || sender.send((ticks(tick), clock.now() - start)).unwrap();
                 timer.schedule_at(start + ticks(tick), report).unwrap()
             };
-            // Far ones from the start, and near ones when it is time.
+            // Far timers from the start, and near ones once time has advanced.
             let far = [uptime - 1, uptime, uptime + 1, uptime + 5000].map(&schedule);
             let never = timer.schedule(Duration::MAX, || panic!("never")).unwrap();
             let near = schedule(5);
             clock.advance_to(start + ticks(uptime) - ticks(2));
-            assert!(far.iter().all(|handle| handle.is_pending()), "early at {uptime}");
+            assert!(far.iter().all(|handle| handle.is_pending()), "a timer was early at {uptime}");
             assert!(!near.is_pending() && never.is_pending());
             let moved = schedule(uptime + 9000);
             assert!(moved.reset(ticks(10)));

@@ -1,4 +1,4 @@
-//! The wheel against its model.
+//! The wheel, checked against its model.
 
 mod wheel_model;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use wheel_model::{Operation, When, advance, apply, check, in_model_order, set_up};
 
-/// Any number of bits is as likely as any other.
+/// Returns numbers of 0 to 64 bits, each length with the same probability.
 fn any_magnitude() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0..=64_u32).prop_map(|(n, bits)| n.checked_shr(64 - bits).unwrap_or(0))
 }
@@ -24,7 +24,7 @@ fn when() -> impl Strategy<Value = When> {
     ]
 }
 
-/// As [`when`], but rarely beyond all deadlines.
+/// Like [`when`], but rarely beyond all deadlines.
 fn jump() -> impl Strategy<Value = When> {
     prop_oneof![
         1 => any_magnitude().prop_map(When::Before),
@@ -82,7 +82,7 @@ proptest! {
         prop_assert!(wheel.is_empty());
     }
 
-    /// Whatever is done to the wheel after a panic, what is left comes out in order.
+    /// After a panic the remaining entries expire in order, whatever operations follow.
     #[test]
     fn a_panicking_callback_leaves_the_rest_in_place(
         start in start(),
@@ -160,7 +160,7 @@ fn an_earlier_tick_does_nothing() {
     assert_eq!((wheel.now(), wheel.len()), (100, 1));
 }
 
-/// A wheel at these ticks with one far timer and one near one has lost the near one elsewhere.
+/// Other timing wheels lost the near timer at these ticks.
 #[test]
 fn a_far_and_a_near_timer_expire_at_the_edges_of_wide_counters() {
     for edge in [1 << 30, 1 << 32, 1 << 36, 1 << 48, u64::MAX / 2, u64::MAX - 2000] {
