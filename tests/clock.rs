@@ -46,7 +46,7 @@ fn a_timer_due_now_does_not_wait_for_a_tick() {
     let timer = Timer::builder().tick(Duration::from_secs(60)).shards(1).build().unwrap();
     let (sender, receiver) = mpsc::channel();
     for at_instant in [false, true].repeat(500) {
-        // From here on the thread uses its cached present.
+        // From here on the thread has a recent reading of the clock.
         timer.schedule(Duration::from_secs(1), || ()).unwrap().cancel();
         let (now, sender) = (Instant::now(), sender.clone());
         let report = move || sender.send(Instant::now()).unwrap();

@@ -93,7 +93,7 @@ fn inline_runs_callbacks_on_the_shards_own_threads() {
 #[test]
 fn one_executor_may_serve_many_timers() {
     let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
-    let custom: Arc<dyn Execute> = Arc::new(Threads);
+    let custom: Arc<dyn Execute> = Arc::new(ThreadPerJob);
     for executor in [Executor::Rayon(pool), Executor::Custom(custom)] {
         let timers: Vec<_> =
             (0..4).map(|_| Timer::builder().shards(1).executor(executor.clone()).build().unwrap()).collect();
@@ -120,7 +120,7 @@ fn a_custom_executor_that_blocks_delays_only_its_shard() {
         }
         job();
     };
-    let executor = Executor::Custom(Arc::new(Calls(blocks_once)));
+    let executor = Executor::Custom(Arc::new(ExecuteFn(blocks_once)));
     let timer = Timer::builder().shards(2).thread_name("exec-custom").executor(executor).build().unwrap();
     timer.schedule(Duration::ZERO, || ()).unwrap();
     assert!(wait_for(&name).starts_with("exec-custom"));
@@ -142,7 +142,7 @@ fn a_dropped_job_cancels_its_timers_and_drops_their_closures() {
     let (panics, panicked) = channel();
     let panics = Mutex::new(panics);
     let timer = builder
-        .executor(Executor::Custom(Arc::new(Calls(drop))))
+        .executor(Executor::Custom(Arc::new(ExecuteFn(drop))))
         .on_panic(move |_| panics.lock().unwrap().send(()).unwrap())
         .max_pending(12)
         .build()
@@ -167,16 +167,16 @@ fn a_dropped_job_cancels_its_timers_and_drops_their_closures() {
     assert_eq!((stats.fired, stats.completed, stats.cancelled, stats.panicked, stats.pending), (0, 0, 12, 1, 0));
     assert_eq!(received(&panicked), [()]);
     assert_balanced(&timer);
-    let places = (0..13).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count();
-    assert_eq!(places, 12, "all permits are released");
+    let permits = (0..13).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count();
+    assert_eq!(permits, 12, "not all permits are released");
 }
 
 /// The timer stays pending. Its job is stale, whether it is run or dropped.
 #[test]
 fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
     for (repeats, drops) in [(false, false), (false, true), (true, false), (true, true)] {
-        let (shelf, (builder, clock)) = (Shelf::default(), on_manual_clock());
-        let timer = builder.shards(1).executor(shelf.executor()).max_pending(1).build().unwrap();
+        let (held_jobs, (builder, clock)) = (HeldJobs::default(), on_manual_clock());
+        let timer = builder.shards(1).executor(held_jobs.executor()).max_pending(1).build().unwrap();
         let (start, runs) = (clock.now(), Arc::default());
         let handle = if repeats {
             timer.schedule_at_fixed_rate(SEC, HOUR, counting(&runs)).unwrap()
@@ -189,9 +189,9 @@ fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
             thread::spawn(move || clock.advance(SEC))
         };
         let advancing = advance();
-        eventually("the job is handed over", || shelf.len() == 1);
+        eventually("the job is handed over", || held_jobs.len() == 1);
         assert!(handle.reset(SEC));
-        shelf.take().into_iter().for_each(|job| if drops { drop(job) } else { job() });
+        held_jobs.take().into_iter().for_each(|job| if drops { drop(job) } else { job() });
         in_time("an advance over a stale job", move || advancing.join().unwrap());
         let kind = format!("repeats: {repeats}, job dropped: {drops}");
         assert!(handle.is_pending(), "{kind}");
@@ -201,9 +201,9 @@ fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
         assert!(timer.schedule(SEC, || ()).unwrap_err().is_full(), "{kind}");
 
         let advancing = advance();
-        eventually("a second job is handed over", || shelf.len() == 1);
+        eventually("a second job is handed over", || held_jobs.len() == 1);
         assert_eq!(clock.now(), start + 2 * SEC);
-        shelf.take().into_iter().for_each(|job| job());
+        held_jobs.take().into_iter().for_each(|job| job());
         in_time("an advance over the second job", move || advancing.join().unwrap());
         assert_eq!((runs.load(Ordering::SeqCst), handle.cancel()), (1, repeats), "{kind}");
         assert_balanced(&timer);
@@ -213,7 +213,7 @@ fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
 #[test]
 fn a_panic_in_execute_is_caught_and_affects_no_other_job() {
     let calls = AtomicUsize::new(0);
-    let executor = Calls(move |job: Job| {
+    let executor = ExecuteFn(move |job: Job| {
         if calls.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             quiet_panic("in execute");
         }
@@ -242,8 +242,8 @@ fn a_panic_in_execute_is_caught_and_affects_no_other_job() {
 
 #[test]
 fn a_job_may_run_late_on_any_thread_and_its_timers_stay_pending() {
-    let shelf = Shelf::default();
-    let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
     let (sender, receiver) = channel();
     let handles: Vec<_> = (0..5)
         .map(|number| {
@@ -251,10 +251,10 @@ fn a_job_may_run_late_on_any_thread_and_its_timers_stay_pending() {
             timer.schedule(number * MS, move || sender.send(number).unwrap()).unwrap()
         })
         .collect();
-    eventually("all jobs are handed over", || shelf.len() == 5);
+    eventually("all jobs are handed over", || held_jobs.len() == 5);
     assert_eq!(timer.len(), 5);
     assert!(handles[3].cancel());
-    let jobs = shelf.take();
+    let jobs = held_jobs.take();
     thread::spawn(move || jobs.into_iter().for_each(|job| job())).join().unwrap();
     assert_eq!(received(&receiver), [0, 1, 2, 4]);
     assert!(handles.iter().all(|handle| !handle.is_pending()));
@@ -263,17 +263,17 @@ fn a_job_may_run_late_on_any_thread_and_its_timers_stay_pending() {
 
 #[test]
 fn a_job_that_outlives_the_timer_does_nothing() {
-    let shelf = Shelf::default();
-    let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
     let tokens = Tokens::default();
     for _ in 0..2 {
         let token = tokens.give();
         timer.schedule(Duration::ZERO, move || panic!("{}", (token, "the job was dropped").1)).unwrap();
     }
-    eventually("handed over", || shelf.len() == 2);
+    eventually("handed over", || held_jobs.len() == 2);
     drop(timer);
     assert_eq!(tokens.alive(), 0);
-    let mut jobs = shelf.take();
+    let mut jobs = held_jobs.take();
     jobs.pop().unwrap()();
     drop(jobs);
 }
@@ -331,7 +331,7 @@ fn the_consumer_of_a_bounded_executor_may_shut_down_while_execute_waits_for_room
             called.fetch_add(1, Ordering::SeqCst);
             jobs.send(job).unwrap();
         };
-        let executor = Executor::Custom(Arc::new(Calls(send)));
+        let executor = Executor::Custom(Arc::new(ExecuteFn(send)));
         let timer = Timer::builder().shards(1).thread_name(name).executor(executor).build().unwrap();
         let at = timer.now() + MS;
         let handles = [(); 6].map(|()| timer.schedule_at(at, || ()).unwrap());
@@ -361,7 +361,7 @@ fn the_consumer_of_a_bounded_executor_may_shut_down_while_execute_waits_for_room
 fn the_executor_is_dropped_with_the_timer() {
     let tokens = Tokens::default();
     let token = tokens.give();
-    let executor = Calls(move |job: Job| {
+    let executor = ExecuteFn(move |job: Job| {
         let _captured = &token;
         job();
     });

@@ -64,7 +64,7 @@ impl Runs {
 
 /// Returns a timer with one shard, which hands over its callbacks one by one, in the order in which they are recorded.
 fn one_by_one() -> Timer {
-    Timer::builder().shards(1).executor(Executor::Custom(Arc::new(AtOnce))).build().unwrap()
+    Timer::builder().shards(1).executor(Executor::Custom(Arc::new(RunInPlace))).build().unwrap()
 }
 
 #[track_caller]
@@ -111,15 +111,15 @@ fn catch_up_after_stop(time: Duration) -> bool {
     const CANCELLED: u32 = 1000;
     let (timer, pool) = (one_by_one(), Timer::new().unwrap());
     let start = Instant::now() + time;
-    let at = |place: u32| start + place * Duration::from_micros(50);
+    let at = |index: u32| start + index * Duration::from_micros(50);
 
     let (ordered, pooled, grid) = (Runs::default(), Runs::default(), Runs::default());
     // The timer with the earliest deadline is scheduled last.
-    for place in (0..TIMERS).rev() {
-        ordered.schedule(&timer, at(place));
-        pooled.schedule(&pool, at(place));
+    for index in (0..TIMERS).rev() {
+        ordered.schedule(&timer, at(index));
+        pooled.schedule(&pool, at(index));
     }
-    let sleeps = join_all((0..100).map(|place| timer.sleep_until(at(200 * place))));
+    let sleeps = join_all((0..100).map(|index| timer.sleep_until(at(200 * index))));
     let sleeper = thread::spawn(move || block_on(sleeps).len());
     let (runs, mut due) = (grid.clone(), start);
     let every = timer.schedule_at_fixed_rate(start - Instant::now(), 5 * MS, move || {
@@ -249,8 +249,8 @@ fn timers_fire_while_the_cores_of_the_threads_change() {
                 runs.schedule(&timer, Instant::now() + Duration::from_micros(random.below(20_000)));
                 number += 1;
             }
-            for (place, &thread) in threads.iter().enumerate() {
-                let set = if round % 3 == 2 { &all } else { &cores[(round + place) % cores.len()] };
+            for (index, &thread) in threads.iter().enumerate() {
+                let set = if round % 3 == 2 { &all } else { &cores[(round + index) % cores.len()] };
                 sched_setaffinity(thread, set).unwrap();
             }
             thread::sleep(5 * MS);
@@ -297,7 +297,7 @@ fn timers_of_threads_that_panicked_still_fire() {
 }
 
 #[test]
-fn timers_whose_handles_a_panic_drops_still_fire() {
+fn handles_dropped_by_a_panic_detach_their_timers() {
     let (timer, clock) = in_virtual_time();
     let runs = Arc::new(AtomicUsize::new(0));
     let handles: Vec<_> = (0..10).map(|_| timer.schedule(SEC, counting(&runs)).unwrap()).collect();
@@ -380,14 +380,14 @@ fn a_callback_may_fork_and_no_other_callback_runs_in_the_child() {
 }
 
 fn fork_in_a_callback() {
-    let shelf = Shelf::default();
+    let held_jobs = HeldJobs::default();
     let reported = Arc::new(AtomicUsize::new(0));
     let count = reported.clone();
-    let builder = Timer::builder().shards(1).executor(shelf.executor());
+    let builder = Timer::builder().shards(1).executor(held_jobs.executor());
     let timer = builder.on_slow(Duration::ZERO, move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
     let (runs, tokens, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), Tokens::default(), channel());
     timer.schedule(Duration::ZERO, move || sender.send(forked()).unwrap()).unwrap();
-    eventually("the first timer is handed over", || shelf.len() == 1);
+    eventually("the first timer is handed over", || held_jobs.len() == 1);
     for _ in 0..2 {
         let (run, token) = (counting(&runs), tokens.give());
         timer
@@ -397,8 +397,8 @@ fn fork_in_a_callback() {
             })
             .unwrap();
     }
-    eventually("all timers are handed over", || shelf.len() == 3);
-    let mut jobs = shelf.take().into_iter();
+    eventually("all timers are handed over", || held_jobs.len() == 3);
+    let mut jobs = held_jobs.take().into_iter();
     jobs.next().unwrap()();
     let Some(child) = wait_for(&receiver) else {
         end_fork(|| {

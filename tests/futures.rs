@@ -125,7 +125,7 @@ fn the_task_that_polled_last_is_woken() {
 }
 
 #[test]
-fn a_reset_moves_a_pending_sleep_and_keeps_its_waker() {
+fn a_reset_of_a_pending_sleep_keeps_its_waker() {
     let (timer, clock) = in_virtual_time();
     let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
     assert_eq!(ready(&mut sleep, &task), None);

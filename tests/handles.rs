@@ -70,16 +70,16 @@ fn the_closure_is_dropped_by_the_thread_that_cancels_at_once() {
 
 #[test]
 fn the_closure_of_a_timer_in_a_batch_is_dropped_by_the_thread_that_cancels() {
-    let shelf = Shelf::default();
-    let timer = Timer::builder().executor(shelf.executor()).build().unwrap();
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().executor(held_jobs.executor()).build().unwrap();
     let tokens = Tokens::default();
     let token = tokens.give();
     let handle = timer.schedule(Duration::ZERO, move || panic!("{}", (token, "a cancelled timer ran").1)).unwrap();
-    eventually("handed over", || shelf.len() == 1);
+    eventually("handed over", || held_jobs.len() == 1);
     assert!(handle.is_pending());
     assert!(handle.cancel());
     assert_eq!(tokens.alive(), 0);
-    shelf.take().pop().unwrap()();
+    held_jobs.take().pop().unwrap()();
     let stats = timer.stats();
     assert_eq!((stats.fired, stats.cancelled, stats.panicked), (0, 1, 0));
 }
@@ -208,19 +208,19 @@ fn a_reset_to_the_past_means_now() {
 
 #[test]
 fn a_timer_that_waits_for_a_worker_can_be_reset() {
-    let shelf = Shelf::default();
-    let timer = Timer::builder().executor(shelf.executor()).build().unwrap();
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().executor(held_jobs.executor()).build().unwrap();
     let (sender, receiver) = channel();
     let handle = timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
-    eventually("handed over", || shelf.len() == 1);
+    eventually("handed over", || held_jobs.len() == 1);
     assert!(handle.reset(HOUR));
-    shelf.take().pop().unwrap()();
+    held_jobs.take().pop().unwrap()();
     assert!(handle.is_pending());
     assert_eq!(received(&receiver), []);
     assert!(handle.deadline().unwrap() > timer.now() + HOUR / 2);
     assert!(handle.reset(MS));
-    eventually("the timer is handed over again", || shelf.len() == 1);
-    shelf.take().pop().unwrap()();
+    eventually("the timer is handed over again", || held_jobs.len() == 1);
+    held_jobs.take().pop().unwrap()();
     assert_eq!(received(&receiver), [()]);
     assert_eq!(timer.stats().fired, 1);
 }

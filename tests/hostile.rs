@@ -84,7 +84,7 @@ fn end_with_load<T: AsRef<[u8]> + Copy + Send + 'static>(value: T) {
     });
     check(0, &|| {
         let (builder, clock) = on_manual_clock();
-        let timer = builder.executor(Executor::Custom(Arc::new(Calls(drop)))).build().unwrap();
+        let timer = builder.executor(Executor::Custom(Arc::new(ExecuteFn(drop)))).build().unwrap();
         timer.schedule(SEC, closure()).unwrap();
         clock.advance(SEC);
     });
@@ -117,7 +117,7 @@ fn closures_of_any_size_and_alignment_end_once_in_every_way() {
 
 /// Executors that run one callback at a time if there is one shard.
 fn one_at_a_time() -> [Executor; 3] {
-    [Executor::Pool { threads: 1 }, Executor::Inline, Executor::Custom(Arc::new(AtOnce))]
+    [Executor::Pool { threads: 1 }, Executor::Inline, Executor::Custom(Arc::new(RunInPlace))]
 }
 
 /// Schedules a zero-delay callback that schedules itself again until `stop` is set.
@@ -286,7 +286,7 @@ fn when_two_callbacks_cancel_each_other_the_first_wins() {
 #[test]
 fn callbacks_may_wait_for_each_other_in_a_chain() {
     const LENGTH: usize = 5;
-    for executor in [Executor::Pool { threads: LENGTH }, Executor::Custom(Arc::new(Threads))] {
+    for executor in [Executor::Pool { threads: LENGTH }, Executor::Custom(Arc::new(ThreadPerJob))] {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         let (gate, (sender, receiver)) = (Gate::default(), channel());
         let (pass, mut before) = (gate.clone(), None::<TimerHandle>);
@@ -329,7 +329,7 @@ fn a_nested_callback_waits_neither_for_the_outer_one_nor_for_itself() {
     ];
     for (end, repeating) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let executor = Executor::Custom(Arc::new(Calls(move |job: Job| pool.spawn(job))));
+        let executor = Executor::Custom(Arc::new(ExecuteFn(move |job: Job| pool.spawn(job))));
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();
         let (over, begun) = (Arc::new(AtomicBool::new(false)), Gate::default());
@@ -337,7 +337,7 @@ fn a_nested_callback_waits_neither_for_the_outer_one_nor_for_itself() {
         let yields = move || {
             begin.open();
             let start = Instant::now();
-            while !done.load(Ordering::SeqCst) && start.elapsed() < PATIENCE {
+            while !done.load(Ordering::SeqCst) && start.elapsed() < TIMEOUT {
                 rayon::yield_now();
             }
         };
@@ -369,7 +369,7 @@ fn the_drop_of_a_closure_may_use_timers() {
         |_, own| assert!(own.reset(Duration::ZERO)),
         |timer, _| drop(timer.shutdown()),
     ];
-    for executor in every_executor().into_iter().chain([Executor::Custom(Arc::new(Calls(drop)))]) {
+    for executor in every_executor().into_iter().chain([Executor::Custom(Arc::new(ExecuteFn(drop)))]) {
         for (end, repeating) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
             let timer = Timer::builder().shards(2).executor(executor.clone()).build().unwrap();
             let (own, (sender, receiver)) = (Arc::new(OnceLock::<TimerHandle>::new()), channel());
@@ -405,7 +405,7 @@ fn the_drop_of_a_closure_may_use_timers() {
 /// A cancelled closure drops the guard that it owns, which cancels the next.
 #[test]
 fn guards_that_closures_own_cancel_in_a_chain() {
-    for executor in [Executor::Inline, Executor::Custom(Arc::new(Calls(drop)))] {
+    for executor in [Executor::Inline, Executor::Custom(Arc::new(ExecuteFn(drop)))] {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(1).executor(executor).build().unwrap();
         for run in [false, true] {

@@ -46,7 +46,7 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
 
 #[test]
 fn a_client_that_sends_no_header_times_out() {
-    const PATIENCE: Duration = Duration::from_millis(60);
+    const TIMEOUT: Duration = Duration::from_millis(60);
     let timer = Timer::new().unwrap();
     without_timers().block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -56,10 +56,10 @@ fn a_client_that_sends_no_header_times_out() {
         client.write_all(b"GET / HTTP/1.1\r\nHost:").await.unwrap();
         let start = Instant::now();
         let mut builder = http1::Builder::new();
-        builder.timer(timer.clone()).header_read_timeout(PATIENCE);
+        builder.timer(timer.clone()).header_read_timeout(TIMEOUT);
         let served = builder.serve_connection(TokioIo::new(server), service_fn(hello)).await;
         assert!(served.unwrap_err().is_timeout());
-        assert!(start.elapsed() >= PATIENCE);
+        assert!(start.elapsed() >= TIMEOUT);
         let mut answer = Vec::new();
         client.read_to_end(&mut answer).await.unwrap();
     });
@@ -108,7 +108,7 @@ fn idle_connections_of_a_client_are_closed() {
         assert_eq!(ended.load(Ordering::SeqCst), 0, "the connection is kept for the next request");
         let start = Instant::now();
         while ended.load(Ordering::SeqCst) == 0 {
-            assert!(start.elapsed() < common::PATIENCE, "the connection is still open");
+            assert!(start.elapsed() < common::TIMEOUT, "the connection is still open");
             timer.sleep(MS).await;
         }
         assert!(start.elapsed() >= 50 * MS);

@@ -98,7 +98,7 @@ fn a_thread_that_an_executor_starts_inherits_nothing() {
     let ours = Scheduling::of_this_thread();
     for pinned in [false, true] {
         let starts = |job: Job| drop(thread::spawn(job));
-        let executor = Executor::Custom(Arc::new(Calls(starts)));
+        let executor = Executor::Custom(Arc::new(ExecuteFn(starts)));
         let timer = Timer::builder().shards(2).pin_cores(pinned).executor(executor).build().unwrap();
         let (sender, receiver) = channel();
         timer.schedule(MS, move || sender.send(Scheduling::of_this_thread()).unwrap()).unwrap();
@@ -131,10 +131,10 @@ fn the_executor_is_dropped_with_the_original_scheduling() {
     let ours = Scheduling::of_this_thread();
     let (sender, receiver) = channel();
     let sender = std::sync::Mutex::new(sender);
-    let told = OnDrop(move || sender.lock().unwrap().send(Scheduling::of_a_new_thread()).unwrap());
-    let told = std::sync::Mutex::new(told);
-    let executor = Calls(move |job: Job| {
-        let _captured = &told;
+    let on_drop = OnDrop(move || sender.lock().unwrap().send(Scheduling::of_a_new_thread()).unwrap());
+    let on_drop = std::sync::Mutex::new(on_drop);
+    let executor = ExecuteFn(move |job: Job| {
+        let _captured = &on_drop;
         job();
     });
     let builder = Timer::builder().shards(1).pin_cores(true).executor(Executor::Custom(Arc::new(executor)));

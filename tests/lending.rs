@@ -68,7 +68,7 @@ impl Busy {
     fn lend(&self) -> Option<()> {
         let (worker, start) = (format!("{}-pool", self.name), Instant::now());
         while !self.driver().starts_with(&worker) {
-            if start.elapsed() > PATIENCE / 4 {
+            if start.elapsed() > TIMEOUT / 4 {
                 eprintln!("no worker drives: this machine is too busy");
                 return None;
             }

@@ -41,7 +41,7 @@ fn clones_share_one_service_which_ends_with_the_last() {
 }
 
 #[test]
-fn a_driver_that_sleeps_wakes_for_a_timer_and_for_the_end() {
+fn a_sleeping_driver_wakes_for_a_timer_and_for_the_shutdown() {
     let live = || {
         let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
         thread::sleep(20 * MS);
@@ -384,14 +384,14 @@ fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {
     // The callback ends when the closure of the other timer is dropped.
     let waits = move || {
         begin.open();
-        assert!(receiver.recv_timeout(PATIENCE).is_err_and(|error| error == RecvTimeoutError::Disconnected));
+        assert!(receiver.recv_timeout(TIMEOUT).is_err_and(|error| error == RecvTimeoutError::Disconnected));
     };
     let waiting = timer.schedule(Duration::ZERO, waits).unwrap();
     timer.schedule(HOUR, move || drop(sender)).unwrap();
     begun.pass();
     let start = Instant::now();
     in_time("the drop", move || drop(timer));
-    assert!(start.elapsed() < PATIENCE / 2, "the closure was not dropped while the callback waited");
+    assert!(start.elapsed() < TIMEOUT / 2, "the closure was not dropped while the callback waited");
     assert!(!waiting.cancel_and_wait());
 }
 
@@ -666,7 +666,7 @@ fn callbacks_that_shut_down_at_the_same_time_do_not_deadlock() {
         drop(sender);
         gate.open();
         // Callbacks that ran and timers that were handed back to one of them.
-        let accounted: usize = iter::from_fn(|| receiver.recv_timeout(PATIENCE).ok()).sum();
+        let accounted: usize = iter::from_fn(|| receiver.recv_timeout(TIMEOUT).ok()).sum();
         assert_eq!(accounted, 4);
         assert_balanced(&timer);
     }
@@ -686,7 +686,7 @@ fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() 
     let timer = Timer::builder()
         .shards(2)
         .thread_name("life-execute")
-        .executor(Executor::Custom(Arc::new(Calls(shuts_down))))
+        .executor(Executor::Custom(Arc::new(ExecuteFn(shuts_down))))
         .build()
         .unwrap();
     weak.set(timer.downgrade()).unwrap();
@@ -709,7 +709,7 @@ fn a_closure_dropped_by_the_executor_may_drop_the_last_clone() {
     let timer = Timer::builder()
         .shards(2)
         .thread_name("life-discard")
-        .executor(Executor::Custom(Arc::new(Calls(drops))))
+        .executor(Executor::Custom(Arc::new(ExecuteFn(drops))))
         .on_panic(move |_| {
             count.fetch_add(1, Ordering::SeqCst);
         })

@@ -76,7 +76,7 @@ fn a_repeating_timer_holds_one_permit_until_it_ends() {
     let (weak, (sender, receiver)) = (timer.downgrade(), channel());
     let handle = timer
         .schedule_with_fixed_delay(SEC, SEC, move || {
-            sender.send(places(&weak.upgrade().unwrap())).unwrap();
+            sender.send(free_permits(&weak.upgrade().unwrap())).unwrap();
         })
         .unwrap();
     for _ in 0..50 {

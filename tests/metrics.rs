@@ -85,7 +85,7 @@ fn the_lateness_of_each_run_is_recorded_once() {
             for _ in 0..10 {
                 timer.schedule(MS, || ()).unwrap();
             }
-            eventually("all have fired", || timer.stats().completed == 10 * round);
+            eventually("all timers have fired", || timer.stats().completed == 10 * round);
             exporter.export(&timer.stats());
             for ((name, _), value) in recorded(&snapshotter) {
                 if let ("corewheel_lateness_seconds", DebugValue::Histogram(values)) = (name.as_str(), value) {

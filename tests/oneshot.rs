@@ -81,12 +81,12 @@ fn closures_of_every_size_run_once_or_are_dropped_once() {
             .schedule(delay, move || out.send((token, large.iter().map(|&one| usize::from(one)).sum()).1).unwrap())
             .unwrap();
         let (token, out, aligned) = (tokens.give(), sender.clone(), Aligned(9));
-        let place = move || {
+        let check_alignment = move || {
             let aligned = &aligned;
             assert_eq!(std::ptr::from_ref(aligned).addr() % 128, 0);
             out.send((token, usize::from(aligned.0)).1).unwrap();
         };
-        timer.schedule(delay, place).unwrap();
+        timer.schedule(delay, check_alignment).unwrap();
     }
     timer.schedule(MS, || ()).unwrap();
     timer.schedule(MS, thread::yield_now as fn()).unwrap();
@@ -204,7 +204,7 @@ fn a_timer_decades_ahead_fires_at_its_tick() {
 #[test]
 fn timers_of_one_shard_are_handed_over_in_tick_order() {
     let (builder, clock) = on_manual_clock();
-    let timer = builder.shards(1).executor(Executor::Custom(Arc::new(AtOnce))).build().unwrap();
+    let timer = builder.shards(1).executor(Executor::Custom(Arc::new(RunInPlace))).build().unwrap();
     let (sender, receiver) = channel();
     let mut random = Random(2);
     for _ in 0..3000 {
@@ -246,18 +246,18 @@ fn timers_fire_in_tick_order_after_a_stall() {
 
 #[test]
 fn a_slow_callback_delays_no_other_while_a_worker_is_idle() {
-    for executor in [Executor::Pool { threads: 2 }, rayon_pool(), Executor::Custom(Arc::new(Threads))] {
+    for executor in [Executor::Pool { threads: 2 }, rayon_pool(), Executor::Custom(Arc::new(ThreadPerJob))] {
         for slow in [0, 1, 31, 50, 63] {
             let (builder, clock) = on_manual_clock();
             let timer = builder.shards(1).executor(executor.clone()).build().unwrap();
             let (gate, (sender, receiver)) = (Gate::default(), channel());
-            for place in 0..64 {
+            for index in 0..64 {
                 let (gate, sender) = (gate.clone(), sender.clone());
                 let f = move || {
-                    if place == slow {
+                    if index == slow {
                         gate.pass();
                     }
-                    sender.send(place).unwrap();
+                    sender.send(index).unwrap();
                 };
                 timer.schedule(MS, f).unwrap();
             }

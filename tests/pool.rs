@@ -63,7 +63,7 @@ fn a_worker_that_returns_from_other_work_runs_due_timers() {
             thread::sleep(5 * MS);
             timer.schedule(Duration::ZERO, move || sender.send("due").unwrap()).unwrap();
             assert_eq!(
-                receiver.recv_timeout(PATIENCE / 4),
+                receiver.recv_timeout(TIMEOUT / 4),
                 Ok("due"),
                 "one worker of {executor:?} is idle in trial {trial}"
             );
@@ -306,7 +306,7 @@ fn build_succeeds_or_returns_an_error_at_any_thread_limit() {
 /// Ends the process if `f` does not return in time. There may be no room for a thread that watches it.
 fn in_this_thread_in_time<T>(f: impl FnOnce() -> T) -> T {
     // SIGALRM ends a process that does not handle it.
-    nix::unistd::alarm::set(PATIENCE.as_secs().try_into().unwrap());
+    nix::unistd::alarm::set(TIMEOUT.as_secs().try_into().unwrap());
     let result = f();
     nix::unistd::alarm::cancel();
     result

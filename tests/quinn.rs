@@ -112,9 +112,9 @@ fn after_a_shutdown_connections_go_on_without_timeouts() {
             send.write_all(b"hello").await.unwrap();
             send.finish().unwrap();
             let hello = async { theirs.accept_uni().await.unwrap().read_to_end(100).await.unwrap() };
-            assert_eq!(tokio::time::timeout(PATIENCE, hello).await.unwrap(), b"hello");
+            assert_eq!(tokio::time::timeout(TIMEOUT, hello).await.unwrap(), b"hello");
             mine.close(0u32.into(), b"");
-            let closed = tokio::time::timeout(PATIENCE, theirs.closed()).await.unwrap();
+            let closed = tokio::time::timeout(TIMEOUT, theirs.closed()).await.unwrap();
             assert!(matches!(closed, quinn::ConnectionError::ApplicationClosed(_)));
         }
     });

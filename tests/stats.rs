@@ -100,29 +100,29 @@ fn counts_outlive_their_threads() {
 
 #[test]
 fn lateness_is_the_start_of_a_run_minus_its_due_tick() {
-    let shelf = Shelf::default();
+    let held_jobs = HeldJobs::default();
     let clock = ManualClock::new();
-    let timer = Timer::builder().clock(clock.clone()).tick(MS).executor(shelf.executor()).build().unwrap();
+    let timer = Timer::builder().clock(clock.clone()).tick(MS).executor(held_jobs.executor()).build().unwrap();
     timer.schedule(Duration::ZERO, || ()).unwrap();
-    eventually("handed over", || shelf.len() == 1);
+    eventually("handed over", || held_jobs.len() == 1);
     let moves = clock.clone();
     let advance = thread::spawn(move || moves.advance(5 * SEC));
     thread::sleep(20 * MS);
-    shelf.take().pop().unwrap()();
+    held_jobs.take().pop().unwrap()();
     advance.join().unwrap();
     assert_eq!(timer.stats().lateness.count(), 1);
     assert_eq!(timer.stats().lateness.max(), Duration::ZERO);
 
-    let timer = Timer::builder().executor(shelf.executor()).build().unwrap();
+    let timer = Timer::builder().executor(held_jobs.executor()).build().unwrap();
     for late in [0, 40] {
         timer.schedule(Duration::ZERO, || ()).unwrap();
-        eventually("handed over", || shelf.len() == 1);
+        eventually("handed over", || held_jobs.len() == 1);
         thread::sleep(late * MS);
-        shelf.take().pop().unwrap()();
+        held_jobs.take().pop().unwrap()();
     }
     let lateness = timer.stats().lateness;
     assert_eq!(lateness.count(), 2);
-    assert!(lateness.max() >= 40 * MS && lateness.max() < PATIENCE);
+    assert!(lateness.max() >= 40 * MS && lateness.max() < TIMEOUT);
     assert!(lateness.quantile(1.0) >= 40 * MS && lateness.quantile(1.0) <= lateness.max() * 9 / 8);
     assert!(lateness.quantile(0.0) <= lateness.quantile(0.5) && lateness.quantile(0.5) <= lateness.quantile(1.0));
 }
@@ -241,8 +241,8 @@ fn debug_output_shows_the_settings_and_the_state() {
 /// Schedules and cancels `pairs` timers, 256 of which are pending at any time.
 fn churn(timer: &Timer, ring: &mut [Option<TimerHandle>], pairs: usize, delay: impl Fn(usize) -> Duration) {
     for turn in 0..pairs {
-        let place = &mut ring[turn % 256];
-        let old = place.replace(timer.schedule(delay(turn), || ()).unwrap());
+        let slot = &mut ring[turn % 256];
+        let old = slot.replace(timer.schedule(delay(turn), || ()).unwrap());
         assert!(old.is_none_or(|handle| handle.cancel()));
     }
 }

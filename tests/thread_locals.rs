@@ -116,7 +116,11 @@ fn a_destructor_may_schedule_reset_and_cancel_timers() {
         let before = u64::from(!matches!(when, When::Alone));
         assert_eq!((stats.scheduled, stats.cancelled), (302 + before, 212 + before));
         assert_balanced(&timer);
-        assert_eq!((0..1001).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count(), 1000, "all permits are released");
+        assert_eq!(
+            (0..1001).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count(),
+            1000,
+            "not all permits are released"
+        );
     }
 }
 
@@ -273,8 +277,8 @@ fn the_threads_of_a_timer_may_use_it_when_they_end() {
 #[test]
 fn a_destructor_may_run_jobs() {
     for when in EVERY_ORDER {
-        let shelf = Shelf::default();
-        let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+        let held_jobs = HeldJobs::default();
+        let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
         let (runs, weak, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), timer.downgrade(), channel());
         let own = Arc::new(OnceLock::<TimerHandle>::new());
         let handle = own.clone();
@@ -285,8 +289,8 @@ fn a_destructor_may_run_jobs() {
         };
         own.set(timer.schedule_with_fixed_delay(Duration::ZERO, HOUR, f).unwrap()).unwrap();
         timer.schedule(Duration::ZERO, counting(&runs)).unwrap();
-        eventually("handed over", || shelf.len() == 2);
-        let jobs = shelf.take();
+        eventually("handed over", || held_jobs.len() == 2);
+        let jobs = held_jobs.take();
         at_thread_exit(&timer, when, move || jobs.into_iter().for_each(|job| job()));
         assert_eq!(received(&receiver), [(true, true)]);
         assert_eq!((runs.load(Ordering::SeqCst), timer.len(), timer.stats().panicked), (1, 0, 0), "{when:?}");

@@ -1,5 +1,5 @@
-//! Long uptimes: time jumps to ticks at which counters of 32, 48 or 64 bits wrap, and to the last instant, with timers
-//! pending across the jump and scheduled after it. For ticks and wheels of many sizes.
+//! Long uptimes: time jumps to ticks at which counters of other timers have wrapped, and to the last instant, with
+//! timers pending across the jump and scheduled after it. For ticks and wheels of many sizes.
 
 mod common;
 
@@ -200,7 +200,7 @@ fn timers_at_the_last_tick_fire_and_later_ones_never_do() {
 }
 
 #[test]
-fn time_may_reach_the_slots_of_timers_that_were_cancelled_long_ago() {
+fn the_clock_may_pass_timers_cancelled_long_ago() {
     let fixture = Fixture::new(MS, &[64]);
     // With the two timers below, these leave no free entry in this thread's cache, which then has to give some away.
     let handles: Vec<_> = (0..1022).map(|_| fixture.schedule("cancelled", u64::MAX - 10)).collect();
@@ -247,11 +247,11 @@ fn repeating_timers_cross_an_edge_run_by_run() {
             let mut runs = fixture.advance_to(edge);
             runs.extend(fixture.advance_to(edge + 20));
             assert!(runs.is_sorted_by_key(|&(.., ran)| ran));
-            let ran = |label| runs.iter().filter(move |run| run.0 == label).map(|&(.., ran)| ran);
-            assert!(came("rate").eq((first..=edge + 20).step_by(3)));
-            assert!(came("delay").eq((first..=edge + 20).step_by(7)));
-            assert!(came("recurring").eq((first..=edge + 20).step_by(11)));
-            assert!(came("twice a tick").eq((0..=80).map(|run: u64| first + run.div_ceil(2))));
+            let ticks_of = |label| runs.iter().filter(move |run| run.0 == label).map(|&(.., ran)| ran);
+            assert!(ticks_of("rate").eq((first..=edge + 20).step_by(3)));
+            assert!(ticks_of("delay").eq((first..=edge + 20).step_by(7)));
+            assert!(ticks_of("recurring").eq((first..=edge + 20).step_by(11)));
+            assert!(ticks_of("twice a tick").eq((0..=80).map(|run: u64| first + run.div_ceil(2))));
             let next: Vec<_> = timer.shutdown().map(|unfired: UnfiredTimer| unfired.deadline).collect();
             assert_eq!(next, [21, 22, 22, 24].map(|ticks| fixture.at(edge + ticks)));
             assert_eq!(timer.stats().panicked, 0);

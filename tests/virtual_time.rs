@@ -84,7 +84,7 @@ fn advance_returns_after_every_due_callback_of_every_timer() {
 #[test]
 fn advance_waits_for_slow_callbacks() {
     let (builder, clock) = on_manual_clock();
-    let timer = builder.executor(Executor::Custom(Arc::new(Threads))).build().unwrap();
+    let timer = builder.executor(Executor::Custom(Arc::new(ThreadPerJob))).build().unwrap();
     let finished = Arc::new(AtomicUsize::new(0));
     let count = finished.clone();
     timer
@@ -109,7 +109,7 @@ fn callbacks_run_in_deadline_order_across_timers_and_see_now_at_their_tick() {
             Timer::builder().clock(clock.clone()).tick(tick).shards(2).executor(executor.clone()).build().unwrap()
         });
         thread::scope(|scope| {
-            // One thread for each timer, so that every shard gets some.
+            // Two threads for each timer, so that both of its shards get timers.
             for (timer, tick) in timers.iter().zip(ticks).cycle().take(6) {
                 let delays: Vec<_> = (0..40).map(|_| Duration::from_micros(random.below(400_000) + 1)).collect();
                 let (sender, clock) = (sender.clone(), clock.clone());
@@ -140,7 +140,7 @@ fn schedule_on_new_thread(timer: &Timer, deadline: Instant, callback: impl FnOnc
 
 #[test]
 fn callbacks_of_one_tick_may_wait_for_each_other_in_any_shard() {
-    for executor in [Executor::Inline, Executor::Pool { threads: 3 }, Executor::Custom(Arc::new(Threads))] {
+    for executor in [Executor::Inline, Executor::Pool { threads: 3 }, Executor::Custom(Arc::new(ThreadPerJob))] {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(3).executor(executor).build().unwrap();
         let (due, barrier, (sender, receiver)) = (clock.now() + SEC, Arc::new(Barrier::new(3)), channel());
@@ -390,16 +390,16 @@ fn advance_does_not_wait_for_timers_that_were_shut_down_or_dropped() {
 
 #[test]
 fn advance_does_not_wait_for_jobs_whose_timers_have_ended() {
-    let shelf = Shelf::default();
+    let held_jobs = HeldJobs::default();
     let (builder, clock) = on_manual_clock();
-    let timer = builder.shards(1).executor(shelf.executor()).build().unwrap();
+    let timer = builder.shards(1).executor(held_jobs.executor()).build().unwrap();
     let cancelled = timer.schedule(Duration::ZERO, || ()).unwrap();
-    eventually("handed over", || shelf.len() == 1);
+    eventually("handed over", || held_jobs.len() == 1);
     assert!(cancelled.cancel());
     let moves = clock.clone();
     in_time("an advance without timers", move || moves.advance(SEC));
     timer.schedule(Duration::ZERO, || ()).unwrap();
-    eventually("handed over", || shelf.len() == 2);
+    eventually("handed over", || held_jobs.len() == 2);
     assert_eq!(timer.shutdown().len(), 1);
     in_time("an advance without timers", move || clock.advance(SEC));
 }

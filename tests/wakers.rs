@@ -256,7 +256,7 @@ fn a_waker_may_end_the_service_where_a_poll_ends_its_timer() {
     assert_balanced(&timer);
 }
 
-/// The tick that the poll waited for is then not due.
+/// The service ends during the poll, so the tick that was polled for is not due.
 #[cfg(feature = "futures-core")]
 #[test]
 fn a_waker_may_end_the_service_where_a_stream_is_polled() {

@@ -15,7 +15,7 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 pub const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// How long a test waits before it fails. Only a test that fails takes this long.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns a builder with a manual clock, and the clock.
 pub fn on_manual_clock() -> (Builder, ManualClock) {
@@ -57,24 +57,24 @@ pub fn every_executor() -> Vec<Executor> {
         rayon_pool(),
         Executor::RayonGlobal,
         Executor::Inline,
-        Executor::Custom(Arc::new(Threads)),
-        Executor::Custom(Arc::new(AtOnce)),
+        Executor::Custom(Arc::new(ThreadPerJob)),
+        Executor::Custom(Arc::new(RunInPlace)),
     ]
 }
 
 /// Runs each job on a new thread.
-pub struct Threads;
+pub struct ThreadPerJob;
 
-impl Execute for Threads {
+impl Execute for ThreadPerJob {
     fn execute(&self, job: Job) {
         thread::spawn(job);
     }
 }
 
 /// Runs each job inside `execute`.
-pub struct AtOnce;
+pub struct RunInPlace;
 
-impl Execute for AtOnce {
+impl Execute for RunInPlace {
     fn execute(&self, job: Job) {
         job();
     }
@@ -82,15 +82,15 @@ impl Execute for AtOnce {
 
 /// Holds the jobs until the test takes them.
 #[derive(Clone, Default)]
-pub struct Shelf(Arc<Mutex<Vec<Job>>>);
+pub struct HeldJobs(Arc<Mutex<Vec<Job>>>);
 
-impl Execute for Shelf {
+impl Execute for HeldJobs {
     fn execute(&self, job: Job) {
         self.0.lock().unwrap().push(job);
     }
 }
 
-impl Shelf {
+impl HeldJobs {
     pub fn executor(&self) -> Executor {
         Executor::Custom(Arc::new(self.clone()))
     }
@@ -105,9 +105,9 @@ impl Shelf {
 }
 
 /// An executor that calls a function.
-pub struct Calls<F>(pub F);
+pub struct ExecuteFn<F>(pub F);
 
-impl<F: Fn(Job) + Send + Sync + 'static> Execute for Calls<F> {
+impl<F: Fn(Job) + Send + Sync + 'static> Execute for ExecuteFn<F> {
     fn execute(&self, job: Job) {
         (self.0)(job);
     }
@@ -125,7 +125,7 @@ impl Gate {
 
     /// Waits until the gate is open.
     pub fn pass(&self) {
-        let open = self.0.1.wait_timeout_while(self.0.0.lock().unwrap(), PATIENCE, |open| !*open).unwrap();
+        let open = self.0.1.wait_timeout_while(self.0.0.lock().unwrap(), TIMEOUT, |open| !*open).unwrap();
         assert!(*open.0, "the gate was never opened");
     }
 
@@ -210,14 +210,14 @@ pub fn received<T>(receiver: &Receiver<T>) -> Vec<T> {
 
 /// Waits for the next message.
 pub fn wait_for<T>(receiver: &Receiver<T>) -> T {
-    receiver.recv_timeout(PATIENCE).expect("no message arrived in time")
+    receiver.recv_timeout(TIMEOUT).expect("no message arrived in time")
 }
 
 /// Waits until `condition` is true.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "not true in time: {what}");
+        assert!(start.elapsed() < TIMEOUT, "not true in time: {what}");
         thread::sleep(MS);
     }
 }
@@ -226,7 +226,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 pub fn in_time<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || sender.send(f()));
-    match receiver.recv_timeout(PATIENCE) {
+    match receiver.recv_timeout(TIMEOUT) {
         Ok(result) => result,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("does not return: {what}"),
         Err(mpsc::RecvTimeoutError::Disconnected) => panic::resume_unwind(thread.join().unwrap_err()),
