@@ -141,7 +141,7 @@ fn a_reset_of_a_pending_sleep_keeps_its_waker() {
 }
 
 #[test]
-fn reset_after_counts_from_now() {
+fn a_reset_after_a_delay_counts_from_now() {
     let (timer, clock) = in_virtual_time();
     let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
     assert_eq!(ready(&mut sleep, &task), None);
