@@ -1,4 +1,4 @@
-//! Programs for a `Timer` in virtual time against their oracle.
+//! Compares programs for a `Timer` in virtual time with their oracle.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Operations on a `Wheel` against its model.
+//! Compares operations on a `Wheel` with its model.
 
 #![no_main]
 
@@ -17,7 +17,8 @@ struct Input {
     operations: Vec<Operation>,
 }
 
-/// As many as there are bytes for. By its own rule a `Vec` tosses a coin after each, whether that was the last.
+/// Returns operations until the bytes are used up. The derived `Vec` would end after each operation with a probability
+/// of one half.
 fn operations(bytes: &mut Unstructured<'_>) -> Result<Vec<Operation>> {
     let mut operations = Vec::new();
     while !bytes.is_empty() {
