@@ -1,7 +1,7 @@
-//! What was counted, and how it comes from the process that has counted it.
+//! The result of a count, and its transfer from the child process.
 //!
-//! Each count is made in a process of its own. So no other decides where its memory lies, and the same count has the same
-//! result.
+//! Each count runs in a process of its own. So no other count affects its memory addresses, and the same count always
+//! has the same result.
 
 use std::error::Error;
 use std::io::Read;
@@ -13,20 +13,20 @@ use coherence::count::Count;
 use crate::contender::Contender;
 use crate::workload::{Order, Workload};
 
-/// What was counted in one step of a workload.
+/// The counts of one step of a workload.
 pub struct Measured {
-    /// What an operation is.
+    /// Name of the operation.
     pub name: String,
     /// Transfers to callers, and to the timer's own threads.
     pub transfers: [u64; 2],
     pub accesses: u64,
-    /// How many all threads together have made.
+    /// Number of operations of all threads together.
     pub operations: u64,
-    /// Transfers by the place in the source that makes the access.
+    /// Transfers by the source line of the access.
     pub places: Vec<(String, u64)>,
 }
 
-/// A count in a process of its own.
+/// A count that runs in a child process.
 pub struct Running(Child);
 
 impl Measured {
@@ -38,17 +38,17 @@ impl Measured {
         Self { name: name.to_owned(), transfers, accesses: count.accesses, operations, places }
     }
 
-    /// Transfers per operation: to callers, and to the timer's own threads.
+    /// Returns the transfers per operation to callers, and to the timer's own threads.
     pub fn parts(&self) -> [f64; 2] {
         self.transfers.map(|transfers| transfers as f64 / self.operations as f64)
     }
 
-    /// Transfers per operation.
+    /// Returns the transfers per operation to all threads.
     pub fn total(&self) -> f64 {
         self.parts().iter().sum()
     }
 
-    /// Prints it for [`Running::end`].
+    /// Prints the counts in the format of [`Running::end`].
     pub fn print(&self) {
         let Self { name, transfers: [callers, others], accesses, operations, places } = self;
         print!("{name}\t{callers}\t{others}\t{accesses}\t{operations}");
@@ -89,7 +89,7 @@ impl Running {
         Ok(Self(child))
     }
 
-    /// Waits for the end of the count.
+    /// Waits for the end of the count, and returns the results.
     pub fn end(mut self) -> Result<Vec<Measured>, Box<dyn Error>> {
         let mut text = String::new();
         if let Some(mut output) = self.0.stdout.take() {
@@ -99,6 +99,6 @@ impl Running {
             return Err("a count has failed".into());
         }
         let measured: Option<_> = text.lines().map(Measured::parse).collect();
-        Ok(measured.ok_or("a count has said what it should not")?)
+        Ok(measured.ok_or("a count has printed an invalid line")?)
     }
 }
