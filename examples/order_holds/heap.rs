@@ -87,10 +87,10 @@ impl Holds for Heap {
         self.time.now()
     }
 
-    fn pass_until(&self, to: Instant) {
+    fn wait_until(&self, to: Instant) {
         loop {
             let next = lock(&self.items).peek().map_or(to, |first| first.deadline.min(to));
-            self.time.pass_until(next);
+            self.time.wait_until(next);
             while let Some(item) = self.pop(self.now()) {
                 let release = lock(&item.release).take();
                 match release {

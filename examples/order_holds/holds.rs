@@ -17,7 +17,7 @@ pub trait Holds: Sync {
 
     fn now(&self) -> Instant;
     /// Waits until `to`, and releases the holds that end before.
-    fn pass_until(&self, to: Instant);
+    fn wait_until(&self, to: Instant);
 }
 
 /// The clock.
@@ -34,7 +34,7 @@ impl Time {
         }
     }
 
-    pub fn pass_until(&self, to: Instant) {
+    pub fn wait_until(&self, to: Instant) {
         match self {
             Self::Virtual(clock) => clock.advance_to(to),
             Self::Real => thread::sleep(to.saturating_duration_since(Instant::now())),
@@ -78,7 +78,7 @@ impl Holds for Wheels {
         self.timer.now()
     }
 
-    fn pass_until(&self, to: Instant) {
-        self.time.pass_until(to);
+    fn wait_until(&self, to: Instant) {
+        self.time.wait_until(to);
     }
 }

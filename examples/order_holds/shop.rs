@@ -84,7 +84,7 @@ impl<'a, H: Holds> Shop<'a, H> {
         let at_peak = resident_bytes();
 
         let paying = self.take_payments(self.timer.now());
-        self.timer.pass_until(opening + hold - hold / 1000);
+        self.timer.wait_until(opening + hold - hold / 1000);
         assert_eq!(
             (self.free(), self.sold(), self.timer.len()),
             (0, paid, count - paid),
@@ -92,7 +92,7 @@ impl<'a, H: Holds> Shop<'a, H> {
         );
         let when_paid = resident_bytes();
 
-        self.timer.pass_until(opening + hold.mul_f64(1.0 + BURST) + Duration::from_secs(1));
+        self.timer.wait_until(opening + hold.mul_f64(1.0 + BURST) + Duration::from_secs(1));
         assert_eq!((self.free(), self.sold(), self.timer.len()), (count - paid, paid, 0), "the rest is free again");
         self.check_items();
         Figures {
@@ -110,7 +110,7 @@ impl<'a, H: Holds> Shop<'a, H> {
         let mut took = Duration::ZERO;
         let part = self.holds.len().div_ceil(BURSTS);
         for (number, holds) in self.holds.chunks_mut(part).enumerate() {
-            timer.pass_until(opening + time.mul_f64(BURST / BURSTS as f64 * number as f64));
+            timer.wait_until(opening + time.mul_f64(BURST / BURSTS as f64 * number as f64));
             let start = Instant::now();
             holds.par_iter_mut().enumerate().for_each(|(order, hold)| {
                 let item = (number * part + order) % ITEMS;
@@ -137,7 +137,7 @@ impl<'a, H: Holds> Shop<'a, H> {
                 }
             });
             took += start.elapsed();
-            timer.pass_until(first + orders.hold.mul_f64(PAYING / f64::from(PAYMENTS) * f64::from(part + 1)));
+            timer.wait_until(first + orders.hold.mul_f64(PAYING / f64::from(PAYMENTS) * f64::from(part + 1)));
         }
         // No more payments come. The timer ends the remaining holds.
         self.holds.iter_mut().for_each(|hold| *hold = None);

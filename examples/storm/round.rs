@@ -158,7 +158,7 @@ fn wait_until_empty(timer: &Timer, setting: &Setting) {
 /// Starts threads, one after another, until the round is over. Each uses the timer for a while, and some panic.
 fn run_threads(round: &Arc<Round>, timer: &Timer, mut random: Rng) {
     thread_local! {
-        static THREAD_END_USER: RefCell<Option<ThreadEndUser>> = const { RefCell::new(None) };
+        static USE_AT_THREAD_END: RefCell<Option<UseAtThreadEnd>> = const { RefCell::new(None) };
     }
     let mut over = false;
     while !over {
@@ -168,7 +168,7 @@ fn run_threads(round: &Arc<Round>, timer: &Timer, mut random: Rng) {
             if early {
                 // Before the timer creates its thread-local state. Destructors run in reverse order, so this one then
                 // runs after the timer's.
-                THREAD_END_USER.set(Some(ThreadEndUser(Actor::new(round, timer, random.fork()))));
+                USE_AT_THREAD_END.set(Some(UseAtThreadEnd(Actor::new(round, timer, random.fork()))));
             }
             let mut actor = Actor::new(round, timer, random);
             let over = actor.act(steps);
@@ -176,7 +176,7 @@ fn run_threads(round: &Arc<Round>, timer: &Timer, mut random: Rng) {
                 actor.panic();
             }
             if late {
-                THREAD_END_USER.set(Some(ThreadEndUser(actor)));
+                USE_AT_THREAD_END.set(Some(UseAtThreadEnd(actor)));
             }
             over
         };
@@ -191,9 +191,9 @@ fn run_threads(round: &Arc<Round>, timer: &Timer, mut random: Rng) {
 }
 
 /// A thread-local variable that uses the timer in its destructor, at the end of the thread.
-struct ThreadEndUser(Actor);
+struct UseAtThreadEnd(Actor);
 
-impl Drop for ThreadEndUser {
+impl Drop for UseAtThreadEnd {
     fn drop(&mut self) {
         self.0.act(10);
     }

@@ -93,7 +93,7 @@ struct Args {
     turn: u64,
     /// Number of source lines to print for each figure: those that cause most transfers
     #[arg(long, default_value_t = 0)]
-    places: usize,
+    locations: usize,
     /// Make one count, and print it for the parent process
     #[arg(long, hide = true)]
     child: bool,
@@ -123,7 +123,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let table = report::table(&args.threads, &rows);
     print!("{table}");
-    report::print_places(&args.threads, &rows, args.places);
+    report::print_locations(&args.threads, &rows, args.locations);
     if let Some(docs) = &args.docs {
         report::write(&table, &docs.join("scaling.md"))?;
         plot::draw(&args.threads, &rows, &docs.join("benchmarks/transfers.svg"))?;

@@ -23,7 +23,7 @@ pub struct Measured {
     /// Number of operations of all threads together.
     pub operations: u64,
     /// Transfers by the source line of the access.
-    pub places: Vec<(String, u64)>,
+    pub locations: Vec<(String, u64)>,
 }
 
 /// A count that runs in a child process.
@@ -31,11 +31,12 @@ pub struct Running(Child);
 
 impl Measured {
     pub fn new(name: &str, count: Count, operations: u64) -> Self {
-        let place = |((file, line), transfers): ((&str, u32), u64)| {
+        let location = |((file, line), transfers): ((&str, u32), u64)| {
             (format!("{}:{line}", file.rsplit("../").next().unwrap_or(file)), transfers)
         };
-        let (transfers, places) = ([count.callers, count.others], count.places.into_iter().map(place).collect());
-        Self { name: name.to_owned(), transfers, accesses: count.accesses, operations, places }
+        let (transfers, locations) =
+            ([count.callers, count.others], count.locations.into_iter().map(location).collect());
+        Self { name: name.to_owned(), transfers, accesses: count.accesses, operations, locations }
     }
 
     /// Returns the transfers per operation to callers, and to the timer's own threads.
@@ -50,9 +51,9 @@ impl Measured {
 
     /// Prints the counts in the format of [`Running::end`].
     pub fn print(&self) {
-        let Self { name, transfers: [callers, others], accesses, operations, places } = self;
+        let Self { name, transfers: [callers, others], accesses, operations, locations } = self;
         print!("{name}\t{callers}\t{others}\t{accesses}\t{operations}");
-        places.iter().for_each(|(place, transfers)| print!("\t{place}\t{transfers}"));
+        locations.iter().for_each(|(location, transfers)| print!("\t{location}\t{transfers}"));
         println!();
     }
 
@@ -61,11 +62,11 @@ impl Measured {
         let name = fields.next()?.to_owned();
         let mut number = || fields.next()?.parse().ok();
         let (transfers, accesses, operations) = ([number()?, number()?], number()?, number()?);
-        let mut places = Vec::new();
-        while let Some(place) = fields.next() {
-            places.push((place.to_owned(), fields.next()?.parse().ok()?));
+        let mut locations = Vec::new();
+        while let Some(location) = fields.next() {
+            locations.push((location.to_owned(), fields.next()?.parse().ok()?));
         }
-        Some(Self { name, transfers, accesses, operations, places })
+        Some(Self { name, transfers, accesses, operations, locations })
     }
 }
 

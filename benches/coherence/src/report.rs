@@ -74,16 +74,16 @@ pub fn write(table: &str, page: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 /// Prints the source lines that cause most transfers, at most `most` for each figure.
-pub fn print_places(threads: &[usize], rows: &[Row], most: usize) {
+pub fn print_locations(threads: &[usize], rows: &[Row], most: usize) {
     let figures = |row| Row::figures_with_threads(row, threads);
     for (row, threads, figure) in rows.iter().filter(|_| most > 0).flat_map(figures) {
         let each = |count: u64| count as f64 / figure.operations as f64;
         let accesses = each(figure.accesses);
         println!("\n{}, {}, {}: {accesses:.1} accesses", row.operation, row.contender.name(), name(threads));
-        let mut places: Vec<_> = figure.places.iter().collect();
-        places.sort_by_key(|(_, transfers)| Reverse(*transfers));
-        for (place, transfers) in places.into_iter().take(most) {
-            println!("  {:8.3} {place}", each(*transfers));
+        let mut locations: Vec<_> = figure.locations.iter().collect();
+        locations.sort_by_key(|(_, transfers)| Reverse(*transfers));
+        for (location, transfers) in locations.into_iter().take(most) {
+            println!("  {:8.3} {location}", each(*transfers));
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct Count {
     /// Accesses to shared memory by all threads.
     pub accesses: u64,
     /// Transfers by the source line of the access: file and line number.
-    pub places: BTreeMap<(&'static str, u32), u64>,
+    pub locations: BTreeMap<(&'static str, u32), u64>,
 }
 
 impl Count {
@@ -78,7 +78,7 @@ pub fn record(address: usize, size: usize, access: Access) {
     record_now(address, size, access, Location::caller());
 }
 
-fn record_now(address: usize, size: usize, access: Access, place: &'static Location<'static>) {
+fn record_now(address: usize, size: usize, access: Access, location: &'static Location<'static>) {
     let (Some(this), mut state) = (schedule::this(), state()) else { return };
     let State { lines: Some(lines), count } = &mut *state else { return };
     let last = address + size.max(1) - 1;
@@ -92,7 +92,7 @@ fn record_now(address: usize, size: usize, access: Access, place: &'static Locat
             } else {
                 count.others += 1
             }
-            *count.places.entry((place.file(), place.line())).or_default() += 1;
+            *count.locations.entry((location.file(), location.line())).or_default() += 1;
         }
     }
 }
