@@ -70,7 +70,7 @@ fn write_case(text: &mut String, case: &str, lines: &[&Line]) {
     }
 }
 
-/// Each once, in the order of its first appearance.
+/// Returns each value once, in the order of its first occurrence.
 fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut distinct = Vec::new();
     for value in values {
