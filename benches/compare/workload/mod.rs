@@ -134,7 +134,7 @@ impl Workload {
         match self {
             Self::W1 => {
                 "with 10^6 standing, ≥ 4x tokio and ≥ 8x heap on 1 thread, ≥ 10x tokio and ≥ 14x heap on 2 threads; \
-                 from 1 thread to 2, a cost ratio of at most 1.15x the control's"
+                 the ratio of 2 threads to 1 at most 1.15x the control's"
             }
             Self::W1c => "no work of the timer's threads per pair in the steady state",
             Self::W2 => {
