@@ -1,4 +1,4 @@
-//! Who runs what is due.
+//! Executors: where callbacks run.
 
 mod batch;
 mod borrowed;
@@ -20,71 +20,119 @@ pub(crate) use pool::{Pool, join, spawn};
 
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
 ///
-/// Timers that are due together are handed over together, in the order of their ticks.
+/// Timers that are due together reach the executor together, in the order of their ticks. Futures do not use it:
+/// drivers call their wakers. [tuning.md] compares the executors.
 ///
-/// Callbacks may use rayon (`rayon::join`, `scope`, `par_iter`, `spawn`), which works in the pool that they run in, or in
-/// rayon's global pool with `Inline` and `Custom`. A thread that waits inside such a call runs other work of rayon's
-/// meanwhile. With the pools below it never runs another callback on top of one that waits, so a callback may hold a lock
-/// over `rayon::join` that other callbacks take. A [custom executor](Self::Custom) may do otherwise.
+/// ```
+/// use corewheel::{Executor, Timer};
 ///
-/// A callback that waits for work that it gives to its pool must not wait there for itself: see
-/// [`Timer::shutdown`](crate::Timer::shutdown) and
-/// [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
+/// // Callbacks that only set flags need no pool.
+/// let timer = Timer::builder().executor(Executor::Inline).build()?;
+/// # drop(timer);
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
+///
+/// # Callbacks that use rayon
+///
+/// Callbacks may use rayon: `join`, `scope`, `par_iter`, `spawn`. The work goes to the pool in which the callback runs,
+/// or to rayon's global pool with `Inline` and `Custom`.
+///
+/// A thread that waits inside such a call runs other work of rayon meanwhile. With `Pool`, `Rayon` and `RayonGlobal`,
+/// it never runs another callback on top of one that waits. So a callback may hold a lock over `rayon::join` that other
+/// callbacks take. A [custom executor](Self::Custom) may behave otherwise.
+///
+/// A callback that waits for work in its pool must not wait there for itself: see
+/// [`Timer::shutdown`](crate::Timer::shutdown) and [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
+///
+/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Executor {
-    /// A rayon pool of the timer's own with this many threads, at least 1. This is the default, with
+    /// A rayon pool of the timer's own, with this many threads. This is the default, with
     /// [`available_parallelism`](std::thread::available_parallelism) threads.
     ///
-    /// One worker runs what is due together. If it has not come to the last callback after a millisecond, all idle
-    /// workers help, so a slow callback delays no other for longer while a worker is idle.
+    /// One worker runs what is due together. If that takes over a millisecond, all idle workers assist. So a slow
+    /// callback delays no other for longer while a worker is idle.
     ///
-    /// While threads are blocked inside callbacks and others wait, extra threads run those:
-    /// see [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one thread.
-    /// `join`, `scope` and `par_iter` work there as in any pool, and `spawn`ed work runs there after the callback. So a
-    /// callback should not block until another thread has run what it has `spawn`ed.
+    /// While workers are blocked inside callbacks and other callbacks wait, extra threads run these: see
+    /// [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one thread.
+    /// There, `join`, `scope` and `par_iter` work as in any pool, and `spawn`ed work runs after the callback. So a
+    /// callback should not block until another thread has run the work that it has `spawn`ed.
     ///
-    /// The threads run callbacks first. What a callback gives to rayon is run by the worker of that callback after the
-    /// callbacks that are due with it. Idle workers share that work once the callback, and those due with it, take
-    /// over a millisecond: the first at once, each further one about a millisecond after the one before.
+    /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
+    /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:
+    /// the first worker at once, each further one about a millisecond later.
     Pool {
-        /// How many threads.
+        /// The number of threads; minimum: 1.
         threads: usize,
     },
-    /// The caller's own rayon pool. It must be made with [`corewheel::rayon`](crate::rayon).
+    /// The program's own rayon pool, built with [`corewheel::rayon`](crate::rayon).
     ///
-    /// Callbacks are jobs of this pool like any other. So a thread of it that waits inside `rayon::join` and the like may run
-    /// callbacks meanwhile, unless it is inside a callback already. Code that is no callback, and runs in this pool, should
-    /// hold no lock over such a wait that a callback takes: jobs of `rayon::spawn` and `install`, also those of
-    /// callbacks, and callbacks that a [custom executor](Self::Custom) runs in this pool.
+    /// Callbacks are jobs of this pool like any other. A thread of it that waits inside `rayon::join` and similar calls
+    /// may run a callback meanwhile, unless it is inside a callback already. So code in this pool that is no callback
+    /// should hold no lock over such a wait that a callback takes. Such code includes jobs of `rayon::spawn` and
+    /// `install`, also those of callbacks, and callbacks that a [custom executor](Self::Custom) runs in this pool.
+    ///
+    /// ```
+    /// use corewheel::{Executor, Timer, rayon};
+    /// use std::sync::Arc;
+    ///
+    /// let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build()?);
+    /// let timer = Timer::builder().executor(Executor::Rayon(pool.clone())).build()?;
+    /// # drop(timer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     Rayon(Arc<rayon::ThreadPool>),
-    /// Rayon's global pool, which is started with rayon's defaults if nothing has started it before. The same holds as for
+    /// Rayon's global pool. The timer starts it with rayon's defaults if the program has not. Otherwise as
     /// [`Rayon`](Self::Rayon).
     RayonGlobal,
-    /// The shard's own thread: for callbacks that only wake something. One that takes long delays every other timer of
-    /// its shard.
+    /// The driver thread of the shard: for callbacks that only wake something. A callback that takes long delays every
+    /// other timer of its shard.
     Inline,
-    /// Anything else, one job for each callback.
+    /// Any other executor. It receives one job for each callback.
     Custom(Arc<dyn Execute>),
 }
 
-/// An executor of one's own: see [`Executor::Custom`].
+/// An executor of the program: see [`Executor::Custom`].
+///
+/// ```
+/// use corewheel::{Execute, Executor, Timer};
+/// use std::sync::{Arc, mpsc};
+/// use std::{thread, time::Duration};
+///
+/// /// Runs callbacks on one thread, in order.
+/// struct OneThread(mpsc::Sender<Box<dyn FnOnce() + Send>>);
+///
+/// impl Execute for OneThread {
+///     fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+///         let _ = self.0.send(job); // without a receiver the job is dropped: it counts as cancelled
+///     }
+/// }
+///
+/// let (sender, jobs) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+/// thread::spawn(move || jobs.into_iter().for_each(|job| job()));
+/// let timer = Timer::builder().executor(Executor::Custom(Arc::new(OneThread(sender)))).build()?;
+/// # let (done, receiver) = mpsc::channel();
+/// timer.schedule(Duration::from_millis(2), move || done.send("on that thread").unwrap())?;
+/// assert_eq!(receiver.recv()?, "on that thread");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Execute: Send + Sync + 'static {
     /// Runs `job`, now or later, on any thread.
     ///
-    /// It is called on a shard's thread, and blocks this shard for as long as it takes. A job that is dropped unrun
-    /// drops its closures, and counts them as cancelled. A panic is caught, and reported to
+    /// A driver thread calls this. While the call lasts, it blocks that shard alone. A job that is dropped unrun drops
+    /// its closure and counts the timer as cancelled. A panic of `execute` is caught and passed to
     /// [`on_panic`](crate::Builder::on_panic).
     ///
-    /// A [`reset`](crate::TimerHandle::reset) to a later deadline takes the timer out of a job that waits. That job does
-    /// nothing, run or dropped, and the timer stays pending: there is another job at its new deadline.
+    /// A [`reset`](crate::TimerHandle::reset) to a later deadline removes the timer from a job that waits. That job
+    /// then does nothing, run or dropped. The timer stays pending, and another job follows at its new deadline.
     ///
-    /// A [`shutdown`](crate::Timer::shutdown) does not wait for a call that is in progress: so the consumer of a bounded queue may
-    /// shut the timer down while `execute` waits for room. The shard's thread ends when the call has returned, and calls
-    /// again for no other job. A job that is run, or dropped, after the shutdown does nothing.
+    /// A [`shutdown`](crate::Timer::shutdown) does not wait for a call in progress. So the consumer of a bounded queue
+    /// may shut the timer down while `execute` waits for room. The driver ends when the call has returned, and submits
+    /// no other job. A job that is run or dropped after the shutdown does nothing.
     ///
-    /// An executor that runs jobs in a rayon pool of its own runs them on top of what waits in that pool, as rayon does with
-    /// any job: see [`Executor::Rayon`], which does not do that to callbacks.
+    /// An executor that runs jobs in a rayon pool runs them on top of whatever waits in that pool, as rayon does with
+    /// any job. [`Executor::Rayon`] does not do that to callbacks.
     fn execute(&self, job: Box<dyn FnOnce() + Send>);
 }
 
@@ -106,10 +154,10 @@ impl fmt::Debug for Executor {
     }
 }
 
-/// An executor that is up and running.
+/// A running executor, to which drivers dispatch batches.
 #[derive(Clone)]
 pub(crate) enum Dispatcher {
-    /// To the workers of the timer's own pool.
+    /// The timer's own pool.
     Own {
         queue: Arc<JobQueue>,
         extras: Option<Arc<Extras>>,
@@ -119,24 +167,24 @@ pub(crate) enum Dispatcher {
     Custom(Arc<dyn Execute>),
 }
 
-/// Forgets which type the batch has.
+/// Erases the type of the batch.
 pub(crate) fn erase(batch: Arc<impl Batch>) -> Arc<dyn Batch> {
     batch
 }
 
 impl Dispatcher {
-    /// Whether [`dispatch`](Self::dispatch) runs code of the user's on the calling thread.
+    /// Returns whether [`dispatch`](Self::dispatch) runs foreign code on the calling thread.
     pub(crate) fn runs_foreign_code(&self) -> bool {
         matches!(self, Self::Inline | Self::Custom(_))
     }
 
-    /// Whether [`dispatch`](Self::dispatch) may wait for code of the user's.
+    /// Returns whether [`dispatch`](Self::dispatch) may wait for foreign code.
     pub(crate) fn may_block(&self) -> bool {
         matches!(self, Self::Custom(_))
     }
 
-    /// Tells a thread whether callbacks may have to wait until it is free: any thread of the timer's own pool, or the only
-    /// one of a pool of the user's. Keeps no pool.
+    /// Returns a function that returns whether callbacks may have to wait until the calling thread is free. That is any
+    /// thread of the timer's own pool, or the only thread of a borrowed one. The function keeps no pool alive.
     pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
         let own = if let Self::Own { queue, .. } = self { Some(pool::is_served_here(queue)) } else { None };
         let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
@@ -146,12 +194,12 @@ impl Dispatcher {
         }
     }
 
-    /// Has the batch run. A panic of the executor itself goes to `panicked`. Returns the batch if the caller should look
-    /// after it: see [`assist`](Self::assist).
+    /// Submits the batch for execution, or runs it. A panic of the executor itself goes to `panicked`. Returns the
+    /// batch if the caller should watch it: see [`assist`](Self::assist).
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<B>> {
         match self {
             Self::Own { queue, .. } => {
-                // One hand-over for all: it costs as much as several callbacks.
+                // One hand-over for the whole batch, because it costs as much as several callbacks.
                 let batch = Arc::new(batch);
                 queue.put(batch.clone());
                 return Some(batch);
@@ -174,14 +222,14 @@ impl Dispatcher {
         None
     }
 
-    /// The queue of the timer's own pool, whose workers can drive.
+    /// Returns the queue of the timer's own pool, whose workers can drive.
     pub(crate) fn own_queue(&self) -> Option<&Arc<JobQueue>> {
         if let Self::Own { queue, .. } = self { Some(queue) } else { None }
     }
 
-    /// Has idle workers see to a batch that was not finished [`STRAGGLER_AFTER`] after its hand-over. False if the caller
-    /// should ask again: nobody has begun it. `unpin` is called before a thread is started, which inherits the cores of the
-    /// caller.
+    /// Makes idle workers assist with a batch that was not finished [`STRAGGLER_AFTER`] after its dispatch. Returns
+    /// false if no worker has begun it; the caller should then call again. Calls `unpin` before it starts a thread,
+    /// which inherits the cores of the caller.
     pub(crate) fn assist(&self, batch: Arc<impl Batch>, unpin: impl FnOnce()) -> bool {
         match self {
             Self::Own { queue, extras } => {
