@@ -20,8 +20,8 @@ use crate::shard::{Entry, Lease, Shard};
 /// instructions.)
 ///
 /// A handle may outlive its timer and the [`Timer`](crate::Timer) service. It then reports that the timer has ended.
-/// The memory of its shard stays allocated until the handle is dropped. For the child of a process, see
-/// [`Timer`](crate::Timer#fork).
+/// The memory of its shard stays allocated until the handle is dropped. In the child of a [fork](crate::Timer#fork),
+/// the timers of the parent have ended.
 ///
 /// ```
 /// use corewheel::Timer;

@@ -1,8 +1,8 @@
 //! Timers for high-throughput servers: millions are pending, and many threads set, reset and cancel them at once.
 //!
-//! Nearly every timer of a server is a timeout that never fires. So [`schedule`](Timer::schedule),
-//! [`reset`](TimerHandle::reset) and [`cancel`](TimerHandle::cancel) are a few atomic steps without a lock. A timer
-//! that does fire fires once, soon after its deadline and never before it.
+//! Most timers of a server are timeouts that never fire. So [`schedule`](Timer::schedule),
+//! [`reset`](TimerHandle::reset) and [`cancel`](TimerHandle::cancel) are a few atomic steps, and take no lock except in
+//! virtual time. A timer that does fire fires once, soon after its deadline and never before it.
 //!
 //! ```
 //! use corewheel::Timer;
@@ -24,9 +24,9 @@
 //! |------------------------------------------------|---------------------------------------|
 //! | once, after a delay                            | [`Timer::schedule`]                   |
 //! | once, at an instant                            | [`Timer::schedule_at`]                |
-//! | at a fixed rate                                | [`Timer::schedule_at_fixed_rate`]     |
-//! | again and again, with a fixed delay in between | [`Timer::schedule_with_fixed_delay`]  |
-//! | at instants that it returns itself             | [`Timer::schedule_recurring`]         |
+//! | repeatedly, at a fixed rate                    | [`Timer::schedule_at_fixed_rate`]     |
+//! | repeatedly, with a fixed delay between runs    | [`Timer::schedule_with_fixed_delay`]  |
+//! | repeatedly, at instants that it returns        | [`Timer::schedule_recurring`]         |
 //!
 //! Each of these returns a [`TimerHandle`]. Dropping the handle detaches the timer, which still fires.
 //!
@@ -40,8 +40,8 @@
 //!
 //! # Futures
 //!
-//! [`Timer::sleep`], [`Timer::timeout`] and [`Timer::interval`] have the meanings of tokio's. They run on any executor,
-//! and need no runtime.
+//! [`Timer::sleep`], [`Timer::timeout`] and [`Timer::interval`] work as tokio's do. The futures run on any executor and
+//! need no runtime.
 //!
 //! ```
 //! use corewheel::Timer;
@@ -58,7 +58,7 @@
 //!
 //! # Virtual time
 //!
-//! A test of a timeout need not wait for it. A timer on a [`ManualClock`] moves only when the test advances the clock.
+//! A test of a timeout need not wait for it. On a [`ManualClock`], time passes only when the test advances the clock.
 //!
 //! ```
 //! use corewheel::{ManualClock, Timer};
@@ -83,9 +83,9 @@
 //!
 //! # Shutdown
 //!
-//! [`Timer::shutdown`] refuses new timers, waits for callbacks that have started, and returns every other pending
-//! callback as an [`UnfiredTimer`]. The drop of the last [`Timer`] clone is a shutdown that drops these callbacks. A
-//! callback that captures a [`Timer`] therefore keeps the service alive; capture a [`WeakTimer`] instead.
+//! [`Timer::shutdown`] refuses new timers, waits for callbacks that are running, and returns those of pending timers as
+//! [`UnfiredTimer`]s. The drop of the last [`Timer`] clone is a shutdown that drops these callbacks. A callback that
+//! captures a [`Timer`] therefore keeps the service alive; capture a [`WeakTimer`] instead.
 //!
 //! # Statistics
 //!

@@ -1,4 +1,4 @@
-//! Reports [`Stats`] through the [`metrics`] facade: see [`Exporter`].
+//! Reports [`Stats`] through the `metrics` facade: see [`Exporter`].
 //!
 //! | name                             | kind      | unit    | what                                                 |
 //! |----------------------------------|-----------|---------|------------------------------------------------------|

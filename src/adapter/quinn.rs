@@ -1,4 +1,8 @@
 //! quinn's runtime trait: a QUIC endpoint takes its timers from a [`Timer`].
+//!
+//! [quinn.md] has a complete program.
+//!
+//! [quinn.md]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/quinn.md
 
 use std::fmt;
 use std::future::Future;
@@ -78,6 +82,7 @@ impl fmt::Debug for Runtime {
     }
 }
 
+/// quinn resets the sleep itself, without a new allocation.
 impl AsyncTimer for Sleep {
     fn reset(self: Pin<&mut Self>, deadline: Instant) {
         Sleep::reset(self, deadline);

@@ -1,4 +1,8 @@
 //! Timeouts for tower services, such as those of axum and tonic.
+//!
+//! [axum.md] has a complete program.
+//!
+//! [axum.md]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/axum.md
 
 use std::error::Error;
 use std::future::Future;
@@ -169,6 +173,23 @@ where
 
 pin_project! {
     /// The future of a call of a [`Timeout`]: the response, or an error.
+    ///
+    /// ```
+    /// use corewheel::tower::{BoxError, ResponseFuture, Timeout};
+    /// use tower::Service;
+    ///
+    /// fn ask<S>(service: &mut Timeout<S>) -> ResponseFuture<S::Future>
+    /// where
+    ///     S: Service<&'static str>,
+    ///     S::Error: Into<BoxError>,
+    /// {
+    ///     service.call("a question")
+    /// }
+    /// # let echo = tower::service_fn(async |question: &'static str| Ok::<_, std::io::Error>(question));
+    /// # let mut service = Timeout::new(echo, corewheel::Timer::new()?, std::time::Duration::from_secs(5));
+    /// # assert_eq!(futures::executor::block_on(ask(&mut service)).unwrap(), "a question");
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     #[derive(Debug)]
     pub struct ResponseFuture<F> {
         #[pin]

@@ -15,9 +15,9 @@ use crate::shard::{Coop, Hold, Progress, Shard};
 /// [`Timer::sleep`](crate::Timer::sleep) and [`Timer::sleep_until`](crate::Timer::sleep_until) return it. It completes
 /// before its deadline only if the service is shut down; [`is_shutdown`](Self::is_shutdown) then returns true.
 ///
-/// Before the first poll it is no timer: nothing counts it, and no thread wakes for it. A thread of the timer calls the
-/// waker of the last poll, without a lock. A panic of the waker is caught, counted, and passed to
-/// [`on_panic`](crate::Builder::on_panic).
+/// A sleep becomes a timer at its first pending poll. Before that, no count includes it, and no thread wakes for it. A
+/// thread of the timer calls the waker of the last poll, without a lock. A panic of the waker is caught, counted, and
+/// passed to [`on_panic`](crate::Builder::on_panic).
 ///
 /// Dropping a `Sleep` cancels it. A `Sleep` does not keep the service alive. It does not count against
 /// [`max_pending`](crate::Builder::max_pending), and is never refused. Polling and dropping it take no lock and never

@@ -8,8 +8,8 @@ use std::vec;
 use crate::clock::{NEVER, Ticks, UNKNOWN};
 use crate::shard::Callback;
 
-/// The callbacks that had not started when their [`Timer`](crate::Timer) was shut down, in the order of their
-/// deadlines.
+/// The callbacks of the timers that were pending when their [`Timer`](crate::Timer) was shut down, in the order of
+/// their deadlines.
 ///
 /// [`Timer::shutdown`](crate::Timer::shutdown) returns it. Dropping it drops the closures.
 ///
@@ -35,7 +35,8 @@ pub struct Unfired {
     never: Instant,
 }
 
-/// A callback that had not started when its [`Timer`](crate::Timer) was shut down. Dropping it drops the closure.
+/// The callback of a timer that was pending when its [`Timer`](crate::Timer) was shut down. Dropping it drops the
+/// closure.
 ///
 /// ```
 /// # use corewheel::{ManualClock, Timer};

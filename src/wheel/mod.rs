@@ -46,8 +46,7 @@ use arena::Arena;
 ///
 /// An entry inserted at tick `now` waits at the lowest level `i` with `deadline / span(i) - now / span(i) < slots(i)`.
 /// It leaves its slot when `now` reaches the first tick of that slot. It then expires, or cascades to a finer level by
-/// the same rule. So an entry is never late, however coarse its slot. [`position`](Wheel::position) returns the slot of
-/// an entry.
+/// the same rule. So a coarse slot makes no entry late. [`position`](Wheel::position) returns the slot of an entry.
 ///
 /// Every `u64` is a valid deadline. Beyond the last level that the caller gave, the wheel adds levels of that size
 /// where a deadline needs them.
