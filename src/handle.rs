@@ -157,7 +157,7 @@ impl TimerHandle {
     ///
     /// From inside that very callback, this does not wait. From elsewhere, it blocks until the callback returns. Two
     /// callbacks that wait for each other wait forever. So does a callback that waits for work on another thread, such
-    /// as its other half of a [`rayon::join`](crate::rayon::join), if that work calls this for the callback's own
+    /// as its other half of a [`rayon::join`], if that work calls this for the callback's own
     /// timer. [`cancel`](Self::cancel) never blocks.
     ///
     /// ```

@@ -584,7 +584,7 @@ impl Timer {
     /// when the callback has returned. It waits for the other callbacks that are running. None of these may wait for
     /// it.
     ///
-    /// A callback may give work to its pool and wait for it, as [`rayon::join`](crate::rayon::join) does with its two
+    /// A callback may give work to its pool and wait for it, as [`rayon::join`] does with its two
     /// halves. Such work runs on another thread, where it looks like any other work:
     ///
     /// - On a thread of the timer's own pool, all work outside of a callback comes from callbacks. A shutdown there
