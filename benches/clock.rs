@@ -28,8 +28,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 fn present(criterion: &mut Criterion) {
     let clock = Clock::system();
     criterion.bench_function("Clock::now", |bencher| bencher.iter(|| clock.now()));
-    criterion.bench_function("Clock::about", |bencher| bencher.iter(|| clock.about()));
-    criterion.bench_function("Clock::roughly", |bencher| bencher.iter(|| clock.roughly()));
+    criterion.bench_function("Clock::bounds", |bencher| bencher.iter(|| clock.bounds()));
+    criterion.bench_function("Clock::now_approx", |bencher| bencher.iter(|| clock.now_approx()));
     let ticks = Ticks::new(clock.clone(), Duration::from_millis(1));
     let (delay, deadline) = (Duration::from_secs(30), clock.now() + Duration::from_secs(3600));
     criterion.bench_function("Ticks::after", |bencher| bencher.iter(|| ticks.after(delay)));

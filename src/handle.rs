@@ -6,8 +6,9 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clock::Due;
-use crate::shard::{Entry, Lease, Shard};
+use crate::clock::Deadline;
+use crate::engine::entry::Entry;
+use crate::shard::{RawHandle, Shard};
 
 /// The handle of one scheduled timer: cancels it, resets it, and reports its deadline.
 ///
@@ -35,7 +36,7 @@ use crate::shard::{Entry, Lease, Shard};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TimerHandle {
-    lease: Lease,
+    raw: RawHandle,
     /// The deadline that the last call requested, in nanoseconds: the entry has only its tick.
     exact: AtomicU64,
 }
@@ -47,16 +48,16 @@ unsafe impl Sync for TimerHandle {}
 
 impl TimerHandle {
     /// # Safety
-    /// [`Shard::schedule`] must have returned `lease`, and no other handle may be made from it.
+    /// [`Shard::schedule`] must have returned `raw`, and no other handle may be made from it.
     #[inline]
-    pub(crate) unsafe fn new(lease: Lease, due: Due) -> Self {
-        Self { lease, exact: AtomicU64::new(due.exact) }
+    pub(crate) unsafe fn new(raw: RawHandle, deadline: Deadline) -> Self {
+        Self { raw, exact: AtomicU64::new(deadline.exact) }
     }
 
     #[inline]
     fn parts(&self) -> (&Shard, &Entry) {
         // SAFETY: the raw handle keeps its entry and its shard in memory.
-        unsafe { (self.lease.shard.as_ref(), self.lease.entry.as_ref()) }
+        unsafe { (self.raw.shard.as_ref(), self.raw.entry.as_ref()) }
     }
 
     /// Cancels the timer: its callback will not run, or will not run again.
@@ -139,12 +140,12 @@ impl TimerHandle {
     }
 
     #[inline]
-    fn move_to(&self, due: Due) -> bool {
+    fn move_to(&self, deadline: Deadline) -> bool {
         let (shard, entry) = self.parts();
-        let moved = shard.reset(entry, self.lease.index(), due);
+        let moved = shard.reset(entry, self.raw.index(), deadline);
         if moved {
             // Relaxed: `deadline` uses it only if it agrees with the tick in the entry.
-            self.exact.store(due.exact, Ordering::Relaxed);
+            self.exact.store(deadline.exact, Ordering::Relaxed);
         }
         moved
     }
@@ -199,7 +200,7 @@ impl TimerHandle {
     pub fn cancel_and_drop(self) -> bool {
         // SAFETY: this is the only handle of the raw handle, by the contract of `new`. Its drop does not run, because
         // nothing in between unwinds.
-        let cancelled = unsafe { Shard::cancel_and_release(&self.lease) };
+        let cancelled = unsafe { Shard::cancel_and_release(&self.raw) };
         mem::forget(self);
         cancelled
     }
@@ -250,7 +251,7 @@ impl TimerHandle {
     pub fn deadline(&self) -> Option<Instant> {
         let (shard, entry) = self.parts();
         let tick = shard.deadline(entry)?;
-        Some(shard.ticks.shown(tick, self.exact.load(Ordering::Relaxed)))
+        Some(shard.ticks.display_deadline(tick, self.exact.load(Ordering::Relaxed)))
     }
 
     /// Turns the handle into a guard that cancels the timer when it is dropped.
@@ -278,7 +279,7 @@ impl Drop for TimerHandle {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: this is the only handle of the raw handle, by the contract of `new`.
-        unsafe { Shard::release(self.lease) }
+        unsafe { Shard::release(self.raw) }
     }
 }
 
@@ -346,7 +347,7 @@ impl Drop for CancelOnDrop {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: this is the only handle of the raw handle, by the contract of `new`. Its own drop does not run.
-        unsafe { Shard::cancel_and_release(&self.0.lease) };
+        unsafe { Shard::cancel_and_release(&self.0.raw) };
     }
 }
 

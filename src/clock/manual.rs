@@ -192,17 +192,17 @@ impl ManualClock {
     }
 
     fn run_until(&self, target: Instant, _moving: MutexGuard<'_, ()>) {
-        while let Some(next) = self.settle().filter(|&next| next <= target) {
+        while let Some(next) = self.wait_for_quiescence().filter(|&next| next <= target) {
             self.set(next.max(self.now()));
         }
         self.set(target);
         // Another thread may have enqueued a timer since the last request. It is due by now, and no later request
         // covers it.
-        self.settle();
+        self.wait_for_quiescence();
     }
 
     /// Waits until no shard has anything due. Returns the earliest instant at which a shard wants another request.
-    fn settle(&self) -> Option<Instant> {
+    fn wait_for_quiescence(&self) -> Option<Instant> {
         wait_for_all(|| self.shards())
     }
 
@@ -266,12 +266,12 @@ mod tests {
     use super::*;
 
     /// A shard in which nothing is due. It records the instants of the clock's requests.
-    struct Asked {
+    struct Requested {
         clock: ManualClock,
         at: Mutex<Vec<Instant>>,
     }
 
-    impl Quiesce for Asked {
+    impl Quiesce for Requested {
         type Time = Instant;
 
         fn request(&self) -> Option<u64> {
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn shards_are_asked_once_more_when_the_clock_has_moved() {
         let clock = ManualClock::new();
-        let asked = Arc::new(Asked { clock: clock.clone(), at: Mutex::default() });
+        let asked = Arc::new(Requested { clock: clock.clone(), at: Mutex::default() });
         let shard: Arc<OnClock> = asked.clone();
         let _registration = clock.register(Arc::downgrade(&shard));
         let target = clock.now() + Duration::from_secs(1);

@@ -1,20 +1,20 @@
 //! Reports callbacks that take long.
 //!
 //! A measurement begins just before the callback is called, and ends when it has returned or panicked. It uses the real
-//! clock, because the clock of virtual time stands still meanwhile. Without a hook no clock is read: the shard itself
-//! is the [`Host`] of its runs then, as [`Measuring`] is with one.
+//! clock, because the clock of virtual time stands still meanwhile. Without a hook no clock is read. The [`RunHooks`]
+//! of the runs are then the shard itself; with a hook they are [`Measuring`].
 //!
 //! The worker calls the hook before the transition that ends the run, and within the run's frame of the
-//! [call stack](super::call_stack). To all other threads the run is still in progress. So a call that waits for the run
-//! also waits for the hook, and the hook may call whatever a callback may call.
+//! [call stack](crate::engine::call_stack). To all other threads the run is still in progress. So a call that waits for
+//! the run also waits for the hook, and the hook may call whatever a callback may call.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Shard;
-use super::entry::Role;
-use super::run::{Host, contain};
+use super::binding::Shard;
+use crate::engine::entry::Role;
+use crate::engine::run::{RunHooks, catch_panic};
 
 /// A run of a callback that took longer than the threshold of [`Builder::on_slow`](crate::Builder::on_slow).
 ///
@@ -97,13 +97,13 @@ pub(super) struct MeasuredRun {
     took: Duration,
 }
 
-impl Host for Measuring<'_> {
+impl RunHooks for Measuring<'_> {
     /// `None` for a waker, which is no callback.
     type Run = Option<MeasuredRun>;
 
     fn started(&self, deadline: u64, role: Role) -> Self::Run {
         let late = self.shard.count_start(deadline, role);
-        (role != Role::Wake).then(|| MeasuredRun { late, took: Duration::ZERO, began: Instant::now() })
+        (role != Role::Waker).then(|| MeasuredRun { late, took: Duration::ZERO, began: Instant::now() })
     }
 
     fn returned(&self, run: &mut Self::Run) {
@@ -117,7 +117,7 @@ impl Host for Measuring<'_> {
         if let Some(run) = run
             && !self.shard.is_inherited()
         {
-            contain(self, || self.monitor.report(run));
+            catch_panic(self, || self.monitor.report(run));
         }
     }
 
@@ -125,8 +125,8 @@ impl Host for Measuring<'_> {
         self.shard.now()
     }
 
-    fn sent(&self, deadline: u64) {
-        self.shard.sent(deadline);
+    fn enqueued(&self, deadline: u64) {
+        self.shard.enqueued(deadline);
     }
 
     fn completed(&self) {
@@ -134,7 +134,7 @@ impl Host for Measuring<'_> {
     }
 
     fn cancelled(&self) {
-        Host::cancelled(&self.shard);
+        RunHooks::cancelled(&self.shard);
     }
 
     fn panicked(&self, payload: Box<dyn Any + Send>) {

@@ -1,7 +1,7 @@
 //! The facade: turns delays, instants and closures into timers of a [`Service`].
 
 mod builder;
-mod repeat;
+mod periodic;
 mod service;
 mod unfired;
 
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 pub use builder::Builder;
 pub use unfired::{Unfired, UnfiredTimer};
 
-use crate::clock::{Due, Ticks};
+use crate::clock::{Deadline, Ticks};
+use crate::engine::entry::{Callback, Role};
 use crate::error::{BuildError, ScheduleError};
 use crate::future::{Interval, Sleep, Timeout};
 use crate::handle::TimerHandle;
-use crate::shard::{Callback, Role};
 use crate::stats::Stats;
-use repeat::{FixedDelay, FixedRate, Recurring, Repeating, Rule};
+use periodic::{FixedDelay, FixedRate, Periodic, Recurring, Schedule};
 use service::Service;
 
 impl Builder {
@@ -257,8 +257,8 @@ impl Timer {
             self.0.reject();
             return Err(ScheduleError::ZeroPeriod(f));
         }
-        let first = self.0.ticks.asked_after(initial_delay);
-        self.repeating(first, FixedRate { period, f }, |rule| rule.f)
+        let first = self.0.ticks.requested_after(initial_delay);
+        self.repeating(first, FixedRate { period, f }, |schedule| schedule.f)
     }
 
     /// Schedules `f` to run after `initial_delay`, then again and again: each time `delay` after the run before has
@@ -291,8 +291,8 @@ impl Timer {
     where
         F: FnMut() + Send + 'static,
     {
-        let first = self.0.ticks.asked_after(initial_delay);
-        self.repeating(first, FixedDelay { delay, f }, |rule| rule.f)
+        let first = self.0.ticks.requested_after(initial_delay);
+        self.repeating(first, FixedDelay { delay, f }, |schedule| schedule.f)
     }
 
     /// Schedules `f` to run at `first`, then at each instant that `f` returns; ends on `None`.
@@ -322,7 +322,7 @@ impl Timer {
     where
         F: FnMut(Instant) -> Option<Instant> + Send + 'static,
     {
-        self.repeating(self.0.ticks.at(first), Recurring { f }, |rule| rule.f)
+        self.repeating(self.0.ticks.at(first), Recurring { f }, |schedule| schedule.f)
     }
 
     /// Returns a future that completes after `delay`, or at once when the service is shut down.
@@ -343,7 +343,7 @@ impl Timer {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn sleep(&self, delay: Duration) -> Sleep {
-        self.0.sleep(self.0.ticks.asked_after(delay))
+        self.0.sleep(self.0.ticks.requested_after(delay))
     }
 
     /// Returns a future that completes at `deadline`. Otherwise as [`sleep`](Self::sleep): a deadline that has passed
@@ -453,7 +453,7 @@ impl Timer {
     }
 
     #[inline]
-    fn once<F>(&self, due: impl FnOnce(&Ticks) -> Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    fn once<F>(&self, due: impl FnOnce(&Ticks) -> Deadline, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
@@ -469,7 +469,7 @@ impl Timer {
     /// # Safety
     /// [`Callback::stores`] must be true for `F`.
     #[inline]
-    unsafe fn once_stored<F>(&self, due: impl FnOnce(&Ticks) -> Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    unsafe fn once_stored<F>(&self, due: impl FnOnce(&Ticks) -> Deadline, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
@@ -482,21 +482,21 @@ impl Timer {
 
     fn repeating<R, F>(
         &self,
-        first: Due,
-        rule: R,
+        first: Deadline,
+        schedule: R,
         into_closure: impl FnOnce(R) -> F,
     ) -> Result<TimerHandle, ScheduleError<F>>
     where
-        R: Rule + 'static,
+        R: Schedule + 'static,
     {
-        let repeating = Repeating { rule, ticks: self.0.ticks.clone(), next: first };
-        let callback = ManuallyDrop::new(Callback::repeating(Box::new(repeating)));
+        let repeating = Periodic { schedule, ticks: self.0.ticks.clone(), next: first };
+        let callback = ManuallyDrop::new(Callback::periodic(Box::new(repeating)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { callback.write(place) };
-        self.0.schedule(|_| first, Role::Repeat, write).map_err(|rejection| {
-            // SAFETY: the callback was made above, from a `Repeating<R>`.
-            let repeating = unsafe { ManuallyDrop::into_inner(callback).into_recur::<Repeating<R>>() };
-            rejection.with(into_closure(repeating.rule))
+        self.0.schedule(|_| first, Role::Periodic, write).map_err(|rejection| {
+            // SAFETY: the callback was made above, from a `Periodic<R>`.
+            let repeating = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<R>>() };
+            rejection.with(into_closure(repeating.schedule))
         })
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
-pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};
+pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN};
 
 use crate::shard::Shard;
 
@@ -29,7 +29,7 @@ pub(crate) enum Clock {
 
 /// What only a counter can tell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Present {
+pub(crate) struct Bounds {
     pub(crate) earliest: u64,
     pub(crate) latest: u64,
 }
@@ -47,11 +47,11 @@ impl Clock {
         None
     }
 
-    pub(crate) fn about(&self) -> Option<Present> {
+    pub(crate) fn bounds(&self) -> Option<Bounds> {
         None
     }
 
-    pub(crate) fn roughly(&self) -> Option<u64> {
+    pub(crate) fn now_approx(&self) -> Option<u64> {
         None
     }
 }

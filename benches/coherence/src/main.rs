@@ -14,6 +14,9 @@ extern crate coherence as std;
 
 #[allow(dead_code, unused_imports)]
 mod clock;
+#[allow(dead_code, unexpected_cfgs, unused_imports)]
+#[path = "../../../src/engine/mod.rs"]
+mod engine;
 #[allow(dead_code, unexpected_cfgs)]
 #[path = "../../../src/error.rs"]
 mod error;
