@@ -93,7 +93,7 @@ impl TimerHandle {
     /// Returns true if the timer was pending; it then runs at the new deadline and not at the old one. Returns false,
     /// and does nothing, if the timer had ended. A delay too long to represent means never.
     ///
-    /// A repeating timer runs next at the new deadline, also if a run is in progress during this call. A fixed rate
+    /// A repeating timer runs next at the new deadline, even if a run is in progress during this call. A fixed rate
     /// continues from there. Its grid then starts at the new deadline rounded up to a tick, or stays if the run was due
     /// at that tick anyway.
     ///
@@ -157,9 +157,9 @@ impl TimerHandle {
     /// time is about to drop it.
     ///
     /// From inside that very callback, this does not wait. From elsewhere, it blocks until the callback returns. Two
-    /// callbacks that wait for each other wait forever. So does a callback that waits for work on another thread, such
-    /// as its other half of a [`rayon::join`], if that work calls this for the callback's own
-    /// timer. [`cancel`](Self::cancel) never blocks.
+    /// callbacks that wait for each other wait forever. So does a callback that waits for work on another thread, if
+    /// that work calls this for the callback's own timer. Such work may be the other half of a [`rayon::join`].
+    /// [`cancel`](Self::cancel) never blocks.
     ///
     /// ```
     /// # let timer = corewheel::Timer::new()?;
@@ -207,8 +207,8 @@ impl TimerHandle {
 
     /// Returns whether the timer is pending.
     ///
-    /// A one-shot timer is no longer pending when its callback starts. A repeating timer is pending until it ends, also
-    /// during its runs.
+    /// A one-shot timer is no longer pending when its callback starts. A repeating timer is pending until it ends,
+    /// including during its runs.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};

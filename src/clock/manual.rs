@@ -29,12 +29,12 @@ use super::quiescence::{Quiesce, wait_for_all};
 ///
 /// # Order
 ///
-/// The clock stops at each tick at which a timer is due, whatever service it belongs to. Ticks count from the
-/// [`build`](crate::Builder::build) of a timer, so two timers need not have ticks at the same instants. At each stop,
-/// everything that is due runs and finishes before the clock goes on.
+/// The clock stops at each tick at which a timer of any service is due. The ticks of a service count from its
+/// [`build`](crate::Builder::build), so those of two services may fall on different instants. At each stop, everything
+/// that is due runs and finishes before the clock goes on.
 ///
 /// Callbacks of one tick run in any order, and at the same time as far as the executors have threads. They may
-/// therefore wait for each other, even across shards and timers.
+/// therefore wait for each other, even across shards and services.
 ///
 /// # What makes an `advance` hang
 ///
@@ -42,8 +42,9 @@ use super::quiescence::{Quiesce, wait_for_all};
 ///
 /// - while a callback waits for an action of the advancing thread after the `advance`, or for another thread that
 ///   advances the same clock;
-/// - while callbacks that have no thread each wait for each other: [`Inline`](crate::Executor::Inline) gives a shard
-///   one thread, and `Pool { threads: 1 }` one to all of them, unless the pool may grow;
+/// - while callbacks wait for each other and there are fewer threads than callbacks:
+///   [`Inline`](crate::Executor::Inline) gives a shard one thread, and `Pool { threads: 1 }` one to all of them, unless
+///   the pool may grow;
 /// - if a [custom executor](crate::Executor::Custom) keeps or leaks a job without running or dropping it, or runs its
 ///   jobs on the advancing thread after the `advance`;
 /// - if something is always due: a [fixed delay](crate::Timer::schedule_with_fixed_delay) of zero, or a

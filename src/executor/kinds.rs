@@ -54,9 +54,9 @@ pub enum Executor {
     /// The program's own rayon pool, built with [`corewheel::rayon`](crate::rayon).
     ///
     /// Callbacks are jobs of this pool like any other. A thread of it that waits inside `rayon::join` and similar calls
-    /// may run a callback meanwhile, unless it is inside a callback already. So code in this pool that is no callback
-    /// should hold no lock over such a wait that a callback takes. Such code includes jobs of `rayon::spawn` and
-    /// `install`, also those of callbacks, and callbacks that a [custom executor](Self::Custom) runs in this pool.
+    /// may run a callback meanwhile, unless it is inside a callback already. So other code in this pool should hold no
+    /// lock over such a wait that a callback takes. This concerns jobs of `rayon::spawn` and `install`, even those of
+    /// callbacks, and callbacks that a [custom executor](Self::Custom) runs in this pool.
     ///
     /// ```
     /// use corewheel::{Executor, Timer, rayon};

@@ -42,9 +42,9 @@ use crate::shard::{Coop, Progress, Shard, SleepEntry};
 /// # Loops
 ///
 /// No loop over sleeps keeps its executor from other tasks. A sleep that need not wait is ready at once: its deadline
-/// has passed, or it is polled after it has completed. But after 128 of these on a thread, the next is pending first.
-/// It wakes its task, and is ready when it is polled again, like tokio's under their budget. After the shutdown, each
-/// sleep that is created or reset is pending once in this way.
+/// has passed, or it is polled after it has completed. But after 128 of these on a thread, the next is pending once: it
+/// wakes its task, and is ready when it is polled again. tokio's sleeps do the same when their budget is spent. After
+/// the shutdown, each sleep that is created or reset is pending once in this way.
 #[must_use = "a sleep does nothing unless it is polled"]
 pub struct Sleep {
     source: Source,
@@ -165,8 +165,8 @@ impl Sleep {
         }
     }
 
-    /// Sets a new deadline, also after the sleep has completed; poll it again then. The waker of the last poll stays in
-    /// place.
+    /// Sets a new deadline, even after the sleep has completed. In that case, poll it again. The waker of the last poll
+    /// stays in place.
     ///
     /// Lock-free, in constant time. A reset of a pending sleep to a later deadline is one atomic step that disturbs no
     /// other thread; see *Re-arming in place* in [protocols.md].

@@ -39,7 +39,7 @@ use crate::engine::run::{RunHooks, catch_panic};
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct SlowCallback {
-    /// How long the callback took, by the real clock, also in [virtual time](crate::ManualClock).
+    /// How long the callback took, by the real clock, even in [virtual time](crate::ManualClock).
     ///
     /// This includes the drop of what a one-shot callback captured, unless the callback gave it away. It excludes
     /// [`on_panic`](crate::Builder::on_panic).

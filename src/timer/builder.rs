@@ -64,8 +64,8 @@ impl Builder {
 
     /// Sets the resolution of deadlines, which are rounded up to a tick. Default: 1 ms; minimum: 1 µs.
     ///
-    /// A finer tick costs nothing while nothing is due. With a finer tick, timers whose deadlines are close together
-    /// wake their shard one by one.
+    /// A finer tick costs nothing while nothing is due. But timers with close deadlines then wake their shard one by
+    /// one instead of together.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -153,10 +153,10 @@ impl Builder {
     /// Sets how many extra threads the [pool](Executor::Pool) may have while its own are blocked inside callbacks.
     /// Default: 256.
     ///
-    /// While a callback waits and the pool's threads are blocked (on a lock, a channel, a disk, a sleep), extra threads
-    /// run what is due within a few milliseconds. A thread that computes, or waits for a core, is not blocked, so
-    /// overload starts no thread. An extra thread ends after 5 idle seconds. A shutdown waits for all of them. With a
-    /// limit of 0, timers that are due wait until a thread of the pool is free.
+    /// While a callback waits and the pool's threads are blocked, extra threads run it within a few milliseconds. A
+    /// thread is blocked on a lock, a channel, a disk or a sleep. One that computes, or waits for a core, is not
+    /// blocked, so overload starts no thread. An extra thread ends after 5 idle seconds. A shutdown waits for all of
+    /// them. With a limit of 0, timers that are due wait until a thread of the pool is free.
     ///
     /// Extra threads exist on Linux and Android, where `/proc` tells which threads are blocked. On other systems, and
     /// without `/proc`, the pool starts none. Other executors ignore the setting.
@@ -272,7 +272,7 @@ impl Builder {
     /// [`on_panic`](Self::on_panic) is called first. The hook covers neither wakers of futures nor the
     /// [`UnfiredTimer`](crate::UnfiredTimer)s that the program runs.
     ///
-    /// Without a hook, the timer reads no clock for it. With one, it reads the real clock twice for each run, also in
+    /// Without a hook, the timer reads no clock for it. With one, it reads the real clock twice for each run, even in
     /// [virtual time](Self::clock).
     ///
     /// The hook is part of the run:

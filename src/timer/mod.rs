@@ -42,7 +42,7 @@ impl Builder {
 
 /// A timer service: runs callbacks and completes futures at their deadlines.
 ///
-/// Clones share one service. Any number of threads may call any method at once, also from inside callbacks. Scheduling
+/// Clones share one service. Any number of threads may call any method at once, even from inside callbacks. Scheduling
 /// is lock-free and never waits for another thread, except that in [virtual time](crate::ManualClock) it takes a lock
 /// for some instructions.
 ///
@@ -167,8 +167,8 @@ impl Timer {
 
     /// Schedules `f` to run once, after `delay`.
     ///
-    /// A delay other than zero counts from the call, or from up to 20 µs after it, because the processor's counter is
-    /// cheaper to read than the system's clock. A delay too long to represent means never.
+    /// A delay other than zero counts from the call, or from up to 20 µs after it: the processor's counter, which is
+    /// cheap to read, bounds the present that closely. A delay too long to represent means never.
     ///
     /// Lock-free, in constant time. A closure of up to 24 bytes with at most a pointer's alignment needs no allocation.
     ///

@@ -96,7 +96,7 @@ impl<T> Wheel<T> {
 
     /// Adds an entry that expires when [`advance`](Self::advance) reaches `deadline_tick`, and returns its key. O(1).
     ///
-    /// An entry with `deadline_tick <= now` expires at the next `advance`, also at one to the present tick. Such
+    /// An entry with `deadline_tick <= now` expires at the next `advance`, even at one to the present tick. Such
     /// entries expire first, in the order of their insertion.
     ///
     /// # Panics
