@@ -68,7 +68,11 @@ fn every_link_leads_somewhere() {
             let (file, anchor) = link.split_once('#').map_or((&**link, None), |(file, anchor)| (file, Some(anchor)));
             let target = if file.is_empty() { path.clone() } else { path.with_file_name("").join(file) };
             let found = target.canonicalize().is_ok_and(|target| {
-                anchor.is_none_or(|anchor| pages.get(&target).is_some_and(|page| page.anchors.contains(anchor)))
+                anchor.is_none_or(|anchor| match pages.get(&target) {
+                    Some(page) => page.anchors.contains(anchor),
+                    // Lines of the source: `tests/tour.rs` checks them.
+                    None => anchor.starts_with('L'),
+                })
             });
             if !found {
                 broken.push(format!("{}: {link}", path.display()));
