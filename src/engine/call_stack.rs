@@ -1,7 +1,8 @@
 //! The callbacks that the calling thread is inside of.
 //!
-//! A thread inside a callback may call foreign code that runs another callback on top of it, so this is a stack. Before
-//! a thread waits for a callback, it checks that the callback is not on its own stack: such a wait would never end.
+//! A worker that waits inside a callback for stolen work may run another callback on top of it, so this is a stack.
+//! Before a thread waits for a callback, it checks that the callback is not on its own stack: such a wait would never
+//! end.
 //!
 //! The frames are a linked list, and each lies in the stack frame of [`enter`]. A thread-local points to the topmost.
 

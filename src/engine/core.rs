@@ -13,10 +13,10 @@
 //!
 //! # Shutdown
 //!
-//! [`Core::close`] marks every entry in memory by one transition. A timer that another thread arms or resets meanwhile
-//! is either accepted and found by the shutdown, or refused. Then the shutdown takes what is pending, in this order:
-//! [`claim_wakers`](Core::claim_wakers), [`claim_closures`](Core::claim_closures),
-//! [`claim_running`](Core::claim_running). docs/protocols.md explains why.
+//! [`Core::close`] closes every entry in memory, each by one transition. A timer that another thread arms or resets
+//! meanwhile is either accepted and found by the shutdown, or refused. Then the shutdown takes what is pending, in this
+//! order: [`claim_wakers`](Core::claim_wakers), [`claim_closures`](Core::claim_closures),
+//! [`claim_running`](Core::claim_running). docs/protocols.md explains this order.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
@@ -78,7 +78,7 @@ pub(crate) enum Found {
 /// The closed entries whose callbacks were running.
 pub(crate) struct Running<'a>(Vec<&'a Entry>);
 
-/// Takes the timer of a closed entry. Returns false if the timer is running, unless `end_run`.
+/// Takes the timer of a closed entry. Returns false if the timer is running and `end_run` is false.
 fn claim(entry: &Entry, end_run: bool, now: u64, found: &mut impl FnMut(Found)) -> bool {
     match entry.claim(end_run, now) {
         Claim::Over => {}
@@ -167,8 +167,8 @@ impl Core {
         }
     }
 
-    /// Refills an empty cache from the pool, else from the slab. It may stay empty: in the rare case that all entries
-    /// of the batch from the pool were in sparse blocks.
+    /// Refills an empty cache from the pool, else from the slab. In rare cases it stays empty: all entries of the batch
+    /// from the pool were in sparse blocks.
     #[cold]
     fn refill(&self, cache: &mut Cache) -> Result<(), Refusal> {
         if !self.pool.pop(&self.slab, |index| self.recycle(cache, index)) {
@@ -223,7 +223,7 @@ impl Core {
     /// Moves entries from a cache to the pool, at most a batch. Wakes the driver lazily if there is much to trim.
     /// Lock-free.
     pub(crate) fn push_to_pool(&self, batch: &[u32]) {
-        // SAFETY: we own the entries, and they are free or cached, because they come from a cache.
+        // SAFETY: we own the entries, and they are free or cached, because they come from a cache, or were set aside.
         unsafe { self.pool.push(&self.slab, batch) };
         if self.is_mostly_free() {
             self.wake_lazily();
@@ -240,15 +240,15 @@ impl Core {
         self.is_mostly_free() || self.has_complete_blocks()
     }
 
-    /// Whether at least three quarters of the entries in dense blocks are in the pool, and more than are always
-    /// retained.
+    /// Whether at least three quarters of the entries in dense blocks are in the pool, and at least as many as are
+    /// always retained.
     pub(super) fn is_mostly_free(&self) -> bool {
         let free = self.pool.len();
         free >= self.retain_min && free >= self.slab.dense_len() / 4 * 3
     }
 
-    /// Whether enough sparse blocks are now completely free to make a search for them worthwhile: a 16th of the entries
-    /// that are always retained, and one in 256 of the blocks that the search visits.
+    /// Whether enough sparse blocks have become completely free to make a search for them worthwhile: at least a 16th
+    /// of the entries that are always retained, and at least one in 256 of the blocks that the search visits.
     pub(super) fn has_complete_blocks(&self) -> bool {
         let completed = self.slab.completed() as usize;
         completed > 0 && completed >= (self.retain_min / (16 * BLOCK as usize)).max(self.slab.blocks() as usize / 256)
@@ -346,7 +346,8 @@ impl Core {
             }
         }
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
-        // no pin is left, that thread is this one. Loom model `shutdown_memory`.
+        // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom
+        // model `shutdown_memory`.
         closing.unpinned = self.pins.fetch_add(handles, Ordering::AcqRel) == -handles;
         closing
     }

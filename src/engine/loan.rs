@@ -18,8 +18,9 @@
 //!
 //! The driver is a value, so it is in one place: with the worker while the worker drives, and in the slot while
 //! callbacks run. So a callback that takes long does not keep the shard from being driven. The driver's own thread
-//! wakes at intervals. If it finds the driver in the slot twice, and the worker has not borrowed it in between, it
-//! takes the driver. When that worker returns, it finds the loan over, and goes to the job queue like any other worker.
+//! wakes at intervals (`LOOK` in `shard/drive.rs`). If it finds the driver in the slot twice, and the worker has not
+//! borrowed it in between, it takes the driver. When that worker returns, it finds the loan over, and goes to the job
+//! queue like any other worker.
 //!
 //! # How a loan ends
 //!
@@ -89,11 +90,11 @@ impl<D, T> Loans<D, T> {
 
     /// Waits for the end of the loan, and takes the driver.
     ///
-    /// `wait` waits on the condition variable for some time, and returns whether it timed out. The loan also ends when
-    /// the driver is in the slot and `stops` returns true.
+    /// `wait_once` waits on the condition variable for some time, and returns whether it timed out. The loan also ends
+    /// when the driver is in the slot and `stops` returns true.
     pub(crate) fn wait<'a>(
         &'a self,
-        mut wait: impl FnMut(&'a Condvar, MutexGuard<'a, Slot<D, T>>) -> (MutexGuard<'a, Slot<D, T>>, bool),
+        mut wait_once: impl FnMut(&'a Condvar, MutexGuard<'a, Slot<D, T>>) -> (MutexGuard<'a, Slot<D, T>>, bool),
         stops: impl Fn() -> bool,
     ) -> Returned<D, T> {
         let mut slot = self.lock();
@@ -108,7 +109,7 @@ impl<D, T> Loans<D, T> {
             }
             let puts = slot.driver.is_some().then_some(slot.puts);
             let timed_out;
-            (slot, timed_out) = wait(&self.returned, slot);
+            (slot, timed_out) = wait_once(&self.returned, slot);
             seen = puts.filter(|_| timed_out);
         }
     }

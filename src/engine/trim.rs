@@ -13,6 +13,9 @@
 //!    | all               | unlinks the cancelled ones that are still in the wheel, and retires the frame |
 //!    | half or more      | marks the frame [sparse](super::memory): its free entries stay set aside      |
 //!    | fewer             | puts its entries back into the pool                                           |
+//!    | none              | leaves the frame as it is                                                     |
+//!
+//!    A frame that is sparse already stays so until all of its entries are set aside.
 //!
 //! 3. **Regather**: if it has marked frames, it takes the pool out once more, and sets aside the entries of sparse
 //!    blocks.

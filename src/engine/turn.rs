@@ -5,9 +5,9 @@
 //! 1. [`begin`](DriverCore::begin) takes the whole intake.
 //! 2. [`turn`](DriverCore::turn), called until the round is over, links these entries into the wheel. Then it steps the
 //!    wheel to the tick that the clock said, and fills batches with the expired entries.
-//! 3. When no entry has expired, [`cascade_ahead`](DriverCore::cascade_ahead) and [`reclaim`](DriverCore::reclaim) do
-//!    work that is not urgent. The driver then sleeps until [`next_deadline`](DriverCore::next_deadline), if it
-//!    [`is_idle`](DriverCore::is_idle).
+//! 3. After the round, [`cascade_ahead`](DriverCore::cascade_ahead) and [`reclaim`](DriverCore::reclaim) do work that
+//!    is not urgent. If the driver then [`is_idle`](DriverCore::is_idle), it sleeps until
+//!    [`next_deadline`](DriverCore::next_deadline).
 //!
 //! # Order
 //!
@@ -148,7 +148,7 @@ impl DriverCore {
         }
     }
 
-    /// Steps the wheel towards the tick of this round. Returns whether it is there.
+    /// Steps the wheel towards the tick of this round. Returns whether the wheel has reached it.
     fn step(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
         for _ in 0..MAX_STEPS {
             if due.len() == MAX_BATCH {
@@ -192,7 +192,7 @@ impl DriverCore {
 struct Entries<'a> {
     slab: &'a Slab,
     now: u64,
-    /// The tick at which the wheel is.
+    /// The current tick of the wheel.
     wheel: u64,
 }
 
@@ -203,8 +203,8 @@ impl<'a> Entries<'a> {
 }
 
 impl Nodes for Entries<'_> {
-    /// The tick by which the driver has linked the entry, not its current deadline. A thread that re-arms the entry in
-    /// place relies on the driver to come by that tick.
+    /// Returns the tick by which the driver has linked the entry, not its current deadline. A thread that re-arms the
+    /// entry in place relies on the driver to come by that tick.
     #[inline]
     fn deadline(&self, id: u32) -> u64 {
         let entry = self.slab.get(id);

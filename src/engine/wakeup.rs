@@ -19,75 +19,78 @@
 //!
 //! # Why no wake-up is lost
 //!
-//! Both fences are sequentially consistent, so they are in one total order. Each sleep of the driver has a fence D of
-//! its own. Take the caller's fence C.
+//! Both fences are sequentially consistent, so all of them are in one total order. Each sleep of the driver has a fence
+//! D of its own.
 //!
 //! - **D comes after C.** The driver sees the push, and does not begin this sleep.
-//! - **D comes before C.** Take the last such D. The caller's load or its `fetch_min` decides, whichever comes last. It
-//!   finds what the driver wrote before D, or a later value:
-//!   - more than `tick`: the caller lowers the word, and unparks the driver;
-//!   - at most `tick`, but not `AWAKE`: the driver wakes by then, by its own deadline or by another caller;
-//!   - `AWAKE`: this sleep is over. The driver's next fence D comes after C, so its next sleep is the first case.
+//! - **D comes before C.** Take the last such D. The caller's last access to `wake_tick`, the load or the `fetch_min`,
+//!   finds what the driver wrote before D, or a later value. If this value is
+//!   - more than `tick`: the caller lowers it, and unparks the driver.
+//!   - at most `tick`, but not `AWAKE`: the driver wakes by then, by its own timeout or by another caller.
+//!   - `AWAKE`: this sleep is over. The fence D of the next sleep comes after C, which is the first case.
 //!
 //! Loom model `sleep` checks this, and fails without either fence.
 //!
-//! # An earlier deadline between the announcement and the push
+//! # An earlier deadline between `ENQUEUED` and the push
 //!
-//! The thread that enqueues an entry, P, sets `ENQUEUED` in the state word some steps before its push. Between the two,
-//! another thread, R, may give the entry an earlier deadline. R must not push the entry again. It can only wake the
-//! driver. The driver may then find the intake empty, and sleep again. So P wakes the driver for the deadline that it
-//! loads from the state word *after* its push:
+//! The thread that enqueues an entry, P, sets `ENQUEUED` in the state word some steps before it pushes the entry.
+//! Between the two, another thread, R, may give the entry an earlier deadline. R must not push the entry again: it can
+//! only wake the driver. The driver may then find the intake empty, and sleep again. So P wakes the driver for the
+//! deadline that P loads from the state word *after* its push:
 //!
 //! ```text
-//! driver                        P, which pushes                  R, which advances the deadline
-//! ──────                        ───────────────                  ──────────────────────────────
+//! driver                        thread P                         thread R
+//! ──────                        ────────                         ────────
 //! wake_tick := next deadline    push the entry                   deadline in the state word := `tick`
 //! fence D                       fence P                          fence R
-//! is there anything to do?      t := deadline in the state word  is wake_tick > tick?  if so: lower it
-//! if not: sleep                 is wake_tick > t?
-//!                               if so: lower it
+//! is there anything to do?      t := deadline in the state word  is wake_tick > tick?
+//! if not: sleep                 is wake_tick > t?                if so: lower it to `tick`
+//!                               if so: lower it to `t`
 //! ```
 //!
-//! Take the last sleep of the driver before it sees the push. As the driver misses the push, its fence D comes before
-//! fence P.
+//! Take the last sleep of the driver before it sees the push. Its fence D comes before fence P, because the driver
+//! misses the push.
 //!
-//! - **D comes before R.** R makes sure that this sleep ends by `tick`, as above.
-//! - **R comes before D**, and so before P. P loads `tick` from the state word, and wakes the driver for it.
+//! - **Fence D comes before fence R.** R makes sure that this sleep ends by `tick`, as above.
+//! - **Fence R comes before fence D**, and so before fence P. P loads `tick` from the state word, and makes sure that
+//!   this sleep ends by `tick`.
 //!
 //! Loom model `in_flight` checks this.
 //!
-//! # Why callers have no fence
+//! # Why P and R have no fence in the code
 //!
-//! A fence costs a caller as much as all else that it does when it wakes no thread. So P and R have no fence. The
-//! accesses around its place are sequentially consistent instead:
+//! For a caller that wakes no thread, a fence would cost as much as everything else that the caller does. So the code
+//! has no fences P and R. The accesses before and after them are sequentially consistent instead:
 //!
 //! - the read-modify-writes that push the entry and that change the state word,
-//! - the loads of the state word after the push and of `wake_tick`.
+//! - P's load of the state word, and the loads of `wake_tick`.
 //!
-//! On x86-64 they cost the same as weaker ones, and on AArch64 hardly more. Together with fence D they have one total
-//! order, S. C++20 gives it two properties ([atomics.order]):
+//! On x86-64 these cost the same as weaker ones, and on AArch64 hardly more. Together with fence D they are in one
+//! total order, S. C++20 gives S two properties ([atomics.order]):
 //!
-//! 1. S contains the accesses of each thread in program order.
-//! 2. A load that does not see a write comes before that write in S. Where the load or the write is weaker, a fence
-//!    takes its place in S: the fence before the load, or the fence after the write.
+//! 1. The accesses and fences of one thread are in S in program order.
+//! 2. A load that does not see a write comes before the write in S. If the load is weaker, the fence before it stands
+//!    for it in S. If the write is weaker, the fence after it stands for the write.
 //!
-//! Both arguments above hold in S:
+//! Take again the last sleep of the driver before it sees the push.
 //!
-//! - **The driver misses the push.** By 2, D comes before the push. By 1, the push comes before P's load of
-//!   `wake_tick`. So D comes before this load, which then sees what the driver wrote before D, or a later value.
-//! - **P misses the deadline of R as well.** D comes before the push, and the push before P's load of the state word.
-//!   By 2, this load comes before R's write, and by 1 that comes before R's load of `wake_tick`. So R's load, too, sees
-//!   what the driver wrote before D, or a later value.
+//! - **P finds what the driver wrote before D, or a later value.** The driver misses the push, so by 2, D comes before
+//!   the push. By 1, the push comes before P's load of `wake_tick`. So this load comes after D. If it missed the
+//!   driver's write, it would come before D, by 2. So P makes sure that the sleep ends by the deadline that P has
+//!   loaded.
+//! - **If P does not load R's deadline, R finds the same.** By 2, P's load of the state word comes before R's write to
+//!   it. By 1, the push comes before that load, and R's load of `wake_tick` after that write. So R's load, too, comes
+//!   after D, and R makes sure that the sleep ends by `tick`.
 //!
-//! loom treats sequentially consistent accesses as `AcqRel`. So it explores them with a fence,
-//! [`fence_between_seq_cst`], to which they are equivalent by this argument. A caller that writes anything but an entry
-//! has a real fence ([`DriverWakeup::wake_by`]).
+//! loom treats sequentially consistent accesses as `AcqRel`. So under loom there is a fence, [`fence_between_seq_cst`],
+//! and this argument shows that the accesses are equivalent to it. A caller that writes anything but an entry has a
+//! real fence: see [`DriverWakeup::wake_by`].
 //!
 //! # Which thread is unparked
 //!
 //! The driver may change threads: see [`loan`](super::loan). A thread [attaches](DriverWakeup::attach) itself before it
-//! sleeps as the driver. A caller that lowers `wake_tick` has read a value from this sleep. So it unparks the attached
-//! thread, or one that attached later. In the latter case this sleep is already over.
+//! sleeps as the driver. A caller that lowers `wake_tick` has read the value of one such sleep. So the caller unparks
+//! the thread of that sleep, or one that attached later. In the latter case that sleep is already over.
 //!
 //! # Cost
 //!
@@ -162,8 +165,8 @@ impl DriverWakeup {
         self.wake_by(since.saturating_add(lazy_wakeup));
     }
 
-    /// Sleeps until the tick `until`, or until an earlier tick to which a caller lowers it. Does not sleep unless
-    /// `nothing_to_do` returns true.
+    /// Sleeps until the tick `until`, or until an earlier tick that a caller sets meanwhile. Returns at once unless
+    /// `nothing_to_do`, called when callers can already wake this thread, returns true.
     ///
     /// `timeout` converts a tick into the time that is left until then: zero if the tick has come, `None` if time alone
     /// never brings it. Returns how often the thread woke up. That includes wake-ups after which it slept on, until an

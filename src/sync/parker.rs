@@ -1,4 +1,4 @@
-//! A parker that threads can take over from each other.
+//! A parker whose thread may change.
 //!
 //! [`std::thread::park`] parks the calling thread, and its handle unparks it. A driver may change threads, so a caller
 //! cannot keep that handle. The thread that is about to park [attaches](Parker::attach) itself, and a caller unparks
@@ -62,9 +62,11 @@ impl Parker {
         }
     }
 
+    /// Returns the attached thread.
     fn attached(&self) -> Option<&Thread> {
-        // Acquire: pairs with `attach`. SAFETY: the pointer is null or valid, because `threads` keeps an `Arc` of the
-        // handle until `self` is dropped. No thread writes to the handle.
+        // Acquire: pairs with `attach`.
+        // SAFETY: the pointer is null or valid, because `threads` keeps an `Arc` of the handle until `self` is dropped.
+        // No thread writes to the handle.
         unsafe { self.attached.load(Ordering::Acquire).as_ref() }
     }
 }
