@@ -19,8 +19,8 @@
 //!
 //! # Why no wake-up is lost
 //!
-//! Both fences are sequentially consistent, so all of them are in one total order. Each sleep of the driver has a fence
-//! D of its own.
+//! All fences are sequentially consistent, so they are in one total order. Each sleep of the driver has a fence D of its
+//! own.
 //!
 //! - **D comes after C.** The driver sees the push, and does not begin this sleep.
 //! - **D comes before C.** Take the last such D. The caller's last access to `wake_tick`, the load or the `fetch_min`,
@@ -52,8 +52,8 @@
 //! misses the push.
 //!
 //! - **Fence D comes before fence R.** R makes sure that this sleep ends by `tick`, as above.
-//! - **Fence R comes before fence D**, and so before fence P. P loads `tick` from the state word, and makes sure that
-//!   this sleep ends by `tick`.
+//! - **Fence R comes before fence D**, and so before fence P. P loads `tick`, or a newer deadline, from the state word.
+//!   P makes sure that this sleep ends by then.
 //!
 //! Loom model `in_flight` checks this.
 //!
