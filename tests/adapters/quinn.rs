@@ -1,7 +1,7 @@
 //! A QUIC connection on the loopback interface that uses corewheel's timers.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/thread_time.rs"]
 mod thread_time;
 
 use std::net::{Ipv4Addr, UdpSocket};

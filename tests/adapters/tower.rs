@@ -1,5 +1,6 @@
 //! The timeout layer for tower services, alone and in an axum router.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::future;

@@ -1,5 +1,6 @@
 //! What the adapter reports to a recorder of the `metrics` facade.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! A hyper server and client that take their timeouts from corewheel, on a runtime without a timer of its own.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/thread_time.rs"]
 mod thread_time;
 
 use std::convert::Infallible;

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Renew the record with `UPDATE_SNAPSHOTS=yes cargo test --test api -- --ignored`.
+/// Renew the record with `UPDATE_SNAPSHOTS=yes cargo test -p repository --test api -- --ignored`.
 #[test]
 #[ignore = "needs a nightly toolchain for rustdoc's JSON"]
 fn the_public_api_matches_the_snapshot() {
-    let (root, target) = (Path::new(env!("CARGO_MANIFEST_DIR")), Path::new(env!("CARGO_TARGET_TMPDIR")).join("api"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api");
     let documented = Command::new("rustup")
         .args(["run", "nightly", "cargo", "rustdoc", "--lib", "--all-features", "--quiet", "--target-dir"])
         .arg(&target)

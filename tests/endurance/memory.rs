@@ -1,6 +1,7 @@
 //! Memory: entries of cancelled timers are reused, and dropped timers leave no memory. A test binary of its own,
 //! because it counts every allocation; its tests run one at a time.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};

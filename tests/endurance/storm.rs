@@ -1,5 +1,6 @@
 //! Storms: many threads perform every operation at once, and each timer ends in exactly one way.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
