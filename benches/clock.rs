@@ -1,7 +1,7 @@
 //! The cost of reading the present: exactly, and as the bounds that schedule and reset use.
 //!
 //! ```text
-//! cargo bench --bench clock
+//! cargo bench -p benches --bench clock
 //! ```
 
 #[allow(dead_code, unused_imports, reason = "a private module of the crate")]

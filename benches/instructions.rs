@@ -1,8 +1,8 @@
 //! Counts the instructions of each operation: a figure that does not depend on the load of the machine.
 //!
 //! ```text
-//! cargo bench --bench instructions
-//! cargo bench --bench instructions -- --check
+//! cargo bench -p benches --bench instructions
+//! cargo bench -p benches --bench instructions -- --check
 //! ```
 //!
 //! The second form compares the counts with the table of `docs/benchmarks/instructions.md`, and fails if one has grown
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 
 /// Prints the table. Returns false if `check` is set and a count is too high.
 fn report(check: bool) -> Result<bool, Box<dyn Error>> {
-    let record = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(RECORD))?;
+    let record = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(RECORD))?;
     let compiler = compiler()?;
     println!("With {compiler}:\n\n| operation | instructions |\n|---|---|");
     let (mut passed, known) = (true, record.contains(&compiler));

@@ -3,7 +3,7 @@
 //! Timers with and without extra threads take turns. Each fires 200,000 timers over a second, while 8 threads spin.
 //!
 //! ```text
-//! cargo bench --bench overload
+//! cargo bench -p benches --bench overload
 //! ```
 
 use std::fs;

@@ -1,8 +1,8 @@
 //! The bare wheel in comparison with others, on one thread, with 10^5 values waiting.
 //!
 //! ```text
-//! cargo bench --bench wheel
-//! cargo bench --bench wheel -- --quick
+//! cargo bench -p benches --bench wheel
+//! cargo bench -p benches --bench wheel -- --quick
 //! ```
 //!
 //! `insert` and `remove` are the cost of one operation. `advance` is the cost of expiring all 10^5 values, tick by

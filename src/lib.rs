@@ -135,15 +135,4 @@ mod docs {
     mod tuning {}
     #[doc = include_str!("../docs/embedding/threads.md")]
     mod threads {}
-    #[doc = include_str!("../docs/embedding/tokio.md")]
-    mod tokio {}
-    #[cfg(feature = "hyper")]
-    #[doc = include_str!("../docs/embedding/hyper.md")]
-    mod hyper {}
-    #[cfg(feature = "tower")]
-    #[doc = include_str!("../docs/embedding/axum.md")]
-    mod axum {}
-    #[cfg(feature = "quinn")]
-    #[doc = include_str!("../docs/embedding/quinn.md")]
-    mod quinn {}
 }

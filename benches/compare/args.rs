@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
@@ -8,12 +8,13 @@ use crate::child::Cell;
 use crate::entrant::{self, ListedContender};
 use crate::workload::{Scale, Workload};
 
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const DIRECTORY: &str = "docs/benchmarks";
 const REPETITIONS: usize = 3;
 
 /// Compares timers with one another.
 #[derive(Parser)]
-#[command(name = "cargo bench --bench compare --")]
+#[command(name = "cargo bench -p benches --bench compare --")]
 pub struct Args {
     /// Measure only these workloads
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -93,7 +94,9 @@ impl Args {
     /// Returns the directory for the results; `None` to write nothing.
     pub fn directory(&self) -> Option<PathBuf> {
         let is_for_the_record = !self.no_write && !self.is_quick();
-        self.output.clone().or(is_for_the_record.then(|| DIRECTORY.into()))
+        let directory = self.output.clone().or(is_for_the_record.then(|| DIRECTORY.into()))?;
+        // Cargo starts benchmarks in `benches`.
+        Some(Path::new(REPOSITORY).join(directory))
     }
 
     /// `cargo test` only checks that the benchmark works.

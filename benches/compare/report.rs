@@ -12,7 +12,7 @@ pub fn markdown(record: &Record) -> String {
     let mut text = String::from(
         "# Beside other timers\n\n\
          Generated from [results.tsv](results.tsv); [the summary](README.md) is shorter.\n\n\
-         ```sh\ncargo bench --bench compare\n```\n\n\
+         ```sh\ncargo bench -p benches --bench compare\n```\n\n\
          Medians, in brackets the least and the most, then how many times that of the first row. Each \
          measurement is made in a process of its own, and the contenders take turns. Costs are wall time x min(threads, cores) / \
          operations. Settled means: until the timer's threads, too, have done what they were given. A contender that \

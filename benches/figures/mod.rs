@@ -1,8 +1,8 @@
 //! The recorded figures of the comparison, and the pages that quote them.
 //!
-//! `docs/benchmarks/results.tsv` has one line for each figure of each contender in each case. A line names the day and the
-//! commit that it is from, so a run renews its own lines and keeps the others. `compare` writes the file, the pages
-//! and the plots; `tests/docs.rs` checks that the pages say what the file says.
+//! `docs/benchmarks/results.tsv` has one line for each figure of each contender in each case. A line has the date and
+//! the commit of its run, so a run replaces its own lines and keeps the others. `compare` writes the file, the pages
+//! and the plots; `tests/repository/docs.rs` checks that the pages say what the file says.
 
 pub mod pages;
 pub mod quote;

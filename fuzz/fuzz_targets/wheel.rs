@@ -1,4 +1,4 @@
-//! Compares operations on a `Wheel` with its model.
+//! Random operations on a `Wheel`, checked against a model.
 
 #![no_main]
 
@@ -17,8 +17,7 @@ struct Input {
     operations: Vec<Operation>,
 }
 
-/// Returns operations until the bytes are used up. The derived `Vec` would end after each operation with a probability
-/// of one half.
+/// Reads operations until the bytes are used up. `Vec`'s own implementation would end at random after any of them.
 fn operations(bytes: &mut Unstructured<'_>) -> Result<Vec<Operation>> {
     let mut operations = Vec::new();
     while !bytes.is_empty() {

@@ -1,7 +1,7 @@
 //! Runs the same code under tokio, under smol, and under an executor that has no timer: corewheel needs no runtime.
 //!
 //! ```text
-//! cargo run --example async_any
+//! cargo run -p async_any
 //! ```
 
 use std::future;

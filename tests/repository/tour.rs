@@ -1,8 +1,13 @@
 //! The links of `docs/tour.md` lead to the lines that declare what they name.
 //!
-//! `UPDATE_SNAPSHOTS=yes cargo test --test tour` writes the numbers of the lines.
+//! `UPDATE_SNAPSHOTS=yes cargo test -p repository --test tour` writes the numbers of the lines.
 
+use std::path::PathBuf;
 use std::{env, fs};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 /// Returns the number of the line that declares an item, from 1.
 fn line_of(source: &str, item: &str) -> Option<usize> {
@@ -29,7 +34,7 @@ fn with_lines(tour: &str) -> (String, usize) {
         written += &format!("{before}](../src/{file}");
         if name.starts_with('`') && !name.ends_with(".rs`") {
             let source =
-                fs::read_to_string(format!("src/{file}")).unwrap_or_else(|error| panic!("src/{file}: {error}"));
+                fs::read_to_string(root().join("src").join(file)).unwrap_or_else(|error| panic!("src/{file}: {error}"));
             let item = name.trim_matches('`').rsplit("::").next().expect("a name");
             let line = line_of(&source, item).unwrap_or_else(|| panic!("src/{file} does not declare `{item}`"));
             written += &format!("#L{line}");
@@ -43,14 +48,14 @@ fn with_lines(tour: &str) -> (String, usize) {
 
 #[test]
 fn the_tour_leads_to_the_lines() {
-    let tour = fs::read_to_string("docs/tour.md").unwrap();
+    let tour = fs::read_to_string(root().join("docs/tour.md")).unwrap();
     let (renewed, links) = with_lines(&tour);
     assert!(links > 20, "{links} links: too few to be all");
     if env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        return fs::write("docs/tour.md", renewed).unwrap();
+        return fs::write(root().join("docs/tour.md"), renewed).unwrap();
     }
     let wrong: Vec<_> = tour.lines().zip(renewed.lines()).filter(|(is, should)| is != should).collect();
-    assert!(wrong.is_empty(), "{wrong:#?}\nUPDATE_SNAPSHOTS=yes cargo test --test tour writes the lines");
+    assert!(wrong.is_empty(), "{wrong:#?}\nUPDATE_SNAPSHOTS=yes cargo test -p repository --test tour writes the lines");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! been confirmed or released exactly once.
 //!
 //! ```text
-//! cargo run --release --example durable_holds
+//! cargo run --release -p durable_holds
 //! ```
 //!
 //! | file      | contents                                                                      |

@@ -1,8 +1,8 @@
 //! A hyper server that takes every timeout from corewheel, and the same server on tokio's timer, under the same load.
 //!
 //! ```text
-//! cargo run --release --features hyper --example http_server
-//! cargo run --release --features hyper --example http_server -- --timer corewheel --seconds 10 --connections 200
+//! cargo run --release -p http_server
+//! cargo run --release -p http_server -- --timer corewheel --seconds 10 --connections 200
 //! ```
 //!
 //! Each request arms three timers. The server limits the time that a client may take to send its header, and the time
