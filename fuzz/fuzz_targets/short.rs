@@ -1,5 +1,6 @@
-//! Compares programs for a `Timer` in virtual time with their oracle, in a process that is short of threads and memory.
-//! Some timers are refused with `BuildError::ThreadStart`, and some callbacks with `ScheduleError::OutOfMemory`.
+//! Random programs for timers in virtual time, checked against an oracle, in a process that is short of threads and
+//! memory. Some timers are refused with `BuildError::ThreadStart`, and some callbacks with
+//! `ScheduleError::OutOfMemory`.
 //!
 //! The target limits the address space of the process. So it is built without a sanitizer, which needs a large one.
 //! Linux only.
