@@ -5,7 +5,7 @@
 //! cargo bench -p benches --bench compare -- --quick                        about a minute
 //! cargo bench -p benches --bench compare -- --workload w1,w4 --contender corewheel,heap
 //! cargo bench -p benches --bench compare -- --workload w1 --case "1 thread, 10^6 standing"
-//! cargo bench -p benches --bench compare -- renew                          write tables, plots and pages from the record
+//! cargo bench -p benches --bench compare -- renew                          write tables and pages from the record
 //! cargo bench -p benches --bench compare -- renew --check                  fail if the tables differ from the record
 //! ```
 //!
