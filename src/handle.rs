@@ -6,8 +6,9 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clock::Due;
-use crate::shard::{Entry, Lease, Shard};
+use crate::clock::Deadline;
+use crate::engine::entry::Entry;
+use crate::shard::{RawHandle, Shard};
 
 /// One scheduled timer: to cancel it, to move it, to ask after it.
 ///
@@ -32,7 +33,7 @@ use crate::shard::{Entry, Lease, Shard};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TimerHandle {
-    lease: Lease,
+    raw: RawHandle,
     /// The deadline last asked for by this handle, in nanoseconds: the entry has only its tick.
     exact: AtomicU64,
 }
@@ -46,14 +47,14 @@ impl TimerHandle {
     /// # Safety
     /// The lease must come from [`Shard::schedule`], and not be used for another handle.
     #[inline]
-    pub(crate) unsafe fn new(lease: Lease, due: Due) -> Self {
-        Self { lease, exact: AtomicU64::new(due.exact) }
+    pub(crate) unsafe fn new(raw: RawHandle, deadline: Deadline) -> Self {
+        Self { raw, exact: AtomicU64::new(deadline.exact) }
     }
 
     #[inline]
     fn parts(&self) -> (&Shard, &Entry) {
         // SAFETY: a lease keeps its entry and its shard in memory.
-        unsafe { (self.lease.shard.as_ref(), self.lease.entry.as_ref()) }
+        unsafe { (self.raw.shard.as_ref(), self.raw.entry.as_ref()) }
     }
 
     /// Ends the timer: its callback will not run, or, if it repeats, not run again.
@@ -91,12 +92,12 @@ impl TimerHandle {
     }
 
     #[inline]
-    fn move_to(&self, due: Due) -> bool {
+    fn move_to(&self, deadline: Deadline) -> bool {
         let (shard, entry) = self.parts();
-        let moved = shard.reset(entry, self.lease.index(), due);
+        let moved = shard.reset(entry, self.raw.index(), deadline);
         if moved {
             // Relaxed: shown only where it agrees with the tick in the entry.
-            self.exact.store(due.exact, Ordering::Relaxed);
+            self.exact.store(deadline.exact, Ordering::Relaxed);
         }
         moved
     }
@@ -134,7 +135,7 @@ impl TimerHandle {
     pub fn cancel_and_drop(self) -> bool {
         // SAFETY: by the contract of `new`, this is the one handle of the lease. Its drop does not run, as nothing in between
         // unwinds.
-        let cancelled = unsafe { Shard::cancel_and_release(&self.lease) };
+        let cancelled = unsafe { Shard::cancel_and_release(&self.raw) };
         mem::forget(self);
         cancelled
     }
@@ -157,7 +158,7 @@ impl TimerHandle {
     pub fn deadline(&self) -> Option<Instant> {
         let (shard, entry) = self.parts();
         let tick = shard.deadline(entry)?;
-        Some(shard.ticks.shown(tick, self.exact.load(Ordering::Relaxed)))
+        Some(shard.ticks.display_deadline(tick, self.exact.load(Ordering::Relaxed)))
     }
 
     /// Makes a guard of the handle that cancels the timer when it is dropped.
@@ -171,7 +172,7 @@ impl Drop for TimerHandle {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: by the contract of `new`, this is the one handle of the lease.
-        unsafe { Shard::release(self.lease) }
+        unsafe { Shard::release(self.raw) }
     }
 }
 
@@ -217,7 +218,7 @@ impl Drop for CancelOnDrop {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: by the contract of `new`, this is the one handle of the lease; its own drop does not run.
-        unsafe { Shard::cancel_and_release(&self.0.lease) };
+        unsafe { Shard::cancel_and_release(&self.0.raw) };
     }
 }
 

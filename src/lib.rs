@@ -83,37 +83,48 @@
 //! | `metrics`      | `corewheel::metrics::Exporter`, which hands [`Stats`] to whatever recorder there is          |
 
 // Tests have more to choose from than they use each.
-#![cfg_attr(not(test), deny(unused_crate_dependencies))]
+#![cfg_attr(not(any(test, loom)), deny(unused_crate_dependencies))]
 
+#[cfg(not(loom))]
 mod adapter;
-mod clock;
-mod error;
-mod executor;
+pub(crate) mod clock;
+pub(crate) mod engine;
+pub(crate) mod error;
+pub(crate) mod executor;
+#[cfg(not(loom))]
 mod future;
+#[cfg(not(loom))]
 mod handle;
-mod shard;
+pub(crate) mod shard;
+#[cfg(not(loom))]
 mod stats;
-mod sync;
+pub(crate) mod sync;
+#[cfg(not(loom))]
 mod system;
+#[cfg(not(loom))]
 mod timer;
-mod wheel;
+pub(crate) mod wheel;
 
-#[cfg(feature = "metrics")]
+#[cfg(all(feature = "metrics", not(loom)))]
 pub use adapter::metrics;
-#[cfg(feature = "quinn")]
+#[cfg(all(feature = "quinn", not(loom)))]
 pub use adapter::quinn;
-#[cfg(feature = "tower")]
+#[cfg(all(feature = "tower", not(loom)))]
 pub use adapter::tower;
-pub use clock::ManualClock;
 pub use error::{BuildError, ScheduleError};
-pub use executor::{Execute, Executor};
-pub use future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout};
-pub use handle::{CancelOnDrop, TimerHandle};
+#[cfg(not(loom))]
 pub use rayon;
-pub use shard::SlowCallback;
-pub use stats::{Lateness, ShardStats, Stats};
-pub use timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer};
 pub use wheel::{Key, Wheel};
+#[cfg(not(loom))]
+pub use {
+    clock::ManualClock,
+    executor::{Execute, Executor},
+    future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout},
+    handle::{CancelOnDrop, TimerHandle},
+    shard::SlowCallback,
+    stats::{Lateness, ShardStats, Stats},
+    timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer},
+};
 
 /// The programs in `docs`, compiled and run as tests.
 #[cfg(doctest)]
@@ -124,15 +135,4 @@ mod docs {
     mod tuning {}
     #[doc = include_str!("../docs/embedding/threads.md")]
     mod threads {}
-    #[doc = include_str!("../docs/embedding/tokio.md")]
-    mod tokio {}
-    #[cfg(feature = "hyper")]
-    #[doc = include_str!("../docs/embedding/hyper.md")]
-    mod hyper {}
-    #[cfg(feature = "tower")]
-    #[doc = include_str!("../docs/embedding/axum.md")]
-    mod axum {}
-    #[cfg(feature = "quinn")]
-    #[doc = include_str!("../docs/embedding/quinn.md")]
-    mod quinn {}
 }

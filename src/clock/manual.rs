@@ -140,16 +140,16 @@ impl ManualClock {
     }
 
     fn run_until(&self, target: Instant, _moving: MutexGuard<'_, ()>) {
-        while let Some(next) = self.settle().filter(|&next| next <= target) {
+        while let Some(next) = self.wait_for_quiescence().filter(|&next| next <= target) {
             self.set(next.max(self.now()));
         }
         self.set(target);
         // What another thread has sent since the last look is due by now, and nobody else asks for it.
-        self.settle();
+        self.wait_for_quiescence();
     }
 
     /// Has all shards do what is due. Returns when the first wants to be asked again.
-    fn settle(&self) -> Option<Instant> {
+    fn wait_for_quiescence(&self) -> Option<Instant> {
         wait_for_all(|| self.shards())
     }
 
@@ -213,12 +213,12 @@ mod tests {
     use super::*;
 
     /// A shard in which nothing is due, and when the clock has asked it.
-    struct Asked {
+    struct Requested {
         clock: ManualClock,
         at: Mutex<Vec<Instant>>,
     }
 
-    impl Quiesce for Asked {
+    impl Quiesce for Requested {
         type Time = Instant;
 
         fn request(&self) -> Option<u64> {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn shards_are_asked_once_more_when_the_clock_has_moved() {
         let clock = ManualClock::new();
-        let asked = Arc::new(Asked { clock: clock.clone(), at: Mutex::default() });
+        let asked = Arc::new(Requested { clock: clock.clone(), at: Mutex::default() });
         let shard: Arc<OnClock> = asked.clone();
         let _registration = clock.register(Arc::downgrade(&shard));
         let target = clock.now() + Duration::from_secs(1);

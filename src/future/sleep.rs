@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::clock::{Asked, Due, Ticks};
-use crate::shard::{Coop, Hold, Progress, Shard};
+use crate::clock::{Deadline, Requested, Ticks};
+use crate::shard::{Coop, Progress, Shard, SleepEntry};
 
 /// Completes at a deadline, never before, except that a shutdown completes it: what
 /// [`Timer::sleep`](crate::Timer::sleep) and [`Timer::sleep_until`](crate::Timer::sleep_until) return.
@@ -46,11 +46,11 @@ pub struct Sleep {
     source: Source,
     /// The tick at which it is due.
     tick: u64,
-    asked: Asked,
+    requested: Requested,
 }
 
 enum Source {
-    Held(Hold),
+    Held(SleepEntry),
     /// The service had been shut down before: no entry can be armed.
     Closed {
         /// Has the clock.
@@ -61,13 +61,13 @@ enum Source {
 }
 
 impl Sleep {
-    /// Creates a sleep until `due`. `hold` is `None` if the service has been shut down; then `shard` returns any of its
+    /// Creates a sleep until `deadline`. `entry` is `None` if the service has been shut down; then `shard` returns any of its
     /// shards.
     #[inline]
-    pub(crate) fn new(hold: Option<Hold>, due: Due, shard: impl FnOnce() -> Arc<Shard>) -> Self {
+    pub(crate) fn new(entry: Option<SleepEntry>, deadline: Deadline, shard: impl FnOnce() -> Arc<Shard>) -> Self {
         let closed =
-            || Source::Closed { shard: shard(), progress: Progress::after_shutdown(due), coop: Coop::new(true) };
-        Self { source: hold.map_or_else(closed, Source::Held), tick: due.tick, asked: due.asked() }
+            || Source::Closed { shard: shard(), progress: Progress::after_shutdown(deadline), coop: Coop::new(true) };
+        Self { source: entry.map_or_else(closed, Source::Held), tick: deadline.tick, requested: deadline.requested() }
     }
 
     /// Makes a shutdown not complete the sleep: if its deadline has not come then, it stays pending for ever.
@@ -80,7 +80,7 @@ impl Sleep {
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     fn coop(&mut self) -> &mut Coop {
         match &mut self.source {
-            Source::Held(hold) => &mut hold.coop,
+            Source::Held(entry) => &mut entry.coop,
             Source::Closed { coop, .. } => coop,
         }
     }
@@ -88,14 +88,14 @@ impl Sleep {
     #[inline]
     fn ticks(&self) -> &Ticks {
         match &self.source {
-            Source::Held(hold) => hold.ticks(),
+            Source::Held(entry) => entry.ticks(),
             Source::Closed { shard, .. } => &shard.ticks,
         }
     }
 
     /// Returns the instant at which it completes. If that is never, this is an instant a hundred years ahead.
     pub fn deadline(&self) -> Instant {
-        self.ticks().shown_as(self.asked)
+        self.ticks().display_requested(self.requested)
     }
 
     /// Returns whether the deadline has come, or the service has been shut down.
@@ -114,7 +114,7 @@ impl Sleep {
     #[inline]
     fn progress(&self) -> Progress {
         match &self.source {
-            Source::Held(hold) => hold.progress(self.tick),
+            Source::Held(entry) => entry.progress(self.tick),
             Source::Closed { progress, .. } => *progress,
         }
     }
@@ -122,7 +122,7 @@ impl Sleep {
     /// Returns whether the service has been shut down, whatever became of this sleep.
     pub(crate) fn is_closed(&self) -> bool {
         match &self.source {
-            Source::Held(hold) => hold.is_closed(),
+            Source::Held(entry) => entry.is_closed(),
             Source::Closed { .. } => true,
         }
     }
@@ -140,18 +140,18 @@ impl Sleep {
     /// long to represent means never.
     #[inline]
     pub fn reset_after(mut self: Pin<&mut Self>, delay: Duration) {
-        self.reset_by(|ticks| ticks.asked_after(delay));
+        self.reset_by(|ticks| ticks.requested_after(delay));
     }
 
     /// The same, to what `when` tells.
     #[inline]
-    pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Due) {
-        let due = when(self.ticks());
-        (self.tick, self.asked) = (due.tick, due.asked());
+    pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
+        let deadline = when(self.ticks());
+        (self.tick, self.requested) = (deadline.tick, deadline.requested());
         match &mut self.source {
-            Source::Held(hold) => hold.reset(due),
+            Source::Held(entry) => entry.reset(deadline),
             Source::Closed { progress, coop, .. } => {
-                *progress = Progress::after_shutdown(due);
+                *progress = Progress::after_shutdown(deadline);
                 coop.renew(true);
             }
         }
@@ -170,7 +170,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Self { source, tick, .. } = &mut *self;
         let (progress, coop) = match source {
-            Source::Held(hold) => (hold.poll(*tick, context.waker()), &mut hold.coop),
+            Source::Held(entry) => (entry.poll(*tick, context.waker()), &mut entry.coop),
             Source::Closed { progress, coop, .. } => (*progress, coop),
         };
         coop.poll(progress, context.waker())

@@ -2,19 +2,19 @@
 //!
 //! A run is measured from just before the callback is called until it has returned or panicked, by the real clock: in
 //! virtual time the timer's own clock stands still meanwhile. Without a hook no clock is read: the shard itself is the
-//! [`Host`] of its runs then, as [`Measuring`] is with one.
+//! [`RunHooks`] of its runs then, as [`Measuring`] is with one.
 //!
 //! The hook is called while the run is still in progress to all others: before the transition that ends the run, and within
-//! the run's frame of the [call stack](super::call_stack). So whatever waits for the run waits for the hook too, and the
+//! the run's frame of the [call stack](crate::engine::call_stack). So whatever waits for the run waits for the hook too, and the
 //! hook itself may call whatever a callback may call.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Shard;
-use super::entry::Role;
-use super::run::{Host, contain};
+use super::binding::Shard;
+use crate::engine::entry::Role;
+use crate::engine::run::{RunHooks, catch_panic};
 
 /// A run of a callback that took longer than [`Builder::on_slow`](crate::Builder::on_slow) allows.
 #[non_exhaustive]
@@ -77,13 +77,13 @@ pub(super) struct MeasuredRun {
     took: Duration,
 }
 
-impl Host for Measuring<'_> {
+impl RunHooks for Measuring<'_> {
     /// `None` for a waker, which is no callback.
     type Run = Option<MeasuredRun>;
 
     fn started(&self, deadline: u64, role: Role) -> Self::Run {
         let late = self.shard.count_start(deadline, role);
-        (role != Role::Wake).then(|| MeasuredRun { late, took: Duration::ZERO, began: Instant::now() })
+        (role != Role::Waker).then(|| MeasuredRun { late, took: Duration::ZERO, began: Instant::now() })
     }
 
     fn returned(&self, run: &mut Self::Run) {
@@ -97,7 +97,7 @@ impl Host for Measuring<'_> {
         if let Some(run) = run
             && !self.shard.is_inherited()
         {
-            contain(self, || self.monitor.report(run));
+            catch_panic(self, || self.monitor.report(run));
         }
     }
 
@@ -105,8 +105,8 @@ impl Host for Measuring<'_> {
         self.shard.now()
     }
 
-    fn sent(&self, deadline: u64) {
-        self.shard.sent(deadline);
+    fn enqueued(&self, deadline: u64) {
+        self.shard.enqueued(deadline);
     }
 
     fn completed(&self) {
@@ -114,7 +114,7 @@ impl Host for Measuring<'_> {
     }
 
     fn cancelled(&self) {
-        Host::cancelled(&self.shard);
+        RunHooks::cancelled(&self.shard);
     }
 
     fn panicked(&self, payload: Box<dyn Any + Send>) {

@@ -1,13 +1,13 @@
 //! What a timer has done, counted without a shared counter.
 
+mod counters;
 mod lateness;
-mod record;
 
 use std::iter::Sum;
 use std::ops::AddAssign;
 
+pub(crate) use counters::{Count, ThreadCounters};
 pub use lateness::Lateness;
-pub(crate) use record::{Count, Record};
 
 /// What a [`Timer`](crate::Timer) has done since it was built: see [`Timer::stats`](crate::Timer::stats).
 ///

@@ -1,7 +1,7 @@
 //! The facade.
 
 mod builder;
-mod repeat;
+mod periodic;
 mod service;
 mod unfired;
 
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 pub use builder::Builder;
 pub use unfired::{Unfired, UnfiredTimer};
 
-use crate::clock::{Due, Ticks};
+use crate::clock::{Deadline, Ticks};
+use crate::engine::entry::{Callback, Role};
 use crate::error::{BuildError, ScheduleError};
 use crate::future::{Interval, Sleep, Timeout};
 use crate::handle::TimerHandle;
-use crate::shard::{Callback, Role};
 use crate::stats::Stats;
-use repeat::{FixedDelay, FixedRate, Recurring, Repeating, Rule};
+use periodic::{FixedDelay, FixedRate, Periodic, Recurring, Schedule};
 use service::Service;
 
 impl Builder {
@@ -159,8 +159,8 @@ impl Timer {
             self.0.reject();
             return Err(ScheduleError::ZeroPeriod(f));
         }
-        let first = self.0.ticks.asked_after(initial_delay);
-        self.repeating(first, FixedRate { period, f }, |rule| rule.f)
+        let first = self.0.ticks.requested_after(initial_delay);
+        self.repeating(first, FixedRate { period, f }, |schedule| schedule.f)
     }
 
     /// Runs `f` when `initial_delay` has passed, and then again and again, each time `delay` after the run before has
@@ -179,8 +179,8 @@ impl Timer {
     where
         F: FnMut() + Send + 'static,
     {
-        let first = self.0.ticks.asked_after(initial_delay);
-        self.repeating(first, FixedDelay { delay, f }, |rule| rule.f)
+        let first = self.0.ticks.requested_after(initial_delay);
+        self.repeating(first, FixedDelay { delay, f }, |schedule| schedule.f)
     }
 
     /// Runs `f` at `first`, and then whenever it says itself: it is given the deadline that it was run for, and returns
@@ -209,7 +209,7 @@ impl Timer {
     where
         F: FnMut(Instant) -> Option<Instant> + Send + 'static,
     {
-        self.repeating(self.0.ticks.at(first), Recurring { f }, |rule| rule.f)
+        self.repeating(self.0.ticks.at(first), Recurring { f }, |schedule| schedule.f)
     }
 
     /// Returns a future that completes when `delay` has passed, or at once when the service is shut down. On any
@@ -219,7 +219,7 @@ impl Timer {
     /// see [`Sleep`](Sleep#loops). If the system has no memory for another timer, the process ends, as it does when a
     /// `Box` cannot be allocated.
     pub fn sleep(&self, delay: Duration) -> Sleep {
-        self.0.sleep(self.0.ticks.asked_after(delay))
+        self.0.sleep(self.0.ticks.requested_after(delay))
     }
 
     /// Returns a future that completes at `deadline`. Otherwise as [`sleep`](Self::sleep): a deadline that has passed is
@@ -255,7 +255,7 @@ impl Timer {
     }
 
     #[inline]
-    fn once<F>(&self, due: impl FnOnce(&Ticks) -> Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    fn once<F>(&self, due: impl FnOnce(&Ticks) -> Deadline, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
@@ -271,7 +271,7 @@ impl Timer {
     /// # Safety
     /// A callback must [store](Callback::stores) the closure.
     #[inline]
-    unsafe fn once_stored<F>(&self, due: impl FnOnce(&Ticks) -> Due, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    unsafe fn once_stored<F>(&self, due: impl FnOnce(&Ticks) -> Deadline, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
@@ -284,21 +284,21 @@ impl Timer {
 
     fn repeating<R, F>(
         &self,
-        first: Due,
-        rule: R,
+        first: Deadline,
+        schedule: R,
         into_closure: impl FnOnce(R) -> F,
     ) -> Result<TimerHandle, ScheduleError<F>>
     where
-        R: Rule + 'static,
+        R: Schedule + 'static,
     {
-        let repeating = Repeating { rule, ticks: self.0.ticks.clone(), next: first };
-        let callback = ManuallyDrop::new(Callback::repeating(Box::new(repeating)));
+        let repeating = Periodic { schedule, ticks: self.0.ticks.clone(), next: first };
+        let callback = ManuallyDrop::new(Callback::periodic(Box::new(repeating)));
         // SAFETY: the callback is moved, and used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { callback.write(place) };
-        self.0.schedule(|_| first, Role::Repeat, write).map_err(|rejection| {
-            // SAFETY: the callback was made above, of a `Repeating<R>`.
-            let repeating = unsafe { ManuallyDrop::into_inner(callback).into_recur::<Repeating<R>>() };
-            rejection.with(into_closure(repeating.rule))
+        self.0.schedule(|_| first, Role::Periodic, write).map_err(|rejection| {
+            // SAFETY: the callback was made above, of a `Periodic<R>`.
+            let repeating = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<R>>() };
+            rejection.with(into_closure(repeating.schedule))
         })
     }
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use super::builder::Builder;
 use super::unfired::Unfired;
-use crate::clock::{Clock, Due, Ticks};
+use crate::clock::{Clock, Deadline, Ticks};
+use crate::engine::entry::{Callback, Role};
 use crate::error::{BuildError, Rejection};
 use crate::executor::{BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{self, Callback, DriverThread, Hold, Limit, Role, Shard};
+use crate::shard::{self, DriverThread, Limit, Shard, SleepEntry};
 use crate::stats::Stats;
 use crate::system::Process;
 use crate::wheel::Levels;
@@ -101,7 +102,7 @@ impl Service {
     #[inline(always)]
     pub(super) fn schedule(
         &self,
-        due: impl FnOnce(&Ticks) -> Due,
+        due: impl FnOnce(&Ticks) -> Deadline,
         role: Role,
         write: impl FnOnce(*mut Callback),
     ) -> Result<TimerHandle, Rejection> {
@@ -109,14 +110,14 @@ impl Service {
             self.reject();
             return Err(Rejection::Shutdown);
         }
-        let (lease, due) = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
+        let (raw, due) = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
         // SAFETY: it comes from `schedule`, for this handle.
-        Ok(unsafe { TimerHandle::new(lease, due) })
+        Ok(unsafe { TimerHandle::new(raw, due) })
     }
 
-    pub(super) fn sleep(&self, due: Due) -> Sleep {
-        let hold = if self.is_closed() { None } else { Hold::new(self.id, || self.choose_home()) };
-        Sleep::new(hold, due, || self.next_shard().clone())
+    pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
+        let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
+        Sleep::new(entry, deadline, || self.next_shard().clone())
     }
 
     /// Counts a timer that is refused for what it is.

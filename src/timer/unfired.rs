@@ -6,7 +6,7 @@ use std::time::Instant;
 use std::vec;
 
 use crate::clock::{NEVER, Ticks, UNKNOWN};
-use crate::shard::Callback;
+use crate::engine::entry::Callback;
 
 /// The timers that had not fired when their [`Timer`](crate::Timer) was shut down, in the order of their deadlines.
 ///
@@ -48,7 +48,7 @@ impl Unfired {
         // In place: a stable sort would need half as much memory again.
         timers.sort_unstable_by_key(|&(tick, _)| tick);
         let latest = timers.iter().rev().find_map(|&(tick, _)| ticks.instant(tick));
-        let never = ticks.shown(NEVER, UNKNOWN);
+        let never = ticks.display_deadline(NEVER, UNKNOWN);
         Self { timers: timers.into_iter(), never: latest.map_or(never, |latest| latest.max(never)), ticks }
     }
 

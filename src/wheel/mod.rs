@@ -2,14 +2,19 @@
 
 mod arena;
 mod divisor;
+mod event;
+mod expired_list;
+mod level;
 mod levels;
+mod links;
 mod occupancy;
 
 use std::fmt;
 
 pub use arena::Key;
 pub(crate) use divisor::Divisor;
-pub(crate) use levels::{Levels, Links, Nodes, Step};
+pub(crate) use levels::{Levels, Step};
+pub(crate) use links::{Links, Nodes};
 
 use crate::BuildError;
 use arena::Arena;
@@ -201,7 +206,7 @@ impl<T> Wheel<T> {
                     let (deadline, value) = self.arena.take(id);
                     expired(deadline, value);
                 }
-                Step::Moved => {}
+                Step::Cascaded => {}
                 Step::Done => break,
             }
         }

@@ -17,9 +17,9 @@ use crate::case::Case;
 use crate::contender::Contender;
 use crate::system;
 
-/// More than any contender takes for a timer.
+/// Upper bound of the memory of a timer, for every contender.
 const BYTES_PER_TIMER: u64 = 500;
-/// How far away the standing timers are: nobody waits for them.
+/// Delay of the standing timers, which never fire.
 const STANDING: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -36,7 +36,7 @@ pub enum Workload {
     Wheel,
 }
 
-/// How much is done.
+/// The size of the workloads.
 #[derive(Clone, Copy)]
 pub struct Scale {
     pub quick: bool,
@@ -52,7 +52,7 @@ impl Workload {
     pub const ALL: [Self; 10] =
         [Self::W1, Self::W1c, Self::W2, Self::W3, Self::W4, Self::W5, Self::W6, Self::W7, Self::W8, Self::Wheel];
 
-    /// What a timer does in it.
+    /// Returns the cases of a contender.
     pub fn cases<C: Contender>(self, scale: Scale) -> Vec<Case> {
         match self {
             Self::W1 | Self::W1c | Self::W7 => churn::cases::<C>(self, scale),
@@ -66,7 +66,7 @@ impl Workload {
         }
     }
 
-    /// Its name on the command line and in the record.
+    /// Returns the name on the command line and in the record.
     pub fn name(self) -> String {
         self.to_possible_value().expect("no workload is hidden").get_name().to_owned()
     }
@@ -154,12 +154,12 @@ impl Workload {
     }
 }
 
-/// A count as a power of ten, which it is.
+/// Formats a count that is a power of ten.
 fn count(n: usize) -> String {
     if n == 0 { "none".into() } else { format!("10^{}", n.ilog10()) }
 }
 
-/// Whether so many timers fit into memory, whoever holds them.
+/// Returns whether this number of timers fits into memory, for every contender.
 fn fits(timers: usize) -> bool {
     timers as u64 * BYTES_PER_TIMER < system::available_bytes()
 }

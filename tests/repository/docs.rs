@@ -1,0 +1,216 @@
+//! The documents agree with the files that they refer to: links resolve, named tests exist, the rooms of the crate
+//! import one way, and figures of the comparison match the record.
+
+#[path = "../../benches/figures/mod.rs"]
+mod figures;
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use figures::pages::{files, pages};
+use figures::{Record, quote, summary};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+/// What a page contains for the tests below.
+struct Page {
+    links: Vec<String>,
+    anchors: HashSet<String>,
+    /// The text of the inline code spans.
+    code: Vec<String>,
+}
+
+impl Page {
+    fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut page = Self { links: Vec::new(), anchors: HashSet::new(), code: Vec::new() };
+        let (mut heading, mut seen) = (None::<String>, HashMap::<String, usize>::new());
+        for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+            if let (Some(heading), Event::Text(text) | Event::Code(text)) = (&mut heading, &event) {
+                heading.push_str(text);
+            }
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    page.links.push(dest_url.into_string());
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    let slug = slug(&heading.take().expect("the heading has begun"));
+                    let times = seen.entry(slug.clone()).and_modify(|times| *times += 1).or_insert(0);
+                    page.anchors.insert(if *times == 0 { slug } else { format!("{slug}-{times}") });
+                }
+                Event::Code(code) => page.code.push(code.into_string()),
+                _ => {}
+            }
+        }
+        page
+    }
+}
+
+/// Returns the anchor that GitHub gives to a heading.
+fn slug(heading: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    heading.trim().to_lowercase().chars().filter(|&c| kept(c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages: HashMap<_, _> =
+        pages(root()).into_iter().map(|path| (path.canonicalize().unwrap(), Page::read(&path))).collect();
+    let (mut broken, mut checked) = (Vec::new(), 0);
+    for (path, page) in &pages {
+        for link in page.links.iter().filter(|link| !link.contains("://")) {
+            checked += 1;
+            let (file, anchor) = link.split_once('#').map_or((&**link, None), |(file, anchor)| (file, Some(anchor)));
+            let target = if file.is_empty() { path.clone() } else { path.with_file_name("").join(file) };
+            let found = target.canonicalize().is_ok_and(|target| {
+                anchor.is_none_or(|anchor| match pages.get(&target) {
+                    Some(page) => page.anchors.contains(anchor),
+                    // Lines of the source: `tests/tour.rs` checks them.
+                    None => anchor.starts_with('L'),
+                })
+            });
+            if !found {
+                broken.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(checked > 100, "{checked} links: too few to be all");
+}
+
+fn has_test(source: &str, function: &str) -> bool {
+    source.split("#[test]\n").skip(1).any(|test| {
+        let mut lines = test.lines().map(str::trim).filter(|line| !line.starts_with("#["));
+        lines.next().is_some_and(|line| line.starts_with(&format!("fn {function}(")))
+    })
+}
+
+/// In the pages that name tests: as `file::function`, `loom::file` or `loom::file::function`.
+#[test]
+fn every_named_test_exists() {
+    let (mut missing, mut checked) = (Vec::new(), 0);
+    for page in ["guarantees.md", "protocols.md"] {
+        for name in Page::read(&root().join("docs").join(page)).code {
+            // A name with a capital letter is a type's.
+            let named = name.split_once("::").filter(|_| !name.contains(char::is_uppercase));
+            let Some((first, rest)) = named else { continue };
+            checked += 1;
+            let (folders, file, function) = match (first, rest.split_once("::")) {
+                ("loom", Some((file, function))) => (&["loom-tests/src/models"][..], file, Some(function)),
+                ("loom", None) => (&["loom-tests/src/models"][..], rest, None),
+                _ => (&["tests", "tests/adapters", "tests/endurance"][..], first, Some(rest)),
+            };
+            let exists = folders.iter().any(|folder| {
+                let source = fs::read_to_string(root().join(folder).join(file).with_extension("rs"));
+                source.is_ok_and(|source| function.is_none_or(|function| has_test(&source, function)))
+            });
+            if !exists {
+                missing.push(format!("{page}: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(checked > 50, "{checked} names: too few to be all");
+}
+
+/// By the table of rooms: each room that imports is in the table, and imports only from rows below its own.
+#[test]
+fn the_rooms_import_one_way() {
+    let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let table = page.split("\n## ").find(|section| section.starts_with("The rooms")).unwrap();
+    let mut lines = HashMap::new();
+    for (line, row) in table.lines().filter(|row| row.starts_with("| [")).enumerate() {
+        let cell = row.split(" | ").next().unwrap();
+        lines.extend(cell.split('`').skip(1).step_by(2).map(|room| (room.to_owned(), line)));
+    }
+    let src = root().join("src");
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for path in files(&src, "rs") {
+        let inside = path.strip_prefix(&src).unwrap().with_extension("");
+        let room = inside.iter().next().unwrap().to_str().unwrap();
+        if room == "lib" {
+            continue;
+        }
+        let source = fs::read_to_string(&path).unwrap();
+        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let imports = code.flat_map(|line| line.split("crate::").skip(1));
+        let names = imports.map(|import| import.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap());
+        for name in names.filter(|&name| name != room) {
+            let Some(line) = lines.get(name) else { continue };
+            checked += 1;
+            if lines.get(room).is_none_or(|own| line <= own) {
+                wrong.push(format!("{}: {name}", inside.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(checked > 50, "{checked} imports: too few to be all");
+}
+
+fn record() -> Record {
+    Record::parse(&fs::read_to_string(root().join("docs/benchmarks/results.tsv")).unwrap()).unwrap()
+}
+
+const RENEW: &str = "cargo bench -p benches --bench compare -- renew";
+
+/// Returns the lines of a page that differ from those that the record would produce.
+fn differences(page: &str, renewed: &str) -> Vec<String> {
+    assert_eq!(page.lines().count(), renewed.lines().count(), "run `{RENEW}`");
+    let lines = page.lines().zip(renewed.lines()).filter(|(is, should)| is != should);
+    lines.map(|(is, should)| format!("{is}\n  is recorded as\n{should}")).collect()
+}
+
+/// `cargo bench -p benches --bench compare -- renew` renews the pages.
+#[test]
+fn pages_quote_the_recorded_figures() {
+    let (record, mut wrong, mut checked) = (record(), Vec::new(), 0);
+    for path in pages(root()) {
+        let page = fs::read_to_string(&path).unwrap();
+        let (renewed, count) =
+            quote::renew(&page, &record).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        wrong.extend(differences(&page, &renewed).into_iter().map(|line| format!("{}: {line}", path.display())));
+        checked += count;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 60, "{checked} figures: too few to be all");
+}
+
+#[test]
+fn the_summary_matches_the_record() {
+    let page = fs::read_to_string(root().join("docs/benchmarks/README.md")).unwrap();
+    let wrong = differences(&page, &summary::renew(&page, &record()).unwrap());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_record_survives_a_round_trip() {
+    let text = fs::read_to_string(root().join("docs/benchmarks/results.tsv")).unwrap();
+    assert_eq!(record().to_string(), text);
+}
+
+#[test]
+fn renewing_a_page_replaces_outdated_figures() {
+    let head = "workload\tcase\tcontender\tfigure\tmedian\tleast\tmost\truns\tdate\tcommit\n";
+    let line =
+        |contender, median| format!("w1\t1 thread\t{contender}\tns a pair\t{median}\t50\t2e6\t3\t2026-11-22\tabc\n");
+    let record = Record::parse(&(head.to_owned() + &line("corewheel", "60") + &line("heap", "240"))).unwrap();
+    let renewed = |page: &str| quote::renew(page, &record);
+    let mark = |key: &str| format!("<!-- figure: {key} -->");
+
+    let own = format!("in {}", mark("w1; 1 thread; corewheel; ns a pair"));
+    assert_eq!(renewed(&format!("{own}61.5 ns, and")), Ok((format!("{own}60 ns, and"), 1)));
+    let ratio = mark("w1; 1 thread; heap / corewheel; ns a pair");
+    assert_eq!(renewed(&format!("is {own}1, or {ratio}1.")), Ok((format!("is {own}60, or {ratio}4."), 2)));
+    let least = mark("w1; 1 thread; heap; ns a pair; least");
+    let most = mark("w1; 1 thread; heap; ns a pair; most");
+    assert_eq!(renewed(&format!("({least} – {most})")), Ok((format!("({least}50 – {most}2,000,000)"), 2)));
+    for unknown in ["w1; 1 thread; tokio; ns a pair", "w1; 1 thread; heap; ns a pair; middle"] {
+        assert!(renewed(&format!("in {}1", mark(unknown))).is_err_and(|why| why.ends_with(unknown)));
+    }
+    assert!(renewed(&format!("in\n{ratio}1")).is_err_and(|why| why.contains("beginning of a line")));
+}
