@@ -1,10 +1,10 @@
-//! What it costs to be told the present: by the clock, and about, as schedule and reset want it.
+//! The cost of reading the present: exactly, and as the bounds that schedule and reset use.
 //!
 //! ```text
 //! cargo bench -p benches --bench clock
 //! ```
 
-#[allow(dead_code, unused_imports, reason = "a part of the crate that it does not show")]
+#[allow(dead_code, unused_imports, reason = "a private module of the crate")]
 #[path = "../src/clock/mod.rs"]
 mod clock;
 
@@ -28,8 +28,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 fn present(criterion: &mut Criterion) {
     let clock = Clock::system();
     criterion.bench_function("Clock::now", |bencher| bencher.iter(|| clock.now()));
-    criterion.bench_function("Clock::about", |bencher| bencher.iter(|| clock.about()));
-    criterion.bench_function("Clock::roughly", |bencher| bencher.iter(|| clock.roughly()));
+    criterion.bench_function("Clock::bounds", |bencher| bencher.iter(|| clock.bounds()));
+    criterion.bench_function("Clock::now_approx", |bencher| bencher.iter(|| clock.now_approx()));
     let ticks = Ticks::new(clock.clone(), Duration::from_millis(1));
     let (delay, deadline) = (Duration::from_secs(30), clock.now() + Duration::from_secs(3600));
     criterion.bench_function("Ticks::after", |bencher| bencher.iter(|| ticks.after(delay)));

@@ -2,4 +2,5 @@
 
 fn main() {
     println!("cargo::rustc-cfg=loom");
+    println!("cargo::rustc-cfg=shuttle");
 }

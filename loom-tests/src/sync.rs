@@ -45,12 +45,12 @@ pub(crate) const SEGMENTS: usize = 6;
 
 /// A sleep here has no end but a wake: a wake-up that is lost is a deadlock, which loom reports. Each thread that is attached
 /// sleeps in a place of its own, and to read which one it is takes no order with it.
-pub(crate) struct Sleeper {
+pub(crate) struct Parker {
     attached: AtomicUsize,
     places: [Notify; 4],
 }
 
-impl Sleeper {
+impl Parker {
     pub(crate) fn new() -> Self {
         Self { attached: AtomicUsize::new(0), places: [(); 4].map(|()| Notify::new()) }
     }
@@ -67,11 +67,11 @@ impl Sleeper {
         false
     }
 
-    pub(crate) fn sleep(&self, _timeout: Option<Duration>) {
+    pub(crate) fn park(&self, _timeout: Option<Duration>) {
         self.place().wait();
     }
 
-    pub(crate) fn wake(&self) {
+    pub(crate) fn unpark(&self) {
         self.place().notify();
     }
 }

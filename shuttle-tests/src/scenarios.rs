@@ -1,20 +1,20 @@
 //! The scenarios. In each, callers do what comes to their mind, a driver and workers do what they have to, and time
 //! passes; in the end every timer must be accounted for, and every entry be free.
 
-mod errands;
+mod clients;
+mod harness;
 mod job_queue;
-mod stage;
 
 use std::env;
 
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::sync::{Arc, Barrier, mpsc};
 
-use crate::scene::{Clock, OnClock, Scene, Tally};
-use crate::shard::entry::Callback;
-use crate::shard::memory::Cache;
-use errands::{Sleeper, TimeoutUser};
-use stage::Stage;
+use crate::engine::entry::Callback;
+use crate::engine::memory::Cache;
+use crate::fixture::{Clock, Counts, Fixture, OnClock};
+use clients::{SleepUser, TimeoutUser};
+use harness::Harness;
 
 /// Has each of the schedules tried at random, and as many with few preemptions at chosen points.
 fn explore(scenario: fn()) {
@@ -27,10 +27,11 @@ fn explore(scenario: fn()) {
 #[test]
 fn timeouts_in_a_passing_day() {
     explore(|| {
-        let stage = Stage::new(Scene::new());
-        let users = [(); 3].map(|()| stage.spawn(|stage| TimeoutUser::new(stage, |tally| tally.once()).spend(10)));
-        let caches = stage.play(6, users);
-        stage.assert_accounted(caches);
+        let harness = Harness::new(Fixture::new());
+        let users =
+            [(); 3].map(|()| harness.spawn(|harness| TimeoutUser::new(harness, |counts| counts.once()).spend(10)));
+        let caches = harness.play(6, users);
+        harness.assert_accounted(caches);
     });
 }
 
@@ -38,11 +39,11 @@ fn timeouts_in_a_passing_day() {
 #[test]
 fn repeating_timers_in_a_passing_day() {
     explore(|| {
-        let stage = Stage::new(Scene::new());
-        let repeating = |stage: &Stage| TimeoutUser::new(stage, |tally| tally.repeating(1, 3)).spend(8);
-        let users = [(); 2].map(|()| stage.spawn(repeating));
-        let caches = stage.play(6, users);
-        stage.assert_accounted(caches);
+        let harness = Harness::new(Fixture::new());
+        let repeating = |harness: &Harness| TimeoutUser::new(harness, |counts| counts.repeating(1, 3)).spend(8);
+        let users = [(); 2].map(|()| harness.spawn(repeating));
+        let caches = harness.play(6, users);
+        harness.assert_accounted(caches);
     });
 }
 
@@ -50,10 +51,11 @@ fn repeating_timers_in_a_passing_day() {
 #[test]
 fn memory_comes_and_goes() {
     explore(|| {
-        let stage = Stage::new(Scene::with_spare(2));
-        let users = [(); 3].map(|()| stage.spawn(|stage| TimeoutUser::new(stage, |tally| tally.once()).spend(10)));
-        let caches = stage.play(4, users);
-        stage.assert_accounted(caches);
+        let harness = Harness::new(Fixture::with_retained(2));
+        let users =
+            [(); 3].map(|()| harness.spawn(|harness| TimeoutUser::new(harness, |counts| counts.once()).spend(10)));
+        let caches = harness.play(4, users);
+        harness.assert_accounted(caches);
     });
 }
 
@@ -61,15 +63,15 @@ fn memory_comes_and_goes() {
 #[test]
 fn shutdown_in_the_middle_of_it() {
     explore(|| {
-        let stage = Stage::new(Scene::new());
+        let harness = Harness::new(Fixture::new());
         let users = [true, true, false].map(|once| {
-            let callback = move |tally: &Tally| if once { tally.once() } else { tally.repeating(1, 3) };
-            stage.spawn(move |stage| TimeoutUser::new(stage, callback).spend(8))
+            let callback = move |counts: &Counts| if once { counts.once() } else { counts.repeating(1, 3) };
+            harness.spawn(move |harness| TimeoutUser::new(harness, callback).spend(8))
         });
-        let closer = stage.spawn(Stage::close);
-        stage.play(4, users);
+        let closer = harness.spawn(Harness::close);
+        harness.play(4, users);
         closer.join().unwrap();
-        stage.assert_closed();
+        harness.assert_closed();
     });
 }
 
@@ -77,11 +79,11 @@ fn shutdown_in_the_middle_of_it() {
 #[test]
 fn sleeps_in_a_passing_day() {
     explore(|| {
-        let stage = Stage::new(Scene::new());
-        let users = [(); 3].map(|()| stage.spawn(|stage| Sleeper::new(stage).spend(8)));
-        let caches = stage.play(6, users);
-        stage.assert_free(caches);
-        stage.scene.assert_sleeps_accounted();
+        let harness = Harness::new(Fixture::new());
+        let users = [(); 3].map(|()| harness.spawn(|harness| SleepUser::new(harness).spend(8)));
+        let caches = harness.play(6, users);
+        harness.assert_free(caches);
+        harness.fixture.assert_sleeps_accounted();
     });
 }
 
@@ -89,13 +91,13 @@ fn sleeps_in_a_passing_day() {
 #[test]
 fn sleeps_and_a_shutdown() {
     explore(|| {
-        let stage = Stage::new(Scene::new());
-        let users = [(); 3].map(|()| stage.spawn(|stage| Sleeper::new(stage).spend(8)));
-        let closer = stage.spawn(Stage::close);
-        stage.play(4, users);
+        let harness = Harness::new(Fixture::new());
+        let users = [(); 3].map(|()| harness.spawn(|harness| SleepUser::new(harness).spend(8)));
+        let closer = harness.spawn(Harness::close);
+        harness.play(4, users);
         closer.join().unwrap();
-        stage.assert_last();
-        stage.scene.assert_sleeps_accounted();
+        harness.assert_last();
+        harness.fixture.assert_sleeps_accounted();
     });
 }
 
@@ -103,22 +105,22 @@ fn sleeps_and_a_shutdown() {
 #[test]
 fn nobody_waits_in_vain() {
     explore(|| {
-        let stage = Stage::new(Scene::new());
+        let harness = Harness::new(Fixture::new());
         let users = [(); 3].map(|()| {
-            stage.spawn(|stage| {
+            harness.spawn(|harness| {
                 let mut cache = Cache::new();
                 for _ in 0..4 {
                     let (sender, receiver) = mpsc::channel();
                     let callback = Callback::once(move || sender.send(()).unwrap());
-                    let handle = stage.scene.schedule(&mut cache, callback, 0).unwrap();
+                    let handle = harness.fixture.schedule(&mut cache, callback, 0).unwrap();
                     receiver.recv().unwrap();
-                    stage.scene.release(handle, &mut cache);
+                    harness.fixture.release(handle, &mut cache);
                 }
                 cache
             })
         });
-        let caches = stage.play(0, users);
-        stage.assert_free(caches);
+        let caches = harness.play(0, users);
+        harness.assert_free(caches);
     });
 }
 

@@ -1,16 +1,11 @@
 //! The primitives of the crate's `sync`, made of shuttle's.
 
-#[path = "../../src/sync/cell.rs"]
-mod cell;
-#[path = "../../src/sync/sleeper.rs"]
-mod sleeper;
-
-pub(crate) use cell::UnsafeCell;
+pub(crate) use crate::source::sync::cell::UnsafeCell;
+pub(crate) use crate::source::sync::parker::Parker;
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use shuttle::thread;
 pub(crate) use shuttle::thread_local as thread_static;
-pub(crate) use sleeper::Sleeper;
 
 /// shuttle knows no order but one.
 pub(crate) fn access_plainly(_atomic: &AtomicU64) {}

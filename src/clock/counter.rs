@@ -167,10 +167,10 @@ mod tests {
         let Some(processor) = Processor::find() else { return };
         let read: [&dyn Fn() -> u64; 2] = [&|| processor.read_ordered(), &|| processor.read_unordered()];
         for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let (counts, began, told) = (read[first](), Instant::now(), processor.instant());
+            let (counts, began, said) = (read[first](), Instant::now(), processor.instant());
             while began.elapsed() < Duration::from_millis(1) {}
             assert!(read[second]() > counts);
-            assert!(told >= began && processor.instant() - told >= Duration::from_millis(1));
+            assert!(said >= began && processor.instant() - said >= Duration::from_millis(1));
         }
     }
 }

@@ -1,88 +1,38 @@
-//! Time: whose it is, and how it is counted.
+//! Time, and how it is counted.
 //!
-//! | file        | concern                                                         |
-//! |-------------|-----------------------------------------------------------------|
-//! | `ticks`     | time in ticks since a timer's birth                             |
-//! | `manual`    | virtual time                                                    |
-//! | `quiescence` | how virtual time waits for the drivers                         |
-//! | `reckoning` | the present without a look at the clock, never early            |
-//! | `pace`      | how much time the counts of a counter can be                    |
-//! | `counter`   | the counter                                                     |
+//! | file          | concern                                                                     |
+//! |---------------|-----------------------------------------------------------------------------|
+//! | `time_source` | where the present is read: the system's clock, or virtual time              |
+//! | `ticks`       | time in ticks since a timer was built                                       |
+//! | `manual`      | virtual time                                                                |
+//! | `quiescence`  | how virtual time waits for the drivers                                      |
+//! | `tsc_clock`   | the present without a read of the clock, never early                        |
+//! | `calibration` | how much time a count of the processor's counter can be                     |
+//! | `counter`     | the processor's counter                                                     |
 
+#[cfg(not(loom))]
+mod calibration;
+#[cfg(not(loom))]
 mod counter;
-#[cfg(test)]
-mod machine;
+#[cfg(all(test, not(loom)))]
+mod fake_tsc;
+#[cfg(not(loom))]
 mod manual;
-mod pace;
 pub(crate) mod quiescence;
-mod reckoning;
+#[cfg(not(loom))]
 mod ticks;
+#[cfg(not(loom))]
+mod time_source;
+#[cfg(not(loom))]
+mod tsc_clock;
 
-use std::cell::Cell;
-use std::sync::OnceLock;
-use std::time::Instant;
-
-use counter::Processor;
+#[cfg(not(loom))]
 pub use manual::ManualClock;
-pub(crate) use manual::{OnClock, Pinned, Registration};
-pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
-pub(crate) use reckoning::Present;
-use reckoning::{Fix, Reckoning};
-pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};
-
-/// What a timer reads the time from.
-#[derive(Clone, Debug)]
-pub(crate) enum Clock {
-    /// `Instant::now`.
-    System(SystemClock),
-    /// Virtual time.
-    Manual(ManualClock),
-}
-
-/// `Instant::now`, and what can stand in for it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemClock(Option<&'static Reckoning<Processor>>);
-
-thread_local! {
-    static LAST: Cell<Option<Fix>> = const { Cell::new(None) };
-}
-
-impl Clock {
-    /// The clock of the system. The first call in a process takes a third of a millisecond.
-    pub(crate) fn system() -> Self {
-        static RECKONING: OnceLock<Option<Reckoning<Processor>>> = OnceLock::new();
-        Self::System(SystemClock(RECKONING.get_or_init(|| Processor::find().and_then(Reckoning::new)).as_ref()))
-    }
-
-    /// The present.
-    #[inline]
-    pub(crate) fn now(&self) -> Instant {
-        match self {
-            Self::System(_) => Instant::now(),
-            Self::Manual(clock) => clock.now(),
-        }
-    }
-
-    /// How many nanoseconds `instant` is on the scale of [`about`](Self::about).
-    pub(crate) fn nanos(&self, instant: Instant) -> Option<u64> {
-        match self {
-            Self::System(SystemClock(Some(reckoning))) => Some(reckoning.nanos(instant)),
-            _ => None,
-        }
-    }
-
-    /// Between which instants the present is, in nanoseconds: cheaper than [`now`](Self::now), and so close, some
-    /// microseconds, that a deadline can be counted from it. `None` if only `now` can tell.
-    #[inline(always)]
-    pub(crate) fn about(&self) -> Option<Present> {
-        let Self::System(SystemClock(Some(reckoning))) = self else { return None };
-        Some(LAST.with(|last| reckoning.present(last)))
-    }
-
-    /// The present on this scale, give or take some microseconds: cheaper still.
-    #[inline]
-    pub(crate) fn roughly(&self) -> Option<u64> {
-        let Self::System(SystemClock(Some(reckoning))) = self else { return None };
-        Some(LAST.with(|last| reckoning.likely(last)))
-    }
-}
+#[cfg(not(loom))]
+pub(crate) use {
+    manual::{OnClock, Pinned, Registration},
+    quiescence::{Quiesce, Quiescence, Quiet},
+    ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN},
+    time_source::Clock,
+    tsc_clock::Bounds,
+};

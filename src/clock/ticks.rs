@@ -4,12 +4,12 @@
 //! deadline, the present has reached the deadline: never early.
 //!
 //! Who asks when something is due need not know the present to the microsecond, and gets it cheaper so: see
-//! [`Clock::about`]. A deadline is then counted from the latest that the present can be, and has come if it is not after
+//! [`Clock::bounds`]. A deadline is then counted from the latest that the present can be, and has come if it is not after
 //! the earliest; in between the clock is asked. Drivers, who decide what is due by now, always ask the clock.
 
 use std::time::{Duration, Instant};
 
-use super::{Clock, ManualClock, Pinned, Present};
+use super::{Bounds, Clock, ManualClock, Pinned};
 use crate::wheel::Divisor;
 
 /// Nanoseconds that do not fit 64 bits, that is from the year 584 of a timer's life on.
@@ -23,7 +23,7 @@ const FAR_OFF: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// The tick that something is due at, as told by a thread that knew the time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Due {
+pub(crate) struct Deadline {
     pub(crate) tick: u64,
     /// The present tick, or one that was present some microseconds ago.
     pub(crate) now: u64,
@@ -36,20 +36,20 @@ pub(crate) struct Due {
 
 /// A deadline as it was asked for, not rounded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Requested {
     At(Instant),
     /// So many nanoseconds after the origin.
     After(u64),
     Never,
 }
 
-impl Due {
+impl Deadline {
     #[inline]
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn requested(&self) -> Requested {
         match self.given {
-            Some(instant) => Asked::At(instant),
-            None if self.exact == UNKNOWN => Asked::Never,
-            None => Asked::After(self.exact),
+            Some(instant) => Requested::At(instant),
+            None if self.exact == UNKNOWN => Requested::Never,
+            None => Requested::After(self.exact),
         }
     }
 }
@@ -59,8 +59,8 @@ impl Due {
 pub(crate) struct Ticks {
     clock: Clock,
     origin: Instant,
-    /// The origin on the scale of [`Clock::about`].
-    about_origin: u64,
+    /// The origin on the scale of [`Clock::bounds`].
+    origin_nanos: u64,
     /// Nanoseconds per tick.
     tick: Divisor,
     /// [`LONG`], in ticks.
@@ -73,7 +73,7 @@ impl Ticks {
         let origin = clock.now();
         Self {
             origin,
-            about_origin: clock.nanos(origin).unwrap_or(0),
+            origin_nanos: clock.nanos(origin).unwrap_or(0),
             clock,
             // Longer ticks than 584 years are cut: finer than asked for does no harm.
             tick: Divisor::new(u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX)),
@@ -96,23 +96,23 @@ impl Ticks {
     /// Returns the present tick, or one that was present some microseconds ago. If `tick` has come, the result is not
     /// before it.
     #[inline]
-    pub(crate) fn tick_to_tell(&self, tick: u64) -> u64 {
+    pub(crate) fn now_tick_for(&self, tick: u64) -> u64 {
         // Long before, the counter need not be read in order: a processor that completes no instruction for that long is
         // reset.
-        if let Some(nanos) = self.clock.roughly()
+        if let Some(nanos) = self.clock.now_approx()
             && let now = self.tick.quotient(self.since_origin(nanos))
             && tick.saturating_sub(now) > self.long
         {
             return now;
         }
-        self.about().and_then(|about| self.tick_about(about, tick)).unwrap_or_else(|| self.now_tick())
+        self.bounds().and_then(|bounds| self.tick_in_bounds(bounds, tick)).unwrap_or_else(|| self.now_tick())
     }
 
     /// The same, or `None` if only the clock can tell.
     #[inline]
-    fn tick_about(&self, about: Present, tick: u64) -> Option<u64> {
-        let now = self.tick.quotient(about.earliest);
-        let surely_not = || tick.saturating_mul(self.tick.value()) > about.latest;
+    fn tick_in_bounds(&self, bounds: Bounds, tick: u64) -> Option<u64> {
+        let now = self.tick.quotient(bounds.earliest);
+        let surely_not = || tick.saturating_mul(self.tick.value()) > bounds.latest;
         (tick <= now || surely_not()).then_some(now)
     }
 
@@ -150,34 +150,34 @@ impl Ticks {
 
     /// Between which nanoseconds since the origin the present is; `None` if only the clock can tell.
     #[inline(always)]
-    fn about(&self) -> Option<Present> {
-        let Present { earliest, latest } = self.clock.about()?;
-        Some(Present { earliest: self.since_origin(earliest), latest: self.since_origin(latest) })
+    fn bounds(&self) -> Option<Bounds> {
+        let Bounds { earliest, latest } = self.clock.bounds()?;
+        Some(Bounds { earliest: self.since_origin(earliest), latest: self.since_origin(latest) })
     }
 
-    /// Nanoseconds on the scale of [`Clock::about`], counted from the origin.
+    /// Nanoseconds on the scale of [`Clock::bounds`], counted from the origin.
     #[inline(always)]
     fn since_origin(&self, nanos: u64) -> u64 {
         // The earliest may be what the clock said before the origin.
-        nanos.saturating_sub(self.about_origin)
+        nanos.saturating_sub(self.origin_nanos)
     }
 
     /// When something is due that shall come after `delay`. It is not told whether that was an instant, see
-    /// [`asked_after`](Self::asked_after).
+    /// [`requested_after`](Self::requested_after).
     #[inline(always)]
-    pub(crate) fn after(&self, delay: Duration) -> Due {
-        if let Some(due) = self.after_about(delay) {
+    pub(crate) fn after(&self, delay: Duration) -> Deadline {
+        if let Some(due) = self.after_by_bounds(delay) {
             return due;
         }
         // Taken apart, so that a caller has all of it in registers, whichever way it came.
-        let Due { tick, now, exact, .. } = self.after_exactly(delay);
-        Due { tick, now, given: None, exact }
+        let Deadline { tick, now, exact, .. } = self.after_exactly(delay);
+        Deadline { tick, now, given: None, exact }
     }
 
     /// As [`after`](Self::after), with all that is known of what was asked for.
     #[inline(always)]
-    pub(crate) fn asked_after(&self, delay: Duration) -> Due {
-        match self.after_about(delay) {
+    pub(crate) fn requested_after(&self, delay: Duration) -> Deadline {
+        match self.after_by_bounds(delay) {
             Some(due) => due,
             None => self.after_exactly(delay),
         }
@@ -185,77 +185,77 @@ impl Ticks {
 
     /// The same, or `None` if only the clock can tell.
     #[inline(always)]
-    fn after_about(&self, delay: Duration) -> Option<Due> {
+    fn after_by_bounds(&self, delay: Duration) -> Option<Deadline> {
         let delay = whole(delay);
         // What shall come at once must not be later than now.
         if delay == 0 {
             return None;
         }
-        let about = self.about()?;
-        let exact = delay.checked_add(about.latest).filter(|&exact| exact != UNKNOWN)?;
-        let (tick, now) = (self.tick.quotient_up(exact), self.tick.quotient(about.earliest));
-        Some(Due { tick, now, given: None, exact })
+        let bounds = self.bounds()?;
+        let exact = delay.checked_add(bounds.latest).filter(|&exact| exact != UNKNOWN)?;
+        let (tick, now) = (self.tick.quotient_up(exact), self.tick.quotient(bounds.earliest));
+        Some(Deadline { tick, now, given: None, exact })
     }
 
     #[cold]
-    fn after_exactly(&self, delay: Duration) -> Due {
+    fn after_exactly(&self, delay: Duration) -> Deadline {
         let now = self.now();
-        self.due(now, now.checked_add(delay))
+        self.deadline_at(now, now.checked_add(delay))
     }
 
     /// When something is due that shall come at `deadline`.
     #[inline]
-    pub(crate) fn at(&self, deadline: Instant) -> Due {
+    pub(crate) fn at(&self, deadline: Instant) -> Deadline {
         let exact = self.nanos(deadline);
-        match self.about() {
-            Some(about) if exact != UNKNOWN => self.due_about(about, deadline, exact),
-            _ => self.due(self.now(), Some(deadline)),
+        match self.bounds() {
+            Some(bounds) if exact != UNKNOWN => self.deadline_by_bounds(bounds, deadline, exact),
+            _ => self.deadline_at(self.now(), Some(deadline)),
         }
     }
 
     #[inline]
-    fn due_about(&self, about: Present, deadline: Instant, exact: u64) -> Due {
-        let now = self.tick.quotient(about.earliest);
-        if exact <= about.earliest {
-            Due { tick: now, now, given: Some(deadline), exact: UNKNOWN }
-        } else if exact > about.latest {
-            Due { tick: self.tick.quotient_up(exact), now, given: Some(deadline), exact }
+    fn deadline_by_bounds(&self, bounds: Bounds, deadline: Instant, exact: u64) -> Deadline {
+        let now = self.tick.quotient(bounds.earliest);
+        if exact <= bounds.earliest {
+            Deadline { tick: now, now, given: Some(deadline), exact: UNKNOWN }
+        } else if exact > bounds.latest {
+            Deadline { tick: self.tick.quotient_up(exact), now, given: Some(deadline), exact }
         } else {
-            self.due(self.now(), Some(deadline))
+            self.deadline_at(self.now(), Some(deadline))
         }
     }
 
     /// When something is due that shall come `delay` after `instant`.
-    pub(crate) fn after_instant(&self, instant: Instant, delay: Duration) -> Due {
+    pub(crate) fn after_instant(&self, instant: Instant, delay: Duration) -> Deadline {
         match instant.checked_add(delay) {
             Some(deadline) => self.at(deadline),
-            None => self.due(self.now(), None),
+            None => self.deadline_at(self.now(), None),
         }
     }
 
     /// What is due by now is due at the present tick, not at the next; `None` is never.
-    fn due(&self, now: Instant, deadline: Option<Instant>) -> Due {
+    fn deadline_at(&self, now: Instant, deadline: Option<Instant>) -> Deadline {
         let present = self.present(now);
         let (tick, exact) = match deadline {
             None => (NEVER, UNKNOWN),
             Some(deadline) if deadline <= now => (present, UNKNOWN),
             Some(deadline) => (self.ceil(deadline), self.nanos(deadline)),
         };
-        Due { tick, now: present, given: deadline, exact }
+        Deadline { tick, now: present, given: deadline, exact }
     }
 
     /// The deadline, not rounded; `None` if no instant can hold it.
-    pub(crate) fn deadline(&self, asked: Asked) -> Option<Instant> {
-        match asked {
-            Asked::At(instant) => Some(instant),
-            Asked::After(nanos) => self.origin.checked_add(Duration::from_nanos(nanos)),
-            Asked::Never => None,
+    pub(crate) fn deadline(&self, requested: Requested) -> Option<Instant> {
+        match requested {
+            Requested::At(instant) => Some(instant),
+            Requested::After(nanos) => self.origin.checked_add(Duration::from_nanos(nanos)),
+            Requested::Never => None,
         }
     }
 
     /// The same, with [`FAR_OFF`] where that is never.
-    pub(crate) fn shown_as(&self, asked: Asked) -> Instant {
-        self.deadline(asked).unwrap_or_else(|| self.shown(NEVER, UNKNOWN))
+    pub(crate) fn display_requested(&self, requested: Requested) -> Instant {
+        self.deadline(requested).unwrap_or_else(|| self.display_deadline(NEVER, UNKNOWN))
     }
 
     /// The present tick at `now`: the last that is not after it, but for [`NEVER`].
@@ -295,7 +295,7 @@ impl Ticks {
 
     /// What is to be shown as the deadline of a timer that is due at `tick`: `exact` where that is what was rounded up
     /// to the tick, and [`FAR_OFF`] where that is never.
-    pub(crate) fn shown(&self, tick: u64, exact: u64) -> Instant {
+    pub(crate) fn display_deadline(&self, tick: u64, exact: u64) -> Instant {
         if exact != UNKNOWN && self.tick.quotient_up(exact) == tick {
             return self.origin + Duration::from_nanos(exact);
         }
@@ -312,10 +312,10 @@ impl Ticks {
     /// How much later than `tick` it is, give or take some microseconds.
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
-        if let Some(likely) = self.clock.roughly()
+        if let Some(approx) = self.clock.now_approx()
             && let Some(due) = tick.checked_mul(self.tick.value())
         {
-            return Duration::from_nanos(self.since_origin(likely).saturating_sub(due));
+            return Duration::from_nanos(self.since_origin(approx).saturating_sub(due));
         }
         let elapsed = self.now().saturating_duration_since(self.origin);
         elapsed.saturating_sub(self.span(tick))
@@ -385,8 +385,8 @@ mod tests {
     fn in_doubt_the_clock_is_asked() {
         let (ticks, clock) = at(MS * 3 / 2);
         let (now, some) = (1_500_000, 10_000);
-        let about = Present { earliest: now - some, latest: now + some };
-        let tick = |exact| ticks.due_about(about, ticks.origin + Duration::from_nanos(exact), exact).tick;
+        let bounds = Bounds { earliest: now - some, latest: now + some };
+        let tick = |exact| ticks.deadline_by_bounds(bounds, ticks.origin + Duration::from_nanos(exact), exact).tick;
         assert_eq!(ticks.nanos(clock.now()), now);
         for passed in [some * 2, some, some / 2, 0] {
             assert_eq!(tick(now - passed), 1);
@@ -399,14 +399,14 @@ mod tests {
     #[test]
     fn in_doubt_the_clock_tells_whether_a_tick_has_come() {
         let (ticks, _) = at(MS * 3 / 2);
-        let about = |latest| Present { earliest: 990_000, latest };
-        for (latest, tick, told) in
+        let bounds = |latest| Bounds { earliest: 990_000, latest };
+        for (latest, tick, floor) in
             [(1_010_000, 0, Some(0)), (1_010_000, 1, None), (999_999, 1, Some(0)), (1_010_000, 2, Some(0))]
         {
-            assert_eq!(ticks.tick_about(about(latest), tick), told);
+            assert_eq!(ticks.tick_in_bounds(bounds(latest), tick), floor);
         }
-        assert_eq!(ticks.tick_about(about(1_010_000), NEVER), Some(0));
-        assert_eq!(ticks.tick_to_tell(1), 1);
+        assert_eq!(ticks.tick_in_bounds(bounds(1_010_000), NEVER), Some(0));
+        assert_eq!(ticks.now_tick_for(1), 1);
     }
 
     #[test]
@@ -414,10 +414,10 @@ mod tests {
         let ticks = Ticks::new(Clock::system(), MS);
         for ahead in [0, 1, 999, 1_001, 1_000_000] {
             let before = ticks.now_tick();
-            let told = ticks.tick_to_tell(before + ahead);
+            let floor = ticks.now_tick_for(before + ahead);
             let after = ticks.now_tick();
-            assert!(told + 1 >= before && told <= after + 1, "{told}, and not {before} to {after}");
-            assert!(ahead > 0 || told >= before, "the tick has come");
+            assert!(floor + 1 >= before && floor <= after + 1, "{floor}, and not {before} to {after}");
+            assert!(ahead > 0 || floor >= before, "the tick has come");
         }
     }
 
@@ -427,7 +427,7 @@ mod tests {
         let never = ticks.after(Duration::MAX);
         assert_eq!(never.tick, u64::MAX);
         let thirty_years = Duration::from_secs(30 * 366 * 86_400);
-        assert!(ticks.shown(never.tick, never.exact) >= clock.now() + thirty_years);
+        assert!(ticks.display_deadline(never.tick, never.exact) >= clock.now() + thirty_years);
     }
 
     #[test]
@@ -438,7 +438,7 @@ mod tests {
             clock.advance(MS);
         }
         assert_eq!(ticks.instant(NEVER), None);
-        assert!(matches!(ticks.after(Duration::MAX).asked(), Asked::Never));
+        assert!(matches!(ticks.after(Duration::MAX).requested(), Requested::Never));
     }
 
     #[test]
@@ -455,9 +455,9 @@ mod tests {
         let (ticks, clock) = at(MS * 5);
         let deadline = clock.now() + MS * 5 / 2;
         let due = ticks.at(deadline);
-        assert_eq!(ticks.shown(due.tick, due.exact), deadline);
+        assert_eq!(ticks.display_deadline(due.tick, due.exact), deadline);
         for other in [due.tick - 1, due.tick + 1, 100] {
-            assert_eq!(Some(ticks.shown(other, due.exact)), ticks.instant(other));
+            assert_eq!(Some(ticks.display_deadline(other, due.exact)), ticks.instant(other));
         }
     }
 }

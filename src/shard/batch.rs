@@ -10,10 +10,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Shard;
+use super::binding::Shard;
 use crate::executor;
 
-/// Entries with the flag `QUEUED`, in the order of their deadlines. Dropping it ends their timers unrun, but for those that
+/// Entries with the flag `DISPATCHED`, in the order of their deadlines. Dropping it ends their timers unrun, but for those that
 /// were reset to a later deadline since.
 pub(crate) struct Batch {
     shard: Arc<Shard>,

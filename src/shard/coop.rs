@@ -17,7 +17,7 @@
 use std::cell::Cell;
 use std::task::{Poll, Waker};
 
-use crate::clock::Due;
+use crate::clock::Deadline;
 use crate::sync::thread_static;
 
 /// Number of completions on one thread that need not be pending first. It is tokio's.
@@ -34,8 +34,8 @@ pub(crate) enum Progress {
 
 impl Progress {
     /// Returns how far a timer has come whose deadline is set after the shutdown.
-    pub(crate) fn after_shutdown(due: Due) -> Self {
-        if due.tick <= due.now { Self::Elapsed } else { Self::Shutdown }
+    pub(crate) fn after_shutdown(deadline: Deadline) -> Self {
+        if deadline.tick <= deadline.now { Self::Elapsed } else { Self::Shutdown }
     }
 }
 

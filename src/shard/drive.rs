@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
-use super::Shard;
 use super::batch::Batch;
+use super::binding::Shard;
 use super::driver::{Driver, Stop};
 use super::driver_thread::Whereabouts;
-use super::loan::{Loans, Returned};
-use super::local;
+use super::thread_state;
+use crate::engine::loan::{Loans, Returned};
 use crate::executor::{self, JobQueue, Loan as _};
 use crate::system::Scheduling;
 use crate::wheel::Levels;
@@ -49,7 +49,7 @@ pub(crate) fn drive(
     lends: Option<usize>,
     whereabouts: &Whereabouts,
 ) {
-    shard.core.bell.attach();
+    shard.core.wakeup.attach();
     let lending = lends.zip(dispatcher.own_queue()).map(|(shards, queue)| {
         let (shard, queue) = (shard.clone(), queue.clone());
         Arc::new(Lending { shard, shards, queue, loans: Loans::new() })
@@ -81,7 +81,7 @@ impl Thread<'_> {
     fn run(&mut self) {
         while let Some(driver) = &mut self.driver {
             match driver.advance(&mut self.scheduling) {
-                Stop::Due(batch) => match self.lending.clone().filter(|_| driver.load.is_much()) {
+                Stop::Dispatch(batch) => match self.lending.clone().filter(|_| driver.load.is_much()) {
                     Some(lending) => self.lend(&lending, batch),
                     None => self.hand_over(batch),
                 },
@@ -99,7 +99,7 @@ impl Thread<'_> {
             self.scheduling.restore();
         }
         let shard = &driver.shard;
-        let dispatch = || dispatcher.dispatch(batch, |payload| shard.caught(payload));
+        let dispatch = || dispatcher.dispatch(batch, |payload| shard.report_panic(payload));
         let watched = if dispatcher.may_block() { self.whereabouts.execute(dispatch) } else { dispatch() };
         watched.into_iter().for_each(|batch| driver.watch(batch));
     }
@@ -117,16 +117,16 @@ impl Thread<'_> {
         let mut looks = 0;
         let pause = |returned, place| {
             looks += 1;
-            super::loan::pause(returned, place, LOOK)
+            crate::engine::loan::pause(returned, place, LOOK)
         };
         let Returned { driver: (driver, panicked), running } =
             lending.loans.wait(pause, || lending.shard.core.is_closing());
-        local::with(&lending.shard, |local| local.count_more(|record| &record.wakeups, looks));
+        thread_state::with(&lending.shard, |thread| thread.count_more(|counters| &counters.wakeups, looks));
         let driver = self.driver.insert(driver);
         if let Some(payload) = panicked {
             panic::resume_unwind(payload);
         }
-        driver.shard.core.bell.attach();
+        driver.shard.core.wakeup.attach();
         if lent {
             driver.load.start_again();
             running.into_iter().for_each(|batch| driver.watch_straggler(batch));
@@ -143,8 +143,8 @@ impl executor::Loan for Loan {
         let loans = &self.lending.loans;
         let (mut driver, _) = loans.borrow(self.number)?;
         let shard = &self.lending.shard;
-        if !shard.core.bell.is_attached_here() {
-            shard.core.bell.attach();
+        if !shard.core.wakeup.is_attached_here() {
+            shard.core.wakeup.attach();
         }
         let mut scheduling = Scheduling::new(None);
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.advance(&mut driver, &mut scheduling)));
@@ -169,7 +169,7 @@ impl executor::Loan for Loan {
     fn recall(&self) {
         self.lending.loans.recall(self.number);
         // The worker looks whether the loan is over before it sleeps.
-        self.lending.shard.core.bell.ring(0);
+        self.lending.shard.core.wakeup.wake_by(0);
     }
 }
 
@@ -179,7 +179,7 @@ impl Loan {
         let is_over = || self.lending.loans.is_over(self.number);
         while !is_over() && !driver.load.is_burst() {
             match driver.advance(scheduling) {
-                Stop::Due(batch) => return Some(batch),
+                Stop::Dispatch(batch) => return Some(batch),
                 Stop::Idle => {
                     let longest = Some(driver.load.longest_pause()?);
                     driver.sleep(scheduling, longest, is_over);
@@ -224,22 +224,22 @@ mod tests {
     fn the_thread_that_drives_is_the_one_that_is_woken() {
         let whereabouts = Whereabouts::default();
         let (mut thread, lending) = thread(&whereabouts, 1);
-        let bell = &lending.shard.core.bell;
-        bell.attach();
+        let wakeup = &lending.shard.core.wakeup;
+        wakeup.attach();
         let lent = (thread.driver.take().expect("it is not lent"), None);
         let batch = Arc::new(Batch::new(lending.shard.clone(), 0, Vec::new()));
         let loan = Loan { lending: lending.clone(), number: lending.loans.lend(lent, batch) };
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 assert!(loan.next_batch().is_none(), "nothing is due");
-                assert!(bell.is_attached_here(), "a worker");
+                assert!(wakeup.is_attached_here(), "a worker");
             });
         });
-        assert!(!bell.is_attached_here());
-        let pause = |returned, place| super::super::loan::pause(returned, place, LOOK);
+        assert!(!wakeup.is_attached_here());
+        let pause = |returned, place| crate::engine::loan::pause(returned, place, LOOK);
         thread.driver = Some(lending.loans.wait(pause, || false).driver.0);
         thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
-        assert!(bell.is_attached_here(), "the driver's own thread, when the driver has come back");
+        assert!(wakeup.is_attached_here(), "the driver's own thread, when the driver has come back");
         lending.queue.clear();
     }
 }

@@ -2,7 +2,7 @@
 //! due it sleeps for good.
 //!
 //! The driver has a thread of its own, which hands over what is due. While there is much to do it
-//! [lends](super::loan) itself to a worker of the pool.
+//! [lends](crate::engine::loan) itself to a worker of the pool.
 //!
 //! A panic of the driver would be a defect of the crate, as it catches those of all foreign code. Its wheel may be broken
 //! then, so no timer can be kept there any more: the driver closes its shard, says so, and ends. Other shards go on.
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Shard;
 use super::batch::Batch;
+use super::binding::Shard;
 use super::load::Load;
-use super::local;
-use super::rounds::Rounds;
 use super::stragglers::Stragglers;
+use super::thread_state;
 use crate::clock::{NEVER, Quiescence};
+use crate::engine::turn::DriverCore;
 use crate::executor::Dispatcher;
 use crate::system::Scheduling;
 use crate::wheel::Levels;
@@ -30,7 +30,7 @@ const TURNS: u32 = 8;
 pub(super) struct Driver {
     pub(super) shard: Arc<Shard>,
     dispatcher: Dispatcher,
-    rounds: Rounds,
+    core: DriverCore,
     stragglers: Stragglers,
     phase: Phase,
     /// The request that this round answers: see [`Quiescence`].
@@ -61,7 +61,7 @@ enum Phase {
 /// Why the driver stops.
 pub(super) enum Stop {
     /// These callbacks are to be run.
-    Due(Batch),
+    Dispatch(Batch),
     /// Nothing is left to do: it should sleep.
     Idle,
     /// The shard is closed.
@@ -73,7 +73,7 @@ impl Driver {
         Self {
             shard,
             dispatcher,
-            rounds: Rounds::new(levels),
+            core: DriverCore::new(levels),
             stragglers: Stragglers::default(),
             phase: Phase::Wake,
             request: 0,
@@ -117,21 +117,21 @@ impl Driver {
                 }
                 Phase::Begin => {
                     self.now = self.shard.ticks.now_tick();
-                    self.rounds.begin(&self.shard.core, self.now);
+                    self.core.begin(&self.shard.core, self.now);
                     self.phase = Phase::Turn;
                 }
                 Phase::Turn => {
-                    if self.rounds.turn(&self.shard.core, &mut self.due) {
+                    if self.core.turn(&self.shard.core, &mut self.due) {
                         self.phase = Phase::Rest;
                     }
                     if let Some(batch) = self.take_due(scheduling) {
-                        return Stop::Due(batch);
+                        return Stop::Dispatch(batch);
                     }
                 }
                 Phase::Rest => self.phase = if self.has_more_to_do() { Phase::Begin } else { Phase::Sleep },
                 Phase::Sleep => {
                     if let Some(quiescence) = self.shard.quiescence() {
-                        quiescence.end_round(self.request, self.rounds.next_deadline());
+                        quiescence.end_round(self.request, self.core.next_deadline());
                     }
                     self.load.pause();
                     return Stop::Idle;
@@ -144,17 +144,17 @@ impl Driver {
     /// Does in bounded turns what is not urgent. Returns whether there may be reason for a new round.
     fn has_more_to_do(&mut self) -> bool {
         let core = &self.shard.core;
-        if self.rounds.prepare(core) {
+        if self.core.cascade_ahead(core) {
             return true;
         }
-        let has_memory = self.rounds.has_memory(core) || self.shard.registry.has_surplus();
+        let has_memory = self.core.has_memory(core) || self.shard.registry.has_surplus();
         self.put_off = if has_memory { self.load.put_off() } else { None };
         if self.put_off.is_some() {
-            self.rounds.give_back(core);
+            self.core.give_back(core);
             return false;
         }
         // Both, each time: each has a bounded turn.
-        let has_more = self.rounds.rest(core) | self.shard.registry.trim();
+        let has_more = self.core.reclaim(core) | self.shard.registry.trim();
         if has_more {
             self.turns += 1;
             if self.turns.is_multiple_of(TURNS) {
@@ -221,19 +221,19 @@ impl Driver {
                 let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
                 let is_idle = || match self.put_off {
                     Some(_) => core.intake_is_empty(),
-                    None => self.rounds.is_idle(core) && !self.shard.registry.has_surplus(),
+                    None => self.core.is_idle(core) && !self.shard.registry.has_surplus(),
                 };
                 let idle = || is_idle() && !core.is_closing() && !is_called();
-                (core.bell.sleep(self.now, self.rounds.next_deadline(), timeout, idle), true)
+                (core.wakeup.sleep(self.now, self.core.next_deadline(), timeout, idle), true)
             }
             Some(quiescence) => {
                 // Time does not pass by itself: only a request wakes the driver.
                 let unasked = || quiescence.last_request() == self.request && !core.is_closing();
                 let timeout = |tick| if tick == 0 { Some(Duration::ZERO) } else { left() };
-                (core.bell.sleep(self.now, 1, timeout, unasked), !unasked())
+                (core.wakeup.sleep(self.now, 1, timeout, unasked), !unasked())
             }
         };
-        local::with(&self.shard, |local| local.count_more(|record| &record.wakeups, wakeups));
+        thread_state::with(&self.shard, |thread| thread.count_more(|counters| &counters.wakeups, wakeups));
         rested
     }
 

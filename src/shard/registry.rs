@@ -37,7 +37,7 @@ use std::ptr;
 
 use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned};
 
-use crate::stats::{Record, ShardStats};
+use crate::stats::{ShardStats, ThreadCounters};
 use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering};
 
 /// The most counters that are folded in a turn: some 50 µs, if each has a histogram that is in no cache.
@@ -69,7 +69,7 @@ pub(crate) struct Registry {
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Registered {
-    pub(crate) record: Record,
+    pub(crate) counters: ThreadCounters,
     /// The counters registered before.
     next: AtomicPtr<Registered>,
     /// The counters left before.
@@ -146,16 +146,16 @@ impl Registry {
 
     /// Returns the sum of everything that was counted. Wait-free.
     pub(crate) fn read(&self) -> ShardStats {
-        self.walk(ShardStats::clone, |sum, record| record.add_to(sum))
+        self.walk(ShardStats::clone, |sum, counters| counters.add_to(sum))
     }
 
     /// Returns the sum of one number: `count` reads it from a thread's counters, `folded` from the sum of those that were
     /// removed. Wait-free.
-    pub(crate) fn sum(&self, count: impl Fn(&Record) -> u64, folded: impl FnOnce(&ShardStats) -> u64) -> u64 {
-        self.walk(folded, |sum, record| *sum += count(record))
+    pub(crate) fn sum(&self, count: impl Fn(&ThreadCounters) -> u64, folded: impl FnOnce(&ShardStats) -> u64) -> u64 {
+        self.walk(folded, |sum, counters| *sum += count(counters))
     }
 
-    fn walk<S>(&self, begin: impl FnOnce(&ShardStats) -> S, mut add: impl FnMut(&mut S, &Record)) -> S {
+    fn walk<S>(&self, begin: impl FnOnce(&ShardStats) -> S, mut add: impl FnMut(&mut S, &ThreadCounters)) -> S {
         let guard = epoch::pin();
         let mut found = Vec::with_capacity(self.all.load(Ordering::Relaxed).max(0) as usize);
         // Acquire: pairs with the Release of each push, for the counters, and of each unlinking, for `folded`.
@@ -174,7 +174,7 @@ impl Registry {
             // Relaxed: a mark up to this version was set before this version was published.
             let version = counters.folded_in.load(Ordering::Relaxed);
             if version == 0 || version > folded.version {
-                add(&mut sum, &counters.record);
+                add(&mut sum, &counters.counters);
             }
         }
         sum
@@ -234,7 +234,7 @@ impl Registry {
             let counters = unsafe { &*counters };
             // Relaxed: published by the exchange below.
             counters.folded_in.store(version, Ordering::Relaxed);
-            counters.record.add_to(&mut sum);
+            counters.counters.add_to(&mut sum);
             count += 1;
         }
         if count > 0 {
@@ -365,16 +365,16 @@ mod tests {
     fn counters_are_left_to_the_next_thread_with_their_counts() {
         let registry = Registry::new(16);
         let (stays, leaves) = (registry.register(), registry.register());
-        stays.record.scheduled.add(1, false);
-        leaves.record.scheduled.add(10, false);
+        stays.counters.scheduled.add(1, false);
+        leaves.counters.scheduled.add(10, false);
         let left = Arc::as_ptr(&leaves);
         leave(&registry, leaves);
         assert_eq!(registry.read().scheduled, 11);
         let next = registry.register();
         assert_eq!((Arc::as_ptr(&next), linked(&registry)), (left, 2));
-        next.record.scheduled.add(100, false);
+        next.counters.scheduled.add(100, false);
         assert_eq!(registry.read().scheduled, 111);
-        assert_eq!(registry.sum(|record| record.scheduled.get(), |folded| folded.scheduled), 111);
+        assert_eq!(registry.sum(|counters| counters.scheduled.get(), |folded| folded.scheduled), 111);
     }
 
     #[test]
@@ -385,8 +385,8 @@ mod tests {
         let all: Vec<_> = (0..PEAK).map(|_| registry.register()).collect();
         let weak: Vec<_> = all.iter().map(Arc::downgrade).collect();
         for counters in all {
-            counters.record.fired.add(1, false);
-            counters.record.late(Duration::from_millis(1), false);
+            counters.counters.fired.add(1, false);
+            counters.counters.late(Duration::from_millis(1), false);
             leave(&registry, counters);
         }
         assert!(registry.has_surplus());
@@ -408,7 +408,7 @@ mod tests {
             std::thread::yield_now();
             registry.trim();
         }
-        stays.record.fired.add(1, false);
+        stays.counters.fired.add(1, false);
         assert_eq!(registry.read().fired, PEAK as u64 + 1);
     }
 
@@ -420,7 +420,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         let counters = registry.register();
-                        counters.record.fired.add(1, false);
+                        counters.counters.fired.add(1, false);
                         leave(&registry, counters);
                     }
                 });

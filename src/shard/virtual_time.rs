@@ -3,10 +3,10 @@
 use std::sync::Weak;
 use std::time::Instant;
 
-use super::Shard;
+use super::binding::Shard;
 use crate::clock::{ManualClock, OnClock, Quiesce, Quiescence, Quiet, Registration};
 
-/// How many ticks the clock moves at once: as many as a deadline is [kept exactly](super::entry::word) for. A driver may
+/// How many ticks the clock moves at once: as many as a deadline is [kept exactly](crate::engine::entry::state) for. A driver may
 /// have read the clock just before it moves, and come to a deadline that is written just after. It is waited for before
 /// the clock moves again, so it misreads none.
 const STRIDE: u64 = 1 << 48;
@@ -34,6 +34,35 @@ impl VirtualTime {
 }
 
 impl Shard {
+    /// In virtual time, has the driver look for a timer that is due at once; others wait until the clock is moved.
+    #[inline]
+    pub(super) fn request_if_due(&self, deadline: u64) {
+        if let Some(quiescence) = self.quiescence() {
+            self.request_in_virtual_time(quiescence, deadline);
+        }
+    }
+
+    #[cold]
+    pub(super) fn request_in_virtual_time(&self, quiescence: &Quiescence, deadline: u64) {
+        if deadline <= self.ticks.now_tick() {
+            quiescence.request();
+            self.core.wakeup.wake_by(0);
+        }
+    }
+
+    /// A timer that was handed to the executor has run, or has ended otherwise.
+    pub(super) fn finish_in_flight(&self) {
+        if let Some(quiescence) = self.quiescence() {
+            quiescence.end();
+        }
+    }
+
+    /// In virtual time only.
+    #[inline]
+    pub(super) fn quiescence(&self) -> Option<&Quiescence> {
+        self.virtual_time.as_ref().map(|time| &time.quiescence)
+    }
+
     /// The threads of another process do nothing here.
     fn live(&self) -> Option<&Quiescence> {
         self.quiescence().filter(|_| !self.is_inherited())
@@ -45,8 +74,8 @@ impl Quiesce for Shard {
 
     fn request(&self) -> Option<u64> {
         let now = self.ticks.now_tick();
-        let is_empty = || self.core.intake_is_empty() && !self.core.has_memory_to_spare();
-        self.live()?.request_unless_quiet(now, is_empty, || self.core.bell.ring(0))
+        let is_empty = || self.core.intake_is_empty() && !self.core.has_surplus_memory();
+        self.live()?.request_unless_quiet(now, is_empty, || self.core.wakeup.wake_by(0))
     }
 
     fn wait(&self, request: Option<u64>) -> Quiet<Instant> {

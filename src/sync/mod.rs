@@ -1,34 +1,14 @@
 //! The one place where the standard library and loom are swapped.
 //!
 //! Every file that takes part in a protocol between threads imports its primitives from `crate::sync`, and nothing
-//! else. Here they are the standard library's. The crate `loom-tests` compiles the same files against a `sync` of its
-//! own, of the same names, made of loom's types.
+//! else. Here they are the standard library's. The crates `loom-tests` and `shuttle-tests` compile the same files against
+//! a `sync` of their own with the same names.
 
-mod cell;
-mod sleeper;
+pub(crate) mod cell;
+#[cfg(not(loom))]
+mod native;
+#[cfg(any(not(loom), shuttle))]
+pub(crate) mod parker;
 
-pub(crate) use cell::UnsafeCell;
-pub(crate) use sleeper::Sleeper;
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-pub(crate) use std::thread;
-pub(crate) use std::thread_local as thread_static;
-
-/// The fence between a read-modify-write and a load that are both sequentially consistent: none. loom and shuttle take such
-/// accesses for `AcqRel`, so their `sync` has a fence here.
-#[inline(always)]
-pub(crate) fn fence_between_seq_cst() {}
-
-/// A limit of work done or kept at once. Under loom it is so small that a model goes beyond it.
-pub(crate) const fn limit(most: usize) -> usize {
-    most
-}
-
-/// Entries that are taken from a slab at once: a page of 4 KiB.
-pub(crate) const BLOCK: u32 = 64;
-
-/// How many entries the smallest and the largest segment of a slab have: 64 KiB and 4 MiB of them. Powers of two.
-pub(crate) const SMALLEST_SEGMENT: u32 = 1 << 10;
-pub(crate) const LARGEST_SEGMENT: u32 = 1 << 16;
-/// So many segments hold 2^32 entries, but for as many as the smallest has.
-pub(crate) const SEGMENTS: usize = (1 << 16) + 5;
+#[cfg(not(loom))]
+pub(crate) use native::*;

@@ -3,12 +3,12 @@
 mod pages;
 mod process;
 mod scheduling;
-mod thread_state;
+mod thread_status;
 
 pub(crate) use pages::{Pages, page_size, try_box};
 pub(crate) use process::Process;
 pub(crate) use scheduling::Scheduling;
-pub(crate) use thread_state::ThreadNumber;
+pub(crate) use thread_status::ThreadNumber;
 
 /// How many threads can run at once, as far as the system tells.
 pub(crate) fn parallelism() -> usize {

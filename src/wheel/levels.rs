@@ -48,7 +48,7 @@
 //!
 //! When time comes to a slot of an upper level, all its nodes have to be handed down before the first of them can
 //! expire: with a million nodes a second, at a tick of 1 ms, 64,000 of them at a time. Whoever has time before that may
-//! begin earlier ([`Levels::step_ahead`]), as soon as the slot is the next one of its level. Its deadlines are less than
+//! begin earlier ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines are less than
 //! two turns of the level below away by then, so for this purpose the rings are made of twice the window's slots
 //! ([`Levels::new_ahead`]). A node is *inserted* by the rule above all the same.
 //!
@@ -64,84 +64,14 @@
 //! - *Keeping each slot's true minimum* for an exact next deadline: removal would have to search the slot
 //!   for the next best, to save at most one early look a level.
 
-use super::divisor::Divisor;
-use super::occupancy::Occupancy;
+use super::event::Event;
+use super::expired_list::ExpiredList;
+use super::level::Level;
+use super::links::{Links, ListId, NIL, Nodes};
 use crate::BuildError;
-
-/// No node: the end of a list.
-const NIL: u32 = u32::MAX;
 
 /// The most slots a level may have.
 const MAX_SLOTS: usize = 1 << 24;
-
-/// Where a node is linked: its neighbours, and the list they are in.
-#[derive(Clone, Copy)]
-pub(crate) struct Links {
-    next: u32,
-    prev: u32,
-    place: Place,
-}
-
-impl Links {
-    /// The links of a node that is in no list.
-    pub(crate) const UNLINKED: Links = Links { next: NIL, prev: NIL, place: Place::NONE };
-
-    #[inline]
-    pub(crate) fn is_linked(self) -> bool {
-        self.place != Place::NONE
-    }
-}
-
-impl Default for Links {
-    fn default() -> Links {
-        Links::UNLINKED
-    }
-}
-
-/// A list that a node can be in: `level << 26 | slot`, or one of the constants.
-///
-/// A slot is less than 2^25, so that the constants are no slot of any level.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Place(u32);
-
-impl Place {
-    const SLOT_BITS: u32 = 26;
-    const NONE: Place = Place(u32::MAX);
-    const DUE: Place = Place(u32::MAX - 1);
-
-    #[inline]
-    fn of(level: usize, slot: usize) -> Place {
-        Place(((level as u32) << Self::SLOT_BITS) | slot as u32)
-    }
-
-    /// Level and slot, unless it is one of the constants.
-    #[inline]
-    fn slot(self) -> Option<(usize, usize)> {
-        let slot = self.0 & ((1 << Self::SLOT_BITS) - 1);
-        (self.0 < Self::DUE.0).then_some(((self.0 >> Self::SLOT_BITS) as usize, slot as usize))
-    }
-}
-
-/// The store of the nodes. Their ids are below `u32::MAX`.
-pub(crate) trait Nodes {
-    /// The tick a node is due. It is read when the node is inserted, when its slot is handed down and
-    /// when it expires, and may have changed since it was last read: a later one moves the node then.
-    fn deadline(&self, id: u32) -> u64;
-
-    /// What [`set_links`](Nodes::set_links) last wrote, at first [`Links::UNLINKED`].
-    fn links(&self, id: u32) -> Links;
-
-    fn set_links(&mut self, id: u32, links: Links);
-
-    /// Changes the links in place.
-    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links));
-
-    /// Whether nobody waits for the node any more: it comes out where it would be handed down.
-    #[inline]
-    fn is_over(&self, _id: u32) -> bool {
-        false
-    }
-}
 
 /// What one step of time did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +79,7 @@ pub(crate) enum Step {
     /// This node is due, or over, and no longer linked.
     Expired(u32),
     /// A node was placed anew, closer to its deadline.
-    Moved,
+    Cascaded,
     /// Nothing is left to do up to the target, and it is that time now.
     Done,
 }
@@ -159,10 +89,10 @@ pub(crate) struct Levels {
     now: u64,
     /// One bit a level: whether any of its slots is occupied.
     occupied: u64,
-    due: Due,
+    expired: ExpiredList,
     /// The first node of a slot that time has come to, and whose nodes are being taken out. They are told to be in the
     /// slot still, which gets no other before time has moved on.
-    falling: u32,
+    expiring: u32,
     /// The [next event](Self::search), or [`Event::UNKNOWN`].
     next: Event,
     levels: Vec<Level>,
@@ -177,7 +107,7 @@ impl Levels {
         Self::with_rings(start, slots_per_level, 1)
     }
 
-    /// The same, with rings twice as long, for [`step_ahead`](Self::step_ahead).
+    /// The same, with rings twice as long, for [`cascade_ahead`](Self::cascade_ahead).
     pub(crate) fn new_ahead(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
         Self::with_rings(start, slots_per_level, 2)
     }
@@ -202,7 +132,15 @@ impl Levels {
             levels.push(Level::new(this, slots, turns * slots));
             reaches.push(span.map_or(u64::MAX, |above| above - 1));
         }
-        Ok(Levels { now: start, occupied: 0, due: Due::EMPTY, falling: NIL, next: Event::UNKNOWN, levels, reaches })
+        Ok(Levels {
+            now: start,
+            occupied: 0,
+            expired: ExpiredList::EMPTY,
+            expiring: NIL,
+            next: Event::UNKNOWN,
+            levels,
+            reaches,
+        })
     }
 
     #[inline]
@@ -215,9 +153,9 @@ impl Levels {
     pub(crate) fn insert(&mut self, nodes: &mut impl Nodes, id: u32) {
         let deadline = nodes.deadline(id);
         if deadline > self.now {
-            self.place(nodes, id, deadline);
+            self.link_by_deadline(nodes, id, deadline);
         } else {
-            self.due.push(nodes, id);
+            self.expired.push(nodes, id);
         }
     }
 
@@ -234,10 +172,10 @@ impl Levels {
         }
         nodes.set_links(id, Links::UNLINKED);
 
-        match links.place.slot() {
-            None => self.due.forget(links),
+        match links.list.slot() {
+            None => self.expired.forget(links),
             Some(_) if links.prev != NIL => {}
-            Some(_) if self.falling == id => self.falling = links.next,
+            Some(_) if self.expiring == id => self.expiring = links.next,
             Some((level, slot)) if links.next == NIL => self.vacate(level, slot),
             Some((level, slot)) => self.levels[level].heads[slot] = links.next,
         }
@@ -257,8 +195,8 @@ impl Levels {
     /// Forgets every node, without touching them.
     pub(crate) fn clear(&mut self) {
         self.occupied = 0;
-        self.due = Due::EMPTY;
-        self.falling = NIL;
+        self.expired = ExpiredList::EMPTY;
+        self.expiring = NIL;
         self.next = Event::UNKNOWN;
         for level in &mut self.levels {
             level.occupancy.clear();
@@ -269,7 +207,7 @@ impl Levels {
     /// is due, later than it otherwise. O(levels).
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        if self.due.head != NIL || self.falling != NIL {
+        if self.expired.head != NIL || self.expiring != NIL {
             return Some(self.now);
         }
         self.next_event().map(|event| event.first)
@@ -277,7 +215,7 @@ impl Levels {
 
     /// The node that comes out or is handed down next.
     pub(crate) fn first(&self) -> Option<u32> {
-        for head in [self.due.head, self.falling] {
+        for head in [self.expired.head, self.expiring] {
             if head != NIL {
                 return Some(head);
             }
@@ -289,19 +227,19 @@ impl Levels {
     /// list, which comes first. A target in the past stands for the present tick.
     #[inline]
     pub(crate) fn step(&mut self, nodes: &mut impl Nodes, target: u64) -> Step {
-        let id = if self.due.head != NIL {
-            let id = self.due.head;
+        let id = if self.expired.head != NIL {
+            let id = self.expired.head;
             self.remove(nodes, id);
             id
-        } else if self.falling != NIL || self.fall(target.max(self.now)) {
-            self.take_falling(nodes)
+        } else if self.expiring != NIL || self.expire_next_slot(target.max(self.now)) {
+            self.take_expiring(nodes)
         } else {
             return Step::Done;
         };
         let deadline = nodes.deadline(id);
         if deadline > self.now && !nodes.is_over(id) {
-            self.place(nodes, id, deadline);
-            return Step::Moved;
+            self.link_by_deadline(nodes, id, deadline);
+            return Step::Cascaded;
         }
         nodes.set_links(id, Links::UNLINKED);
         Step::Expired(id)
@@ -309,18 +247,18 @@ impl Levels {
 
     /// Takes the first of the falling nodes out of their list, and leaves its own links as they are.
     #[inline]
-    fn take_falling(&mut self, nodes: &mut impl Nodes) -> u32 {
-        let id = self.falling;
-        self.falling = nodes.links(id).next;
-        if self.falling != NIL {
-            nodes.change_links(self.falling, |next| next.prev = NIL);
+    fn take_expiring(&mut self, nodes: &mut impl Nodes) -> u32 {
+        let id = self.expiring;
+        self.expiring = nodes.links(id).next;
+        if self.expiring != NIL {
+            nodes.change_links(self.expiring, |next| next.prev = NIL);
         }
         id
     }
 
     /// Hands a node down before its time, from the slot that time comes to next at its level. [Done](Step::Done) if
     /// there is none. O(levels).
-    pub(crate) fn step_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
+    pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
         let Some(id) = self.upcoming() else { return Step::Done };
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
@@ -330,7 +268,7 @@ impl Levels {
         let level = self.levels.iter().position(|level| level.holds(deadline, self.now));
         let level = level.expect("the last level holds all");
         self.link(nodes, id, level, self.levels[level].span.quotient(deadline));
-        Step::Moved
+        Step::Cascaded
     }
 
     /// The first node of a slot that time comes to next at its level.
@@ -350,7 +288,7 @@ impl Levels {
 
     /// Lets time come to the next occupied slot up to `target`, and its nodes fall; false if there is none, and it is
     /// `target`.
-    fn fall(&mut self, target: u64) -> bool {
+    fn expire_next_slot(&mut self, target: u64) -> bool {
         if self.occupied == 0 {
             self.now = target;
             return false;
@@ -364,14 +302,14 @@ impl Levels {
         }
         self.now = self.next.first;
         let (level, slot) = (self.next.level as usize, self.next.slot as usize);
-        self.falling = self.levels[level].heads[slot];
+        self.expiring = self.levels[level].heads[slot];
         self.vacate(level, slot);
         true
     }
 
     /// Level, first and last tick of the slot a node waits in; `None` if it waits in no slot.
     pub(crate) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
-        let (level, slot) = links.place.slot()?;
+        let (level, slot) = links.list.slot()?;
         let ring = &self.levels[level];
         let first = ring.first_tick(slot, self.now);
         Some((level, first, first.saturating_add(ring.span.value() - 1)))
@@ -379,7 +317,7 @@ impl Levels {
 
     /// Links a node into a slot. Its deadline is later than now.
     #[inline]
-    fn place(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
+    fn link_by_deadline(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
         let delta = deadline - self.now;
         let mut level = self.reaches.iter().position(|&reach| delta <= reach).expect("the last level reaches all");
         let mut ring = &self.levels[level];
@@ -407,7 +345,7 @@ impl Levels {
         } else {
             nodes.change_links(next, |next| next.prev = id);
         }
-        let links = Links { next, prev: NIL, place: Place::of(level, slot) };
+        let links = Links { next, prev: NIL, list: ListId::of(level, slot) };
         nodes.set_links(id, links);
     }
 
@@ -450,136 +388,9 @@ impl Levels {
     }
 }
 
-/// A slot whose nodes are to be taken out when time comes to its first tick.
-#[derive(Clone, Copy)]
-struct Event {
-    first: u64,
-    level: u32,
-    slot: u32,
-}
-
-impl Event {
-    const UNKNOWN: Event = Event { first: 0, level: u32::MAX, slot: 0 };
-
-    #[inline]
-    fn is_known(self) -> bool {
-        self.level != u32::MAX
-    }
-
-    #[inline]
-    fn is_before(self, other: Self) -> bool {
-        self.first < other.first || self.first == other.first && self.level > other.level
-    }
-}
-
-/// The nodes whose deadline had been reached when they were inserted, first in first out.
-struct Due {
-    head: u32,
-    tail: u32,
-}
-
-impl Due {
-    const EMPTY: Due = Due { head: NIL, tail: NIL };
-
-    fn push(&mut self, nodes: &mut impl Nodes, id: u32) {
-        let links = Links { next: NIL, prev: self.tail, place: Place::DUE };
-        nodes.set_links(id, links);
-        if self.tail == NIL {
-            self.head = id;
-        } else {
-            nodes.change_links(self.tail, |tail| tail.next = id);
-        }
-        self.tail = id;
-    }
-
-    /// Moves the ends off a node that had these links.
-    fn forget(&mut self, links: Links) {
-        if links.prev == NIL {
-            self.head = links.next;
-        }
-        if links.next == NIL {
-            self.tail = links.prev;
-        }
-    }
-}
-
-/// A ring of slots, each the head of a list of nodes.
-struct Level {
-    span: Divisor,
-    /// How many slots the window has.
-    slots: u64,
-    /// How many there are.
-    ring: Divisor,
-    occupancy: Occupancy,
-    /// Empty until the level is used. The head of a slot that is not occupied means nothing.
-    heads: Vec<u32>,
-}
-
-impl Level {
-    fn new(span: u64, slots: u64, ring: u64) -> Level {
-        Level {
-            span: Divisor::new(span),
-            slots,
-            ring: Divisor::new(ring),
-            occupancy: Occupancy::default(),
-            heads: Vec::new(),
-        }
-    }
-
-    #[cold]
-    fn allocate(&mut self) {
-        let slots = self.ring.value() as usize;
-        self.occupancy = Occupancy::new(slots);
-        self.heads = vec![0; slots];
-    }
-
-    /// Whether the ring has a slot for `deadline`.
-    #[inline]
-    fn holds(&self, deadline: u64, now: u64) -> bool {
-        self.span.quotient(deadline) - self.span.quotient(now) < self.ring.value()
-    }
-
-    /// Whether no slot begins from `now` to `tick`, both included.
-    #[inline]
-    fn is_inside(&self, now: u64, tick: u64) -> bool {
-        let begins = self.span.quotient(now) * self.span.value();
-        begins != now && tick - begins < self.span.value()
-    }
-
-    #[inline]
-    fn slot_of(&self, block: u64) -> usize {
-        self.ring.remainder(block) as usize
-    }
-
-    #[inline]
-    fn slot(&self, tick: u64) -> usize {
-        self.slot_of(self.span.quotient(tick))
-    }
-
-    /// The first tick of an occupied slot in the window that begins at `now`.
-    #[inline]
-    fn first_tick(&self, slot: usize, now: u64) -> u64 {
-        let block = self.span.quotient(now);
-        let from = self.ring.remainder(block);
-        let slot = slot as u64;
-        let distance = if slot >= from { slot - from } else { slot + self.ring.value() - from };
-        (block + distance) * self.span.value()
-    }
-
-    /// Makes `id` the head of a slot; returns the head before it.
-    #[inline]
-    fn push(&mut self, slot: usize, id: u32) -> u32 {
-        if slot >= self.heads.len() {
-            self.allocate();
-        }
-        let head = std::mem::replace(&mut self.heads[slot], id);
-        if self.occupancy.insert(slot) { NIL } else { head }
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Levels, Links, Nodes, Step};
+    use super::*;
 
     /// Deadlines that may change behind the levels' back.
     struct Store(Vec<(u64, Links)>);
@@ -630,11 +441,11 @@ mod tests {
         for placed in [0, 3, 8, 100] {
             let (mut levels, mut store) = inserted(&[placed]);
             store.0[0].0 = 200;
-            while levels.step(&mut store, 199) == Step::Moved {}
+            while levels.step(&mut store, 199) == Step::Cascaded {}
             assert_eq!((levels.now(), store.links(0).is_linked()), (199, true));
             assert!(levels.next_deadline() <= Some(200));
 
-            while levels.step(&mut store, 200) == Step::Moved {}
+            while levels.step(&mut store, 200) == Step::Cascaded {}
             assert_eq!((levels.now(), store.links(0).is_linked()), (200, false));
             assert_eq!(levels.next_deadline(), None);
         }
@@ -654,7 +465,7 @@ mod tests {
         assert_eq!(levels.step(&mut store, 3), Step::Done);
         store.0.push((4, Links::UNLINKED));
         levels.insert(&mut store, 1);
-        assert_eq!(levels.step(&mut store, 4), Step::Moved);
+        assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
         assert_eq!(levels.step(&mut store, 4), Step::Expired(1));
         assert_eq!(levels.step(&mut store, 4), Step::Done);
 
@@ -665,7 +476,7 @@ mod tests {
             store.0.push((deadline, Links::UNLINKED));
             levels.insert(&mut store, id);
         }
-        assert_eq!(levels.step(&mut store, 4), Step::Moved);
+        assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
         assert_eq!(levels.step(&mut store, 4), Step::Expired(0));
     }
 
@@ -690,7 +501,7 @@ mod tests {
         levels.insert(&mut store, 2);
 
         assert_eq!(levels.step(&mut store, 0), Step::Expired(2));
-        assert_eq!(levels.step(&mut store, 0), Step::Moved);
+        assert_eq!(levels.step(&mut store, 0), Step::Cascaded);
         assert_eq!((levels.step(&mut store, 0), levels.now()), (Step::Done, 16));
         assert_eq!(levels.next_deadline(), Some(18));
         assert_eq!(levels.step(&mut store, 100), Step::Expired(0));
@@ -714,7 +525,7 @@ mod tests {
     fn a_node_that_is_over_comes_out_where_it_would_be_handed_down() {
         let (mut levels, mut store) = inserted(&[9, 10]);
         store.0[0].0 = OVER;
-        assert_eq!(levels.step(&mut store, 8), Step::Moved);
+        assert_eq!(levels.step(&mut store, 8), Step::Cascaded);
         assert_eq!(levels.step(&mut store, 8), Step::Expired(0));
         assert_eq!((levels.step(&mut store, 8), levels.now()), (Step::Done, 8));
     }
@@ -725,8 +536,8 @@ mod tests {
         let mut store = Store::new(&[5]);
         levels.insert(&mut store, 0);
         store.0[0].0 = OVER;
-        assert_eq!(levels.step_ahead(&mut store), Step::Expired(0));
-        assert_eq!(levels.step_ahead(&mut store), Step::Done);
+        assert_eq!(levels.cascade_ahead(&mut store), Step::Expired(0));
+        assert_eq!(levels.cascade_ahead(&mut store), Step::Done);
     }
 
     #[test]
@@ -737,7 +548,7 @@ mod tests {
             let mut store = Store::new(&deadlines);
             let linked: Vec<u32> = (0..64).filter(|&id| deadlines[id as usize] > now + 63).collect();
             linked.iter().for_each(|&id| levels.insert(&mut store, id));
-            let steps = (0..1000).take_while(|_| levels.step_ahead(&mut store) != Step::Done).count();
+            let steps = (0..1000).take_while(|_| levels.cascade_ahead(&mut store) != Step::Done).count();
             assert!(steps <= linked.len(), "each is handed down once");
             for &id in &linked {
                 let deadline = deadlines[id as usize];
@@ -757,7 +568,7 @@ mod tests {
             left.iter().for_each(|&id| levels.insert(&mut store, id));
             while let Some(next) = levels.next_deadline() {
                 for _ in 0..random.u32(0..8) {
-                    if levels.step_ahead(&mut store) == Step::Done {
+                    if levels.cascade_ahead(&mut store) == Step::Done {
                         break;
                     }
                 }
@@ -772,7 +583,7 @@ mod tests {
                             assert_eq!(levels.now(), deadlines[id as usize]);
                             assert!(left.remove(&id));
                         }
-                        Step::Moved => {}
+                        Step::Cascaded => {}
                         Step::Done => break,
                     }
                 }

@@ -1,12 +1,12 @@
-//! The public API is the one written down in `docs/api.txt`, so that whoever changes it sees what he changes.
+//! The public API is recorded in `docs/api.txt`, so that a change shows as a difference.
 
 use std::path::Path;
 use std::process::Command;
 
-/// To write it down anew: `UPDATE_SNAPSHOTS=yes cargo test -p repository --test api -- --ignored`.
+/// Renew the record with `UPDATE_SNAPSHOTS=yes cargo test -p repository --test api -- --ignored`.
 #[test]
-#[ignore = "needs a nightly toolchain, whose documentation can be read by a program"]
-fn is_as_written_down() {
+#[ignore = "needs a nightly toolchain for rustdoc's JSON"]
+fn the_public_api_matches_the_snapshot() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api");
     let documented = Command::new("rustup")
@@ -15,12 +15,12 @@ fn is_as_written_down() {
         .args(["--", "-Zunstable-options", "--output-format=json"])
         .current_dir(root)
         .status();
-    assert!(documented.expect("rustup starts").success(), "the crate can be documented");
-    // What the compiler derives by itself differs from one to the next.
+    assert!(documented.expect("rustup cannot be started").success(), "rustdoc failed");
+    // The derived items differ between compiler versions.
     let api = public_api::Builder::from_rustdoc_json(target.join("doc/corewheel.json"))
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
         .build()
-        .expect("a format that public-api knows");
+        .expect("a JSON format that public-api does not know");
     api.assert_eq_or_update(root.join("docs/api.txt"));
 }

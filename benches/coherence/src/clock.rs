@@ -1,4 +1,4 @@
-//! The crate's `clock`, without a counter of the processor and without virtual time of its own: all time is virtual here.
+//! The crate's `clock`, without the processor's counter and without `ManualClock`: all time is virtual here.
 
 #[path = "../../../src/clock/quiescence.rs"]
 pub(crate) mod quiescence;
@@ -10,11 +10,11 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
-pub(crate) use ticks::{Asked, Due, NEVER, Ticks, UNKNOWN};
+pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN};
 
 use crate::shard::Shard;
 
-/// As large as the crate's own, so that what lies beside it lies where it does there. So is `ManualClock`.
+/// Has the size of the crate's own type, so that the fields beside it have the same offsets. So has `ManualClock`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock(Option<&'static Never>);
 
@@ -27,9 +27,9 @@ pub(crate) enum Clock {
     Manual(ManualClock),
 }
 
-/// What only a counter can tell.
+/// Bounds of the present, which only a counter provides.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Present {
+pub(crate) struct Bounds {
     pub(crate) earliest: u64,
     pub(crate) latest: u64,
 }
@@ -47,16 +47,16 @@ impl Clock {
         None
     }
 
-    pub(crate) fn about(&self) -> Option<Present> {
+    pub(crate) fn bounds(&self) -> Option<Bounds> {
         None
     }
 
-    pub(crate) fn roughly(&self) -> Option<u64> {
+    pub(crate) fn now_approx(&self) -> Option<u64> {
         None
     }
 }
 
-/// There is none.
+/// An empty type: there is no manual clock.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Never>);
 

@@ -1,9 +1,9 @@
-//! The crate's `sync`, whose cell is recorded.
+//! The crate's `sync`, with a cell whose accesses are recorded.
 
-#[path = "../../../src/sync/sleeper.rs"]
-mod sleeper;
+#[path = "../../../src/sync/parker.rs"]
+mod parker;
 
-pub(crate) use sleeper::Sleeper;
+pub(crate) use parker::Parker;
 pub(crate) use std::sync::RecordedCell as UnsafeCell;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};

@@ -1,46 +1,47 @@
 //! Model 14: more timers in the intake than the driver collects in a turn, against threads that use them meanwhile.
 //!
-//! Fails if the driver drops what is left of a backlog after its first turn (mutation `rounds-backlog-cut`), and if an
+//! Fails if the driver drops what is left of a backlog after its first turn (mutation `driver-backlog-cut`), and if an
 //! entry that the driver finds in a closed shard becomes free (`entry-free-closed`).
 
-use super::{Handle, Scene, explore};
-use crate::shard::entry::Entry;
-use crate::shard::memory::Cache;
+use super::{Fixture, Handle, explore};
+use crate::engine::entry::Entry;
+use crate::engine::memory::Cache;
 
 /// The present.
-const DUE: u64 = 5;
+const MAX_BATCH: u64 = 5;
 /// A deadline that does not come.
 const LATER: u64 = 9;
 
 /// Puts three timers into the intake. `user` acts on the first and the last, which are due later, while the driver runs
 /// what is due now: so many callbacks.
-fn three_timers(runs: usize, user: impl Fn(&Scene, [Handle; 2], &mut Cache) + Copy + Send + Sync + 'static) {
+fn three_timers(runs: usize, user: impl Fn(&Fixture, [Handle; 2], &mut Cache) + Copy + Send + Sync + 'static) {
     explore(move || {
-        let scene = Scene::new();
-        let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(DUE));
-        let timers = [LATER, DUE, LATER].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
+        let fixture = Fixture::new();
+        let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(MAX_BATCH));
+        let timers =
+            [LATER, MAX_BATCH, LATER].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
         let [first, _, last] = timers;
-        let user = scene.spawn(move |scene| user(scene, [first, last], &mut cache));
-        scene.drive_until(&mut rounds, &worker, runs);
+        let user = fixture.spawn(move |fixture| user(fixture, [first, last], &mut cache));
+        fixture.drive_until(&mut driver, &worker, runs);
         user.join().unwrap();
-        scene.close(DUE);
-        assert_eq!(scene.tally.run(), runs, "the others are not due");
+        fixture.close(MAX_BATCH);
+        assert_eq!(fixture.counts.run(), runs, "the others are not due");
     });
 }
 
 /// The driver has the first timer collected, and the last one still in the backlog, or neither, or both.
 #[test]
 fn a_timer_of_a_backlog_is_reset() {
-    three_timers(2, |scene, [_, last], _| assert!(scene.reset(&last, DUE, DUE)));
+    three_timers(2, |fixture, [_, last], _| assert!(fixture.reset(&last, MAX_BATCH, MAX_BATCH)));
 }
 
 /// A new timer takes the entry of the first.
 #[test]
 fn a_timer_of_a_backlog_is_cancelled() {
-    three_timers(2, |scene, [first, _], cache| {
-        assert!(scene.cancel(&first));
-        scene.release(first, cache);
-        scene.schedule(cache, scene.tally.once(), DUE).unwrap();
+    three_timers(2, |fixture, [first, _], cache| {
+        assert!(fixture.cancel(&first));
+        fixture.release(first, cache);
+        fixture.schedule(cache, fixture.counts.once(), MAX_BATCH).unwrap();
     });
 }
 
@@ -48,16 +49,16 @@ fn a_timer_of_a_backlog_is_cancelled() {
 #[test]
 fn a_shard_is_closed_in_the_middle_of_a_backlog() {
     explore(|| {
-        let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
-        for handle in [DUE; 3].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap()) {
-            scene.release(handle, &mut cache);
+        let fixture = Fixture::new();
+        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        for handle in [MAX_BATCH; 3].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap()) {
+            fixture.release(handle, &mut cache);
         }
-        let driver = scene.spawn(move |scene| scene.drive_until_closed(&mut rounds, &scene.worker(DUE)));
-        scene.close(DUE);
-        assert_eq!(scene.tally.run() + scene.tally.unfired(), 3);
+        let driver = fixture.spawn(move |fixture| fixture.drive_until_closed(&mut driver, &fixture.worker(MAX_BATCH)));
+        fixture.close(MAX_BATCH);
+        assert_eq!(fixture.counts.run() + fixture.counts.unfired(), 3);
         driver.join().unwrap();
-        assert_eq!((scene.tally.dropped(), scene.tally.last()), (3, 1));
-        assert!(scene.core.slab.close().all(Entry::is_closed), "for good");
+        assert_eq!((fixture.counts.dropped(), fixture.counts.last()), (3, 1));
+        assert!(fixture.core.slab.close().all(Entry::is_closed), "for good");
     });
 }

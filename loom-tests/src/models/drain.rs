@@ -2,32 +2,32 @@
 //!
 //! Fails if the driver recycles an entry that still has a handle (mutation `entry-free-with-handle`).
 
-use super::{Scene, explore};
-use crate::shard::memory::Cache;
+use super::{Fixture, explore};
+use crate::engine::memory::Cache;
 
 /// Cancels and drops a timer while the driver turns at each of these ticks.
 fn cancel_during(deadline: u64, before: &'static [u64], meanwhile: &'static [u64]) {
     explore(move || {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
         let mut cache = Cache::new();
         let mut spent = Vec::new();
-        let handle = scene.schedule(&mut cache, scene.tally.once(), deadline).unwrap();
-        let mut turn = |rounds: &mut _, ticks: &[u64]| {
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), deadline).unwrap();
+        let mut turn = |driver: &mut _, ticks: &[u64]| {
             for &tick in ticks {
-                let worker = scene.worker(tick);
-                scene.drive(rounds, &worker);
+                let worker = fixture.worker(tick);
+                fixture.drive(driver, &worker);
                 spent.push(worker.into_cache());
             }
         };
-        turn(&mut rounds, before);
-        let canceller = scene.cancel_elsewhere(handle, cache);
-        turn(&mut rounds, meanwhile);
+        turn(&mut driver, before);
+        let canceller = fixture.cancel_elsewhere(handle, cache);
+        turn(&mut driver, meanwhile);
         canceller.join().unwrap();
-        turn(&mut rounds, &meanwhile[meanwhile.len() - 1..]);
-        assert_eq!((scene.tally.run(), scene.tally.dropped()), (0, 1));
-        assert_eq!(rounds.next_deadline(), u64::MAX, "nothing is left in the wheel");
-        scene.assert_all_free(&mut rounds, &mut spent);
+        turn(&mut driver, &meanwhile[meanwhile.len() - 1..]);
+        assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (0, 1));
+        assert_eq!(driver.next_deadline(), u64::MAX, "nothing is left in the wheel");
+        fixture.assert_all_free(&mut driver, &mut spent);
     });
 }
 

@@ -1,16 +1,16 @@
 //! Model 11: an entry that is announced to the driver, but not pushed yet, against a deadline that comes nearer.
 //!
-//! `MAILED` is set before the push. A call that finds it set, and wants an earlier deadline, does not push again, and a
+//! `ENQUEUED` is set before the push. A call that finds it set, and wants an earlier deadline, does not push again, and a
 //! driver that it wakes may find the intake empty. Time stands still in these models, so only the later push can wake the
 //! driver then.
 //!
 //! Fails if the thread that pushes rings for the deadline that it gave the entry, not for the one in the state word
-//! (mutation `core-stale-ring`), or reads the word before the push (`core-read-before-push`). Fails as well without the
-//! fence of a call that does not push (`bell-caller-fence`), and if a new timer in the entry does not ring
+//! (mutation `core-stale-wake`), or reads the word before the push (`core-read-before-push`). Fails as well without the
+//! fence of a call that does not push (`wakeup-caller-fence`), and if a new timer in the entry does not ring
 //! (`entry-arm-silent`).
 //!
 //! A cancel or a shutdown may come in the same window. Fails if the driver leaves a cancelled entry in the wheel that it
-//! finds in the intake (`rounds-over-linked`), if it makes an entry free that is in a cache (`entry-free-cached`), and if a
+//! finds in the intake (`driver-over-linked`), if it makes an entry free that is in a cache (`entry-free-cached`), and if a
 //! timer of a closed shard is reset (`entry-reset-closed`).
 
 use loom::sync::Arc;
@@ -19,12 +19,12 @@ use loom::sync::atomic::Ordering::{Acquire, Release};
 use loom::sync::mpsc::{self, Sender};
 use loom::thread::JoinHandle;
 
-use super::{Handle, Scene, explore};
-use crate::scene::Tally;
-use crate::shard::core::Found;
-use crate::shard::entry::{Callback, Notice, Recur};
-use crate::shard::memory::Cache;
-use crate::shard::rounds::Rounds;
+use super::{Fixture, Handle, explore};
+use crate::engine::core::Found;
+use crate::engine::entry::{Callback, DriverNotice, PeriodicCallback};
+use crate::engine::memory::Cache;
+use crate::engine::turn::DriverCore;
+use crate::fixture::Counts;
 
 /// The present, and the deadline of every timer that is moved to it.
 const NOW: u64 = 5;
@@ -33,11 +33,11 @@ const LATER: u64 = 100;
 
 /// Says when it runs for the first time, and wants the next run later.
 struct RunsAgainLater {
-    runs: Tally,
+    runs: Counts,
     started: Option<Sender<()>>,
 }
 
-impl Recur for RunsAgainLater {
+impl PeriodicCallback for RunsAgainLater {
     fn run(&mut self, _due: u64) -> Option<u64> {
         self.runs.count_run();
         if let Some(started) = self.started.take() {
@@ -49,46 +49,46 @@ impl Recur for RunsAgainLater {
 
 /// A repeating timer that a worker of its own runs, and arms again for later. `caller` acts on it when the run has begun.
 fn while_it_is_armed_again(
-    scene: &Scene,
-    rounds: &mut Rounds,
-    caller: impl FnOnce(&Scene, Handle, &mut Cache) + Send + 'static,
+    fixture: &Fixture,
+    driver: &mut DriverCore,
+    caller: impl FnOnce(&Fixture, Handle, &mut Cache) + Send + 'static,
 ) -> [JoinHandle<Cache>; 2] {
     let (mut cache, (started, has_started)) = (Cache::new(), mpsc::channel());
-    let callback = RunsAgainLater { runs: scene.tally.clone(), started: Some(started) };
-    let handle = scene.schedule(&mut cache, Callback::repeating(Box::new(callback)), NOW).unwrap();
-    let batch = scene.batch(rounds, NOW);
-    let worker = scene.spawn(move |scene| {
-        let worker = scene.worker(NOW);
+    let callback = RunsAgainLater { runs: fixture.counts.clone(), started: Some(started) };
+    let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
+    let batch = fixture.batch(driver, NOW);
+    let worker = fixture.spawn(move |fixture| {
+        let worker = fixture.worker(NOW);
         worker.run(&batch);
         worker.into_cache()
     });
-    let call = move |scene: &Scene| {
+    let call = move |fixture: &Fixture| {
         has_started.recv().unwrap();
-        caller(scene, handle, &mut cache);
+        caller(fixture, handle, &mut cache);
         cache
     };
-    [worker, scene.spawn(call)]
+    [worker, fixture.spawn(call)]
 }
 
 /// Moves a timer that is in the wheel to an earlier deadline. The thread that comes back makes the push.
-fn push_of_a_reset(scene: &Scene, handle: &Handle, deadline: u64) -> JoinHandle<()> {
-    let (index, notice) = (handle.0, scene.entry(handle).reset(deadline, NOW).unwrap());
-    assert_eq!(notice, Notice::Mail, "it is announced, and not pushed");
-    scene.spawn(move |scene| scene.tell(index, notice, deadline))
+fn push_of_a_reset(fixture: &Fixture, handle: &Handle, deadline: u64) -> JoinHandle<()> {
+    let (index, notice) = (handle.0, fixture.entry(handle).reset(deadline, NOW).unwrap());
+    assert_eq!(notice, DriverNotice::Enqueue, "it is announced, and not pushed");
+    fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
 }
 
 /// A reset comes while the worker arms the timer again: there are two runs, both now.
 #[test]
 fn reset_against_the_push_of_a_repeating_timer() {
     explore(|| {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
-        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, _| {
-            assert!(scene.reset(&handle, NOW, NOW));
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
+        let threads = while_it_is_armed_again(&fixture, &mut driver, |fixture, handle, _| {
+            assert!(fixture.reset(&handle, NOW, NOW));
         });
-        scene.drive_until(&mut rounds, &scene.worker(NOW), 2);
+        fixture.drive_until(&mut driver, &fixture.worker(NOW), 2);
         threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
-        scene.close(NOW);
+        fixture.close(NOW);
     });
 }
 
@@ -96,16 +96,16 @@ fn reset_against_the_push_of_a_repeating_timer() {
 #[test]
 fn a_new_timer_against_the_push_of_the_old_one() {
     explore(|| {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
-        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, cache| {
-            scene.cancel(&handle);
-            scene.release(handle, cache);
-            scene.schedule(cache, scene.tally.once(), NOW).unwrap();
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
+        let threads = while_it_is_armed_again(&fixture, &mut driver, |fixture, handle, cache| {
+            fixture.cancel(&handle);
+            fixture.release(handle, cache);
+            fixture.schedule(cache, fixture.counts.once(), NOW).unwrap();
         });
-        scene.drive_until(&mut rounds, &scene.worker(NOW), 2);
+        fixture.drive_until(&mut driver, &fixture.worker(NOW), 2);
         threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
-        scene.close(NOW);
+        fixture.close(NOW);
     });
 }
 
@@ -113,16 +113,16 @@ fn a_new_timer_against_the_push_of_the_old_one() {
 #[test]
 fn reset_against_the_push_of_another_reset() {
     explore(|| {
-        let scene = Scene::new();
-        let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(NOW));
-        let handle = scene.schedule(&mut cache, scene.tally.once(), LATER).unwrap();
-        scene.drive(&mut rounds, &worker);
-        let pusher = push_of_a_reset(&scene, &handle, LATER / 2);
-        let caller = scene.spawn(move |scene| assert!(scene.reset(&handle, NOW, NOW)));
-        scene.drive_until(&mut rounds, &worker, 1);
+        let fixture = Fixture::new();
+        let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(NOW));
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), LATER).unwrap();
+        fixture.drive(&mut driver, &worker);
+        let pusher = push_of_a_reset(&fixture, &handle, LATER / 2);
+        let caller = fixture.spawn(move |fixture| assert!(fixture.reset(&handle, NOW, NOW)));
+        fixture.drive_until(&mut driver, &worker, 1);
         pusher.join().unwrap();
         caller.join().unwrap();
-        scene.close(NOW);
+        fixture.close(NOW);
     });
 }
 
@@ -130,21 +130,22 @@ fn reset_against_the_push_of_another_reset() {
 #[test]
 fn cancel_against_the_push_of_a_reset() {
     explore(|| {
-        let scene = Scene::new();
-        let (mut rounds, mut cache, worker) = (scene.rounds(), Cache::new(), scene.worker(NOW));
+        let fixture = Fixture::new();
+        let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(NOW));
         // Another timer comes first in the wheel, as the driver removes a first one that is cancelled.
-        let [first, handle] = [LATER / 2, LATER].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
-        scene.drive(&mut rounds, &worker);
-        let pusher = push_of_a_reset(&scene, &handle, NOW);
-        let canceller = scene.spawn(move |scene| (scene.cancel(&handle), handle));
-        scene.drive(&mut rounds, &worker);
+        let [first, handle] =
+            [LATER / 2, LATER].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
+        fixture.drive(&mut driver, &worker);
+        let pusher = push_of_a_reset(&fixture, &handle, NOW);
+        let canceller = fixture.spawn(move |fixture| (fixture.cancel(&handle), handle));
+        fixture.drive(&mut driver, &worker);
         pusher.join().unwrap();
         let (won, handle) = canceller.join().unwrap();
-        scene.drive(&mut rounds, &worker);
-        assert_eq!((scene.tally.run(), scene.tally.dropped()), (usize::from(!won), 1));
-        assert!(scene.cancel(&first));
-        [handle, first].into_iter().for_each(|handle| _ = scene.release(handle, &mut cache));
-        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
+        fixture.drive(&mut driver, &worker);
+        assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (usize::from(!won), 1));
+        assert!(fixture.cancel(&first));
+        [handle, first].into_iter().for_each(|handle| _ = fixture.release(handle, &mut cache));
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
@@ -152,19 +153,19 @@ fn cancel_against_the_push_of_a_reset() {
 #[test]
 fn cancel_against_the_push_of_a_repeating_timer() {
     explore(|| {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
-        let threads = while_it_is_armed_again(&scene, &mut rounds, |scene, handle, cache| {
-            assert!(scene.cancel(&handle));
-            scene.release(handle, cache);
-            scene.core.give_back(cache);
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
+        let threads = while_it_is_armed_again(&fixture, &mut driver, |fixture, handle, cache| {
+            assert!(fixture.cancel(&handle));
+            fixture.release(handle, cache);
+            fixture.core.give_back(cache);
         });
-        let worker = scene.worker(NOW);
-        scene.drive(&mut rounds, &worker);
+        let worker = fixture.worker(NOW);
+        fixture.drive(&mut driver, &worker);
         let mut caches = threads.map(|thread| thread.join().unwrap());
-        scene.drive(&mut rounds, &worker);
-        assert_eq!(scene.tally.run(), 1);
-        scene.assert_all_free(&mut rounds, caches.iter_mut().chain([&mut worker.into_cache()]));
+        fixture.drive(&mut driver, &worker);
+        assert_eq!(fixture.counts.run(), 1);
+        fixture.assert_all_free(&mut driver, caches.iter_mut().chain([&mut worker.into_cache()]));
     });
 }
 
@@ -172,35 +173,35 @@ fn cancel_against_the_push_of_a_repeating_timer() {
 #[test]
 fn shutdown_against_the_push_of_a_reset() {
     explore(|| {
-        let scene = Scene::new();
-        let (mut rounds, mut cache, closed) = (scene.rounds(), Cache::new(), Arc::new(AtomicBool::new(false)));
-        let handle = scene.schedule(&mut cache, scene.tally.once(), LATER).unwrap();
-        scene.drive(&mut rounds, &scene.worker(NOW));
-        let driver = scene.spawn(move |scene| scene.drive_until_closed(&mut rounds, &scene.worker(NOW)));
+        let fixture = Fixture::new();
+        let (mut driver, mut cache, closed) = (fixture.driver(), Cache::new(), Arc::new(AtomicBool::new(false)));
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), LATER).unwrap();
+        fixture.drive(&mut driver, &fixture.worker(NOW));
+        let driver = fixture.spawn(move |fixture| fixture.drive_until_closed(&mut driver, &fixture.worker(NOW)));
         let resetter = {
             let closed = closed.clone();
-            scene.spawn(move |scene| {
+            fixture.spawn(move |fixture| {
                 let late = closed.load(Acquire);
-                let moved = scene.reset(&handle, NOW, NOW);
+                let moved = fixture.reset(&handle, NOW, NOW);
                 assert!(!(late && moved), "the shard was closed before");
                 moved
             })
         };
-        scene.core.close();
+        fixture.core.close();
         closed.store(true, Release);
         let mut unfired = Vec::new();
         let mut found = |found| match found {
             Found::Unfired { deadline, .. } => unfired.push(deadline),
             Found::Ended => unreachable!("no timer repeats"),
         };
-        let running = scene.core.claim_closures(NOW, &mut found);
-        scene.core.claim_running(running, true, NOW, found);
+        let running = fixture.core.claim_closures(NOW, &mut found);
+        fixture.core.claim_running(running, true, NOW, found);
         let moved = resetter.join().unwrap();
         driver.join().unwrap();
-        match scene.tally.run() {
+        match fixture.counts.run() {
             0 => assert_eq!(unfired, [if moved { NOW } else { LATER }]),
             _ => assert!(moved && unfired.is_empty()),
         }
-        assert_eq!(scene.tally.dropped(), 1);
+        assert_eq!(fixture.counts.dropped(), 1);
     });
 }

@@ -4,7 +4,7 @@
 //! in the middle of a round, or in its place. Fails if a recall wakes nobody who waits in the driver's place (mutation
 //! `loan-recall-silent`), if the worker does not say that it has put a recalled driver back (`loan-put-silent`) or given one
 //! up (`loan-give-silent`), and if a worker may borrow in another loan than its own (`loan-stale`). Fails as well if
-//! what comes in may wake the thread that drove before (`bell-attached-unpublished`, `bell-attached-unseen`).
+//! what comes in may wake the thread that drove before (`wakeup-attached-unpublished`, `wakeup-attached-unseen`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use loom::sync::{Condvar, MutexGuard};
 use loom::thread;
 
 use super::explore;
-use crate::shard::bell::Bell;
-use crate::shard::loan::{Loans, Place};
+use crate::engine::loan::{Loans, Place};
+use crate::engine::wakeup::DriverWakeup;
 
 /// The driver: the loan in which a worker last had it.
 type Driver = u64;
 
 struct Shard {
     loans: Loans<Driver, &'static str>,
-    bell: Bell,
+    wakeup: DriverWakeup,
 }
 
 type Guard<'a> = MutexGuard<'a, Place<Driver, &'static str>>;
 
 impl Shard {
     fn new() -> Arc<Self> {
-        Arc::new(Self { loans: Loans::new(), bell: Bell::new() })
+        Arc::new(Self { loans: Loans::new(), wakeup: DriverWakeup::new() })
     }
 
     fn recall(&self, loan: u64) {
         self.loans.recall(loan);
-        self.bell.ring(0);
+        self.wakeup.wake_by(0);
     }
 
     /// What a worker does in a loan. It finds callbacks that are due in each of the first rounds, and nothing afterwards.
@@ -48,7 +48,7 @@ impl Shard {
                 let is_over = || self.loans.is_over(loan);
                 let timeout = |tick| (tick == 0).then_some(Duration::ZERO);
                 while !is_over() {
-                    self.bell.sleep(0, u64::MAX, timeout, || !is_over());
+                    self.wakeup.sleep(0, u64::MAX, timeout, || !is_over());
                 }
                 return self.loans.give_up(driver);
             }
@@ -63,10 +63,10 @@ fn what_comes_in_wakes_the_thread_that_drives() {
         let shard = Shard::new();
         let pushed = Arc::new(AtomicU64::new(0));
         let sleep_until_pushed = |shard: &Shard, pushed: &AtomicU64, count| {
-            shard.bell.attach();
+            shard.wakeup.attach();
             while pushed.load(Relaxed) < count {
                 let timeout = |tick| (tick <= 1).then_some(Duration::ZERO);
-                shard.bell.sleep(0, 9, timeout, || pushed.load(Relaxed) < count);
+                shard.wakeup.sleep(0, 9, timeout, || pushed.load(Relaxed) < count);
             }
         };
         let loan = shard.loans.lend(0, "");
@@ -80,7 +80,7 @@ fn what_comes_in_wakes_the_thread_that_drives() {
         let caller = thread::spawn(move || {
             for _ in 0..2 {
                 comes_in.fetch_add(1, Relaxed);
-                rings.bell.ring(1);
+                rings.wakeup.wake_by(1);
             }
         });
         shard.loans.wait(pause, || false);

@@ -1,6 +1,6 @@
 //! The models.
 //!
-//! A model sets a [`Scene`], lets a few threads act in it, and asks at the end whether everything was accounted for: each
+//! A model sets a [`Fixture`], lets a few threads act in it, and asks at the end whether everything was accounted for: each
 //! callback run or dropped once, each entry free again, once. What goes wrong in between (a data race on a callback or
 //! a link, a lost wake-up) loom reports by itself. Beside each model stand the mutations that it was seen to fail under;
 //! `ci/mutations` makes them again.
@@ -9,27 +9,27 @@ mod backlog;
 mod cancel;
 mod drain;
 mod guard;
-mod hold;
 mod in_flight;
 mod loan;
+mod periodic;
 mod quiescence;
-mod reaim;
+mod rearm_in_place;
 mod recycle;
 #[cfg(crossbeam_loom)]
 mod registry;
-mod repeat;
 mod reset;
 mod shutdown;
 mod shutdown_inside;
 mod shutdown_memory;
 mod shutdown_sleep;
 mod sleep;
+mod sleep_entry;
 mod sparse;
 mod wake;
 
 use std::sync::atomic::{AtomicUsize as PlainCount, Ordering::Relaxed as Plain};
 
-use crate::scene::{Handle, Scene};
+use crate::fixture::{Fixture, Handle};
 
 /// Explores a model, and sees to it that there was something to explore.
 fn explore(model: impl Fn() + Send + Sync + 'static) {

@@ -12,11 +12,11 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Notify, mpsc};
 use loom::thread;
 
-use super::{Scene, explore};
-use crate::quiescence::Quiescence;
-use crate::scene::{Clock, Due, OnClock};
-use crate::shard::memory::Cache;
-use crate::watched::Watched;
+use super::{Fixture, explore};
+use crate::engine::memory::Cache;
+use crate::fixture::{Clock, DueCallback, OnClock};
+use crate::race_detector::RaceDetector;
+use crate::source::clock::quiescence::Quiescence;
 
 /// Counts runs without any order of its own: loom reports who looks at it too early.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ impl Runs {
 }
 
 /// Runs what is due on the driver's own thread.
-fn inline(shard: &OnClock, due: Vec<Due>) {
+fn inline(shard: &OnClock, due: Vec<DueCallback>) {
     shard.run(due);
 }
 
@@ -119,22 +119,22 @@ fn a_worker_that_is_not_through() {
 #[test]
 fn an_empty_intake_in_the_middle_of_a_round() {
     explore(|| {
-        let scene = Scene::new();
-        let shared = Arc::new((Quiescence::new(), Watched::default()));
+        let fixture = Fixture::new();
+        let shared = Arc::new((Quiescence::new(), RaceDetector::default()));
         shared.0.end_round(0, 5);
-        let mut rounds = scene.rounds();
-        let handle = scene.schedule(&mut Cache::new(), scene.tally.once(), 1).expect("an open shard");
+        let mut driver = fixture.driver();
+        let handle = fixture.schedule(&mut Cache::new(), fixture.counts.once(), 1).expect("an open shard");
         let requester = {
             let shared = shared.clone();
             thread::spawn(move || shared.0.request())
         };
         let driver = {
             let shared = shared.clone();
-            scene.spawn(move |scene| {
+            fixture.spawn(move |fixture| {
                 let (quiescence, round) = &*shared;
                 let request = quiescence.begin_round();
                 if request > 0 {
-                    rounds.begin(&scene.core, 0);
+                    driver.begin(&fixture.core, 0);
                     round.change();
                     quiescence.end_round(request, 1);
                 }
@@ -142,9 +142,9 @@ fn an_empty_intake_in_the_middle_of_a_round() {
         };
         let clock = {
             let shared = shared.clone();
-            scene.spawn(move |scene| {
+            fixture.spawn(move |fixture| {
                 let (quiescence, round) = &*shared;
-                if quiescence.request_unless_quiet(0, || scene.core.intake_is_empty(), || ()).is_none() {
+                if quiescence.request_unless_quiet(0, || fixture.core.intake_is_empty(), || ()).is_none() {
                     round.look();
                 }
             })
@@ -152,6 +152,6 @@ fn an_empty_intake_in_the_middle_of_a_round() {
         requester.join().unwrap();
         driver.join().unwrap();
         clock.join().unwrap();
-        assert!(scene.cancel(&handle));
+        assert!(fixture.cancel(&handle));
     });
 }

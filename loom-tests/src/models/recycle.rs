@@ -2,15 +2,15 @@
 //!
 //! Fails if a pop leaves the tag as it is (mutation `stack-tag`), also where it takes all that is there
 //! (`stack-take-all-tag`), if the stack's compare-exchange publishes nothing (`stack-relaxed`), if memory is given back of
-//! which somebody is about to send an entry (`entry-reclaim-mailed`), if a segment is published without an order
+//! which somebody is about to send an entry (`entry-reclaim-enqueued`), if a segment is published without an order
 //! (`slab-segment-relaxed`), and if a cache keeps what it has given away (`cache-overflow-twice`, `cache-drain-twice`).
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
 
-use super::{Scene, explore};
-use crate::shard::memory::Cache;
+use super::{Fixture, explore};
+use crate::engine::memory::Cache;
 
 /// Who holds each entry: a thread that takes one that is held finds out.
 #[derive(Clone)]
@@ -29,26 +29,26 @@ impl Held {
     }
 
     /// Takes a batch.
-    fn take_batch(&self, scene: &Scene) -> Vec<u32> {
+    fn take_batch(&self, fixture: &Fixture) -> Vec<u32> {
         let mut taken = Vec::new();
-        scene.core.pool.pop(&scene.core.slab, |index| taken.push(index));
+        fixture.core.pool.pop(&fixture.core.slab, |index| taken.push(index));
         taken.iter().for_each(|&index| self.mark(index));
         taken
     }
 
-    fn give_batch(&self, scene: &Scene, batch: &[u32]) {
+    fn give_batch(&self, fixture: &Fixture, batch: &[u32]) {
         batch.iter().for_each(|&index| self.0[index as usize].store(false, Relaxed));
-        scene.core.give(batch);
+        fixture.core.give(batch);
     }
 
-    fn take(&self, scene: &Scene) -> Option<u32> {
-        let taken = self.take_batch(scene);
+    fn take(&self, fixture: &Fixture) -> Option<u32> {
+        let taken = self.take_batch(fixture);
         assert!(taken.len() <= 1, "batches of one");
         taken.first().copied()
     }
 
-    fn give(&self, scene: &Scene, index: u32) {
-        self.give_batch(scene, &[index]);
+    fn give(&self, fixture: &Fixture, index: u32) {
+        self.give_batch(fixture, &[index]);
     }
 }
 
@@ -56,29 +56,29 @@ impl Held {
 #[test]
 fn no_entry_is_handed_out_twice() {
     explore(|| {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         let held = Held::new();
         for _ in 0..2 {
-            scene.carve();
+            fixture.alloc_block();
         }
         for index in [2, 1, 0] {
-            held.give(&scene, index);
+            held.give(&fixture, index);
         }
         let other = {
             let held = held.clone();
-            scene.spawn(move |scene| {
-                let first = held.take(scene);
-                let second = held.take(scene);
+            fixture.spawn(move |fixture| {
+                let first = held.take(fixture);
+                let second = held.take(fixture);
                 if let Some(first) = first {
-                    held.give(scene, first);
+                    held.give(fixture, first);
                 }
-                let third = held.take(scene);
+                let third = held.take(fixture);
                 [second, third].into_iter().flatten().count()
             })
         };
-        let mine = usize::from(held.take(&scene).is_some());
+        let mine = usize::from(held.take(&fixture).is_some());
         let theirs = other.join().unwrap();
-        let left = std::iter::from_fn(|| held.take(&scene)).count();
+        let left = std::iter::from_fn(|| held.take(&fixture)).count();
         assert_eq!(mine + theirs + left, 3);
     });
 }
@@ -87,23 +87,23 @@ fn no_entry_is_handed_out_twice() {
 #[test]
 fn an_entry_is_used_by_one_thread_at_a_time() {
     explore(|| {
-        let scene = Scene::new();
-        let user = |scene: Scene| {
+        let fixture = Fixture::new();
+        let user = |fixture: Fixture| {
             move || {
                 let mut cache = Cache::new();
-                let handle = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
-                assert!(scene.cancel(&handle));
-                scene.release(handle, &mut cache);
-                scene.core.give_back(&mut cache);
+                let handle = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
+                assert!(fixture.cancel(&handle));
+                fixture.release(handle, &mut cache);
+                fixture.core.give_back(&mut cache);
             }
         };
-        let other = thread::spawn(user(scene.clone()));
-        user(scene.clone())();
-        let (mut rounds, worker) = (scene.rounds(), scene.worker(0));
-        scene.drive(&mut rounds, &worker);
+        let other = thread::spawn(user(fixture.clone()));
+        user(fixture.clone())();
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(0));
+        fixture.drive(&mut driver, &worker);
         other.join().unwrap();
-        assert_eq!((scene.tally.run(), scene.tally.dropped()), (0, 2));
-        scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
+        assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (0, 2));
+        fixture.assert_all_free(&mut driver, [&mut worker.into_cache()]);
     });
 }
 
@@ -111,14 +111,14 @@ fn an_entry_is_used_by_one_thread_at_a_time() {
 #[test]
 fn a_retired_block_is_handed_out_once() {
     explore(|| {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         for _ in 0..2 {
-            scene.carve();
+            fixture.alloc_block();
         }
-        let other = scene.spawn(|scene| scene.carve());
+        let other = fixture.spawn(|fixture| fixture.alloc_block());
         // SAFETY: it is this thread that carved the blocks.
-        unsafe { scene.core.slab.retire(0..2) };
-        let mine = scene.carve();
+        unsafe { fixture.core.slab.retire(0..2) };
+        let mine = fixture.alloc_block();
         let theirs = other.join().unwrap();
         assert_ne!(mine, theirs);
     });
@@ -128,24 +128,24 @@ fn a_retired_block_is_handed_out_once() {
 #[test]
 fn an_entry_on_its_way_to_the_driver_stays() {
     explore(|| {
-        let scene = Scene::with_spare(1);
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
-        let handle = scene.schedule(&mut cache, scene.tally.once(), 0).unwrap();
-        let due = scene.batch(&mut rounds, 0);
+        let fixture = Fixture::with_retained(1);
+        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), 0).unwrap();
+        let due = fixture.batch(&mut driver, 0);
         assert_eq!(due.len(), 1, "the timer is due");
-        assert!(scene.reset(&handle, 9, 0));
-        let sender = scene.spawn(move |scene| {
-            let worker = scene.worker(0);
-            scene.core.run(due[0], 0, &worker);
+        assert!(fixture.reset(&handle, 9, 0));
+        let sender = fixture.spawn(move |fixture| {
+            let worker = fixture.worker(0);
+            fixture.core.run(due[0], 0, &worker);
             worker.into_cache()
         });
-        let canceller = scene.cancel_elsewhere(handle, cache);
-        let worker = scene.worker(0);
-        scene.drive(&mut rounds, &worker);
+        let canceller = fixture.cancel_elsewhere(handle, cache);
+        let worker = fixture.worker(0);
+        fixture.drive(&mut driver, &worker);
         canceller.join().unwrap();
         let mut sent = sender.join().unwrap();
-        assert_eq!((scene.tally.run(), scene.tally.dropped()), (0, 1));
-        scene.assert_all_free(&mut rounds, [&mut sent, &mut worker.into_cache()]);
+        assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (0, 1));
+        fixture.assert_all_free(&mut driver, [&mut sent, &mut worker.into_cache()]);
     });
 }
 
@@ -154,28 +154,28 @@ fn an_entry_on_its_way_to_the_driver_stays() {
 #[test]
 fn a_pop_of_what_is_given_back() {
     explore(|| {
-        let (scene, held) = (Scene::with_spare(0), Held::new());
-        let mut rounds = scene.rounds();
+        let (fixture, held) = (Fixture::with_retained(0), Held::new());
+        let mut driver = fixture.driver();
         for _ in 0..2 {
-            scene.carve();
+            fixture.alloc_block();
         }
         // The block that comes back first is on top.
-        held.give_batch(&scene, &[0, 1]);
-        held.give_batch(&scene, &[2, 3]);
+        held.give_batch(&fixture, &[0, 1]);
+        held.give_batch(&fixture, &[2, 3]);
         let other = {
             let held = held.clone();
-            scene.spawn(move |scene| held.take_batch(scene))
+            fixture.spawn(move |fixture| held.take_batch(fixture))
         };
-        while rounds.rest(&scene.core) {}
+        while driver.reclaim(&fixture.core) {}
         let take_again = || {
             let mut taken = Vec::new();
-            scene.core.slab.take(|index| taken.insert(0, index)).unwrap();
+            fixture.core.slab.take(|index| taken.insert(0, index)).unwrap();
             taken.iter().for_each(|&index| held.mark(index));
             taken
         };
-        held.give_batch(&scene, &take_again());
+        held.give_batch(&fixture, &take_again());
         other.join().unwrap();
-        while !held.take_batch(&scene).is_empty() {}
+        while !held.take_batch(&fixture).is_empty() {}
         for _ in 0..2 {
             take_again();
         }
@@ -187,27 +187,27 @@ fn a_pop_of_what_is_given_back() {
 #[test]
 fn a_cache_that_overflows() {
     explore(|| {
-        let (scene, mut cache) = (Scene::new(), Cache::new());
-        let mut rounds = scene.rounds();
-        let handles = [9; 5].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
-        let other = scene.spawn(|scene| {
+        let (fixture, mut cache) = (Fixture::new(), Cache::new());
+        let mut driver = fixture.driver();
+        let handles = [9; 5].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
+        let other = fixture.spawn(|fixture| {
             let mut cache = Cache::new();
-            let handle = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
-            scene.core.give_back(&mut cache);
+            let handle = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
+            fixture.core.give_back(&mut cache);
             (handle, cache)
         });
         for handle in handles {
-            assert!(scene.cancel(&handle));
-            scene.release(handle, &mut cache);
+            assert!(fixture.cancel(&handle));
+            fixture.release(handle, &mut cache);
         }
-        let mine = [9; 4].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
+        let mine = [9; 4].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
         let (first, mut other_cache) = other.join().unwrap();
-        let second = scene.schedule(&mut other_cache, scene.tally.once(), 9).unwrap();
+        let second = fixture.schedule(&mut other_cache, fixture.counts.once(), 9).unwrap();
         for handle in mine.into_iter().chain([first, second]) {
-            assert!(scene.cancel(&handle), "each has an entry of its own");
-            scene.release(handle, &mut cache);
+            assert!(fixture.cancel(&handle), "each has an entry of its own");
+            fixture.release(handle, &mut cache);
         }
-        assert_eq!(scene.tally.dropped(), 11);
-        scene.assert_all_free(&mut rounds, [&mut cache, &mut other_cache]);
+        assert_eq!(fixture.counts.dropped(), 11);
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut other_cache]);
     });
 }

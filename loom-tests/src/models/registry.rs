@@ -13,12 +13,12 @@ use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
 use super::explore;
-use crate::registry::{Registered, Registry};
+use crate::source::shard::registry::{Registered, Registry};
 
 /// Registers, and counts once.
 fn register(registry: &Registry) -> Arc<Registered> {
     let counters = registry.register();
-    counters.record.count();
+    counters.counters.count();
     counters
 }
 
@@ -84,12 +84,12 @@ fn threads_that_come_and_go() {
             thread::spawn(move || {
                 let (leaves, stays) = (register(&registry), register(&registry));
                 unregister(&registry, leaves);
-                stays.record.count();
+                stays.counters.count();
             })
         };
         let (one, two) = (register(&registry), register(&registry));
-        one.record.count();
-        two.record.count();
+        one.counters.count();
+        two.counters.count();
         other.join().unwrap();
         assert_eq!(registry.read().scheduled, 2 + 3 + 4);
     });

@@ -1,34 +1,34 @@
 //! Model 4: reset, earlier and later, against fire.
 //!
 //! Fails if `start` runs a timer that was moved away from under it (mutation `entry-start-moved`), if `discard` ends one
-//! (`entry-discard-moved`), if a reset to an earlier deadline is not sent (`core-reset-unsent`, `lease-reset-unsent`), or
+//! (`entry-discard-moved`), if a reset to an earlier deadline is not sent (`core-reset-unsent`, `raw-reset-unsent`), or
 //! does not ring (`core-reset-silent`).
 
-use super::{Scene, explore};
-use crate::shard::memory::Cache;
+use super::{Fixture, explore};
+use crate::engine::memory::Cache;
 
 /// Moved later while it fires: it runs once, at the deadline that was in force.
 #[test]
 fn reset_later_against_fire() {
     explore(|| {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
         let mut cache = Cache::new();
-        let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let mover = scene.spawn(move |scene| {
-            let moved = scene.reset(&handle, 9, 5);
-            scene.release(handle, &mut cache);
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
+        let mover = fixture.spawn(move |fixture| {
+            let moved = fixture.reset(&handle, 9, 5);
+            fixture.release(handle, &mut cache);
             (moved, cache)
         });
-        let worker = scene.worker(5);
-        scene.drive(&mut rounds, &worker);
+        let worker = fixture.worker(5);
+        fixture.drive(&mut driver, &worker);
         let (moved, mut cache) = mover.join().unwrap();
-        let later = scene.worker(9);
-        scene.drive(&mut rounds, &later);
+        let later = fixture.worker(9);
+        fixture.drive(&mut driver, &later);
         let ran: Vec<u64> = worker.ran.take().into_iter().chain(later.ran.take()).collect();
         assert_eq!(ran, [if moved { 9 } else { 5 }]);
-        assert_eq!(scene.tally.dropped(), 1);
-        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+        assert_eq!(fixture.counts.dropped(), 1);
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
     });
 }
 
@@ -36,26 +36,26 @@ fn reset_later_against_fire() {
 #[test]
 fn reset_later_against_a_dropped_batch() {
     explore(|| {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
         let mut cache = Cache::new();
-        let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
-        let due = scene.batch(&mut rounds, 5);
-        let mover = scene.spawn(move |scene| {
-            let moved = scene.reset(&handle, 9, 5);
-            scene.release(handle, &mut cache);
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
+        let due = fixture.batch(&mut driver, 5);
+        let mover = fixture.spawn(move |fixture| {
+            let moved = fixture.reset(&handle, 9, 5);
+            fixture.release(handle, &mut cache);
             (moved, cache)
         });
-        let worker = scene.worker(5);
+        let worker = fixture.worker(5);
         for index in due {
-            assert!(scene.core.discard(index, 5, &worker), "nobody else takes it out of its batch");
+            assert!(fixture.core.discard(index, 5, &worker), "nobody else takes it out of its batch");
         }
         let (moved, mut cache) = mover.join().unwrap();
-        let later = scene.worker(9);
-        scene.drive(&mut rounds, &later);
+        let later = fixture.worker(9);
+        fixture.drive(&mut driver, &later);
         assert_eq!(*later.ran.borrow(), if moved { vec![9] } else { vec![] });
-        assert_eq!((scene.tally.cancelled(), scene.tally.dropped()), (usize::from(!moved), 1));
-        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
+        assert_eq!((fixture.counts.cancelled(), fixture.counts.dropped()), (usize::from(!moved), 1));
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
     });
 }
 
@@ -63,21 +63,21 @@ fn reset_later_against_a_dropped_batch() {
 #[test]
 fn reset_earlier_against_sleep() {
     explore(|| {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
         let mut cache = Cache::new();
-        let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
-        let mover = scene.spawn(move |scene| {
-            assert!(scene.reset(&handle, 5, 5));
-            scene.release(handle, &mut cache);
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), 100).unwrap();
+        let mover = fixture.spawn(move |fixture| {
+            assert!(fixture.reset(&handle, 5, 5));
+            fixture.release(handle, &mut cache);
             cache
         });
-        let worker = scene.worker(5);
-        scene.drive_until(&mut rounds, &worker, 1);
+        let worker = fixture.worker(5);
+        fixture.drive_until(&mut driver, &worker, 1);
         let mut cache = mover.join().unwrap();
-        scene.drive(&mut rounds, &worker);
+        fixture.drive(&mut driver, &worker);
         assert_eq!(*worker.ran.borrow(), [5]);
-        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache()]);
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
@@ -85,20 +85,20 @@ fn reset_earlier_against_sleep() {
 #[test]
 fn reset_earlier_in_the_intake_against_sleep() {
     explore(|| {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
         let mut cache = Cache::new();
-        let worker = scene.worker(5);
-        scene.schedule(&mut cache, scene.tally.once(), 50).unwrap();
-        scene.drive(&mut rounds, &worker);
-        let mover = scene.spawn(move |scene| {
-            let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
-            assert!(scene.reset(&handle, 5, 5));
+        let worker = fixture.worker(5);
+        fixture.schedule(&mut cache, fixture.counts.once(), 50).unwrap();
+        fixture.drive(&mut driver, &worker);
+        let mover = fixture.spawn(move |fixture| {
+            let handle = fixture.schedule(&mut cache, fixture.counts.once(), 100).unwrap();
+            assert!(fixture.reset(&handle, 5, 5));
         });
-        scene.drive_until(&mut rounds, &worker, 1);
+        fixture.drive_until(&mut driver, &worker, 1);
         mover.join().unwrap();
         assert_eq!(*worker.ran.borrow(), [5]);
-        scene.close(5);
+        fixture.close(5);
     });
 }
 
@@ -106,17 +106,18 @@ fn reset_earlier_in_the_intake_against_sleep() {
 #[test]
 fn two_resets_against_fire() {
     explore(|| {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
         let mut cache = Cache::new();
-        let handle = scene.schedule(&mut cache, scene.tally.once(), 5).unwrap();
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let index = handle.0;
-        let movers = [7, 9].map(|deadline| scene.spawn(move |scene| scene.reset(&super::Handle(index), deadline, 5)));
-        let worker = scene.worker(5);
-        scene.drive(&mut rounds, &worker);
+        let movers =
+            [7, 9].map(|deadline| fixture.spawn(move |fixture| fixture.reset(&super::Handle(index), deadline, 5)));
+        let worker = fixture.worker(5);
+        fixture.drive(&mut driver, &worker);
         let moved = movers.map(|mover| mover.join().unwrap());
-        let last = scene.worker(9);
-        scene.drive(&mut rounds, &last);
+        let last = fixture.worker(9);
+        fixture.drive(&mut driver, &last);
         let ran: Vec<u64> = worker.ran.take().into_iter().chain(last.ran.take()).collect();
         match moved {
             [false, false] => assert_eq!(ran, [5]),
@@ -124,7 +125,7 @@ fn two_resets_against_fire() {
             [false, true] => assert_eq!(ran, [9]),
             [true, true] => assert!(ran == [7] || ran == [9]),
         }
-        scene.release(handle, &mut cache);
-        scene.assert_all_free(&mut rounds, [&mut cache, &mut worker.into_cache(), &mut last.into_cache()]);
+        fixture.release(handle, &mut cache);
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut last.into_cache()]);
     });
 }

@@ -3,9 +3,9 @@
 //! Fails if it waits for no callback of the shard that it is inside of (mutation `core-wait-inside`), if it waits for its
 //! own (`call-stack-blind`), and if it leaves its own timer armed (`core-claim-self`).
 
-use super::{Scene, explore};
-use crate::shard::entry::{Callback, Recur};
-use crate::shard::memory::Cache;
+use super::{Fixture, explore};
+use crate::engine::entry::{Callback, PeriodicCallback};
+use crate::engine::memory::Cache;
 
 const NOW: u64 = 5;
 
@@ -13,23 +13,23 @@ const NOW: u64 = 5;
 #[test]
 fn beside_a_callback_on_another_thread() {
     explore(|| {
-        let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
-        let other = scene.schedule(&mut cache, scene.tally.once(), NOW).unwrap();
-        let inside = scene.clone();
+        let fixture = Fixture::new();
+        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let other = fixture.schedule(&mut cache, fixture.counts.once(), NOW).unwrap();
+        let inside = fixture.clone();
         let shut_down = move || {
             inside.close(NOW);
-            assert_eq!(inside.tally.dropped(), 1, "the other is over, or will never be");
+            assert_eq!(inside.counts.dropped(), 1, "the other is over, or will never be");
         };
-        let own = scene.schedule(&mut cache, Callback::once(shut_down), NOW).unwrap();
-        assert_eq!(scene.batch(&mut rounds, NOW).len(), 2);
+        let own = fixture.schedule(&mut cache, Callback::once(shut_down), NOW).unwrap();
+        assert_eq!(fixture.batch(&mut driver, NOW).len(), 2);
         let index = other.0;
-        let worker = scene.spawn(move |scene| scene.worker(NOW).run(&[index]));
-        scene.worker(NOW).run(&[own.0]);
-        assert_eq!(scene.tally.run() + scene.tally.unfired(), 1);
+        let worker = fixture.spawn(move |fixture| fixture.worker(NOW).run(&[index]));
+        fixture.worker(NOW).run(&[own.0]);
+        assert_eq!(fixture.counts.run() + fixture.counts.unfired(), 1);
         worker.join().unwrap();
-        [own, other].into_iter().for_each(|handle| _ = scene.release(handle, &mut cache));
-        assert_eq!(scene.tally.last(), 1);
+        [own, other].into_iter().for_each(|handle| _ = fixture.release(handle, &mut cache));
+        assert_eq!(fixture.counts.last(), 1);
     });
 }
 
@@ -37,15 +37,16 @@ fn beside_a_callback_on_another_thread() {
 #[test]
 fn on_the_drivers_thread() {
     explore(|| {
-        let scene = Scene::new();
-        let (mut rounds, inside) = (scene.rounds(), scene.clone());
+        let fixture = Fixture::new();
+        let (mut driver, inside) = (fixture.driver(), fixture.clone());
         let shut_down = move || _ = inside.close(NOW);
-        scene.schedule(&mut Cache::new(), Callback::once(shut_down), NOW).unwrap();
-        let scheduler = scene.spawn(|scene| scene.schedule(&mut Cache::new(), scene.tally.once(), NOW).is_some());
-        scene.drive_until_closed(&mut rounds, &scene.worker(NOW));
+        fixture.schedule(&mut Cache::new(), Callback::once(shut_down), NOW).unwrap();
+        let scheduler =
+            fixture.spawn(|fixture| fixture.schedule(&mut Cache::new(), fixture.counts.once(), NOW).is_some());
+        fixture.drive_until_closed(&mut driver, &fixture.worker(NOW));
         let accepted = scheduler.join().unwrap();
-        assert_eq!(scene.tally.run() + scene.tally.unfired(), usize::from(accepted));
-        assert_eq!(scene.tally.dropped(), 1);
+        assert_eq!(fixture.counts.run() + fixture.counts.unfired(), usize::from(accepted));
+        assert_eq!(fixture.counts.dropped(), 1);
     });
 }
 
@@ -53,27 +54,27 @@ fn on_the_drivers_thread() {
 #[test]
 fn of_a_repeating_callback() {
     /// With a callback that counts its drop.
-    struct ShutsDown(Scene, #[expect(dead_code)] Callback);
-    impl Recur for ShutsDown {
+    struct ShutsDown(Fixture, #[expect(dead_code)] Callback);
+    impl PeriodicCallback for ShutsDown {
         fn run(&mut self, due: u64) -> Option<u64> {
             self.0.close(NOW);
             Some(due)
         }
     }
     explore(|| {
-        let scene = Scene::new();
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
-        let callback = ShutsDown(scene.clone(), scene.tally.once());
-        let handle = scene.schedule(&mut cache, Callback::repeating(Box::new(callback)), NOW).unwrap();
-        let batch = scene.batch(&mut rounds, NOW);
-        let waiter = scene.spawn(move |scene| {
-            scene.core.wait_for_run(scene.entry(&handle));
-            scene.release(handle, &mut cache);
+        let fixture = Fixture::new();
+        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let callback = ShutsDown(fixture.clone(), fixture.counts.once());
+        let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
+        let batch = fixture.batch(&mut driver, NOW);
+        let waiter = fixture.spawn(move |fixture| {
+            fixture.core.wait_for_run(fixture.entry(&handle));
+            fixture.release(handle, &mut cache);
         });
-        let worker = scene.worker(NOW);
+        let worker = fixture.worker(NOW);
         worker.run(&batch);
         waiter.join().unwrap();
-        assert_eq!((scene.tally.cancelled(), scene.tally.unfired()), (1, 0));
-        assert_eq!((scene.tally.dropped(), scene.tally.last()), (1, 1));
+        assert_eq!((fixture.counts.cancelled(), fixture.counts.unfired()), (1, 0));
+        assert_eq!((fixture.counts.dropped(), fixture.counts.last()), (1, 1));
     });
 }

@@ -1,8 +1,8 @@
 //! Model 6, of memory: a shutdown against blocks that were given back to the system, and the end of the shard itself.
 //!
-//! Fails if a retired frame can be carved after the slab was closed (mutations `slab-close-unshut`, `slab-carve-shut`), if
-//! `close` leaves a frame out that was carved off again (`slab-carve-live`), if the state of a frame does not order its
-//! discard by one thread before its close by another (`slab-carve-relaxed`, `slab-shut-relaxed`), if the count of handles
+//! Fails if a retired frame can be carved after the slab was closed (mutations `slab-close-unshut`, `slab-alloc-shut`), if
+//! `close` leaves a frame out that was carved off again (`slab-alloc-live`), if the state of a frame does not order its
+//! discard by one thread before its close by another (`slab-alloc-relaxed`, `slab-shut-relaxed`), if the count of handles
 //! orders nothing (`core-pin-relaxed`, `core-pins-relaxed`), and if handles without a timer are not counted
 //! (`core-pins-uncounted`).
 
@@ -11,25 +11,26 @@ use std::ptr::NonNull;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{Scene, explore};
-use crate::shard::core::Core;
-use crate::shard::entry::Release;
-use crate::shard::memory::Cache;
-use crate::watched::Watched;
+use super::{Fixture, explore};
+use crate::engine::core::Core;
+use crate::engine::entry::Release;
+use crate::engine::memory::Cache;
+use crate::race_detector::RaceDetector;
 
 /// The entries come from a block that was given back to the system.
 #[test]
 fn shutdown_against_schedule_in_a_retired_block() {
     explore(|| {
-        let scene = Scene::new();
-        scene.carve();
-        let scheduler = scene.spawn(|scene| scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some());
+        let fixture = Fixture::new();
+        fixture.alloc_block();
+        let scheduler =
+            fixture.spawn(|fixture| fixture.schedule(&mut Cache::new(), fixture.counts.once(), 9).is_some());
         // SAFETY: it is this thread that carved the block.
-        unsafe { scene.core.slab.retire(0..1) };
-        scene.close(5);
+        unsafe { fixture.core.slab.retire(0..1) };
+        fixture.close(5);
         let accepted = scheduler.join().unwrap();
-        assert_eq!(scene.tally.unfired(), usize::from(accepted));
-        assert_eq!(scene.tally.dropped(), 1);
+        assert_eq!(fixture.counts.unfired(), usize::from(accepted));
+        assert_eq!(fixture.counts.dropped(), 1);
     });
 }
 
@@ -37,18 +38,19 @@ fn shutdown_against_schedule_in_a_retired_block() {
 #[test]
 fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
     explore(|| {
-        let scene = Scene::new();
-        scene.carve();
-        let driver = scene.spawn(|scene| {
+        let fixture = Fixture::new();
+        fixture.alloc_block();
+        let driver = fixture.spawn(|fixture| {
             // SAFETY: nobody uses the block that was carved above.
-            unsafe { scene.core.slab.retire(0..1) };
+            unsafe { fixture.core.slab.retire(0..1) };
         });
-        let scheduler = scene.spawn(|scene| scene.schedule(&mut Cache::new(), scene.tally.once(), 9).is_some());
-        scene.close(5);
+        let scheduler =
+            fixture.spawn(|fixture| fixture.schedule(&mut Cache::new(), fixture.counts.once(), 9).is_some());
+        fixture.close(5);
         driver.join().unwrap();
         let accepted = scheduler.join().unwrap();
-        assert_eq!(scene.tally.unfired(), usize::from(accepted));
-        assert_eq!(scene.tally.dropped(), 1);
+        assert_eq!(fixture.counts.unfired(), usize::from(accepted));
+        assert_eq!(fixture.counts.dropped(), 1);
     });
 }
 
@@ -56,11 +58,11 @@ fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
 #[test]
 fn the_last_pin_is_found_once() {
     explore(|| {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         let mut cache = Cache::new();
-        let handles = [1, 2].map(|deadline| scene.schedule(&mut cache, scene.tally.once(), deadline).unwrap());
-        let droppers = handles.map(|handle| scene.spawn(move |scene| scene.release(handle, &mut Cache::new())));
-        let unpinned = scene.close(0);
+        let handles = [1, 2].map(|deadline| fixture.schedule(&mut cache, fixture.counts.once(), deadline).unwrap());
+        let droppers = handles.map(|handle| fixture.spawn(move |fixture| fixture.release(handle, &mut Cache::new())));
+        let unpinned = fixture.close(0);
         let last = droppers.map(|dropper| usize::from(dropper.join().unwrap()));
         assert_eq!(usize::from(unpinned) + last[0] + last[1], 1);
     });
@@ -69,7 +71,7 @@ fn the_last_pin_is_found_once() {
 /// A core in memory of its own, as a shard is.
 struct Shard {
     core: Core,
-    memory: Watched,
+    memory: RaceDetector,
 }
 
 /// The handle of an entry. All handles share one count of the shard.
@@ -102,10 +104,10 @@ impl RawHandle {
 #[test]
 fn the_last_to_have_the_shard_frees_it() {
     explore(|| {
-        let shard = Arc::new(Shard { core: Core::new(None, usize::MAX), memory: Watched::default() });
+        let shard = Arc::new(Shard { core: Core::new(None, usize::MAX), memory: RaceDetector::default() });
         let mut cache = Cache::new();
         let threads = [(); 2].map(|()| {
-            let (_, index) = shard.core.hold(&mut cache).unwrap();
+            let (_, index) = shard.core.reserve(&mut cache).unwrap();
             let handle = RawHandle(NonNull::from(&*shard), index);
             thread::spawn(move || handle.release())
         });

@@ -1,27 +1,27 @@
 //! Model 6, of sleeps: a shutdown against each step of a future's timer.
 //!
-//! Fails if an entry of a closed shard is reserved (mutation `entry-hold-closed`) or armed (`entry-arm-closed`), and if a
-//! poll that comes too late to change the task leaks its waker (`look-closed-leak`).
+//! Fails if an entry of a closed shard is reserved (mutation `entry-reserve-closed`) or armed (`entry-arm-closed`), and if a
+//! poll that comes too late to change the task leaks its waker (`poll-closed-leak`).
 
 use std::sync::Arc;
 
-use super::{Scene, explore};
-use crate::scene::{Sleep, Task};
-use crate::shard::memory::Cache;
+use super::{Fixture, explore};
+use crate::engine::memory::Cache;
+use crate::fixture::{Sleep, Task};
 
 /// A task whose sleep is pending is woken, or finds when it polls that the sleep is over.
 #[test]
 fn shutdown_against_poll() {
     explore(|| {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
-        let sleep = Sleep::new(&scene, &mut cache, &first, 9);
-        let poller = sleep.poll_elsewhere(&scene, cache, &second, None);
-        scene.close(5);
+        let sleep = Sleep::new(&fixture, &mut cache, &first, 9);
+        let poller = sleep.poll_elsewhere(&fixture, cache, &second, None);
+        fixture.close(5);
         let (sleep, mut cache, pending) = poller.join().unwrap();
         assert_eq!(second.woken(), usize::from(pending));
         assert!(first.woken() + second.woken() <= 1);
-        assert!(!sleep.drop(&scene, &mut cache), "it is over");
+        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     });
 }
@@ -35,7 +35,7 @@ struct Life {
 }
 
 /// Asserts that the shutdown woke the task that waits, that no other waker is left, and that the handle was counted.
-fn assert_ended(scene: &Scene, tasks: &[Arc<Task>], Life { cancelled, waits }: Life) {
+fn assert_ended(fixture: &Fixture, tasks: &[Arc<Task>], Life { cancelled, waits }: Life) {
     if let Some(task) = waits {
         assert_eq!(task.woken(), usize::from(!cancelled));
     }
@@ -43,23 +43,23 @@ fn assert_ended(scene: &Scene, tasks: &[Arc<Task>], Life { cancelled, waits }: L
         assert!(task.woken() <= 1);
         assert_eq!(Arc::strong_count(task), 1, "no waker is left");
     }
-    assert_eq!(scene.tally.last(), 1, "one is the last to have the shard");
+    assert_eq!(fixture.counts.last(), 1, "one is the last to have the shard");
 }
 
 #[test]
 fn shutdown_against_a_sleep_that_is_not_polled() {
     explore(|| {
-        let scene = Scene::new();
-        let user = scene.spawn(|scene| {
+        let fixture = Fixture::new();
+        let user = fixture.spawn(|fixture| {
             let mut cache = Cache::new();
             for _ in 0..2 {
-                let Some(sleep) = Sleep::made(scene, &mut cache, 9) else { return };
-                sleep.drop(scene, &mut cache);
+                let Some(sleep) = Sleep::made(fixture, &mut cache, 9) else { return };
+                sleep.drop(fixture, &mut cache);
             }
         });
-        scene.close(5);
+        fixture.close(5);
         user.join().unwrap();
-        assert_eq!(scene.tally.last(), 1);
+        assert_eq!(fixture.counts.last(), 1);
     });
 }
 
@@ -67,22 +67,22 @@ fn shutdown_against_a_sleep_that_is_not_polled() {
 #[test]
 fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
     explore(|| {
-        let (scene, task) = (Scene::new(), Task::new());
+        let (fixture, task) = (Fixture::new(), Task::new());
         let waker = task.clone();
-        let user = scene.spawn(move |scene| {
+        let user = fixture.spawn(move |fixture| {
             let mut cache = Cache::new();
             let mut life = Life { cancelled: false, waits: None };
-            let Some(mut sleep) = Sleep::made(scene, &mut cache, 9) else { return life };
-            if sleep.poll(scene, &mut cache, &waker, 0) {
-                life.cancelled = sleep.drop(scene, &mut cache);
+            let Some(mut sleep) = Sleep::made(fixture, &mut cache, 9) else { return life };
+            if sleep.poll(fixture, &mut cache, &waker, 0) {
+                life.cancelled = sleep.drop(fixture, &mut cache);
                 life.waits = Some(waker);
             } else {
-                sleep.drop(scene, &mut cache);
+                sleep.drop(fixture, &mut cache);
             }
             life
         });
-        scene.close(5);
-        assert_ended(&scene, &[task], user.join().unwrap());
+        fixture.close(5);
+        assert_ended(&fixture, &[task], user.join().unwrap());
     });
 }
 
@@ -90,22 +90,22 @@ fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
 #[test]
 fn shutdown_against_a_sleep_that_is_reset() {
     explore(|| {
-        let (scene, mut cache) = (Scene::new(), Cache::new());
+        let (fixture, mut cache) = (Fixture::new(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let mut sleep = Sleep::new(&scene, &mut cache, &first, 9);
+        let mut sleep = Sleep::new(&fixture, &mut cache, &first, 9);
         let tasks = [first, second.clone()];
-        let user = scene.spawn(move |scene| {
+        let user = fixture.spawn(move |fixture| {
             let mut life = Life { cancelled: false, waits: None };
             // One that is refused ends the sleep.
-            sleep.reset(scene, &mut cache, 7, 0);
-            if sleep.poll(scene, &mut cache, &second, 0) {
+            sleep.reset(fixture, &mut cache, 7, 0);
+            if sleep.poll(fixture, &mut cache, &second, 0) {
                 life.waits = Some(second);
             }
-            life.cancelled = sleep.drop(scene, &mut cache);
+            life.cancelled = sleep.drop(fixture, &mut cache);
             life
         });
-        scene.close(5);
-        assert_ended(&scene, &tasks, user.join().unwrap());
+        fixture.close(5);
+        assert_ended(&fixture, &tasks, user.join().unwrap());
         assert!(tasks.iter().map(|task| task.woken()).sum::<usize>() <= 1, "one of them is woken");
     });
 }
@@ -114,14 +114,14 @@ fn shutdown_against_a_sleep_that_is_reset() {
 #[test]
 fn shutdown_against_a_sleep_that_is_due() {
     explore(|| {
-        let (scene, mut cache, task) = (Scene::new(), Cache::new(), Task::new());
-        let sleep = Sleep::new(&scene, &mut cache, &task, 5);
-        let driver = scene.spawn_driver(scene.rounds(), 5);
-        scene.close(5);
+        let (fixture, mut cache, task) = (Fixture::new(), Cache::new(), Task::new());
+        let sleep = Sleep::new(&fixture, &mut cache, &task, 5);
+        let driver = fixture.spawn_driver(fixture.driver(), 5);
+        fixture.close(5);
         driver.join().unwrap();
         assert_eq!((task.woken(), Arc::strong_count(&task)), (1, 1));
-        assert!(!sleep.drop(&scene, &mut cache), "it is over");
-        assert_eq!(scene.tally.last(), 1);
+        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert_eq!(fixture.counts.last(), 1);
     });
 }
 
@@ -129,18 +129,18 @@ fn shutdown_against_a_sleep_that_is_due() {
 #[test]
 fn shutdown_against_a_sleep_that_is_due_and_polled() {
     explore(|| {
-        let (scene, mut cache) = (Scene::new(), Cache::new());
+        let (fixture, mut cache) = (Fixture::new(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let sleep = Sleep::new(&scene, &mut cache, &first, 5);
-        let driver = scene.spawn_driver(scene.rounds(), 5);
-        let poller = sleep.poll_elsewhere(&scene, cache, &second, None);
-        scene.close(5);
+        let sleep = Sleep::new(&fixture, &mut cache, &first, 5);
+        let driver = fixture.spawn_driver(fixture.driver(), 5);
+        let poller = sleep.poll_elsewhere(&fixture, cache, &second, None);
+        fixture.close(5);
         driver.join().unwrap();
         let (sleep, mut cache, pending) = poller.join().unwrap();
         assert_eq!(second.woken(), usize::from(pending));
         assert!(first.woken() + second.woken() <= 1);
-        assert!(!sleep.drop(&scene, &mut cache), "it is over");
-        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second), scene.tally.last()), (1, 1, 1));
+        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second), fixture.counts.last()), (1, 1, 1));
     });
 }
 
@@ -148,17 +148,17 @@ fn shutdown_against_a_sleep_that_is_due_and_polled() {
 #[test]
 fn shutdown_against_a_sleep_that_is_used_again() {
     explore(|| {
-        let (scene, mut cache) = (Scene::new(), Cache::new());
+        let (fixture, mut cache) = (Fixture::new(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let mut sleep = Sleep::new(&scene, &mut cache, &first, 5);
+        let mut sleep = Sleep::new(&fixture, &mut cache, &first, 5);
         let tasks = [first.clone(), second.clone()];
-        let user = scene.spawn(move |scene| {
-            assert!(!sleep.poll(scene, &mut cache, &first, 5), "it is time");
-            let waits = sleep.use_again(scene, &mut cache, &second, 9).then_some(second);
-            Life { cancelled: sleep.drop(scene, &mut cache), waits }
+        let user = fixture.spawn(move |fixture| {
+            assert!(!sleep.poll(fixture, &mut cache, &first, 5), "it is time");
+            let waits = sleep.use_again(fixture, &mut cache, &second, 9).then_some(second);
+            Life { cancelled: sleep.drop(fixture, &mut cache), waits }
         });
-        scene.drive(&mut scene.rounds(), &scene.worker(5));
-        scene.close(5);
-        assert_ended(&scene, &tasks, user.join().unwrap());
+        fixture.drive(&mut fixture.driver(), &fixture.worker(5));
+        fixture.close(5);
+        assert_ended(&fixture, &tasks, user.join().unwrap());
     });
 }

@@ -1,28 +1,28 @@
 //! Model 1: push against drain against a driver about to sleep.
 //!
-//! Fails without the driver's fence in `bell.rs` (mutation `bell-driver-fence`), without the caller's in `core.rs`
-//! (`core-push-fence`), if a caller wakes only for what the driver does not sleep for at all (`bell-lower`), if who
+//! Fails without the driver's fence in `wakeup.rs` (mutation `wakeup-driver-fence`), without the caller's in `core.rs`
+//! (`core-push-fence`), if a caller wakes only for what the driver does not sleep for at all (`wakeup-lower`), if who
 //! gives back the last of much memory does not ring (`core-give-silent`), and if the driver sleeps although memory is to
-//! be given back (`rounds-idle`). Fails as well if a close does not ring (`core-close-silent`), rings before the driver can
+//! be given back (`driver-idle`). Fails as well if a close does not ring (`core-close-silent`), rings before the driver can
 //! see it (`core-close-late`), or without a fence (`core-close-fence`).
 
-use super::{Scene, explore};
-use crate::shard::core::Armed;
-use crate::shard::memory::Cache;
+use super::{Fixture, explore};
+use crate::engine::core::Armed;
+use crate::engine::memory::Cache;
 
 /// Two threads schedule what is due; the driver misses neither.
 #[test]
 fn pushes_wake_a_driver_about_to_sleep() {
     explore(|| {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         let mut cache = Cache::new();
         let producers = [4, 5].map(|deadline| {
-            let armed = scene.core.arm(&mut cache, scene.tally.once(), deadline, 0);
+            let armed = fixture.core.arm(&mut cache, fixture.counts.once(), deadline, 0);
             let Armed { index, notice, .. } = armed.ok().unwrap();
-            scene.spawn(move |scene| scene.tell(index, notice, deadline))
+            fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
         });
-        let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
-        scene.drive_until(&mut rounds, &worker, 2);
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        fixture.drive_until(&mut driver, &worker, 2);
         for producer in producers {
             producer.join().unwrap();
         }
@@ -33,19 +33,19 @@ fn pushes_wake_a_driver_about_to_sleep() {
 #[test]
 fn an_earlier_deadline_wakes_the_driver() {
     explore(|| {
-        let scene = Scene::new();
-        let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
-        scene.schedule(&mut Cache::new(), scene.tally.once(), 100);
-        scene.drive(&mut rounds, &worker);
-        let producer = scene.spawn(move |scene| {
+        let fixture = Fixture::new();
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        fixture.schedule(&mut Cache::new(), fixture.counts.once(), 100);
+        fixture.drive(&mut driver, &worker);
+        let producer = fixture.spawn(move |fixture| {
             let mut cache = Cache::new();
-            scene.schedule(&mut cache, scene.tally.once(), 50);
-            scene.schedule(&mut cache, scene.tally.once(), 5);
+            fixture.schedule(&mut cache, fixture.counts.once(), 50);
+            fixture.schedule(&mut cache, fixture.counts.once(), 5);
         });
-        scene.drive_until(&mut rounds, &worker, 1);
+        fixture.drive_until(&mut driver, &worker, 1);
         producer.join().unwrap();
         assert_eq!(*worker.ran.borrow(), [5]);
-        scene.close(5);
+        fixture.close(5);
     });
 }
 
@@ -53,19 +53,19 @@ fn an_earlier_deadline_wakes_the_driver() {
 #[test]
 fn memory_that_nobody_needs_goes_back() {
     explore(|| {
-        let scene = Scene::with_spare(1);
-        let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
+        let fixture = Fixture::with_retained(1);
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
         let mut cache = Cache::new();
-        let handle = scene.schedule(&mut cache, scene.tally.once(), 100).unwrap();
-        scene.drive(&mut rounds, &worker);
-        let canceller = scene.cancel_elsewhere(handle, cache);
-        while rounds.next_deadline() != u64::MAX {
-            scene.sleep(&rounds, &worker);
-            scene.drive(&mut rounds, &worker);
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), 100).unwrap();
+        fixture.drive(&mut driver, &worker);
+        let canceller = fixture.cancel_elsewhere(handle, cache);
+        while driver.next_deadline() != u64::MAX {
+            fixture.sleep(&driver, &worker);
+            fixture.drive(&mut driver, &worker);
         }
         canceller.join().unwrap();
-        assert_eq!(scene.tally.dropped(), 1);
-        scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
+        assert_eq!(fixture.counts.dropped(), 1);
+        fixture.assert_all_free(&mut driver, [&mut worker.into_cache()]);
     });
 }
 
@@ -73,11 +73,11 @@ fn memory_that_nobody_needs_goes_back() {
 #[test]
 fn a_close_wakes_a_driver_about_to_sleep() {
     explore(|| {
-        let scene = Scene::new();
-        let mut rounds = scene.rounds();
-        scene.schedule(&mut Cache::new(), scene.tally.once(), 100);
-        let driver = scene.spawn(move |scene| scene.drive_until_closed(&mut rounds, &scene.worker(5)));
-        scene.close(5);
+        let fixture = Fixture::new();
+        let mut driver = fixture.driver();
+        fixture.schedule(&mut Cache::new(), fixture.counts.once(), 100);
+        let driver = fixture.spawn(move |fixture| fixture.drive_until_closed(&mut driver, &fixture.worker(5)));
+        fixture.close(5);
         driver.join().unwrap();
     });
 }

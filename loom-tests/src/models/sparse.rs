@@ -8,36 +8,36 @@
 
 use loom::thread::JoinHandle;
 
-use super::{Scene, explore};
-use crate::shard::memory::{Cache, members};
+use super::{Fixture, explore};
+use crate::engine::memory::{Cache, members};
 
 /// A sparse block of which the second entry is set aside; the first is the caller's.
-fn sparse_block(scene: &Scene) {
-    assert_eq!(scene.carve(), 0);
+fn sparse_block(fixture: &Fixture) {
+    assert_eq!(fixture.alloc_block(), 0);
     // SAFETY: nobody uses the block that was carved; this thread is as good as the driver.
-    unsafe { scene.core.slab.gather(1) };
-    scene.core.slab.mark_sparse(0);
+    unsafe { fixture.core.slab.gather(1) };
+    fixture.core.slab.mark_sparse(0);
 }
 
 /// Starts a thread that sets the first entry aside, and returns what it was given back.
-fn set_first_aside(scene: &Scene) -> JoinHandle<Vec<u32>> {
-    scene.spawn(|scene| {
+fn set_first_aside(fixture: &Fixture) -> JoinHandle<Vec<u32>> {
+    fixture.spawn(|fixture| {
         let mut back = Vec::new();
         // SAFETY: it is ours: see `sparse_block`.
-        unsafe { scene.core.slab.set_aside(0, |index| back.push(index)) };
+        unsafe { fixture.core.slab.set_aside(0, |index| back.push(index)) };
         back
     })
 }
 
-fn adopt(scene: &Scene) -> Vec<u32> {
+fn adopt(fixture: &Fixture) -> Vec<u32> {
     let mut adopted = Vec::new();
-    scene.core.slab.adopt(u32::MAX, |index| adopted.push(index));
+    fixture.core.slab.adopt(u32::MAX, |index| adopted.push(index));
     adopted
 }
 
 /// Says that each of the two entries was had once, when what is left in a sparse block is taken.
-fn assert_each_once(scene: &Scene, parts: impl IntoIterator<Item = Vec<u32>>) {
-    let mut all: Vec<_> = parts.into_iter().flatten().chain(adopt(scene)).collect();
+fn assert_each_once(fixture: &Fixture, parts: impl IntoIterator<Item = Vec<u32>>) {
+    let mut all: Vec<_> = parts.into_iter().flatten().chain(adopt(fixture)).collect();
     all.sort_unstable();
     assert_eq!(all, [0, 1]);
 }
@@ -45,28 +45,28 @@ fn assert_each_once(scene: &Scene, parts: impl IntoIterator<Item = Vec<u32>>) {
 #[test]
 fn an_entry_is_set_aside_while_its_block_is_adopted() {
     explore(|| {
-        let scene = Scene::new();
-        sparse_block(&scene);
-        let setter = set_first_aside(&scene);
-        let adopter = scene.spawn(adopt);
+        let fixture = Fixture::new();
+        sparse_block(&fixture);
+        let setter = set_first_aside(&fixture);
+        let adopter = fixture.spawn(adopt);
         let parts = [setter.join().unwrap(), adopter.join().unwrap()];
-        assert_each_once(&scene, parts);
+        assert_each_once(&fixture, parts);
     });
 }
 
 #[test]
 fn a_block_is_completed_while_the_driver_and_another_thread_want_it() {
     explore(|| {
-        let scene = Scene::new();
-        sparse_block(&scene);
-        let setter = set_first_aside(&scene);
-        let adopter = scene.spawn(adopt);
+        let fixture = Fixture::new();
+        sparse_block(&fixture);
+        let setter = set_first_aside(&fixture);
+        let adopter = fixture.spawn(adopt);
         let mut mine = Vec::new();
-        if scene.core.slab.claim(0, |index| mine.push(index)) {
+        if fixture.core.slab.claim(0, |index| mine.push(index)) {
             mine.extend([0, 1]);
         }
         let parts = [setter.join().unwrap(), adopter.join().unwrap(), mine];
-        assert_each_once(&scene, parts);
+        assert_each_once(&fixture, parts);
     });
 }
 
@@ -74,23 +74,23 @@ fn a_block_is_completed_while_the_driver_and_another_thread_want_it() {
 #[test]
 fn a_block_that_is_completed_goes_back() {
     explore(|| {
-        let scene = Scene::with_spare(1);
-        let (mut rounds, worker) = (scene.rounds(), scene.worker(5));
+        let fixture = Fixture::with_retained(1);
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
         let mut cache = Cache::new();
-        let [first, second] = [100, 100].map(|at| scene.schedule(&mut cache, scene.tally.once(), at).unwrap());
-        scene.drive(&mut rounds, &worker);
-        assert!(scene.cancel(&first));
-        scene.release(first, &mut cache);
-        scene.core.give_back(&mut cache);
-        scene.drive(&mut rounds, &worker);
-        assert_eq!((scene.core.slab.len(), scene.core.slab.dense_len()), (2, 0), "the block is sparse");
-        let canceller = scene.cancel_elsewhere(second, cache);
-        while scene.core.slab.len() > 0 {
-            scene.sleep(&rounds, &worker);
-            scene.drive(&mut rounds, &worker);
+        let [first, second] = [100, 100].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
+        fixture.drive(&mut driver, &worker);
+        assert!(fixture.cancel(&first));
+        fixture.release(first, &mut cache);
+        fixture.core.give_back(&mut cache);
+        fixture.drive(&mut driver, &worker);
+        assert_eq!((fixture.core.slab.len(), fixture.core.slab.dense_len()), (2, 0), "the block is sparse");
+        let canceller = fixture.cancel_elsewhere(second, cache);
+        while fixture.core.slab.len() > 0 {
+            fixture.sleep(&driver, &worker);
+            fixture.drive(&mut driver, &worker);
         }
         canceller.join().unwrap();
-        scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
+        fixture.assert_all_free(&mut driver, [&mut worker.into_cache()]);
     });
 }
 
@@ -98,25 +98,25 @@ fn a_block_that_is_completed_goes_back() {
 #[test]
 fn a_sparse_block_is_used_while_the_driver_looks_at_it() {
     explore(|| {
-        let scene = Scene::with_spare(1);
-        let (mut rounds, mut cache) = (scene.rounds(), Cache::new());
-        let survivor = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
-        scene.core.give_back(&mut cache);
-        let worker = scene.worker(0);
-        scene.drive(&mut rounds, &worker);
-        let user = scene.spawn(move |scene| {
+        let fixture = Fixture::with_retained(1);
+        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let survivor = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
+        fixture.core.give_back(&mut cache);
+        let worker = fixture.worker(0);
+        fixture.drive(&mut driver, &worker);
+        let user = fixture.spawn(move |fixture| {
             let mut cache = Cache::new();
-            let handle = scene.schedule(&mut cache, scene.tally.once(), 9).unwrap();
+            let handle = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
             for handle in [survivor, handle] {
-                assert!(scene.cancel(&handle));
-                scene.release(handle, &mut cache);
+                assert!(fixture.cancel(&handle));
+                fixture.release(handle, &mut cache);
             }
-            scene.core.give_back(&mut cache);
+            fixture.core.give_back(&mut cache);
         });
-        scene.drive(&mut rounds, &worker);
+        fixture.drive(&mut driver, &worker);
         user.join().unwrap();
-        assert_eq!((scene.tally.run(), scene.tally.dropped()), (0, 2));
-        scene.assert_all_free(&mut rounds, [&mut worker.into_cache()]);
+        assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (0, 2));
+        fixture.assert_all_free(&mut driver, [&mut worker.into_cache()]);
     });
 }
 
@@ -124,16 +124,16 @@ fn a_sparse_block_is_used_while_the_driver_looks_at_it() {
 #[test]
 fn an_adopted_entry_goes_to_the_pool() {
     explore(|| {
-        let scene = Scene::new();
-        let handle = scene.schedule(&mut Cache::new(), scene.tally.once(), 9).expect("an open shard");
-        scene.core.slab.mark_sparse(0);
-        let canceller = scene.spawn(move |scene| {
-            assert!(scene.cancel(&handle));
-            scene.release(handle, &mut Cache::new());
+        let fixture = Fixture::new();
+        let handle = fixture.schedule(&mut Cache::new(), fixture.counts.once(), 9).expect("an open shard");
+        fixture.core.slab.mark_sparse(0);
+        let canceller = fixture.spawn(move |fixture| {
+            assert!(fixture.cancel(&handle));
+            fixture.release(handle, &mut Cache::new());
         });
-        adopt(&scene).into_iter().for_each(|index| scene.core.give(&[index]));
+        adopt(&fixture).into_iter().for_each(|index| fixture.core.give(&[index]));
         canceller.join().unwrap();
-        assert_eq!(scene.tally.dropped(), 1);
+        assert_eq!(fixture.counts.dropped(), 1);
     });
 }
 
@@ -141,35 +141,35 @@ fn an_adopted_entry_goes_to_the_pool() {
 #[test]
 fn a_gathered_entry_goes_to_the_pool() {
     explore(|| {
-        let scene = Scene::new();
-        let first = scene.carve();
-        scene.core.give(&[first]);
-        let driver = scene.spawn(|scene| {
-            let slab = &scene.core.slab;
+        let fixture = Fixture::new();
+        let first = fixture.alloc_block();
+        fixture.core.give(&[first]);
+        let driver = fixture.spawn(|fixture| {
+            let slab = &fixture.core.slab;
             // SAFETY: this thread is as good as the driver, and owns what it takes out of the pool.
-            unsafe { members(slab, scene.core.pool.take_all()).for_each(|index| slab.gather(index)) };
+            unsafe { members(slab, fixture.core.pool.take_all()).for_each(|index| slab.gather(index)) };
             slab.mark_sparse(0);
         });
-        adopt(&scene).into_iter().for_each(|index| scene.core.give(&[index]));
+        adopt(&fixture).into_iter().for_each(|index| fixture.core.give(&[index]));
         driver.join().unwrap();
     });
 }
 
 /// Takes the one entry that is in the pool, and sets it aside.
-fn pop(scene: &Scene) -> bool {
-    scene.core.pool.pop(&scene.core.slab, |index| scene.core.recycle(&mut Cache::new(), index))
+fn pop(fixture: &Fixture) -> bool {
+    fixture.core.pool.pop(&fixture.core.slab, |index| fixture.core.recycle(&mut Cache::new(), index))
 }
 
 /// Two threads want an entry that is in the pool. One of them sets it aside, and the driver retires the block.
 #[test]
 fn a_popped_entry_is_retired() {
     explore(|| {
-        let scene = Scene::new();
-        sparse_block(&scene);
-        scene.core.give(&[0]);
-        let popper = scene.spawn(pop);
-        let mine = pop(&scene);
-        let slab = &scene.core.slab;
+        let fixture = Fixture::new();
+        sparse_block(&fixture);
+        fixture.core.give(&[0]);
+        let popper = fixture.spawn(pop);
+        let mine = pop(&fixture);
+        let slab = &fixture.core.slab;
         if slab.claim(0, drop) {
             assert!([0, 1].iter().all(|&index| slab.get(index).reclaim().is_some()), "they are free");
             // SAFETY: this thread is as good as the driver, and has claimed all entries of the block.

@@ -14,7 +14,8 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use shuttle::thread::{self, JoinHandle};
 
 use super::explore;
-use crate::executor::{Batch, JobQueue, Loan, MonitorThread, STRAGGLER_AFTER, SleepProbe, Waits, WorkerThread};
+use crate::executor::batch::{Batch, Loan};
+use crate::executor::job_queue::{JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, Waits, WorkerThread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 type Callback = Box<dyn Fn(&Pool) + Send + Sync>;

@@ -1,0 +1,209 @@
+//! Model 9: a repeating timer: cancel from outside against the next run, and who waits for a run.
+//!
+//! Fails if `arm_next` overlooks a cancel during the run (mutation `entry-arm_next-cancelled`), if a reset during the run is
+//! overwritten (`entry-arm_next-moved`), if a run that is waited for tells nobody (`run-wake`), or one of two that wait
+//! (`core-notify-one`), if a wait ends with the next run that ends, whichever it is (`core-wait-once`), if a run ends
+//! before its host has reported it (`run-report-late`), and if the moves on the word order nothing else (`entry-relaxed`).
+
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+use loom::thread::{self, JoinHandle};
+
+use super::{Fixture, Handle, explore};
+use crate::engine::entry::{Callback, PeriodicCallback};
+use crate::engine::memory::Cache;
+use crate::fixture::Worker;
+
+/// No run begins after a cancel that won, and the closure is dropped once.
+#[test]
+fn cancel_against_the_next_run() {
+    explore(|| {
+        let fixture = Fixture::new();
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
+        let mut cache = Cache::new();
+        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(2, 2), 5).unwrap();
+        let canceller = {
+            let fixture = fixture.clone();
+            thread::spawn(move || {
+                let won = fixture.cancel(&handle);
+                fixture.release(handle, &mut cache);
+                (won, cache)
+            })
+        };
+        fixture.drive(&mut driver, &worker);
+        let (won, mut cache) = canceller.join().unwrap();
+        fixture.drive(&mut driver, &worker);
+        assert_eq!(won, fixture.counts.completed() == 0);
+        assert!(won || *worker.ran.borrow() == [5, 7]);
+        assert_eq!((fixture.counts.dropped(), fixture.counts.cancelled() + fixture.counts.completed()), (1, 1));
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// When `cancel_and_wait` returns, the callback is not running, its closure has been dropped, and the host has reported its
+/// runs.
+#[test]
+fn cancel_and_wait_against_a_run() {
+    explore(|| {
+        let fixture = Fixture::new();
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
+        let mut cache = Cache::new();
+        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(2, 9), 7).unwrap();
+        let canceller = {
+            let fixture = fixture.clone();
+            thread::spawn(move || {
+                assert!(fixture.cancel(&handle));
+                fixture.core.wait_for_run(fixture.entry(&handle));
+                let (runs, dropped) = (fixture.counts.run(), fixture.counts.dropped());
+                assert_eq!((dropped, fixture.counts.ended()), (1, runs));
+                fixture.release(handle, &mut cache);
+                (runs, cache)
+            })
+        };
+        fixture.drive(&mut driver, &worker);
+        let (runs, mut cache) = canceller.join().unwrap();
+        fixture.drive(&mut driver, &worker);
+        assert_eq!(fixture.counts.run(), runs, "no run after the wait");
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// The callback cancels itself, and waits, which it does not; while another thread cancels, too.
+#[test]
+fn cancel_from_inside_and_outside() {
+    struct CancelsItself {
+        fixture: Fixture,
+        won: Arc<AtomicBool>,
+    }
+    impl PeriodicCallback for CancelsItself {
+        fn run(&mut self, due: u64) -> Option<u64> {
+            let me = Handle(0);
+            self.won.store(self.fixture.cancel(&me), SeqCst);
+            self.fixture.core.wait_for_run(self.fixture.entry(&me));
+            Some(due + 1)
+        }
+    }
+    explore(|| {
+        let fixture = Fixture::new();
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
+        let mut cache = Cache::new();
+        let inside = Arc::new(AtomicBool::new(false));
+        let recur = CancelsItself { fixture: fixture.clone(), won: inside.clone() };
+        let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(recur)), 7).unwrap();
+        assert_eq!(handle.0, 0);
+        let canceller = {
+            let fixture = fixture.clone();
+            thread::spawn(move || {
+                let won = fixture.cancel(&handle);
+                fixture.core.wait_for_run(fixture.entry(&handle));
+                fixture.release(handle, &mut cache);
+                (won, cache)
+            })
+        };
+        fixture.drive(&mut driver, &worker);
+        let (outside, mut cache) = canceller.join().unwrap();
+        fixture.drive(&mut driver, &worker);
+        assert!(outside != inside.load(SeqCst), "one of them ended it");
+        assert!(worker.ran.borrow().len() <= 1);
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// A reset during a run counts for the next, whenever it comes.
+#[test]
+fn reset_against_the_next_run() {
+    explore(|| {
+        let fixture = Fixture::new();
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut cache = Cache::new();
+        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(2, 3), 5).unwrap();
+        let mover = {
+            let fixture = fixture.clone();
+            thread::spawn(move || {
+                assert!(fixture.reset(&handle, 20, 5));
+                handle
+            })
+        };
+        fixture.drive(&mut driver, &worker);
+        let handle = mover.join().unwrap();
+        let before = fixture.worker(19);
+        fixture.drive(&mut driver, &before);
+        assert!(before.ran.borrow().is_empty(), "moved away");
+        let after = fixture.worker(20);
+        fixture.drive(&mut driver, &after);
+        assert_eq!(*after.ran.borrow(), [20]);
+        assert!(fixture.cancel(&handle));
+        fixture.release(handle, &mut cache);
+        fixture.drive(&mut driver, &after);
+        let caches = [worker, before, after].map(Worker::into_cache);
+        fixture.assert_all_free(&mut driver, caches.into_iter().collect::<Vec<_>>().iter_mut().chain([&mut cache]));
+    });
+}
+
+/// Tells whether a callback is running. It orders nothing by itself: a thread that waits for the end of the run must be
+/// ordered after it.
+#[derive(Clone)]
+struct Running(Arc<AtomicBool>);
+
+impl Running {
+    fn new() -> Self {
+        Self(Arc::new(AtomicBool::new(false)))
+    }
+
+    fn during(&self, run: impl FnOnce()) {
+        self.0.store(true, Relaxed);
+        run();
+        self.0.store(false, Relaxed);
+    }
+
+    /// Waits as `cancel_and_wait` does, on a thread of its own.
+    fn wait_elsewhere(&self, fixture: &Fixture, index: u32) -> JoinHandle<bool> {
+        let running = self.clone();
+        fixture.spawn(move |fixture| {
+            let handle = Handle(index);
+            let cancelled = fixture.cancel(&handle);
+            fixture.core.wait_for_run(fixture.entry(&handle));
+            assert!(!running.0.load(Relaxed), "the run is over");
+            cancelled
+        })
+    }
+}
+
+/// Two threads wait for the same run: its end wakes both.
+#[test]
+fn two_threads_wait_for_one_run() {
+    explore(|| {
+        let fixture = Fixture::new();
+        let (mut driver, worker, running) = (fixture.driver(), fixture.worker(7), Running::new());
+        let (runs, mut cache) = (running.clone(), Cache::new());
+        let handle = fixture.schedule(&mut cache, Callback::once(move || runs.during(|| ())), 7).unwrap();
+        let batch = fixture.batch(&mut driver, 7);
+        let waiters = [(); 2].map(|()| running.wait_elsewhere(&fixture, handle.0));
+        worker.run(&batch);
+        let won = waiters.map(|waiter| usize::from(waiter.join().unwrap()));
+        assert_eq!(won[0] + won[1] + fixture.counts.completed(), 1);
+        fixture.release(handle, &mut cache);
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
+    });
+}
+
+/// The end of another run, for which another thread waits, does not end the wait.
+#[test]
+fn a_wait_outlasts_the_end_of_another_run() {
+    explore(|| {
+        let fixture = Fixture::new();
+        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let [long, short] = [Running::new(), Running::new()];
+        let runs = short.clone();
+        let inner = fixture.schedule(&mut cache, Callback::once(move || runs.during(|| ())), 7).unwrap().0;
+        // One callback on top of the other, as where a worker waits for work that was stolen.
+        let (runs, nested) = (long.clone(), fixture.clone());
+        let run = move || runs.during(|| nested.worker(7).run(&[inner]));
+        let outer = fixture.schedule(&mut cache, Callback::once(run), 7).unwrap().0;
+        assert_eq!(fixture.batch(&mut driver, 7).len(), 2);
+        let waiters = [(long, outer), (short, inner)].map(|(run, index)| run.wait_elsewhere(&fixture, index));
+        fixture.worker(7).run(&[outer]);
+        waiters.into_iter().for_each(|waiter| _ = waiter.join().unwrap());
+    });
+}

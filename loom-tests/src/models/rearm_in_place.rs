@@ -1,0 +1,72 @@
+//! Model 5: a cached entry is armed again in place, against the driver that comes to it.
+//!
+//! Fails if `arm` leaves an entry where the driver comes too late (mutation `entry-arm-blind`), if the wheel moves an
+//! entry by another deadline than it has told (`driver-placed`), if a released entry is not marked as cached
+//! (`entry-release-uncached`), and if `collect` forgets that the entry is in the wheel (`entry-collect-linked`).
+
+use super::{Fixture, explore};
+use crate::engine::memory::Cache;
+
+/// A timer due at `first`, perhaps moved to `moved`, is cancelled, if it has not fired, and another due at `second` takes
+/// its entry, while the driver turns at `meanwhile`. That one runs, once, when it is due.
+fn reaim(first: u64, moved: Option<u64>, before: bool, meanwhile: u64, second: u64) {
+    explore(move || {
+        let fixture = Fixture::new();
+        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let early = fixture.worker(0);
+        let handle = fixture.schedule(&mut cache, fixture.counts.once(), first).unwrap();
+        if before {
+            fixture.drive(&mut driver, &early);
+        }
+        if let Some(moved) = moved {
+            assert!(fixture.reset(&handle, moved, 0));
+        }
+        let user = fixture.spawn(move |fixture| {
+            let cancelled = fixture.cancel(&handle);
+            fixture.release(handle, &mut cache);
+            let handle = fixture.schedule(&mut cache, fixture.counts.once(), second).unwrap();
+            fixture.release(handle, &mut cache);
+            (cancelled, cache)
+        });
+        let worker = fixture.worker(meanwhile);
+        if meanwhile < second {
+            fixture.drive(&mut driver, &worker);
+        } else {
+            fixture.drive_until(&mut driver, &worker, 1);
+        }
+        let (cancelled, mut cache) = user.join().unwrap();
+        let last = fixture.worker(second.max(meanwhile));
+        fixture.drive(&mut driver, &last);
+        let ran: Vec<u64> = worker.ran.take().into_iter().chain(last.ran.take()).collect();
+        let expected = if cancelled { vec![second] } else { vec![first, second] };
+        assert_eq!((ran, fixture.counts.dropped()), (expected, 2));
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut last.into_cache()]);
+    });
+}
+
+#[test]
+fn to_a_later_deadline() {
+    reaim(5, None, true, 5, 9);
+}
+
+#[test]
+fn to_an_earlier_deadline() {
+    reaim(9, None, true, 5, 5);
+}
+
+#[test]
+fn in_the_intake() {
+    reaim(9, None, false, 5, 5);
+}
+
+/// The driver finds the first timer moved to a deadline after that of the second.
+#[test]
+fn of_a_timer_that_was_moved() {
+    reaim(5, Some(20), true, 5, 9);
+}
+
+/// With two slots a level, a deadline 9 ticks ahead is handed down at ticks 8 and 9.
+#[test]
+fn during_a_cascade() {
+    reaim(9, Some(20), true, 9, 10);
+}

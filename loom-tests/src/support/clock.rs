@@ -1,0 +1,49 @@
+//! The crate's `clock`, without one: each thread has a present, which stays where the model has set it.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use crate::sync::thread_static;
+
+thread_static! {
+    static PRESENT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Sets the present tick of the calling thread.
+pub(crate) fn set_present(tick: u64) {
+    PRESENT.with(|present| present.set(tick));
+}
+
+/// The tick that something is due at.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    pub(crate) tick: u64,
+    pub(crate) now: u64,
+}
+
+/// What would keep virtual time from passing.
+pub(crate) struct Pinned<'a>(PhantomData<&'a Ticks>);
+
+impl Drop for Pinned<'_> {
+    fn drop(&mut self) {}
+}
+
+pub(crate) struct Ticks;
+
+impl Ticks {
+    pub(crate) fn now_tick(&self) -> u64 {
+        PRESENT.with(Cell::get)
+    }
+
+    pub(crate) fn now_tick_for(&self, _tick: u64) -> u64 {
+        self.now_tick()
+    }
+
+    pub(crate) fn pin(&self, now: u64) -> (Option<Pinned<'_>>, u64) {
+        (None, now)
+    }
+
+    pub(crate) fn pinned_tick(&self, _pinned: Option<&Pinned<'_>>) -> u64 {
+        self.now_tick()
+    }
+}

@@ -1,0 +1,49 @@
+//! The crate's `system`, without one: values that loom has to construct one by one.
+
+use std::ops::{Deref, Range};
+
+use crate::engine::entry::Entry;
+use crate::race_detector::RaceDetector;
+
+pub(crate) struct Pages<T> {
+    values: Box<[T]>,
+    memory: RaceDetector,
+}
+
+impl<T> Pages<T> {
+    /// # Safety
+    /// That of the crate's own: here it is safe.
+    pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Option<Self> {
+        Some(Self { values: (0..len).map(|_| zero()).collect(), memory: RaceDetector::default() })
+    }
+
+    /// # Safety
+    /// As above.
+    pub(crate) unsafe fn reuse(&self, _range: Range<usize>) {}
+}
+
+impl Pages<Entry> {
+    /// # Safety
+    /// As above. All is zero afterwards, as on Linux: a model finds what was written there and is still needed.
+    pub(crate) unsafe fn discard(&self, range: Range<usize>) {
+        self[range].iter().for_each(Entry::wipe);
+    }
+}
+
+impl<T> Deref for Pages<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.memory.look();
+        &self.values
+    }
+}
+
+/// So small that a block is given back by itself.
+pub(crate) fn page_size() -> usize {
+    1
+}
+
+pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
+    Some(Box::new(value))
+}

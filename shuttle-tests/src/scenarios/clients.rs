@@ -1,0 +1,149 @@
+//! What callers do.
+
+use std::sync::Arc;
+
+use shuttle::rand::{Rng, thread_rng};
+
+use super::harness::Harness;
+use crate::engine::entry::Callback;
+use crate::engine::memory::Cache;
+use crate::fixture::{Counts, Handle, Sleep, Task};
+use crate::source::shard::coop::Progress;
+
+/// A deadline less than `ticks` after `now`.
+fn within(ticks: u64, now: u64) -> u64 {
+    now + thread_rng().gen_range(0..ticks)
+}
+
+/// Schedules timers, and does all that can be done with their handles.
+pub(super) struct TimeoutUser<'a, F> {
+    harness: &'a Harness,
+    callback: F,
+    cache: Cache,
+    handles: Vec<Handle>,
+}
+
+impl<'a, F: Fn(&Counts) -> Callback> TimeoutUser<'a, F> {
+    pub(super) fn new(harness: &'a Harness, callback: F) -> Self {
+        Self { harness, callback, cache: Cache::new(), handles: Vec::new() }
+    }
+
+    /// Does so many things, and lets go of every handle. Returns the cache.
+    pub(super) fn spend(mut self, things: usize) -> Cache {
+        for _ in 0..things {
+            match thread_rng().gen_range(0..7) {
+                0 | 1 => self.schedule(),
+                2 => self.with_any(|user, handle| user.end(handle)),
+                3 => self.with_any(|user, handle| {
+                    user.cancel(&handle);
+                    user.harness.fixture.core.wait_for_run(user.harness.fixture.entry(&handle));
+                    user.let_go(handle);
+                }),
+                4 => self.with_any(|user, handle| {
+                    let now = user.harness.now();
+                    user.harness.fixture.reset(&handle, within(4, now), now);
+                    user.handles.push(handle);
+                }),
+                5 => self.with_any(Self::let_go),
+                // As a thread does that ends, and another comes in its place.
+                _ => self.harness.fixture.core.give_back(&mut self.cache),
+            }
+        }
+        while let Some(handle) = self.handles.pop() {
+            if thread_rng().r#gen() { self.end(handle) } else { self.let_go(handle) }
+        }
+        self.cache
+    }
+
+    fn schedule(&mut self) {
+        let callback = (self.callback)(&self.harness.fixture.counts);
+        let deadline = within(4, self.harness.now());
+        if let Some(handle) = self.harness.fixture.schedule(&mut self.cache, callback, deadline) {
+            self.harness.count_scheduled();
+            self.handles.push(handle);
+        } else {
+            self.harness.count_refused();
+        }
+    }
+
+    fn with_any(&mut self, act: impl FnOnce(&mut Self, Handle)) {
+        if !self.handles.is_empty() {
+            let any = thread_rng().gen_range(0..self.handles.len());
+            let handle = self.handles.swap_remove(any);
+            act(self, handle);
+        }
+    }
+
+    fn cancel(&self, handle: &Handle) {
+        self.harness.fixture.cancel(handle);
+    }
+
+    fn end(&mut self, handle: Handle) {
+        self.cancel(&handle);
+        self.let_go(handle);
+    }
+
+    fn let_go(&mut self, handle: Handle) {
+        self.harness.fixture.release(handle, &mut self.cache);
+    }
+}
+
+/// Has one sleep, which two tasks wait for by turns.
+pub(super) struct SleepUser<'a> {
+    harness: &'a Harness,
+    cache: Cache,
+    tasks: [Arc<Task>; 2],
+}
+
+impl<'a> SleepUser<'a> {
+    pub(super) fn new(harness: &'a Harness) -> Self {
+        Self { harness, cache: Cache::new(), tasks: [Task::new(), Task::new()] }
+    }
+
+    /// Does so many things with sleeps, one after the other, unless the shard is shut down. Returns the cache.
+    pub(super) fn spend(mut self, things: usize) -> Cache {
+        let mut sleep = self.sleep();
+        for _ in 0..things {
+            let Some(present) = &mut sleep else { break };
+            match thread_rng().gen_range(0..8) {
+                0..6 => self.poll(present),
+                6 => self.reset(present),
+                _ => {
+                    let new = self.sleep();
+                    self.drop(std::mem::replace(&mut sleep, new));
+                }
+            }
+        }
+        self.drop(sleep);
+        self.cache
+    }
+
+    fn task(&self) -> Arc<Task> {
+        self.tasks[thread_rng().gen_range(0..2)].clone()
+    }
+
+    fn sleep(&mut self) -> Option<Sleep> {
+        let deadline = within(2, self.harness.now());
+        Sleep::made(&self.harness.fixture, &mut self.cache, deadline)
+    }
+
+    /// Uses a sleep that is over again, at once: its entry may be in a batch still.
+    fn poll(&mut self, sleep: &mut Sleep) {
+        let task = self.task();
+        while sleep.progress(&self.harness.fixture, &mut self.cache, &task, self.harness.now()) == Progress::Elapsed {
+            assert!(sleep.deadline <= self.harness.now(), "never early");
+            self.reset(sleep);
+        }
+    }
+
+    fn reset(&mut self, sleep: &mut Sleep) {
+        let now = self.harness.now();
+        sleep.reset(&self.harness.fixture, &mut self.cache, within(2, now), now);
+    }
+
+    fn drop(&mut self, sleep: Option<Sleep>) {
+        if let Some(sleep) = sleep {
+            sleep.drop(&self.harness.fixture, &mut self.cache);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Where a scenario takes place: a shard's core with a driver, workers, and a clock.
+
+use std::time::Duration;
+
+use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use shuttle::sync::{Arc, Mutex, mpsc};
+use shuttle::thread::{self, JoinHandle};
+
+use crate::engine::memory::Cache;
+use crate::engine::turn::DriverCore;
+use crate::fixture::Fixture;
+
+const WORKERS: usize = 2;
+/// A tick after all others.
+const END: u64 = 1000;
+
+/// What is due, and the tick at which it was found to be.
+type Batch = (Vec<u32>, u64);
+
+#[derive(Clone)]
+pub(super) struct Harness {
+    pub(super) fixture: Fixture,
+    state: Arc<State>,
+}
+
+struct State {
+    now: AtomicU64,
+    /// The play is over, and the driver ends.
+    over: AtomicBool,
+    driver: Mutex<Option<DriverCore>>,
+    scheduled: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+impl Harness {
+    pub(super) fn new(fixture: Fixture) -> Self {
+        let state = State {
+            now: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            driver: Mutex::new(Some(fixture.driver())),
+            scheduled: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+        };
+        Self { fixture, state: Arc::new(state) }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.state.now.load(SeqCst)
+    }
+
+    pub(super) fn count_scheduled(&self) {
+        self.state.scheduled.fetch_add(1, SeqCst);
+    }
+
+    pub(super) fn count_refused(&self) {
+        self.state.refused.fetch_add(1, SeqCst);
+    }
+
+    pub(super) fn close(&self) {
+        self.fixture.close(self.now());
+    }
+
+    /// Lets `ticks` pass, and users act; when they are done, all that is left becomes due. Returns all caches.
+    pub(super) fn play<const N: usize>(&self, ticks: u64, users: [JoinHandle<Cache>; N]) -> Vec<Cache> {
+        let (sender, receiver) = mpsc::channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let driver = self.spawn(move |harness| harness.drive(&sender));
+        let workers = [(); WORKERS].map(|()| {
+            let receiver = receiver.clone();
+            self.spawn(move |harness| harness.work(&receiver))
+        });
+        let clock = self.spawn(move |harness| (1..=ticks).for_each(|tick| harness.turn_to(tick)));
+        let mut caches: Vec<_> = users.into_iter().map(|user| user.join().unwrap()).collect();
+        clock.join().unwrap();
+        self.state.over.store(true, SeqCst);
+        self.turn_to(END);
+        driver.join().unwrap();
+        caches.extend(workers.into_iter().flat_map(|worker| worker.join().unwrap()));
+        caches
+    }
+
+    /// Starts somebody who acts here.
+    pub(super) fn spawn<T: Send + 'static>(&self, act: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
+        let harness = self.clone();
+        thread::spawn(move || act(&harness))
+    }
+
+    fn turn_to(&self, tick: u64) {
+        self.state.now.store(tick, SeqCst);
+        self.fixture.core.wakeup.wake_by(0);
+    }
+
+    fn drive(&self, workers: &mpsc::Sender<Batch>) {
+        let core = &self.fixture.core;
+        core.wakeup.attach();
+        let mut driver = self.state.driver.lock().unwrap().take().unwrap();
+        loop {
+            let last = self.is_over();
+            let now = self.now();
+            self.fixture.hand_over(&mut driver, now, |due| workers.send((due, now)).unwrap());
+            if last {
+                break;
+            }
+            let timeout = |tick| (tick <= self.now()).then_some(Duration::ZERO);
+            let idle = || driver.is_idle(core) && !self.is_over() && self.now() == now;
+            core.wakeup.sleep(now, driver.next_deadline(), timeout, idle);
+        }
+        *self.state.driver.lock().unwrap() = Some(driver);
+    }
+
+    fn is_over(&self) -> bool {
+        self.state.over.load(SeqCst) || self.fixture.core.is_closing()
+    }
+
+    fn work(&self, batches: &Mutex<mpsc::Receiver<Batch>>) -> Vec<Cache> {
+        let mut caches = Vec::new();
+        loop {
+            let batch = batches.lock().unwrap().recv();
+            let Ok((due, now)) = batch else { return caches };
+            let worker = self.fixture.worker(now);
+            worker.run(&due);
+            caches.push(worker.into_cache());
+        }
+    }
+
+    /// Says that every timer has run, or was cancelled, and that nothing is left of it.
+    pub(super) fn assert_accounted(&self, caches: Vec<Cache>) {
+        self.assert_free(caches);
+        let (counts, scheduled) = (&self.fixture.counts, self.state.scheduled.load(SeqCst));
+        assert_eq!(counts.completed() + counts.cancelled(), scheduled, "each ends once");
+        assert_eq!(counts.dropped(), scheduled, "each callback is dropped once");
+    }
+
+    /// Says that every entry is free, when what is left has run.
+    pub(super) fn assert_free(&self, mut caches: Vec<Cache>) {
+        let mut driver = self.state.driver.lock().unwrap().take().unwrap();
+        // A repeating timer that ran while the driver ended is still on its way.
+        loop {
+            let worker = self.fixture.worker(END);
+            self.fixture.drive(&mut driver, &worker);
+            let ran = !worker.ran.borrow().is_empty();
+            caches.push(worker.into_cache());
+            if !ran {
+                break;
+            }
+        }
+        self.fixture.assert_all_free(&mut driver, &mut caches);
+    }
+
+    /// Says the same of a shard that was shut down: what was left came back, and the last to have the shard knew it.
+    pub(super) fn assert_closed(&self) {
+        let (counts, scheduled) = (&self.fixture.counts, self.state.scheduled.load(SeqCst));
+        assert_eq!(counts.completed() + counts.cancelled() + counts.unfired(), scheduled, "each ends once");
+        let made = scheduled + self.state.refused.load(SeqCst);
+        assert_eq!(counts.dropped(), made, "each callback is dropped once");
+        self.assert_last();
+    }
+
+    /// Says that the last that had a closed shard, a handle or the shutdown, found that it was the last.
+    pub(super) fn assert_last(&self) {
+        assert_eq!(self.fixture.counts.last(), 1, "one is the last");
+    }
+}

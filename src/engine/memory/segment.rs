@@ -1,0 +1,82 @@
+//! How a slab is laid out: in segments, each allocated when its first entry is needed, never moved and never freed while
+//! the slab lives.
+//!
+//! Segments double in size from 64 KiB to 4 MiB; all further ones have 4 MiB. So a small shard takes little, and a process
+//! that is short of address space can use all of it but 4 MiB. 64 KiB is a whole page on every system.
+
+use crate::engine::entry::Entry;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, BLOCK, LARGEST_SEGMENT, SMALLEST_SEGMENT};
+use crate::system::Pages;
+
+pub(super) struct Segment {
+    pub(super) entries: Pages<Entry>,
+    pub(super) blocks: Pages<Block>,
+    /// Whether each block is [sparse](super::sparse). Apart from `blocks`, as many threads read it, and few write it.
+    pub(super) sparse: Pages<AtomicBool>,
+}
+
+/// What is kept of a block outside of its entries. All zero bytes are a block in use.
+pub(super) struct Block {
+    /// The entries that are [set aside](super::sparse), a bit for each.
+    pub(super) aside: AtomicU64,
+    /// The next retired frame.
+    pub(super) link: AtomicU32,
+    /// Of the first block of a frame: [`RETIRED`](super::slab::RETIRED) and so on.
+    pub(super) state: AtomicU32,
+}
+
+impl Segment {
+    /// Allocates a segment. `None` if the system has no memory for it.
+    pub(super) fn allocate(number: usize) -> Option<Self> {
+        let entries = size(number) as usize;
+        let blocks = entries / BLOCK as usize;
+        // SAFETY: all zero bytes are a free entry, a block in use, and `false`; a segment has a size. None of them needs
+        // dropping: the callback of an entry is taken out before it ends.
+        unsafe {
+            Some(Self {
+                entries: Pages::new(entries, Entry::new)?,
+                blocks: Pages::new(blocks, Block::new)?,
+                sparse: Pages::new(blocks, || AtomicBool::new(false))?,
+            })
+        }
+    }
+}
+
+impl Block {
+    fn new() -> Self {
+        Self { aside: AtomicU64::new(0), link: AtomicU32::new(0), state: AtomicU32::new(0) }
+    }
+}
+
+/// The segment of an index, and the place in it.
+#[inline]
+pub(super) fn locate(index: u32) -> (usize, usize) {
+    let shifted = index.wrapping_add(SMALLEST_SEGMENT);
+    // The lowest bit does not change the logarithm, and tells the compiler that this is not zero.
+    let log = (shifted | 1).ilog2().min(LARGEST_SEGMENT.ilog2());
+    let number = (shifted >> log).wrapping_add(log).wrapping_sub(SMALLEST_SEGMENT.ilog2() + 1);
+    (number as usize, (shifted & ((1 << log) - 1)) as usize)
+}
+
+/// How many entries a segment has.
+fn size(number: usize) -> u32 {
+    SMALLEST_SEGMENT << number.min((LARGEST_SEGMENT / SMALLEST_SEGMENT).ilog2() as usize)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::SEGMENTS;
+
+    #[test]
+    fn segments_follow_each_other_without_a_gap() {
+        let mut first = 0;
+        for number in 0..SEGMENTS {
+            let last = first + size(number) - 1;
+            assert_eq!(locate(first), (number, 0));
+            assert_eq!(locate(last), (number, size(number) as usize - 1));
+            first = last.wrapping_add(1);
+        }
+        assert_eq!(first, u32::MAX - SMALLEST_SEGMENT + 1, "all that fits 32 bits");
+    }
+}
