@@ -7,8 +7,8 @@ pub(crate) use std::{thread, thread_local as thread_static};
 pub(crate) use super::cell::UnsafeCell;
 pub(crate) use super::parker::Parker;
 
-/// Stands between a read-modify-write and a load that are both sequentially consistent. It does nothing here. loom and
-/// shuttle treat such accesses as `AcqRel`, so in their `sync` it is a fence. The head of `engine/wakeup.rs` argues
+/// Does nothing here. Stands between a read-modify-write and a load that are both sequentially consistent. loom and
+/// shuttle treat such accesses as `AcqRel`, so in their `sync` this is a fence. The head of `engine/wakeup.rs` argues
 /// that both are equivalent.
 #[inline(always)]
 pub(crate) fn fence_between_seq_cst() {}

@@ -1,12 +1,12 @@
 //! Memory that is mapped from the system, and goes back page by page.
 //!
-//! | system         | a discarded page goes back                              | by                   |
-//! |----------------|---------------------------------------------------------|----------------------|
-//! | Linux, Android | at once                                                 | `MADV_DONTNEED`      |
-//! | macOS, iOS     | when another process needs memory                       | `MADV_FREE_REUSABLE` |
+//! | system         | a discarded page goes back                               | by                   |
+//! |----------------|----------------------------------------------------------|----------------------|
+//! | Linux, Android | at once                                                  | `MADV_DONTNEED`      |
+//! | macOS, iOS     | when another process needs memory                        | `MADV_FREE_REUSABLE` |
 //! | others         | when the shard is freed; until then, later timers use it | the end of the map   |
 //!
-//! On macOS and iOS a discarded page no longer counts as this process's from the start.
+//! On macOS and iOS, a discarded page stops counting as this process's memory at once.
 //!
 //! Windows is among the others, because `DiscardVirtualMemory` leaves memory with undefined contents. Other threads may
 //! still read discarded entries, so their words must stay readable.
@@ -46,12 +46,14 @@ impl<T> Pages<T> {
     /// not matter. The values must be equivalent to all bytes zero: afterwards each page has either been zeroed or not.
     pub(crate) unsafe fn discard(&self, range: Range<usize>) {
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        // SAFETY: no thread uses the values, and they may become zero, because of this function's contract.
+        // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for reads
+        // whose results do not matter.
         unsafe {
             self.advise(memmap2::UncheckedAdvice::DontNeed, range);
         }
         #[cfg(target_vendor = "apple")]
-        // SAFETY: no thread uses the values, and they may become zero, because of this function's contract.
+        // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for reads
+        // whose results do not matter.
         unsafe {
             self.advise(memmap2::UncheckedAdvice::FreeReusable, range);
         }
@@ -115,7 +117,7 @@ pub(crate) fn page_size() -> usize {
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         usize::try_from(size).expect("a page has a size")
     }
-    // No memory goes back on this system, so any size will do.
+    // No memory goes back on this system, so 4 KiB will do.
     #[cfg(not(unix))]
     4096
 }
