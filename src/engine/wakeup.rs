@@ -101,7 +101,7 @@ use std::time::Duration;
 
 use crate::sync::{AtomicU64, Ordering, Parker, fence, fence_between_seq_cst};
 
-/// The value of `wake_tick` while the driver is awake. It checks the intake before its next sleep.
+/// The value of `wake_tick` while the driver is awake. The driver checks the intake before it sleeps again.
 const AWAKE: u64 = 0;
 
 /// The driver's sleep. Any thread may end it.
