@@ -19,8 +19,8 @@
 //!
 //! # Why no wake-up is lost
 //!
-//! All fences are sequentially consistent, so they are in one total order. Each sleep of the driver has a fence D of its
-//! own.
+//! All fences are sequentially consistent, so they are in one total order. Each sleep of the driver has a fence D of
+//! its own.
 //!
 //! - **D comes after C.** The driver sees the push, and does not begin this sleep.
 //! - **D comes before C.** Take the last such D. The caller's last access to `wake_tick`, the load or the `fetch_min`,

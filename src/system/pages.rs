@@ -46,14 +46,14 @@ impl<T> Pages<T> {
     /// not matter. The values must be equivalent to all bytes zero: afterwards each page has either been zeroed or not.
     pub(crate) unsafe fn discard(&self, range: Range<usize>) {
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for reads
-        // whose results do not matter.
+        // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for
+        // reads whose results do not matter.
         unsafe {
             self.advise(memmap2::UncheckedAdvice::DontNeed, range);
         }
         #[cfg(target_vendor = "apple")]
-        // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for reads
-        // whose results do not matter.
+        // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for
+        // reads whose results do not matter.
         unsafe {
             self.advise(memmap2::UncheckedAdvice::FreeReusable, range);
         }
