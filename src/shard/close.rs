@@ -30,35 +30,35 @@ impl Shard {
     /// Completes the sleeps of a closed shard.
     pub(crate) fn complete_sleeps(&self) {
         if self.closing.get().is_some_and(|closing| closing.wakers > 0) {
-            self.core.claim_wakers(self.ticks.now_tick(), |found| self.found(found, &mut |_, _| ()));
+            self.core.claim_wakers(self.ticks.now_tick(), |found| self.end_claimed(found, &mut |_, _| ()));
         }
     }
 
     /// Takes the pending timers of a closed shard, with their ticks, and returns those that are running.
     pub(crate) fn claim(&self, unfired: &mut impl FnMut(u64, Callback)) -> Running<'_> {
-        self.core.claim_closures(self.ticks.now_tick(), |found| self.found(found, unfired))
+        self.core.claim_closures(self.ticks.now_tick(), |found| self.end_claimed(found, unfired))
     }
 
     /// Takes those that were running, when they have run; see [`Core::claim_running`].
     pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, unfired: &mut impl FnMut(u64, Callback)) {
-        self.core.claim_running(running, wait, self.ticks.now_tick(), |found| self.found(found, unfired));
+        self.core.claim_running(running, wait, self.ticks.now_tick(), |found| self.end_claimed(found, unfired));
     }
 
-    pub(super) fn found(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
+    pub(super) fn end_claimed(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
         match found {
             Found::Unfired { deadline, callback, dispatched } => {
                 if dispatched {
                     self.finish_in_flight();
                 }
                 if callback.role() == Role::Waker {
-                    self.complete();
+                    self.count_completed();
                     catch_panic(&self, || callback.run(deadline));
                 } else {
-                    self.end(|counters| &counters.unfired);
+                    self.count_end(|counters| &counters.unfired);
                     unfired(deadline, callback);
                 }
             }
-            Found::Ended => self.end(|counters| &counters.cancelled),
+            Found::Ended => self.count_end(|counters| &counters.cancelled),
         }
     }
 
@@ -72,7 +72,7 @@ impl Shard {
             "corewheel: the thread {:?} of a shard has panicked, which is a defect of corewheel: {}. The shard is shut \
              down; its pending callbacks do not run, and are handed back by the timer's shutdown",
             thread.name().unwrap_or_default(),
-            text_of(&*payload)
+            panic_message(&*payload)
         );
         // Its drop may panic as well.
         catch_panic(&&**this, || drop(payload));
@@ -104,7 +104,7 @@ impl Shard {
 }
 
 /// What a panic said, if it said something.
-fn text_of(payload: &(dyn Any + Send)) -> &str {
+fn panic_message(payload: &(dyn Any + Send)) -> &str {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (None, Some(text)) => text,

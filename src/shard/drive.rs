@@ -10,7 +10,7 @@ use core_affinity::CoreId;
 use super::batch::Batch;
 use super::binding::Shard;
 use super::driver::{Driver, Stop};
-use super::driver_thread::Whereabouts;
+use super::driver_thread::DriverStatus;
 use super::thread_state;
 use crate::engine::loan::{Loans, Returned};
 use crate::executor::{self, JobQueue, Loan as _};
@@ -19,7 +19,7 @@ use crate::wheel::Levels;
 
 /// How often the driver's thread looks whether the worker has come back. As often it wakes while much is to do, and as
 /// long, or twice, timers wait if a callback takes long all of a sudden.
-const LOOK: Duration = Duration::from_millis(2);
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A driver, and why it has come back if it has panicked.
 type Lent = (Box<Driver>, Option<Box<dyn Any + Send>>);
@@ -40,22 +40,22 @@ struct Loan {
 }
 
 /// Drives the shard until it is closed. To be called on a thread of its own. While there is much to do, a worker may drive,
-/// if `lends` says how many shards there are that do the same.
+/// if `lending_shards` says how many shards there are that do the same.
 pub(crate) fn drive(
     shard: Arc<Shard>,
     levels: Levels,
     dispatcher: executor::Dispatcher,
     core: Option<CoreId>,
-    lends: Option<usize>,
-    whereabouts: &Whereabouts,
+    lending_shards: Option<usize>,
+    status: &DriverStatus,
 ) {
     shard.core.wakeup.attach();
-    let lending = lends.zip(dispatcher.own_queue()).map(|(shards, queue)| {
+    let lending = lending_shards.zip(dispatcher.own_queue()).map(|(shards, queue)| {
         let (shard, queue) = (shard.clone(), queue.clone());
         Arc::new(Lending { shard, shards, queue, loans: Loans::new() })
     });
     let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
-    let mut thread = Thread { scheduling: Scheduling::new(core), whereabouts, lending, driver };
+    let mut thread = Thread { scheduling: Scheduling::new(core), status, lending, driver };
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| thread.run()));
     // The executor, which may be dropped here, is foreign code, and so are wakers and the hook for panics.
     thread.scheduling.restore();
@@ -71,7 +71,7 @@ pub(crate) fn drive(
 /// The driver's own thread.
 struct Thread<'a> {
     scheduling: Scheduling,
-    whereabouts: &'a Whereabouts,
+    status: &'a DriverStatus,
     lending: Option<Arc<Lending>>,
     /// `None` while it is on loan.
     driver: Option<Box<Driver>>,
@@ -81,9 +81,9 @@ impl Thread<'_> {
     fn run(&mut self) {
         while let Some(driver) = &mut self.driver {
             match driver.advance(&mut self.scheduling) {
-                Stop::Dispatch(batch) => match self.lending.clone().filter(|_| driver.load.is_much()) {
+                Stop::Dispatch(batch) => match self.lending.clone().filter(|_| driver.load.is_busy()) {
                     Some(lending) => self.lend(&lending, batch),
-                    None => self.hand_over(batch),
+                    None => self.dispatch(batch),
                 },
                 Stop::Idle => driver.sleep(&mut self.scheduling, None, || false),
                 Stop::Closed => return,
@@ -92,15 +92,15 @@ impl Thread<'_> {
     }
 
     /// Has the executor run the batch.
-    fn hand_over(&mut self, batch: Batch) {
+    fn dispatch(&mut self, batch: Batch) {
         let Some(driver) = &mut self.driver else { return };
         let dispatcher = driver.dispatcher();
         if dispatcher.runs_foreign_code() {
             self.scheduling.restore();
         }
         let shard = &driver.shard;
-        let dispatch = || dispatcher.dispatch(batch, |payload| shard.report_panic(payload));
-        let watched = if dispatcher.may_block() { self.whereabouts.execute(dispatch) } else { dispatch() };
+        let call = || dispatcher.dispatch(batch, |payload| shard.report_panic(payload));
+        let watched = if dispatcher.may_block() { self.status.execute(call) } else { call() };
         watched.into_iter().for_each(|batch| driver.watch(batch));
     }
 
@@ -114,24 +114,24 @@ impl Thread<'_> {
         if !lent {
             loan.recall();
         }
-        let mut looks = 0;
+        let mut checks = 0;
         let pause = |returned, place| {
-            looks += 1;
-            crate::engine::loan::pause(returned, place, LOOK)
+            checks += 1;
+            crate::engine::loan::pause(returned, place, CHECK_INTERVAL)
         };
         let Returned { driver: (driver, panicked), running } =
             lending.loans.wait(pause, || lending.shard.core.is_closing());
-        thread_state::with(&lending.shard, |thread| thread.count_more(|counters| &counters.wakeups, looks));
+        thread_state::with(&lending.shard, |thread| thread.add(|counters| &counters.wakeups, checks));
         let driver = self.driver.insert(driver);
         if let Some(payload) = panicked {
             panic::resume_unwind(payload);
         }
         driver.shard.core.wakeup.attach();
         if lent {
-            driver.load.start_again();
+            driver.load.loan_ended();
             running.into_iter().for_each(|batch| driver.watch_straggler(batch));
         } else {
-            driver.load.retry();
+            driver.load.loan_refused();
             running.into_iter().for_each(|batch| driver.watch(batch));
         }
     }
@@ -198,22 +198,22 @@ mod tests {
     use crate::executor::Dispatcher;
 
     /// A driver's thread that may lend to a pool of one, of which no thread has come yet.
-    fn thread(whereabouts: &Whereabouts, shards: usize) -> (Thread<'_>, Arc<Lending>) {
+    fn thread(status: &DriverStatus, shards: usize) -> (Thread<'_>, Arc<Lending>) {
         let shard = Shard::new(Ticks::new(Clock::system(), Duration::from_millis(1)), None, None, None, || false);
         let queue = Arc::new(JobQueue::new(1, 0));
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         let dispatcher = Dispatcher::Own { queue: queue.clone(), extras: None };
         let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
         let lending = Arc::new(Lending { shard, shards, queue, loans: Loans::new() });
-        (Thread { scheduling: Scheduling::new(None), whereabouts, lending: Some(lending.clone()), driver }, lending)
+        (Thread { scheduling: Scheduling::new(None), status, lending: Some(lending.clone()), driver }, lending)
     }
 
     #[test]
     fn a_batch_that_went_with_the_driver_is_watched_when_only_the_driver_comes_back() {
         // The one worker is enough for one shard, but does not come; and it is not enough for two.
         for (shards, kind) in [(1, "lent"), (2, "refused")] {
-            let whereabouts = Whereabouts::default();
-            let (mut thread, lending) = thread(&whereabouts, shards);
+            let status = DriverStatus::default();
+            let (mut thread, lending) = thread(&status, shards);
             thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
             assert_eq!(thread.driver.map(|driver| driver.watched()), Some(1), "{kind}");
             lending.queue.clear();
@@ -222,8 +222,8 @@ mod tests {
 
     #[test]
     fn the_thread_that_drives_is_the_one_that_is_woken() {
-        let whereabouts = Whereabouts::default();
-        let (mut thread, lending) = thread(&whereabouts, 1);
+        let status = DriverStatus::default();
+        let (mut thread, lending) = thread(&status, 1);
         let wakeup = &lending.shard.core.wakeup;
         wakeup.attach();
         let lent = (thread.driver.take().expect("it is not lent"), None);
@@ -236,7 +236,7 @@ mod tests {
             });
         });
         assert!(!wakeup.is_attached_here());
-        let pause = |returned, place| crate::engine::loan::pause(returned, place, LOOK);
+        let pause = |returned, place| crate::engine::loan::pause(returned, place, CHECK_INTERVAL);
         thread.driver = Some(lending.loans.wait(pause, || false).driver.0);
         thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
         assert!(wakeup.is_attached_here(), "the driver's own thread, when the driver has come back");

@@ -25,7 +25,7 @@ use crate::wheel::Levels;
 
 /// After how many turns of giving memory back, some 50 µs each, whoever else runs on this core goes first. As that may take
 /// him milliseconds each time, it is not after every turn: beside four busy threads on two cores it took four times as long.
-const TURNS: u32 = 8;
+const YIELD_EVERY: u32 = 8;
 
 pub(super) struct Driver {
     pub(super) shard: Arc<Shard>,
@@ -41,9 +41,9 @@ pub(super) struct Driver {
     turns: u32,
     pub(super) load: Load,
     /// For how long it puts off giving memory back.
-    put_off: Option<Duration>,
+    trim_delay: Option<Duration>,
     /// Timers that have come out of the wheel, and were not handed over yet.
-    due: Vec<u32>,
+    expired: Vec<u32>,
 }
 
 /// What the driver does next.
@@ -80,8 +80,8 @@ impl Driver {
             now: 0,
             turns: 0,
             load: Load::new(),
-            put_off: None,
-            due: Vec::new(),
+            trim_delay: None,
+            expired: Vec::new(),
         }
     }
 
@@ -121,19 +121,19 @@ impl Driver {
                     self.phase = Phase::Turn;
                 }
                 Phase::Turn => {
-                    if self.core.turn(&self.shard.core, &mut self.due) {
+                    if self.core.turn(&self.shard.core, &mut self.expired) {
                         self.phase = Phase::Rest;
                     }
-                    if let Some(batch) = self.take_due(scheduling) {
+                    if let Some(batch) = self.take_expired(scheduling) {
                         return Stop::Dispatch(batch);
                     }
                 }
-                Phase::Rest => self.phase = if self.has_more_to_do() { Phase::Begin } else { Phase::Sleep },
+                Phase::Rest => self.phase = if self.maintain() { Phase::Begin } else { Phase::Sleep },
                 Phase::Sleep => {
                     if let Some(quiescence) = self.shard.quiescence() {
                         quiescence.end_round(self.request, self.core.next_deadline());
                     }
-                    self.load.pause();
+                    self.load.record_idle();
                     return Stop::Idle;
                 }
             }
@@ -142,31 +142,31 @@ impl Driver {
     }
 
     /// Does in bounded turns what is not urgent. Returns whether there may be reason for a new round.
-    fn has_more_to_do(&mut self) -> bool {
+    fn maintain(&mut self) -> bool {
         let core = &self.shard.core;
         if self.core.cascade_ahead(core) {
             return true;
         }
         let has_memory = self.core.has_memory(core) || self.shard.registry.has_surplus();
-        self.put_off = if has_memory { self.load.put_off() } else { None };
-        if self.put_off.is_some() {
+        self.trim_delay = if has_memory { self.load.trim_delay() } else { None };
+        if self.trim_delay.is_some() {
             self.core.give_back(core);
             return false;
         }
         // Both, each time: each has a bounded turn.
-        let has_more = self.core.reclaim(core) | self.shard.registry.trim();
-        if has_more {
+        let again = self.core.reclaim(core) | self.shard.registry.trim();
+        if again {
             self.turns += 1;
-            if self.turns.is_multiple_of(TURNS) {
+            if self.turns.is_multiple_of(YIELD_EVERY) {
                 thread::yield_now();
             }
         }
-        has_more
+        again
     }
 
     /// Takes the callbacks that are due. Wakes the tasks that are.
-    fn take_due(&mut self, scheduling: &mut Scheduling) -> Option<Batch> {
-        if self.due.is_empty() {
+    fn take_expired(&mut self, scheduling: &mut Scheduling) -> Option<Batch> {
+        if self.expired.is_empty() {
             return None;
         }
         let (shard, now) = (&self.shard, self.now);
@@ -174,7 +174,7 @@ impl Driver {
         assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
         let begin = |timers| shard.quiescence().iter().for_each(|quiescence| quiescence.begin(timers));
         // Tasks are woken here and now: it takes no longer than to hand them over.
-        let mut wakers = self.due.extract_if(.., |&mut index| shard.wakes(index)).peekable();
+        let mut wakers = self.expired.extract_if(.., |&mut index| shard.wakes(index)).peekable();
         if wakers.peek().is_some() {
             scheduling.restore();
         }
@@ -182,24 +182,24 @@ impl Driver {
             begin(1);
             shard.run(index, now);
         });
-        if self.due.is_empty() {
+        if self.expired.is_empty() {
             return None;
         }
-        begin(self.due.len());
-        self.load.due(self.due.len());
-        Some(Batch::new(shard.clone(), now, mem::take(&mut self.due)))
+        begin(self.expired.len());
+        self.load.record_callbacks(self.expired.len());
+        Some(Batch::new(shard.clone(), now, mem::take(&mut self.expired)))
     }
 
     /// Sleeps until the next deadline, an earlier one that comes in, or the end of the `longest` time. Looks for stragglers
-    /// meanwhile. Returns at once if the driver `is_called`; a caller rings after its call. There is reason for a new round
+    /// meanwhile. Returns at once if the driver `is_recalled`; a caller rings after its call. There is reason for a new round
     /// afterwards, unless the shard is closed.
     pub(super) fn sleep(
         &mut self,
         scheduling: &mut Scheduling,
         longest: Option<Duration>,
-        is_called: impl Fn() -> bool,
+        is_recalled: impl Fn() -> bool,
     ) {
-        while !self.sleep_once(scheduling, longest, &is_called) {}
+        while !self.sleep_once(scheduling, longest, &is_recalled) {}
         self.phase = Phase::Wake;
     }
 
@@ -208,42 +208,42 @@ impl Driver {
         &mut self,
         scheduling: &mut Scheduling,
         longest: Option<Duration>,
-        is_called: impl Fn() -> bool,
+        is_recalled: impl Fn() -> bool,
     ) -> bool {
-        let straggler = self.stragglers.look(&self.dispatcher, || scheduling.restore());
-        let longest = earlier(longest, self.put_off);
-        let look_at = earlier(straggler, longest).map(|time| Instant::now() + time);
+        let straggler = self.stragglers.check(&self.dispatcher, || scheduling.restore());
+        let longest = earlier(longest, self.trim_delay);
+        let check_at = earlier(straggler, longest).map(|time| Instant::now() + time);
         scheduling.apply();
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
-        let left = || look_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let (wakeups, rested) = match self.shard.quiescence() {
+        let left = || check_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let (wakeups, has_reason) = match self.shard.quiescence() {
             None => {
                 let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
-                let is_idle = || match self.put_off {
+                let is_idle = || match self.trim_delay {
                     Some(_) => core.intake_is_empty(),
                     None => self.core.is_idle(core) && !self.shard.registry.has_surplus(),
                 };
-                let idle = || is_idle() && !core.is_closing() && !is_called();
+                let idle = || is_idle() && !core.is_closing() && !is_recalled();
                 (core.wakeup.sleep(self.now, self.core.next_deadline(), timeout, idle), true)
             }
             Some(quiescence) => {
                 // Time does not pass by itself: only a request wakes the driver.
-                let unasked = || quiescence.last_request() == self.request && !core.is_closing();
+                let is_quiet = || quiescence.last_request() == self.request && !core.is_closing();
                 let timeout = |tick| if tick == 0 { Some(Duration::ZERO) } else { left() };
-                (core.wakeup.sleep(self.now, 1, timeout, unasked), !unasked())
+                (core.wakeup.sleep(self.now, 1, timeout, is_quiet), !is_quiet())
             }
         };
-        thread_state::with(&self.shard, |thread| thread.count_more(|counters| &counters.wakeups, wakeups));
-        rested
+        thread_state::with(&self.shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
+        has_reason
     }
 
     /// The driver has panicked, and is not used any more. Leaves nothing behind that others wait for.
     pub(super) fn abandon(&mut self) {
         if let Some(quiescence) = self.shard.quiescence() {
-            quiescence.begin(self.due.len());
+            quiescence.begin(self.expired.len());
         }
         // Takes each out of its batch, and leaves it to the shutdown, as the shard is closed.
-        mem::take(&mut self.due).into_iter().for_each(|index| self.shard.run(index, 0));
+        mem::take(&mut self.expired).into_iter().for_each(|index| self.shard.run(index, 0));
     }
 }
 

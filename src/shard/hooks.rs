@@ -45,7 +45,7 @@ impl Shard {
         let lateness = self.ticks.lateness(deadline);
         // In this order, so that whoever sees the end of a timer sees its run, and how late that was.
         thread_state::with(self, |thread| {
-            thread.late(lateness);
+            thread.record_lateness(lateness);
             thread.count(|counters| &counters.fired);
             if role != Role::Periodic {
                 thread.count(|counters| &counters.completed);
@@ -55,7 +55,7 @@ impl Shard {
     }
 
     /// Counts a future's timer that ends with the shard.
-    pub(super) fn complete(&self) {
+    pub(super) fn count_completed(&self) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
     }
 
@@ -105,7 +105,7 @@ impl Shard {
     }
 
     /// Counts an end, and frees the place that the timer had under `max_pending`.
-    pub(super) fn end(&self, which: impl FnOnce(&ThreadCounters) -> &crate::stats::Count) {
+    pub(super) fn count_end(&self, which: impl FnOnce(&ThreadCounters) -> &crate::stats::Count) {
         self.release_permit();
         thread_state::with(self, |thread| thread.count(which));
     }
@@ -134,11 +134,11 @@ impl RunHooks for &Shard {
     fn ended(&self, (): ()) {}
 
     fn completed(&self) {
-        self.end(|counters| &counters.completed);
+        self.count_end(|counters| &counters.completed);
     }
 
     fn cancelled(&self) {
-        self.end(|counters| &counters.cancelled);
+        self.count_end(|counters| &counters.cancelled);
     }
 
     fn panicked(&self, payload: Box<dyn Any + Send>) {

@@ -6,19 +6,19 @@ use super::binding::Shard;
 
 /// The most timers that may be pending in all shards of a service together.
 pub(crate) struct Limit {
-    most: usize,
+    max: usize,
     pending: AtomicUsize,
 }
 
 impl Limit {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, pending: AtomicUsize::new(0) }
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, pending: AtomicUsize::new(0) }
     }
 
     pub(super) fn acquire(&self) -> bool {
         // Relaxed: the count guards nothing but itself.
         self.pending
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| (pending < self.most).then_some(pending + 1))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| (pending < self.max).then_some(pending + 1))
             .is_ok()
     }
 

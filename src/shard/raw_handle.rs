@@ -79,7 +79,7 @@ impl Shard {
         };
         self.release_permit();
         // SAFETY: this call ended the timer, and the caller has its handle.
-        unsafe { self.cancelled(entry, ended) };
+        unsafe { self.finish_cancel(entry, ended) };
         true
     }
 
@@ -88,7 +88,7 @@ impl Shard {
     /// # Safety
     /// The caller has done that, and has the timer's handle.
     #[inline]
-    pub(super) unsafe fn cancelled(&self, entry: &Entry, Ended { idle, dispatched }: Ended) {
+    pub(super) unsafe fn finish_cancel(&self, entry: &Entry, Ended { idle, dispatched }: Ended) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.cancelled));
         if idle {
             // SAFETY: it is not running, and the rest is as above.
@@ -177,7 +177,7 @@ impl Shard {
             let released = unsafe { raw.entry.as_ref().cancel_and_release(&mut callback) };
             if released {
                 thread.count(|counters| &counters.cancelled);
-                thread.keep(raw.index(), aside);
+                thread.recycle(raw.index(), aside);
             }
             released
         };
@@ -206,7 +206,7 @@ impl Shard {
             match unsafe { raw.entry.as_ref() }.release() {
                 Release::Held => false,
                 Release::Kept => {
-                    thread.keep(raw.index(), aside);
+                    thread.recycle(raw.index(), aside);
                     false
                 }
                 Release::Closed => {

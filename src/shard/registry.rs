@@ -12,7 +12,7 @@
 //! those that are left. No count is ever copied, so the sum stays exact. Both cost the same beside any number of threads.
 //! Neither pins the epoch, in whose own list every thread that pins costs the others time.
 //!
-//! One thread at a time pops from the stack, by the flag `taking`. So the counters on top stay what they are while a pop
+//! One thread at a time pops from the stack, by the flag `popping`. So the counters on top stay what they are while a pop
 //! looks below them: they are not freed, and do not come back. A thread that finds the flag set registers new counters
 //! instead of waiting. Registering and unregistering are lock-free.
 //!
@@ -41,9 +41,9 @@ use crate::stats::{ShardStats, ThreadCounters};
 use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering};
 
 /// The most counters that are folded in a turn: some 50 µs, if each has a histogram that is in no cache.
-const FOLD: usize = 16;
+const MAX_FOLDED: usize = 16;
 /// The most counters that are passed in a turn: some 50 µs, as each lies elsewhere in memory.
-const PASS: usize = 512;
+const MAX_STEPS: usize = 512;
 /// How often the driver tries to free what it has unlinked, before it sleeps: more often than the epoch must advance.
 const FLUSHES: u32 = 8;
 
@@ -53,11 +53,11 @@ pub(crate) struct Registry {
     /// The counters registered last.
     first: AtomicPtr<Registered>,
     /// The counters left last.
-    left: AtomicPtr<Registered>,
+    orphans: AtomicPtr<Registered>,
     /// A thread pops from `left`.
-    taking: AtomicBool,
+    popping: AtomicBool,
     /// How many counters are linked and not folded, and how many of these are in use.
-    all: AtomicI64,
+    total: AtomicI64,
     in_use: AtomicI64,
     /// At least so many left counters are retained.
     retain_min: i64,
@@ -91,7 +91,7 @@ struct Sweep {
     /// How many of those folded are still linked.
     linked: usize,
     /// Those up to these have been passed. Null: none.
-    passed: *const Registered,
+    last_visited: *const Registered,
     /// How many batches wait until no reader has them.
     unfreed: Arc<AtomicI64>,
     /// How often to try to free them before the driver sleeps.
@@ -106,9 +106,9 @@ impl Registry {
     pub(crate) fn new(retain_min: usize) -> Self {
         Self {
             first: AtomicPtr::default(),
-            left: AtomicPtr::default(),
-            taking: AtomicBool::new(false),
-            all: AtomicI64::new(0),
+            orphans: AtomicPtr::default(),
+            popping: AtomicBool::new(false),
+            total: AtomicI64::new(0),
             in_use: AtomicI64::new(0),
             retain_min: retain_min as i64,
             folded: Atomic::new(Folded { version: 0, sum: ShardStats::default() }),
@@ -121,13 +121,13 @@ impl Registry {
         // Relaxed, here and wherever these two are counted: they only tell when to trim. Those in use are counted first
         // here and last in `unregister`, so that no counters are taken for left ones before they are.
         self.in_use.fetch_add(1, Ordering::Relaxed);
-        let Some(left) = self.take() else {
+        let Some(orphan) = self.pop_orphan() else {
             return self.push_new();
         };
         // SAFETY: it comes from `Arc::into_raw`, and the list has a count of it, as it is not folded.
         unsafe {
-            Arc::increment_strong_count(left);
-            Arc::from_raw(left)
+            Arc::increment_strong_count(orphan);
+            Arc::from_raw(orphan)
         }
     }
 
@@ -139,7 +139,7 @@ impl Registry {
     pub(crate) unsafe fn unregister(&self, counters: &Arc<Registered>) -> bool {
         let new: *mut Registered = Arc::as_ptr(counters).cast_mut();
         // Release: publishes the counts to the thread that takes them; pairs with the Acquire in `take`.
-        push(&self.left, new, &counters.below);
+        push(&self.orphans, new, &counters.below);
         self.in_use.fetch_sub(1, Ordering::Relaxed);
         self.has_surplus()
     }
@@ -157,7 +157,7 @@ impl Registry {
 
     fn walk<S>(&self, begin: impl FnOnce(&ShardStats) -> S, mut add: impl FnMut(&mut S, &ThreadCounters)) -> S {
         let guard = epoch::pin();
-        let mut found = Vec::with_capacity(self.all.load(Ordering::Relaxed).max(0) as usize);
+        let mut found = Vec::with_capacity(self.total.load(Ordering::Relaxed).max(0) as usize);
         // Acquire: pairs with the Release of each push, for the counters, and of each unlinking, for `folded`.
         let mut link = &self.first;
         // SAFETY: what is linked is not freed, and what was linked when the guard pinned is not freed before it unpins.
@@ -182,14 +182,14 @@ impl Registry {
 
     /// Whether so many counters are left that the driver should [trim](Self::trim).
     pub(crate) fn has_surplus(&self) -> bool {
-        let (left, retained) = self.left();
-        left > 2 * retained
+        let (orphaned, retained) = self.orphaned_and_retained();
+        orphaned > 2 * retained
     }
 
     /// How many counters are left, and how many of them are retained.
-    fn left(&self) -> (i64, i64) {
+    fn orphaned_and_retained(&self) -> (i64, i64) {
         let in_use = self.in_use.load(Ordering::Relaxed);
-        (self.all.load(Ordering::Relaxed) - in_use, in_use.max(self.retain_min))
+        (self.total.load(Ordering::Relaxed) - in_use, in_use.max(self.retain_min))
     }
 
     /// Folds and frees counters that are surplus, in a bounded turn. Returns whether it should be called again.
@@ -197,15 +197,15 @@ impl Registry {
         let Ok(mut sweep) = self.sweep.try_lock() else {
             return false;
         };
-        let (left, retained) = self.left();
-        sweep.folding = left > if sweep.folding { retained } else { 2 * retained };
+        let (orphaned, retained) = self.orphaned_and_retained();
+        sweep.folding = orphaned > if sweep.folding { retained } else { 2 * retained };
         // Relaxed: it only tells whether to try again.
         let unfreed = sweep.unfreed.load(Ordering::Relaxed) > 0;
         if !sweep.folding && sweep.linked == 0 && !unfreed {
             return false;
         }
         let guard = epoch::pin();
-        let goes_on = if sweep.folding {
+        let again = if sweep.folding {
             sweep.linked += self.fold(&guard);
             true
         } else if sweep.linked > 0 {
@@ -217,7 +217,7 @@ impl Registry {
             sweep.flushes > 0
         };
         guard.flush();
-        goes_on
+        again
     }
 
     /// Adds some of the left counters to the sum, and returns how many.
@@ -227,9 +227,9 @@ impl Registry {
         let Folded { version, sum } = unsafe { old.deref() };
         let (version, mut sum) = (version + 1, sum.clone());
         let mut count = 0;
-        while count < FOLD && self.left().0 > self.left().1 {
-            let Some(counters) = self.take() else { break };
-            self.all.fetch_sub(1, Ordering::Relaxed);
+        while count < MAX_FOLDED && self.orphaned_and_retained().0 > self.orphaned_and_retained().1 {
+            let Some(counters) = self.pop_orphan() else { break };
+            self.total.fetch_sub(1, Ordering::Relaxed);
             // SAFETY: it is linked, and nobody else unlinks it.
             let counters = unsafe { &*counters };
             // Relaxed: published by the exchange below.
@@ -249,17 +249,17 @@ impl Registry {
     /// Passes some of the list, and unlinks what is folded.
     fn unlink(&self, sweep: &mut Sweep, guard: &Guard) {
         let mut unlinked = Vec::new();
-        for _ in 0..PASS {
+        for _ in 0..MAX_STEPS {
             // SAFETY: what was passed is linked, and nobody else unlinks it, as the caller has the lock of the sweep.
-            let link = unsafe { sweep.passed.as_ref() }.map_or(&self.first, |passed| &passed.next);
+            let link = unsafe { sweep.last_visited.as_ref() }.map_or(&self.first, |counters| &counters.next);
             let found = link.load(Ordering::Acquire);
             // SAFETY: it is linked, as above.
             let Some(counters) = (unsafe { found.as_ref() }) else {
-                sweep.passed = ptr::null();
+                sweep.last_visited = ptr::null();
                 break;
             };
             if counters.folded_in.load(Ordering::Relaxed) == 0 {
-                sweep.passed = found;
+                sweep.last_visited = found;
                 continue;
             }
             let next = counters.next.load(Ordering::Acquire);
@@ -271,7 +271,7 @@ impl Registry {
                 unlinked.push(unsafe { Arc::from_raw(found) });
                 sweep.linked -= 1;
                 if sweep.linked == 0 {
-                    sweep.passed = ptr::null();
+                    sweep.last_visited = ptr::null();
                     break;
                 }
             }
@@ -290,20 +290,20 @@ impl Registry {
     }
 
     /// Pops counters that are left, unless there are none, or another thread is about to.
-    fn take(&self) -> Option<*const Registered> {
+    fn pop_orphan(&self) -> Option<*const Registered> {
         // Acquire: pairs with the Release below, for what the last thread to pop has done.
-        if self.left.load(Ordering::Relaxed).is_null() || self.taking.swap(true, Ordering::Acquire) {
+        if self.orphans.load(Ordering::Relaxed).is_null() || self.popping.swap(true, Ordering::Acquire) {
             return None;
         }
         // Acquire: pairs with the Release in `unregister`, for the counts and `below`.
-        let taken = self.left.fetch_update(Ordering::Acquire, Ordering::Acquire, |top| {
+        let popped = self.orphans.fetch_update(Ordering::Acquire, Ordering::Acquire, |top| {
             // SAFETY: what is left is linked until it is folded, and only a thread that has popped it folds it.
             let top = unsafe { top.as_ref() }?;
             Some(top.below.load(Ordering::Relaxed))
         });
         // A read-modify-write, as loom cannot order a plain store against the swap above.
-        self.taking.swap(false, Ordering::Release);
-        taken.ok().map(<*mut _>::cast_const)
+        self.popping.swap(false, Ordering::Release);
+        popped.ok().map(<*mut _>::cast_const)
     }
 
     fn push_new(&self) -> Arc<Registered> {
@@ -312,7 +312,7 @@ impl Registry {
         let linked = Arc::into_raw(new.clone()).cast_mut();
         // Release: publishes the counters to readers.
         push(&self.first, linked, &new.next);
-        self.all.fetch_add(1, Ordering::Relaxed);
+        self.total.fetch_add(1, Ordering::Relaxed);
         new
     }
 }
@@ -386,7 +386,7 @@ mod tests {
         let weak: Vec<_> = all.iter().map(Arc::downgrade).collect();
         for counters in all {
             counters.counters.fired.add(1, false);
-            counters.counters.late(Duration::from_millis(1), false);
+            counters.counters.record_lateness(Duration::from_millis(1), false);
             leave(&registry, counters);
         }
         assert!(registry.has_surplus());

@@ -40,7 +40,7 @@ impl SleepEntry {
     /// has been shut down.
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
-        let raw = thread_state::with_home(service, || &**choose(), raw)?;
+        let raw = thread_state::with_home(service, || &**choose(), reserve)?;
         let (shard, entry, index) = (raw.shard, raw.entry, raw.index());
         Some(Self { shard, entry, index, phase: Phase::Idle, coop: Coop::new(false) })
     }
@@ -89,14 +89,14 @@ impl SleepEntry {
             PollOutcome::Over => return self.ended(deadline),
             PollOutcome::Expired { dispatched } => {
                 // The waker does not run, so this counts as the end of a timer and not as a run.
-                shard.complete();
+                shard.count_completed();
                 if dispatched {
                     shard.finish_in_flight();
                 }
                 return Progress::Elapsed;
             }
             PollOutcome::Closed => {
-                shard.complete();
+                shard.count_completed();
                 return Progress::Shutdown;
             }
         };
@@ -104,10 +104,10 @@ impl SleepEntry {
         self.arm(deadline, now, callback, false)
     }
 
-    /// Arms the entry, or another. `anew` tells whether this is a timer that has not been counted.
+    /// Arms the entry, or another. `is_new` tells whether this is a timer that has not been counted.
     #[inline]
-    fn arm(&mut self, deadline: u64, now: u64, callback: Callback, anew: bool) -> Progress {
-        let free = self.take_another_if_busy();
+    fn arm(&mut self, deadline: u64, now: u64, callback: Callback, is_new: bool) -> Progress {
+        let free = self.replace_if_busy();
         let (shard, entry) = self.parts();
         let (pinned, now) = shard.ticks.pin(now);
         // SAFETY: the future holds the entry, which nobody has in his hands.
@@ -116,15 +116,15 @@ impl SleepEntry {
             Ok(notice) => notice,
             Err(callback) => {
                 drop(pinned);
-                if !anew {
-                    shard.complete();
+                if !is_new {
+                    shard.count_completed();
                 }
                 shard.discard_waker(callback);
                 return Progress::Shutdown;
             }
         };
         thread_state::with(shard, |thread| {
-            if anew {
+            if is_new {
                 thread.count(|counters| &counters.scheduled);
             }
             shard.notify_driver(thread, self.index, notice, deadline, pinned);
@@ -139,12 +139,12 @@ impl SleepEntry {
     }
 
     /// Leaves an entry that the driver has in its hands for one that is free. False if there is none any more.
-    fn take_another_if_busy(&mut self) -> bool {
+    fn replace_if_busy(&mut self) -> bool {
         let (shard, entry) = self.parts();
         if !entry.is_in_hands() {
             return true;
         }
-        let Some(raw) = thread_state::with(shard, raw) else { return false };
+        let Some(raw) = thread_state::with(shard, reserve) else { return false };
         // SAFETY: it was this future's, and is not used any more.
         unsafe { Shard::release(self.raw()) };
         (self.entry, self.index) = (raw.entry, raw.index());
@@ -193,14 +193,14 @@ impl SleepEntry {
         let (shard, entry) = self.parts();
         if let Some(ended) = entry.cancel() {
             // SAFETY: this call ended the timer, and the future has the handle.
-            unsafe { shard.cancelled(entry, ended) };
+            unsafe { shard.finish_cancel(entry, ended) };
         }
     }
 }
 
 /// Takes an entry of the shard that the calling thread has this part of.
 #[inline]
-fn raw(thread: &mut ThreadState) -> Option<RawHandle> {
+fn reserve(thread: &mut ThreadState) -> Option<RawHandle> {
     let shard = thread.shard();
     // SAFETY: whoever uses a thread's part of a shard keeps the shard.
     let (entry, index) = unsafe { shard.as_ref() }.core.reserve(&mut thread.cache)?;

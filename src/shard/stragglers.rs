@@ -16,7 +16,7 @@ const MAX_INTERVAL: Duration = Duration::from_millis(64);
 pub(crate) struct Stragglers(BinaryHeap<Reverse<Watched>>);
 
 struct Watched {
-    look_at: Instant,
+    check_at: Instant,
     interval: Duration,
     batch: Arc<Batch>,
 }
@@ -34,12 +34,12 @@ impl Stragglers {
 
     /// Calls for assistance with batches that take too long, and returns the time until the next look. `unpin` is called
     /// before a thread is started.
-    pub(crate) fn look(&mut self, dispatcher: &Dispatcher, mut unpin: impl FnMut()) -> Option<Duration> {
+    pub(crate) fn check(&mut self, dispatcher: &Dispatcher, mut unpin: impl FnMut()) -> Option<Duration> {
         loop {
-            let Watched { look_at, interval, batch } = &self.0.peek()?.0;
+            let Watched { check_at, interval, batch } = &self.0.peek()?.0;
             // The last of the workers that run it drops it when it is through.
             if Arc::strong_count(batch) > 1 {
-                let left = look_at.saturating_duration_since(Instant::now());
+                let left = check_at.saturating_duration_since(Instant::now());
                 if !left.is_zero() {
                     return Some(left);
                 }
@@ -61,13 +61,13 @@ impl Stragglers {
     }
 
     fn watch(&mut self, batch: Arc<Batch>, interval: Duration) {
-        self.0.push(Reverse(Watched { look_at: Instant::now() + interval, interval, batch }));
+        self.0.push(Reverse(Watched { check_at: Instant::now() + interval, interval, batch }));
     }
 }
 
 impl Ord for Watched {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.look_at.cmp(&other.look_at)
+        self.check_at.cmp(&other.check_at)
     }
 }
 
@@ -100,28 +100,28 @@ mod tests {
     }
 
     #[test]
-    fn the_batch_that_should_be_finished_first_is_looked_at_first() {
+    fn the_batch_that_should_be_finished_first_is_checked_first() {
         let [late, soon] = batches();
         let mut stragglers = Stragglers::default();
         stragglers.watch(late.clone(), HOUR);
         stragglers.add_straggler(soon.clone());
-        let next = stragglers.look(&Dispatcher::Inline, || ());
+        let next = stragglers.check(&Dispatcher::Inline, || ());
         assert!(next.is_some_and(|left| left > HOUR / 2), "{next:?}");
         assert_eq!((Arc::strong_count(&late), Arc::strong_count(&soon)), (2, 1), "the other has been seen to");
     }
 
     #[test]
-    fn nobody_looks_at_what_is_finished() {
+    fn a_finished_batch_is_not_checked() {
         let [finished] = batches();
         let mut stragglers = Stragglers::default();
         stragglers.watch(finished, HOUR);
-        assert_eq!(stragglers.look(&Dispatcher::Inline, || ()), None);
+        assert_eq!(stragglers.check(&Dispatcher::Inline, || ()), None);
         assert_eq!(stragglers.len(), 0);
     }
 
     /// The executor is asked again and again, twice as long after, up to the longest interval.
     #[test]
-    fn a_batch_that_nobody_has_begun_is_looked_at_ever_more_rarely() {
+    fn a_batch_that_no_worker_has_begun_is_checked_ever_more_rarely() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         let dispatcher = Dispatcher::Borrowed(Arc::new(BorrowedPool::new(Arc::new(pool))));
         let [waiting] = batches();
@@ -131,8 +131,8 @@ mod tests {
             // Its time has come.
             let Reverse(watched) = stragglers.0.pop().unwrap();
             let next = (watched.interval * 2).min(MAX_INTERVAL);
-            stragglers.0.push(Reverse(Watched { look_at: Instant::now(), ..watched }));
-            assert!(stragglers.look(&dispatcher, || ()).is_some_and(|left| left <= MAX_INTERVAL));
+            stragglers.0.push(Reverse(Watched { check_at: Instant::now(), ..watched }));
+            assert!(stragglers.check(&dispatcher, || ()).is_some_and(|left| left <= MAX_INTERVAL));
             // A thread that is held up for as long looks more than once.
             assert!(stragglers.0.peek().is_some_and(|Reverse(watched)| watched.interval >= next));
         }

@@ -117,17 +117,17 @@ impl ThreadState {
     /// Counts one of what `which` names.
     #[inline(always)]
     pub(crate) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Count) {
-        self.count_more(which, 1);
+        self.add(which, 1);
     }
 
     #[inline(always)]
-    pub(crate) fn count_more(&self, which: impl FnOnce(&ThreadCounters) -> &Count, more: u64) {
+    pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Count, more: u64) {
         which(&self.registered.counters).add(more, self.temporary.is_some());
     }
 
     #[inline]
-    pub(crate) fn late(&self, lateness: std::time::Duration) {
-        self.registered.counters.late(lateness, self.temporary.is_some());
+    pub(crate) fn record_lateness(&self, lateness: std::time::Duration) {
+        self.registered.counters.record_lateness(lateness, self.temporary.is_some());
     }
 
     /// The shard, which lives as long as the caller's timer or handle does.
@@ -139,12 +139,12 @@ impl ThreadState {
     /// Keeps a free entry for the next timer, or sets it aside. Unlike all else here, it may be called when nothing keeps
     /// the shard any more: then the entry is gone with it.
     #[inline]
-    pub(crate) fn keep(&mut self, index: u32, aside: bool) {
+    pub(crate) fn recycle(&mut self, index: u32, aside: bool) {
         if aside {
             return self.set_aside(index);
         }
         let shard = &self.shard;
-        self.cache.push(index, |batch| give_if_there(shard, batch));
+        self.cache.push(index, |batch| give_if_alive(shard, batch));
     }
 
     #[cold]
@@ -184,7 +184,7 @@ impl Drop for StateCell {
     }
 }
 
-fn give_if_there(shard: &Weak<Shard>, batch: &[u32]) {
+fn give_if_alive(shard: &Weak<Shard>, batch: &[u32]) {
     if let Some(shard) = shard.upgrade() {
         shard.core.give(batch);
     }

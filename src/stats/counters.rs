@@ -57,7 +57,7 @@ pub(crate) struct ThreadCounters {
 
 impl ThreadCounters {
     #[inline]
-    pub(crate) fn late(&self, lateness: Duration, shared: bool) {
+    pub(crate) fn record_lateness(&self, lateness: Duration, shared: bool) {
         self.lateness.get_or_init(Recorder::new).record(lateness, shared);
     }
 

@@ -18,7 +18,7 @@ use crate::stats::Stats;
 use crate::system::Process;
 use crate::wheel::Levels;
 
-const LEAST_TICK: Duration = Duration::from_micros(1);
+const MIN_TICK: Duration = Duration::from_micros(1);
 
 pub(super) struct Service {
     /// Unlike any other service's or shard's, ever.
@@ -26,7 +26,7 @@ pub(super) struct Service {
     pub(super) ticks: Ticks,
     shards: Vec<Arc<Shard>>,
     /// Where the next new thread begins to look for a home, or a sleep after the shutdown for a shard.
-    next_turn: AtomicUsize,
+    next: AtomicUsize,
     closed: AtomicBool,
     /// The one that has the threads.
     process: Process,
@@ -43,7 +43,7 @@ struct Threads {
 impl Service {
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
         let tick = builder.tick;
-        if tick < LEAST_TICK {
+        if tick < MIN_TICK {
             return Err(BuildError::TickTooShort(tick));
         }
         if builder.shards == 0 {
@@ -68,16 +68,16 @@ impl Service {
             id: shard::new_id(),
             ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
             shards: Vec::new(),
-            next_turn: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             process: Process::this(),
             queue: pool.as_ref().map(Pool::queue).cloned(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
         };
         // A worker that drives is there for no other shard. So all shards lend, or none does.
-        let lends = pool_threads >= builder.shards && !builder.pin_cores && service.ticks.manual().is_none();
-        let lends = lends.then_some(builder.shards);
-        let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
+        let lending_shards = pool_threads >= builder.shards && !builder.pin_cores && service.ticks.manual().is_none();
+        let lending_shards = lending_shards.then_some(builder.shards);
+        let limit = builder.max_pending.map(|max| Arc::new(Limit::new(max)));
         for index in 0..builder.shards {
             let on_slow = builder.on_slow.clone().map(|hook| hook.monitor(index));
             let (ticks, limit, on_panic) = (service.ticks.clone(), limit.clone(), builder.on_panic.clone());
@@ -86,7 +86,7 @@ impl Service {
             let (levels, dispatcher) = (Levels::new_ahead(0, &builder.slots_per_level)?, dispatcher.clone());
             let name = format!("{}-{index}", builder.thread_name);
             let driven = shard.clone();
-            let drive = move |place: &_| shard::drive(driven, levels, dispatcher, core, lends, place);
+            let drive = move |status: &_| shard::drive(driven, levels, dispatcher, core, lending_shards, status);
             let driver = DriverThread::start(name, drive);
             // Dropping the service ends what has been started so far.
             let driver = driver.map_err(BuildError::ThreadStart)?;
@@ -128,17 +128,17 @@ impl Service {
 
     /// Chooses the shard in which a thread that is new here schedules as long as it lives.
     fn choose_home(&self) -> &Arc<Shard> {
-        Shard::choose_home(&self.shards, self.take_turn())
+        Shard::choose_home(&self.shards, self.next_index())
     }
 
     /// Returns one shard or another, where it does not matter which.
     fn next_shard(&self) -> &Arc<Shard> {
-        &self.shards[self.take_turn() % self.shards.len()]
+        &self.shards[self.next_index() % self.shards.len()]
     }
 
-    fn take_turn(&self) -> usize {
+    fn next_index(&self) -> usize {
         // Relaxed: any spread will do.
-        self.next_turn.fetch_add(1, Ordering::Relaxed)
+        self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns how many timers are pending, by four counters of each thread.
