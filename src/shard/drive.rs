@@ -1,4 +1,23 @@
-//! The threads that drive: the driver's own, and a worker to which the driver is on loan.
+//! `drive`: the threads that call a [`Driver`], its own thread and the worker to which it is on loan.
+//!
+//! A driver belongs to one of two threads:
+//!
+//! | the driver is  | on its own thread                          | on a worker                                        |
+//! |----------------|--------------------------------------------|----------------------------------------------------|
+//! | not lent       | drives; dispatches each batch to the executor | runs batches                                    |
+//! | [lent](Loans)  | checks every 2 ms whether the worker is stuck | drives until a batch is ready, runs it, and so on |
+//!
+//! The driver's thread lends when a batch is ready and the driver [is busy](super::load). Only the timer's own pool
+//! takes loans, if it has a worker for each shard. Pinned drivers and those of a virtual clock are never lent. The loan
+//! ends when one of these holds:
+//!
+//! - the worker is stuck in a callback for 2 to 4 ms: then the driver's thread takes the driver, and watches the batch;
+//! - the driver is no longer busy, or has a burst;
+//! - the pool recalls the loan, because a batch waits and no worker is parked;
+//! - the shard is closed, or the driver panics.
+//!
+//! The protocol is at the head of [`loan`](crate::engine::loan). This file adds the executor, time, the inherited
+//! scheduling of threads, and panics.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
@@ -17,30 +36,34 @@ use crate::executor::{self, JobQueue, Loan as _};
 use crate::system::Scheduling;
 use crate::wheel::Levels;
 
-/// How often the driver's thread looks whether the worker has come back. As often it wakes while much is to do, and as
-/// long, or twice, timers wait if a callback takes long all of a sudden.
+/// Interval at which the driver's thread checks whether the worker has come back.
+///
+/// This is how often the thread wakes during a loan. Timers are late by one to two intervals when a callback suddenly
+/// takes long.
 const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A driver, and why it has come back if it has panicked.
+/// A driver on loan, with the payload of its panic if it has panicked.
 type Lent = (Box<Driver>, Option<Box<dyn Any + Send>>);
 
-/// What the driver's thread and a worker share.
-pub(crate) struct Lending {
+/// What the driver's thread and the worker share.
+struct Lending {
     shard: Arc<Shard>,
-    /// How many shards lend their drivers.
+    /// Number of shards that lend their drivers.
     shards: usize,
     queue: Arc<JobQueue>,
     loans: Loans<Lent, Arc<Batch>>,
 }
 
-/// One loan.
+/// One loan, as the worker sees it.
 struct Loan {
     lending: Arc<Lending>,
     number: u64,
 }
 
-/// Drives the shard until it is closed. To be called on a thread of its own. While there is much to do, a worker may drive,
-/// if `lending_shards` says how many shards there are that do the same.
+/// Drives the shard until it is closed. Must be called on the driver's own thread.
+///
+/// `core`: the core to which the thread is pinned. `lending_shards`: the number of shards that may lend their drivers
+/// to the pool, or `None` if this service does not lend.
 pub(crate) fn drive(
     shard: Arc<Shard>,
     levels: Levels,
@@ -57,7 +80,7 @@ pub(crate) fn drive(
     let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
     let mut thread = Thread { scheduling: Scheduling::new(core), status, lending, driver };
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| thread.run()));
-    // The executor, which may be dropped here, is foreign code, and so are wakers and the hook for panics.
+    // What follows may call foreign code: wakers, `on_panic`, and the drop of a custom executor.
     thread.scheduling.restore();
     if let Err(payload) = outcome {
         Shard::driver_panicked(&shard, payload);
@@ -73,7 +96,7 @@ struct Thread<'a> {
     scheduling: Scheduling,
     status: &'a DriverStatus,
     lending: Option<Arc<Lending>>,
-    /// `None` while it is on loan.
+    /// `None` during a loan.
     driver: Option<Box<Driver>>,
 }
 
@@ -91,7 +114,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Has the executor run the batch.
+    /// Gives the batch to the executor.
     fn dispatch(&mut self, batch: Batch) {
         let Some(driver) = &mut self.driver else { return };
         let dispatcher = driver.dispatcher();
@@ -104,7 +127,7 @@ impl Thread<'_> {
         watched.into_iter().for_each(|batch| driver.watch(batch));
     }
 
-    /// Has a worker run the batch, and then drive.
+    /// Lends the driver to a worker, which runs the batch and then drives. Waits for the end of the loan.
     fn lend(&mut self, lending: &Arc<Lending>, batch: Batch) {
         let Some(driver) = self.driver.take() else { return };
         let batch = Arc::new(batch);
@@ -138,7 +161,7 @@ impl Thread<'_> {
 }
 
 impl executor::Loan for Loan {
-    /// Drives until there are callbacks to run, with the calling worker as the driver's thread.
+    /// Drives on the calling worker until a batch is ready. `None`: the loan is over.
     fn next_batch(&self) -> Option<Arc<dyn executor::Batch>> {
         let loans = &self.lending.loans;
         let (mut driver, _) = loans.borrow(self.number)?;
@@ -168,13 +191,13 @@ impl executor::Loan for Loan {
 
     fn recall(&self) {
         self.lending.loans.recall(self.number);
-        // The worker looks whether the loan is over before it sleeps.
+        // The worker checks for a recall before it sleeps: see `Driver::sleep`.
         self.lending.shard.core.wakeup.wake_by(0);
     }
 }
 
 impl Loan {
-    /// Drives until callbacks are due. `None`: the loan is over, or little is left to do.
+    /// Drives until a batch is ready. `None`: the loan is over, or should end.
     fn advance(&self, driver: &mut Driver, scheduling: &mut Scheduling) -> Option<Batch> {
         let is_over = || self.lending.loans.is_over(self.number);
         while !is_over() && !driver.load.is_burst() {
@@ -197,7 +220,7 @@ mod tests {
     use crate::clock::{Clock, Ticks};
     use crate::executor::Dispatcher;
 
-    /// A driver's thread that may lend to a pool of one, of which no thread has come yet.
+    /// Returns a driver's thread that may lend to a pool of one, whose worker has not started yet.
     fn thread(status: &DriverStatus, shards: usize) -> (Thread<'_>, Arc<Lending>) {
         let shard = Shard::new(Ticks::new(Clock::system(), Duration::from_millis(1)), None, None, None, || false);
         let queue = Arc::new(JobQueue::new(1, 0));

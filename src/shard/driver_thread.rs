@@ -1,8 +1,8 @@
-//! The thread of a driver, as a shutdown sees it.
+//! `DriverThread`: the driver's own thread, as a shutdown waits for it.
 //!
-//! A shutdown waits for the driver's thread to end, unless that is inside the `execute` of a custom executor: there it may
-//! be waiting for the very thread that shuts down, as the consumer of a bounded queue does. Such a driver ends by itself
-//! when `execute` returns.
+//! [`drive`](super::drive) runs on this thread. A shutdown waits until the thread has ended, or until it is inside the
+//! `execute` of a custom executor. There the driver may itself wait for the thread that shuts down: an executor with a
+//! bounded queue waits for its consumer. Such a driver ends by itself when `execute` returns.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -10,13 +10,13 @@ use std::thread::JoinHandle;
 
 use crate::executor;
 
-/// The handle of a driver's thread.
+/// A join handle for a driver's thread.
 pub(crate) struct DriverThread {
     thread: JoinHandle<()>,
     status: DriverStatus,
 }
 
-/// Whether the driver is inside `execute`. Clones share it.
+/// What the driver's thread is doing, shared with the shutdown.
 #[derive(Clone, Default)]
 pub(crate) struct DriverStatus(Arc<Inner>);
 
@@ -46,7 +46,7 @@ impl DriverThread {
         Ok(Self { thread, status })
     }
 
-    /// Waits until the thread has ended, or is inside `execute`. Its shard must be closing.
+    /// Waits until the thread has ended or is inside `execute`. The shard must be closing already.
     pub(crate) fn join(self) {
         let Inner { inside, changed } = &*self.status.0;
         let driving = |state: &mut State| *state == State::Driving;
@@ -60,7 +60,7 @@ impl DriverThread {
 }
 
 impl DriverStatus {
-    /// Runs `f`, which may wait for anything.
+    /// Runs `f`, which calls `execute` and may block.
     pub(crate) fn execute<R>(&self, f: impl FnOnce() -> R) -> R {
         self.set(State::Executing);
         let result = f();
@@ -74,7 +74,7 @@ impl DriverStatus {
     }
 }
 
-/// Says at the end of the thread that it has come, also by a panic.
+/// Sets the status when the thread ends, also by a panic.
 struct EndGuard(DriverStatus);
 
 impl Drop for EndGuard {

@@ -1,29 +1,42 @@
-//! How much a driver has had to do lately: whether it is worth a loan.
+//! `Load`: measures whether a driver is busy, and so whether a loan pays.
+//!
+//! A driver on loan saves the wake-up of a worker for each batch, but occupies that worker. This pays while callbacks
+//! expire often. The measure is the *pause*: the time from the first callbacks after one idle moment to the first
+//! callbacks after the next.
+//!
+//! | the driver        | when                                                | then                                     |
+//! |-------------------|-----------------------------------------------------|------------------------------------------|
+//! | is busy           | [`BUSY_AFTER`] pauses in a row were [`SHORT_PAUSE`] or less | its thread [lends](super::drive) it, and it trims memory rarely |
+//! | is no longer busy | it is idle [`LONG_PAUSE`] after the last pause      | the worker gives it back                 |
+//! | has a burst       | [`BURST`] callbacks expired without a pause         | the worker gives it back                 |
+//!
+//! A loan that has ended starts the count again. If no worker was free for a loan, the driver tries again after
+//! [`RETRY_AFTER`] more short pauses.
 
 use std::time::{Duration, Instant};
 
-/// A pause up to this is short.
+/// Maximum length of a short pause.
 const SHORT_PAUSE: Duration = Duration::from_millis(5);
-/// After so many short pauses in a row there is much to do.
+/// Number of short pauses in a row after which the driver is busy.
 const BUSY_AFTER: u32 = 8;
-/// After so many more, when no worker was there for a loan.
+/// Number of short pauses between two attempts to lend, if no worker was free.
 const RETRY_AFTER: u32 = 2;
-/// After a longer pause there is little to do.
+/// Length of a pause that ends a loan.
 const LONG_PAUSE: Duration = Duration::from_millis(10);
-/// Time between two turns of what is not urgent, of some 50 µs each, while there is much to do.
+/// Time between two turns of non-urgent work, of some 50 µs each, while the driver is busy.
 const TRIM_INTERVAL: Duration = Duration::from_millis(1);
-/// After so many callbacks without a pause there is more to do than one worker should: the driver's thread drives, and all
-/// workers run callbacks. It takes some 10 ms to get there.
+/// Number of callbacks without a pause that are more than one worker should run. A loan ends then: the driver's own
+/// thread drives, and all workers run callbacks. A worker needs some 10 ms to get there.
 const BURST: usize = 1 << 14;
 
 pub(super) struct Load {
-    /// When callbacks were due first after the last pause.
+    /// The time at which the first callbacks after the last pause expired.
     since: Instant,
-    /// How many callbacks were due since then.
+    /// Number of callbacks that have expired since then.
     callbacks: usize,
-    /// How many pauses in a row were short.
+    /// Number of short pauses in a row.
     short_pauses: u32,
-    /// When memory was last given back in a turn.
+    /// The time of the last trim while busy.
     last_trim: Instant,
 }
 
@@ -33,7 +46,7 @@ impl Load {
         Self { since: now, callbacks: 0, short_pauses: 0, last_trim: now }
     }
 
-    /// So many callbacks are due.
+    /// Records that this many callbacks have expired.
     pub(super) fn record_callbacks(&mut self, callbacks: usize) {
         if self.callbacks == 0 {
             let now = Instant::now();
@@ -43,26 +56,30 @@ impl Load {
         self.callbacks += callbacks;
     }
 
-    /// Nothing is due.
+    /// Records that nothing has expired: a pause begins.
     pub(super) fn record_idle(&mut self) {
         self.callbacks = 0;
     }
 
+    /// Returns whether a loan pays.
     pub(super) fn is_busy(&self) -> bool {
         self.short_pauses >= BUSY_AFTER
     }
 
+    /// Returns whether callbacks expire faster than one worker should run them.
     pub(super) fn is_burst(&self) -> bool {
         self.callbacks >= BURST
     }
 
-    /// How long the pause may take until there is little to do. `None`: it has taken so long.
+    /// Returns the time that is left until the pause is a long one, or `None` if it already is.
     pub(super) fn longest_pause(&self) -> Option<Duration> {
         LONG_PAUSE.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// How long what is not urgent should wait. `None`: it may be done now, in a turn. Callbacks that are due wait for as
-    /// long as that takes; so while there is much to do, it is done now and then.
+    /// Returns how long the driver should delay its next turn of non-urgent work, or `None` if that turn may begin now.
+    ///
+    /// Callbacks that expire during the turn wait for its end. So a busy driver makes one turn in each
+    /// [`TRIM_INTERVAL`].
     pub(super) fn trim_delay(&mut self) -> Option<Duration> {
         if !self.is_busy() || self.since.elapsed() > SHORT_PAUSE {
             return None;
@@ -74,12 +91,12 @@ impl Load {
         left
     }
 
-    /// A loan has ended.
+    /// Records that a loan has ended.
     pub(super) fn loan_ended(&mut self) {
         self.short_pauses = 0;
     }
 
-    /// No worker was there for a loan.
+    /// Records that no worker was free for a loan.
     pub(super) fn loan_refused(&mut self) {
         self.short_pauses = BUSY_AFTER - RETRY_AFTER;
     }
@@ -92,14 +109,14 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     impl Load {
-        /// Nothing is due for a time, and then some callbacks are. A short time has just begun, however long this takes.
+        /// Makes a pause, and then some callbacks expire. A short pause stays short even if the test is descheduled.
         fn pause_for(&mut self, is_short: bool, callbacks: usize) {
             self.record_idle();
             self.since = if is_short { Instant::now() + HOUR } else { Instant::now() - SHORT_PAUSE - SHORT_PAUSE / 5 };
             self.record_callbacks(callbacks);
         }
 
-        /// After how many more short pauses there is much to do.
+        /// Returns the number of short pauses after which the driver is busy.
         fn pauses_until_busy(&mut self) -> u32 {
             let mut pauses = 0;
             while !self.is_busy() && pauses < 100 {

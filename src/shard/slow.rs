@@ -1,12 +1,12 @@
-//! Reports callbacks that take long.
+//! `on_slow`: measures runs, and reports those that take long.
 //!
-//! A run is measured from just before the callback is called until it has returned or panicked, by the real clock: in
-//! virtual time the timer's own clock stands still meanwhile. Without a hook no clock is read: the shard itself is the
-//! [`RunHooks`] of its runs then, as [`Measuring`] is with one.
+//! A worker measures from just before it calls the callback until the callback has returned or panicked. It uses the
+//! real clock, because a virtual clock stands still meanwhile. With a hook, [`Measuring`] is the [`RunHooks`] of each
+//! run; without one the shard itself is, and no clock is read.
 //!
-//! The hook is called while the run is still in progress to all others: before the transition that ends the run, and within
-//! the run's frame of the [call stack](crate::engine::call_stack). So whatever waits for the run waits for the hook too, and the
-//! hook itself may call whatever a callback may call.
+//! The worker calls the hook before the transition that ends the run, and within the run's frame of the
+//! [call stack](crate::engine::call_stack). So a thread that waits for the run also waits for the hook. The hook may
+//! call whatever a callback may call.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct SlowCallback {
     pub shard: usize,
 }
 
-/// The hook for slow callbacks, with its threshold.
+/// The user's hook for slow callbacks, with its threshold.
 #[derive(Clone)]
 pub(crate) struct SlowHook {
     over: Duration,
@@ -50,14 +50,14 @@ impl SlowHook {
     }
 }
 
-/// The hook of one shard.
+/// The hook of one shard, with the shard's index.
 pub(crate) struct SlowMonitor {
     hook: SlowHook,
     shard: usize,
 }
 
 impl SlowMonitor {
-    /// Calls the hook if the run was slow. Unwinds if the hook panics.
+    /// Calls the hook if the run took longer than the threshold. Unwinds if the hook panics.
     fn report(&self, MeasuredRun { late, took, .. }: MeasuredRun) {
         if took > self.hook.over {
             (self.hook.call)(SlowCallback { took, late, shard: self.shard });
@@ -65,12 +65,13 @@ impl SlowMonitor {
     }
 }
 
-/// A shard that measures its runs.
+/// The hooks of a shard that measures its runs.
 pub(super) struct Measuring<'a> {
     pub(super) shard: &'a Shard,
     pub(super) monitor: &'a SlowMonitor,
 }
 
+/// The measurement of one run.
 pub(super) struct MeasuredRun {
     late: Duration,
     began: Instant,
@@ -78,7 +79,7 @@ pub(super) struct MeasuredRun {
 }
 
 impl RunHooks for Measuring<'_> {
-    /// `None` for a waker, which is no callback.
+    /// `None` for a waker, which is not reported.
     type Run = Option<MeasuredRun>;
 
     fn started(&self, deadline: u64, role: Role) -> Self::Run {
@@ -93,7 +94,7 @@ impl RunHooks for Measuring<'_> {
     }
 
     fn ended(&self, run: Self::Run) {
-        // A callback may have forked, and the child comes here too: the run is the parent's.
+        // If the callback has forked, the child comes here, too. The run belongs to the parent.
         if let Some(run) = run
             && !self.shard.is_inherited()
         {
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_slow_that_takes_longer_than_the_threshold() {
+    fn a_run_is_slow_if_it_takes_longer_than_the_threshold() {
         let (sender, receiver) = mpsc::channel();
         let monitor = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap()).monitor(7);
         let report = |nanos| {

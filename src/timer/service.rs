@@ -1,4 +1,23 @@
-//! The service behind a `Timer` and its clones: its shards, its threads, and their end.
+//! `Service`: what a `Timer` and its clones share: the shards, the threads, and the shutdown.
+//!
+//! **Start.** `start` checks the builder, starts the pool, and then creates each shard and starts its driver's thread.
+//! If a thread cannot be started, the drop of the unfinished service ends the others.
+//!
+//! **Use.** `schedule` and `sleep` find the calling thread's home shard, and do the rest there.
+//!
+//! **End.** `shutdown`, or the drop of the last clone, ends the service in these steps. Each step covers all shards
+//! before the next begins:
+//!
+//! | step           | effect                                                                           |
+//! |----------------|----------------------------------------------------------------------------------|
+//! | `close`        | refuses new timers. From its return on, no callback starts in any shard          |
+//! | `end`: sleeps  | completes the pending sleeps, because a closure or a callback may wait for one   |
+//! | `end`: closures | hands the pending closures back or drops them, because a running callback may wait for such a drop |
+//! | `end`: runs    | waits for the callbacks in progress, and hands periodic closures back            |
+//! | `end`: threads | joins the drivers' threads, and stops the pool                                   |
+//!
+//! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
+//! On a thread of the timer's own pool outside of any callback, it waits for none.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,20 +37,21 @@ use crate::stats::Stats;
 use crate::system::Process;
 use crate::wheel::Levels;
 
+/// Minimum tick that a builder accepts.
 const MIN_TICK: Duration = Duration::from_micros(1);
 
 pub(super) struct Service {
-    /// Unlike any other service's or shard's, ever.
+    /// A number from [`shard::new_id`].
     id: u64,
     pub(super) ticks: Ticks,
     shards: Vec<Arc<Shard>>,
-    /// Where the next new thread begins to look for a home, or a sleep after the shutdown for a shard.
+    /// A counter that spreads threads, and sleeps made after a shutdown, over the shards.
     next: AtomicUsize,
     closed: AtomicBool,
-    /// The one that has the threads.
+    /// The process that has the threads.
     process: Process,
     threads: Mutex<Option<Threads>>,
-    /// That of the timer's own pool.
+    /// The queue of the timer's own pool. `None` with another executor.
     queue: Option<Arc<JobQueue>>,
 }
 
@@ -41,6 +61,7 @@ struct Threads {
 }
 
 impl Service {
+    /// Starts a service: its pool, its shards and their drivers.
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
         let tick = builder.tick;
         if tick < MIN_TICK {
@@ -50,7 +71,7 @@ impl Service {
             return Err(BuildError::NoShards);
         }
         Levels::new(0, &builder.slots_per_level)?;
-        // Both before any thread is pinned: from then on it, and its children, see its own core only.
+        // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
         let (dispatcher, pool) = match builder.executor {
             Executor::Pool { threads } => {
@@ -74,7 +95,7 @@ impl Service {
             queue: pool.as_ref().map(Pool::queue).cloned(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
         };
-        // A worker that drives is there for no other shard. So all shards lend, or none does.
+        // A worker that drives serves no other shard. So lending needs a worker for each shard, or no shard lends.
         let lending_shards = pool_threads >= builder.shards && !builder.pin_cores && service.ticks.manual().is_none();
         let lending_shards = lending_shards.then_some(builder.shards);
         let limit = builder.max_pending.map(|max| Arc::new(Limit::new(max)));
@@ -88,7 +109,7 @@ impl Service {
             let driven = shard.clone();
             let drive = move |status: &_| shard::drive(driven, levels, dispatcher, core, lending_shards, status);
             let driver = DriverThread::start(name, drive);
-            // Dropping the service ends what has been started so far.
+            // On an error, the drop of `service` ends the threads that have been started.
             let driver = driver.map_err(BuildError::ThreadStart)?;
             service.shards.push(shard);
             if let Some(threads) = service.threads.get_mut().ok().and_then(Option::as_mut) {
@@ -111,37 +132,38 @@ impl Service {
             return Err(Rejection::Shutdown);
         }
         let (raw, due) = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
-        // SAFETY: it comes from `schedule`, for this handle.
+        // SAFETY: the raw handle comes from `schedule`, and only this `TimerHandle` owns it.
         Ok(unsafe { TimerHandle::new(raw, due) })
     }
 
+    /// Creates a future that completes at `deadline`, or with the shutdown.
     pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
         let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
         Sleep::new(entry, deadline, || self.next_shard().clone())
     }
 
-    /// Counts a timer that is refused for what it is.
+    /// Counts a timer that is rejected before it comes to a shard.
     #[cold]
     pub(super) fn reject(&self) {
         Shard::reject(self.id, || self.choose_home());
     }
 
-    /// Chooses the shard in which a thread that is new here schedules as long as it lives.
+    /// Chooses the home shard of a thread that is new to this service.
     fn choose_home(&self) -> &Arc<Shard> {
         Shard::choose_home(&self.shards, self.next_index())
     }
 
-    /// Returns one shard or another, where it does not matter which.
+    /// Returns any shard, in turn.
     fn next_shard(&self) -> &Arc<Shard> {
         &self.shards[self.next_index() % self.shards.len()]
     }
 
     fn next_index(&self) -> usize {
-        // Relaxed: any spread will do.
+        // Relaxed: the number orders no other memory.
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns how many timers are pending, by four counters of each thread.
+    /// Returns the number of pending timers. Reads four counters of each thread.
     pub(super) fn pending(&self) -> u64 {
         self.shards.iter().map(|shard| shard.pending()).sum()
     }
@@ -156,12 +178,11 @@ impl Service {
 
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
-        // Relaxed: a hint that saves work. What decides is the word of each entry.
+        // Relaxed: a hint that saves work. The state of each entry decides.
         self.closed.load(Ordering::Relaxed) || self.process.is_gone()
     }
 
-    /// Refuses new timers, waits for the callbacks that have started, takes back the others, and ends the threads. Only
-    /// the first call does anything.
+    /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing.
     pub(super) fn shutdown(&self) -> Unfired {
         let mut unfired = Vec::new();
         if let Some(pending) = self.close() {
@@ -171,8 +192,8 @@ impl Service {
         Unfired::new(unfired, self.ticks.clone())
     }
 
-    /// Closes every shard before anything is waited for: from here on no callback starts, in any of them. Returns how many
-    /// timers [`end`](Self::end) finds at most; or `None` if this is not the first call.
+    /// Closes every shard, before the shutdown waits for anything: no callback starts after this returns. Returns the
+    /// maximum number of closures that [`end`](Self::end) can find, or `None` if this is not the first call.
     fn close(&self) -> Option<usize> {
         if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
             return None;
@@ -180,15 +201,14 @@ impl Service {
         Some(self.shards.iter().map(Shard::close).sum())
     }
 
-    /// Gives every timer that has not fired to `unfired`, with its shard and its tick, and ends the threads.
-    ///
-    /// In this order: a closure that is dropped, or a callback that runs, may wait for a sleep; and a callback that runs may
-    /// wait for the drop of a closure.
+    /// Passes every closure that has not fired to `unfired`, with its shard and its tick, and ends the threads. The
+    /// head of this file has the order.
     fn end(&self, mut unfired: impl FnMut(&Shard, u64, Callback)) {
         let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let on_pool = threads.as_ref().and_then(|threads| threads.pool.as_ref()).is_some_and(Pool::is_on_this_thread);
-        // Work on the timer's own pool outside of any callback is what a callback has given to the pool. That callback may
-        // be waiting for this very work, as for its half of a `rayon::join`, and which one it is cannot be known.
+        // Work on the timer's own pool outside of any callback was given to the pool by some callback. That callback
+        // may be waiting for this very work, for example for half of a `rayon::join`. It is unknown which callback that
+        // is.
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         self.shards.iter().for_each(|shard| shard.complete_sleeps());
@@ -201,8 +221,8 @@ impl Service {
         }
 
         if let Some(Threads { drivers, pool }) = threads {
-            // A callback cannot wait for threads, nor one of them for the others: one of these may be waiting for it. They
-            // end by themselves.
+            // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it.
+            // The threads end by themselves.
             let inside = on_pool || self.shards.iter().any(|shard| shard.is_on_this_thread());
             if !inside {
                 drivers.into_iter().for_each(DriverThread::join);
@@ -217,11 +237,11 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         if self.process.is_gone() {
-            // Threads of another process: there is nothing to let go of.
+            // The threads belong to the parent process, so their handles must be neither joined nor dropped.
             mem::forget(self.threads.get_mut().map(Option::take));
         }
         if self.close().is_some() {
-            // Each closure is dropped where it is found: no list is made, and no order.
+            // Each closure is dropped as it is found. This needs no list, and no order.
             self.end(|shard, _, callback| shard.drop_unfired(callback));
         }
     }
@@ -239,7 +259,7 @@ mod tests {
 
     const SEC: Duration = Duration::from_secs(1);
 
-    /// A task that notes that it was woken.
+    /// A task that records that it was woken.
     #[derive(Default)]
     struct Woken(AtomicBool);
 
@@ -249,19 +269,19 @@ mod tests {
         }
     }
 
-    /// Has the driver of the shard panic when the next timer is due.
+    /// Makes the driver of the shard panic when the next timer expires.
     fn break_shard(timer: &Timer, shard: usize) {
         timer.0.shards[shard].fault.store(true, SeqCst);
     }
 
-    /// Runs `f`, and fails if it takes forever.
+    /// Runs `f`, and panics if it does not return in time.
     fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || sender.send(f()));
         receiver.recv_timeout(20 * SEC).expect("it does not hang")
     }
 
-    /// A timer in virtual time, and what its `on_panic` was given.
+    /// Returns a timer in virtual time, with its clock, and the messages that its `on_panic` receives.
     fn timer_that_reports(shards: usize, executor: Executor) -> (Timer, ManualClock, mpsc::Receiver<String>) {
         let (clock, (sender, reports)) = (ManualClock::new(), mpsc::channel());
         let sender: Mutex<Sender<String>> = Mutex::new(sender);
@@ -301,7 +321,7 @@ mod tests {
             in_time(move || advancing.advance(SEC));
             assert_eq!(ran.load(SeqCst), 1, "the first has run");
             break_shard(&timer, 0);
-            // What is due when the driver panics has been taken out of the wheel.
+            // Timers that expire when the driver panics have already left the wheel.
             let advancing = clock.clone();
             in_time(move || {
                 advancing.advance(2 * SEC);
@@ -336,7 +356,7 @@ mod tests {
         let (timer, clock, reports) = timer_that_reports(2, Executor::default());
         break_shard(&timer, 0);
         let (in_first, elsewhere) = (timer.clone(), timer.clone());
-        // Each new thread is at home in the next shard.
+        // Each new thread has the next shard as its home.
         thread::spawn(move || _ = in_first.schedule(SEC, || ()).unwrap()).join().unwrap();
         let (sender, receiver) = mpsc::channel();
         let schedule = move || _ = elsewhere.schedule(SEC, move || sender.send(()).unwrap()).unwrap();
@@ -358,7 +378,7 @@ mod tests {
         let executor = Executor::Pool { threads: 1 };
         let timer = Timer::builder().shards(1).executor(executor).on_panic(report).build().unwrap();
         let every = timer.schedule_at_fixed_rate(SEC / 1000, SEC / 1000, || ()).unwrap();
-        // By then a worker drives, whatever else this machine does.
+        // By then a worker drives, even on a machine under load.
         thread::sleep(SEC / 5);
         break_shard(&timer, 0);
         let report = in_time(move || reports.recv().unwrap());
@@ -370,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_whose_driver_has_panicked_takes_no_place_under_the_limit() {
+    fn a_shard_whose_driver_has_panicked_takes_no_permit() {
         let clock = ManualClock::new();
         let builder = Timer::builder().clock(clock.clone()).shards(1).executor(Executor::Inline);
         let timer = builder.max_pending(2).on_panic(drop).build().unwrap();
@@ -378,13 +398,13 @@ mod tests {
         break_shard(&timer, 0);
         in_time(move || clock.advance(SEC));
         for _ in 0..3 {
-            assert!(timer.schedule(SEC, || ()).unwrap_err().is_shutdown(), "one of two places is taken");
+            assert!(timer.schedule(SEC, || ()).unwrap_err().is_shutdown(), "one of two permits is taken");
         }
     }
 
     #[test]
     fn a_job_that_is_dropped_when_its_shard_is_closed_leaves_the_timer_to_the_shutdown() {
-        /// Keeps the jobs.
+        /// An executor that keeps its jobs, and runs none.
         #[derive(Default)]
         struct Keeps(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
         impl crate::Execute for Keeps {
@@ -413,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_panics_keeps_no_drop_from_returning() {
+    fn a_drop_after_a_driver_has_panicked_returns() {
         let (timer, clock, _reports) = timer_that_reports(1, Executor::default());
         let kept = Arc::new(());
         let held = kept.clone();
