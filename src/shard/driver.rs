@@ -2,7 +2,7 @@
 //! woken.
 //!
 //! A timer comes here from the intake, waits in the wheel, and leaves in a [`Batch`] when it expires. The driver calls
-//! wakers of futures itself. A `Driver` is a value: [`drive`](super::drive) decides which thread calls it.
+//! wakers of futures itself. A `Driver` is a value: [`drive`](mod@super::drive) decides which thread calls it.
 //!
 //! | phase   | the driver                                                            | next                                |
 //! |---------|-----------------------------------------------------------------------|-------------------------------------|

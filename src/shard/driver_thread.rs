@@ -1,6 +1,6 @@
 //! `DriverThread`: the driver's own thread, as a shutdown waits for it.
 //!
-//! [`drive`](super::drive) runs on this thread. A shutdown waits until the thread has ended, or until it is inside the
+//! [`drive`](mod@super::drive) runs on this thread. A shutdown waits until the thread has ended, or until it is inside the
 //! `execute` of a custom executor. There the driver may itself wait for the thread that shuts down: an executor with a
 //! bounded queue waits for its consumer. Such a driver ends by itself when `execute` returns.
 

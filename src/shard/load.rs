@@ -6,7 +6,7 @@
 //!
 //! | the driver        | when                                                | then                                     |
 //! |-------------------|-----------------------------------------------------|------------------------------------------|
-//! | is busy           | [`BUSY_AFTER`] pauses in a row were [`SHORT_PAUSE`] or less | its thread [lends](super::drive) it, and it trims memory rarely |
+//! | is busy           | [`BUSY_AFTER`] pauses in a row were [`SHORT_PAUSE`] or less | its thread [lends](mod@super::drive) it, and it trims memory rarely |
 //! | is no longer busy | it is idle [`LONG_PAUSE`] after the last pause      | the worker gives it back                 |
 //! | has a burst       | [`BURST`] callbacks expired without a pause         | the worker gives it back                 |
 //!

@@ -16,16 +16,36 @@ use super::binding::Shard;
 use crate::engine::entry::Role;
 use crate::engine::run::{RunHooks, catch_panic};
 
-/// A run of a callback that took longer than [`Builder::on_slow`](crate::Builder::on_slow) allows.
+/// A run of a callback that took longer than the threshold of [`Builder::on_slow`](crate::Builder::on_slow).
+///
+/// ```
+/// use corewheel::{SlowCallback, Timer};
+/// # use corewheel::ManualClock;
+/// use std::sync::mpsc;
+/// use std::{thread, time::Duration};
+///
+/// let (sender, reports) = mpsc::channel();
+/// # let clock = ManualClock::new();
+/// let timer = Timer::builder()
+/// #   .clock(clock.clone())
+///     .on_slow(Duration::from_millis(1), move |slow| sender.send(slow).unwrap())
+///     .build()?;
+/// timer.schedule(Duration::from_secs(1), || thread::sleep(Duration::from_millis(2)))?;
+/// # clock.advance(Duration::from_secs(1));
+/// let slow: SlowCallback = reports.recv()?;
+/// assert!(slow.took > Duration::from_millis(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct SlowCallback {
-    /// How long the callback took, by the real clock, also in [virtual time](crate::ManualClock).
+    /// How long the callback took, by the real clock, even in [virtual time](crate::ManualClock).
     ///
     /// This includes the drop of what a one-shot callback captured, unless the callback gave it away. It excludes
     /// [`on_panic`](crate::Builder::on_panic).
     pub took: Duration,
-    /// How much later than its due tick the run started: its sample in [`Stats::lateness`](crate::Stats::lateness).
+    /// How much later than the tick of its deadline the run started: its sample in
+    /// [`Stats::lateness`](crate::Stats::lateness).
     pub late: Duration,
     /// The index of the callback's shard in [`Stats::shards`](crate::Stats::shards).
     pub shard: usize,
@@ -44,7 +64,7 @@ impl SlowHook {
         Self { over, call: call.into() }
     }
 
-    /// Returns the monitor for the shard with this index.
+    /// Returns the monitor of the shard with this index.
     pub(crate) fn monitor(self, shard: usize) -> SlowMonitor {
         SlowMonitor { hook: self, shard }
     }
