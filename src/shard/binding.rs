@@ -57,6 +57,7 @@ pub(crate) struct Shard {
     pub(super) id: u64,
     /// The process that created the shard, and has its driver.
     pub(super) process: Process,
+    /// A weak reference to this shard, for the thread states.
     pub(super) this: Weak<Shard>,
     pub(super) registry: Registry,
     /// The counters of all threads whose thread-locals are already destroyed.

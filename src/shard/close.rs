@@ -1,6 +1,6 @@
 //! The shutdown of one shard: closes it, and ends the timers that are pending in it.
 //!
-//! [`Service`](crate::timer) calls each step for all of its shards, before it calls the next step for any:
+//! A service calls each step for all of its shards, before it calls the next step for any:
 //!
 //! | step              | effect                                                                      |
 //! |-------------------|-----------------------------------------------------------------------------|
@@ -9,8 +9,8 @@
 //! | `claim`           | takes the closures that are pending, and finds the runs in progress          |
 //! | `claim_running`   | waits for those runs, and takes the periodic closures that are armed again   |
 //!
-//! [`core`](crate::engine::core) has the transitions, and docs/protocols.md argues for the order. A driver that panics
-//! takes the first two steps for its own shard.
+//! [`core`](crate::engine::core) has the transitions, and the head of `timer/service.rs` the reasons for the order. A
+//! driver that panics takes the first two steps for its own shard.
 //!
 //! **The memory after a shutdown.** While a shard is open, its service keeps it for all handles. `close` leaves one
 //! count of the `Arc` to the handles that still exist. The thread that releases the last of them drops that count.
@@ -55,7 +55,7 @@ impl Shard {
         self.core.claim_closures(self.ticks.now_tick(), |found| self.end_claimed(found, unfired))
     }
 
-    /// Takes the closures of `running` after their runs have ended. See
+    /// Takes the closures of `running`; with `wait`, only after their runs have ended. See
     /// [`Core::claim_running`](crate::engine::core::Core::claim_running).
     pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, unfired: &mut impl FnMut(u64, Callback)) {
         self.core.claim_running(running, wait, self.ticks.now_tick(), |found| self.end_claimed(found, unfired));

@@ -1,7 +1,7 @@
 //! `Coop`: decides how a future completes, so that no loop over timers keeps its executor from other tasks.
 //!
-//! A [`SleepEntry`](super::SleepEntry) knows whether the timer has ended; this decides whether the poll says so at
-//! once.
+//! A [`SleepEntry`](super::SleepEntry) knows whether its timer has ended. Its `Coop` decides whether the poll returns
+//! that at once.
 //!
 //! A future that completes without having been pending lets a loop over it go on within one poll of its task. A runtime
 //! can end such a loop by a budget for each poll of a task, as tokio does. This crate has no hook into a runtime, so

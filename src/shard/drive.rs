@@ -101,6 +101,7 @@ struct Thread<'a> {
 }
 
 impl Thread<'_> {
+    /// Drives, dispatches and lends until the shard is closed.
     fn run(&mut self) {
         while let Some(driver) = &mut self.driver {
             match driver.advance(&mut self.scheduling) {
@@ -189,6 +190,7 @@ impl executor::Loan for Loan {
         }
     }
 
+    /// Ends the loan, whether the worker runs callbacks, drives or sleeps.
     fn recall(&self) {
         self.lending.loans.recall(self.number);
         // The worker checks for a recall before it sleeps: see `Driver::sleep`.

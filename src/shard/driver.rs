@@ -2,7 +2,7 @@
 //! woken.
 //!
 //! A timer comes here from the intake, waits in the wheel, and leaves in a [`Batch`] when it expires. The driver calls
-//! wakers of futures itself. A `Driver` is a value: [`drive`](mod@super::drive) decides which thread calls it.
+//! wakers of futures itself. A `Driver` is a plain value: [`drive`](mod@super::drive) decides which thread calls it.
 //!
 //! | phase   | the driver                                                            | next                                |
 //! |---------|-----------------------------------------------------------------------|-------------------------------------|
@@ -12,7 +12,8 @@
 //! | `Rest`  | makes a turn of non-urgent work: cascades ahead, trims memory         | `Begin` if there may be more, or `Sleep` |
 //! | `Sleep` | answers the request, and returns `Idle`: the caller should call `sleep` | `Wake`, after the sleep           |
 //!
-//! - Each turn is bounded to some 50 µs, and expired timers go out after each. So a backlog delays no batch.
+//! - Each turn is bounded to some 50 µs, and expired timers go out after each. So a large backlog does not delay the
+//!   first batches.
 //! - A round is one `Begin` and the turns after it: it handles all that expired at one reading of the clock.
 //! - While the driver [is busy](super::load), it trims at most once in a millisecond.
 //!
@@ -41,6 +42,7 @@ use crate::wheel::Levels;
 /// cores, that made the trim take four times as long.
 const YIELD_EVERY: u32 = 8;
 
+/// The driver of one shard.
 pub(super) struct Driver {
     pub(super) shard: Arc<Shard>,
     dispatcher: Dispatcher,
@@ -79,7 +81,7 @@ enum Phase {
 pub(super) enum Stop {
     /// These callbacks have expired, and should be run.
     Dispatch(Batch),
-    /// Nothing is left to do: it should sleep.
+    /// Nothing is left to do: the caller should call `sleep`.
     Idle,
     /// The shard is closed.
     Closed,

@@ -1,8 +1,8 @@
 //! `DriverThread`: the driver's own thread, as a shutdown waits for it.
 //!
-//! [`drive`](mod@super::drive) runs on this thread. A shutdown waits until the thread has ended, or until it is inside the
-//! `execute` of a custom executor. There the driver may itself wait for the thread that shuts down: an executor with a
-//! bounded queue waits for its consumer. Such a driver ends by itself when `execute` returns.
+//! [`drive`](mod@super::drive) runs on this thread. A shutdown waits until the thread has ended, or until it is inside
+//! the `execute` of a custom executor. There the driver may itself wait for the thread that shuts down: an executor
+//! with a bounded queue waits for its consumer. Such a driver ends by itself when `execute` returns.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

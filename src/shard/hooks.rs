@@ -4,7 +4,7 @@
 //! [`Core::run`](crate::engine::core::Core) makes the transitions. This file does what the engine cannot: it reads the
 //! clock for the lateness, counts in the worker's own counters, returns permits, and passes panics to `on_panic`.
 //!
-//! | a timer ends by                      | counted as             |
+//! | event                                | counted as             |
 //! |--------------------------------------|------------------------|
 //! | a run that is not periodic           | `fired`, `completed`   |
 //! | a periodic run, which ends no timer  | `fired`                |
@@ -71,7 +71,7 @@ impl Shard {
         lateness
     }
 
-    /// Counts the end of a future's timer that no run ends: a poll or a shutdown does.
+    /// Counts the end of a future's timer by a poll or by a shutdown, without a run.
     pub(super) fn count_completed(&self) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
     }

@@ -2,7 +2,7 @@
 //!
 //! `schedule` acquires a permit for each timer that is not a future's. The thread that ends the timer releases it: when
 //! a one-shot starts, when a periodic timer ends, at a cancel, or when a shutdown takes the closure. Without
-//! `max_pending` there is no `Limit`, and no line that threads share.
+//! `max_pending` there is no `Limit`, and no cache line that threads share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

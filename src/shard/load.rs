@@ -1,13 +1,13 @@
 //! `Load`: measures whether a driver is busy, and so whether a loan pays.
 //!
 //! A driver on loan saves the wake-up of a worker for each batch, but occupies that worker. This pays while callbacks
-//! expire often. The measure is the *pause*: the time from the first callbacks after one idle moment to the first
-//! callbacks after the next.
+//! expire often. The measure is the *pause*. A pause lasts from one moment at which callbacks begin to expire to the
+//! next such moment, with an idle driver in between.
 //!
 //! | the driver        | when                                                | then                                     |
 //! |-------------------|-----------------------------------------------------|------------------------------------------|
 //! | is busy           | [`BUSY_AFTER`] pauses in a row were [`SHORT_PAUSE`] or less | its thread [lends](mod@super::drive) it, and it trims memory rarely |
-//! | is no longer busy | it is idle [`LONG_PAUSE`] after the last pause      | the worker gives it back                 |
+//! | is no longer busy | it is idle, and the last pause ended [`LONG_PAUSE`] ago | the worker gives it back                 |
 //! | has a burst       | [`BURST`] callbacks expired without a pause         | the worker gives it back                 |
 //!
 //! A loan that has ended starts the count again. If no worker was free for a loan, the driver tries again after
@@ -29,6 +29,7 @@ const TRIM_INTERVAL: Duration = Duration::from_millis(1);
 /// thread drives, and all workers run callbacks. A worker needs some 10 ms to get there.
 const BURST: usize = 1 << 14;
 
+/// The recent load of one driver.
 pub(super) struct Load {
     /// The time at which the first callbacks after the last pause expired.
     since: Instant,

@@ -2,20 +2,21 @@
 //!
 //! A `TimerHandle`, a guard and a [`SleepEntry`](super::SleepEntry) each own one entry through a raw handle, from
 //! [`schedule`](Shard::schedule) or a reservation to [`release`](Shard::release). The flag `HANDLE` in the entry's
-//! state stands for it. Each call makes one transition, and then does what follows from it:
+//! state stands for it. A call makes a transition, and then does what follows from it:
 //!
 //! | call                 | transition                  | then                                                          |
 //! |----------------------|-----------------------------|---------------------------------------------------------------|
 //! | `notify_driver`      | none: follows an arm or a reset | pushes to the intake, or wakes the driver, if the transition says so |
 //! | `cancel`             | clears `ARMED`              | drops the closure, if it is not running                        |
 //! | `reset`              | writes the deadline         | `notify_driver`                                               |
-//! | `release`            | clears `HANDLE`             | caches the entry, if it is free                               |
+//! | `release`            | clears `HANDLE`             | caches the entry, if it is free; frees a closed shard after its last handle |
 //! | `cancel_and_release` | clears both, if it can      | caches the entry, then drops the closure                      |
 //!
-//! **Who keeps the shard.** The handle keeps the memory of its entry and its shard until the transition of `release`.
-//! After it, another thread may release the last handle, and so free the shard. So `release` reads what it needs
-//! before, and only uses the thread's own state after. No `&Shard` may exist across the transition, because a reference
-//! that is passed to a function must be valid until that function returns. A `&Entry` may: an entry is all cells.
+//! **Who keeps the shard.** The handle keeps the memory of its entry and its shard until the transition of `release`,
+//! and in a closed shard until `unpin`. After it, another thread may release the last handle, and so free the shard. So
+//! `release` reads what it needs before, and only uses the thread's own state after. No `&Shard` may exist across the
+//! transition, because a reference that is passed to a function must be valid until that function returns. A `&Entry`
+//! may: an entry is all cells.
 //!
 //! Clocks and counters are in `Shard` and in the thread state, of which loom-tests has its own. Loom models `cancel`,
 //! `reset` and `sleep_entry`.

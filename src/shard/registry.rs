@@ -5,7 +5,7 @@
 //!                      ▲                                     ▲
 //! orphans ──below──────┴───────────────below─────────────────┘                of ended threads
 //!
-//! folded ──► { version, the sum of counters that were removed }
+//! folded ──► { version, the sum of the counters that were folded }
 //! ```
 //!
 //! A thread **registers** when it first uses the shard. It takes over the counters of an ended thread, an *orphan*, and
@@ -84,7 +84,7 @@ pub(crate) struct Registered {
     folded_in: AtomicU64,
 }
 
-/// The sum of all counters that were removed.
+/// The sum of all counters that were folded, and its version.
 struct Folded {
     version: u64,
     sum: ShardStats,
@@ -158,13 +158,13 @@ impl Registry {
         self.walk(ShardStats::clone, |sum, counters| counters.add_to(sum))
     }
 
-    /// Returns the sum of one count: `count` reads it from a thread's counters, `folded` from the sum of the removed
-    /// ones. Wait-free.
+    /// Returns the sum of one count: `count` reads it from a thread's counters, `folded` from the sum of those that
+    /// were folded. Wait-free.
     pub(crate) fn sum(&self, count: impl Fn(&ThreadCounters) -> u64, folded: impl FnOnce(&ShardStats) -> u64) -> u64 {
         self.walk(folded, |sum, counters| *sum += count(counters))
     }
 
-    /// Begins with the sum of the removed counters, and adds each thread's counters to it.
+    /// Begins with the sum of the folded counters, and adds all others to it.
     fn walk<S>(&self, begin: impl FnOnce(&ShardStats) -> S, mut add: impl FnMut(&mut S, &ThreadCounters)) -> S {
         let guard = epoch::pin();
         let mut found = Vec::with_capacity(self.total.load(Ordering::Relaxed).max(0) as usize);

@@ -48,8 +48,8 @@ enum Phase {
 }
 
 impl SleepEntry {
-    /// Reserves an entry in the calling thread's home shard of `service`; see `Shard::schedule`. `None`: it is shut
-    /// down.
+    /// Reserves an entry in the calling thread's home shard of `service`. Returns `None` if that shard is closed.
+    /// `choose` is as for `Shard::schedule`.
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
         let raw = thread_state::with_home(service, || &**choose(), reserve)?;
@@ -64,7 +64,7 @@ impl SleepEntry {
 
     #[inline]
     fn parts(&self) -> (&Shard, &Entry) {
-        // SAFETY: both are alive, because the handle keeps them, and this is released at the drop only.
+        // SAFETY: both are alive, because the handle keeps them, and the future releases it last.
         unsafe { (self.shard.as_ref(), self.entry.as_ref()) }
     }
 
@@ -87,6 +87,7 @@ impl SleepEntry {
         progress
     }
 
+    /// Polls an entry that was armed.
     fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
         let pin = || shard.ticks.pin(now);
@@ -116,14 +117,14 @@ impl SleepEntry {
         self.arm(deadline, now, callback, false)
     }
 
-    /// Arms the entry, or another one if the driver or a worker still uses it. `is_new`: the timer is not counted yet.
+    /// Arms the entry, or another one if it is still in a batch or running. `is_new`: the timer is not counted yet.
     #[inline]
     fn arm(&mut self, deadline: u64, now: u64, callback: Callback, is_new: bool) -> Progress {
         let free = self.replace_if_busy();
         let (shard, entry) = self.parts();
         let (pinned, now) = shard.ticks.pin(now);
-        // SAFETY: the future owns the only handle, and no other thread uses the entry, as `replace_if_busy` has
-        // checked.
+        // SAFETY: the future owns the entry, and `replace_if_busy` has checked that it is neither in a batch nor
+        // running.
         let armed = if free { unsafe { entry.arm(callback, deadline, now) } } else { Err(callback) };
         let notice = match armed {
             Ok(notice) => notice,

@@ -24,6 +24,7 @@ const MAX_INTERVAL: Duration = Duration::from_millis(64);
 #[derive(Default)]
 pub(super) struct Stragglers(BinaryHeap<Reverse<Watched>>);
 
+/// A batch, and when to check it.
 struct Watched {
     check_at: Instant,
     interval: Duration,

@@ -15,7 +15,8 @@
 //! next thread.
 //!
 //! **Who keeps what.** A state refers to its shard weakly. During a call, the caller's service or handle keeps the
-//! shard alive. Only [`ThreadState::recycle`] may run after that, and checks.
+//! shard alive. Two methods may also run after a release that frees the shard: `count`, as the state keeps its
+//! counters, and `recycle`, which checks whether the shard still exists.
 //!
 //! **Recursion.** A call may come here again from inside itself: dropping the last reference to a shard drops the
 //! user's hooks, and these may use timers. `in_use` then hides the outer call's state, and the inner call uses another
@@ -58,7 +59,7 @@ struct ThreadStates(RefCell<StateTable>);
 struct StateCell {
     /// The id of the shard.
     id: u64,
-    /// The id of the service whose home this shard is for the thread, or `NONE`.
+    /// The id of the service for which this shard is the thread's home, or `NONE`.
     home_of: Cell<u64>,
     /// A `StateGuard` for this cell exists.
     in_use: Cell<bool>,
@@ -160,8 +161,7 @@ impl ThreadState {
 
     /// Caches a free entry for the next timer, or sets it aside in its sparse block.
     ///
-    /// Unlike all other methods, it may be called when nothing keeps the shard any more. A shard that is gone has taken
-    /// the entry with it.
+    /// May be called when nothing keeps the shard any more. The entry of a shard that is gone needs no cache.
     #[inline]
     pub(super) fn recycle(&mut self, index: u32, aside: bool) {
         if aside {
@@ -208,6 +208,7 @@ impl Drop for StateCell {
     }
 }
 
+/// Gives cached entries back to the shard's pool, if the shard still exists.
 fn give_if_alive(shard: &Weak<Shard>, batch: &[u32]) {
     if let Some(shard) = shard.upgrade() {
         shard.core.give(batch);

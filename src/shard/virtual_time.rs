@@ -24,6 +24,7 @@ use crate::clock::{ManualClock, OnClock, Quiesce, Quiescence, Quiet, Registratio
 /// represents.
 const STRIDE: u64 = 1 << 48;
 
+/// The part of a shard that exists in virtual time only.
 pub(super) struct VirtualTime {
     pub(super) quiescence: Quiescence,
     /// Returns whether callbacks may be unable to run before the calling thread is free.

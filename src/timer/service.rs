@@ -17,7 +17,7 @@
 //! | `end`: threads | joins the drivers' threads, and stops the pool                                   |
 //!
 //! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
-//! On a thread of the timer's own pool outside of any callback, it waits for none.
+//! On a thread of the timer's own pool outside of any callback, it waits for neither callbacks nor threads.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
