@@ -262,8 +262,8 @@ impl Registry {
     fn unlink(&self, sweep: &mut Sweep, guard: &Guard) {
         let mut unlinked = Vec::new();
         for _ in 0..MAX_STEPS {
-            // SAFETY: the counters exist, because they were linked. No other thread unlinks, as the caller holds the
-            // lock.
+            // SAFETY: the counters exist, because they are still linked. Only the holder of the sweep's lock unlinks,
+            // and it never unlinks `last_visited`.
             let link = unsafe { sweep.last_visited.as_ref() }.map_or(&self.first, |counters| &counters.next);
             let found = link.load(Ordering::Acquire);
             // SAFETY: the counters exist, because they are linked, as above.

@@ -10,9 +10,9 @@
 //!        └───────id of a service─────┘  where the shard is this thread's home
 //! ```
 //!
-//! **Life.** The first use of a shard registers counters, and creates a `StateCell`. The end of the thread, or the next
-//! first use of any shard after this shard is gone, drops it: the entries go to the shard's pool, the counters to the
-//! next thread.
+//! **Life.** The first use of a shard registers counters, and creates a `StateCell`. When the thread ends, its entries
+//! go to the shard's pool, and its counters to the next thread. A state whose shard is gone is dropped when the thread
+//! next uses a new shard.
 //!
 //! **Who keeps what.** A state refers to its shard weakly. During a call, the caller's service or handle keeps the
 //! shard alive. Two methods may also run after a release that frees the shard: `count`, as the state keeps its
