@@ -12,11 +12,11 @@
 //! | `release`            | clears `HANDLE`             | caches the entry, if it is free; frees a closed shard after its last handle |
 //! | `cancel_and_release` | clears both, if it can      | caches the entry, then drops the closure                      |
 //!
-//! **Who keeps the shard.** The handle keeps the memory of its entry and its shard until the transition of `release`,
-//! and in a closed shard until `unpin`. After it, another thread may release the last handle, and so free the shard. So
-//! `release` reads what it needs before, and only uses the thread's own state after. No `&Shard` may exist across the
-//! transition, because a reference that is passed to a function must be valid until that function returns. A `&Entry`
-//! may: an entry is all cells.
+//! **Who keeps the shard.** The handle keeps the memory of its entry and its shard until the transition of `release`.
+//! In a closed shard it keeps them until `unpin`. After that, another thread may release the last handle, and so free
+//! the shard. So `release` reads what it needs before, and only uses the thread's own state after. No `&Shard` may
+//! exist across the transition, because a reference that is passed to a function must be valid until that function
+//! returns. A `&Entry` may: an entry is all cells.
 //!
 //! Clocks and counters are in `Shard` and in the thread state, of which loom-tests has its own. Loom models `cancel`,
 //! `reset` and `sleep_entry`.
