@@ -17,10 +17,11 @@
 //! # Who has the driver
 //!
 //! The driver is a value, so it is in one place: with the worker while the worker drives, and in the slot while
-//! callbacks run. So a callback that takes long does not keep the shard from being driven. The driver's own thread
-//! wakes at intervals (`CHECK_INTERVAL` in `shard/drive.rs`). If it finds the driver in the slot twice, and the worker has not
-//! borrowed it in between, it takes the driver. When that worker returns, it finds the loan over, and goes to the job
-//! queue like any other worker.
+//! callbacks run. So a callback that takes long does not keep the shard from being driven.
+//!
+//! The driver's own thread wakes at intervals (`CHECK_INTERVAL` in `shard/drive.rs`). If it finds the driver in the
+//! slot twice, and the worker has not borrowed it in between, it takes the driver. When that worker returns, it finds
+//! the loan over, and goes to the job queue like any other worker.
 //!
 //! # How a loan ends
 //!
