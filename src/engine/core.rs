@@ -6,9 +6,9 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
 
 use super::call_stack;
-use super::entry::{Callback, Claim, DriverNotice, Entry, Held, Role};
+use super::entry::{Callback, Claim, ClosedTimer, DriverNotice, Entry, Role};
 use super::intake::Intake;
-use super::memory::{BATCH, Cache, Pool, Refusal, Slab};
+use super::memory::{AllocError, BATCH, Cache, Pool, Slab};
 use super::wakeup::DriverWakeup;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence_between_seq_cst};
 
@@ -97,7 +97,7 @@ impl Core {
         callback: Callback,
         deadline: u64,
         now: u64,
-    ) -> Result<Armed<'_>, (Refusal, Callback)> {
+    ) -> Result<Armed<'_>, (AllocError, Callback)> {
         let callback = std::mem::ManuallyDrop::new(callback);
         // SAFETY: the callback is moved, and used again only if it is refused.
         let write = |cell: *mut Callback| unsafe { callback.write(cell) };
@@ -114,11 +114,11 @@ impl Core {
         role: Role,
         write: impl FnOnce(*mut Callback),
         when: impl FnOnce() -> (u64, u64),
-    ) -> Result<Armed<'_>, Refusal> {
+    ) -> Result<Armed<'_>, AllocError> {
         let index = self.free_entry(cache)?;
         let entry = self.slab.get(index);
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
-        let notice = unsafe { entry.arm_with(role, write, when) }.ok_or(Refusal::Closed)?;
+        let notice = unsafe { entry.arm_with(role, write, when) }.ok_or(AllocError::Closed)?;
         Ok(Armed { entry, index, notice })
     }
 
@@ -129,8 +129,8 @@ impl Core {
     pub(crate) fn reserve(&self, cache: &mut Cache) -> Option<(&Entry, u32)> {
         let index = match self.free_entry(cache) {
             Ok(index) => index,
-            Err(Refusal::Closed) => return None,
-            Err(Refusal::NoMemory) => handle_alloc_error(Layout::new::<Entry>()),
+            Err(AllocError::Closed) => return None,
+            Err(AllocError::NoMemory) => handle_alloc_error(Layout::new::<Entry>()),
         };
         let entry = self.slab.get(index);
         // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
@@ -138,7 +138,7 @@ impl Core {
     }
 
     #[inline(always)]
-    fn free_entry(&self, cache: &mut Cache) -> Result<u32, Refusal> {
+    fn free_entry(&self, cache: &mut Cache) -> Result<u32, AllocError> {
         loop {
             if let Some(index) = cache.pop() {
                 return Ok(index);
@@ -149,11 +149,11 @@ impl Core {
 
     /// Takes entries into an empty cache; hardly ever none, if all that the pool had were of sparse blocks.
     #[cold]
-    fn refill(&self, cache: &mut Cache) -> Result<(), Refusal> {
+    fn refill(&self, cache: &mut Cache) -> Result<(), AllocError> {
         if !self.pool.pop(&self.slab, |index| self.recycle(cache, index)) {
             // In falling order, as the cache is a stack: neighbours in memory are used in order. What it has no room for,
             // of a large frame, goes to the pool.
-            self.slab.take(|index| self.keep(cache, index))?;
+            self.slab.alloc(|index| self.keep(cache, index))?;
         }
         if cache.was_filled_before() {
             // A thread that schedules many: the driver shall not find them all when the first of them is due.
@@ -313,10 +313,10 @@ impl Core {
             let closed = entry.close();
             handles += i64::from(closed.handle);
             match closed.timer {
-                Held::None => {}
-                Held::Closure => closing.closures += 1,
-                Held::Waker => closing.wakers += 1,
-                Held::Running => closing.running += 1,
+                ClosedTimer::None => {}
+                ClosedTimer::Closure => closing.closures += 1,
+                ClosedTimer::Waker => closing.wakers += 1,
+                ClosedTimer::Running => closing.running += 1,
             }
         }
         // AcqRel: the last to let go has seen all that the others did. Loom model `shutdown_memory`.

@@ -127,7 +127,7 @@ impl Trim {
             return Phase::Gather { next };
         }
         // Before the look, so that what is completed meanwhile is counted for the next.
-        core.slab.forget_completed();
+        core.slab.reset_completed();
         Phase::Sift { first: 0 }
     }
 
@@ -143,7 +143,7 @@ impl Trim {
                 break;
             }
             next = first + slab.frame();
-            let aside = slab.aside_in(first);
+            let aside = slab.count_aside(first);
             if aside == entries {
                 made_free += entries;
                 if self.make_free(core, first, &mut reclaim) {
@@ -151,7 +151,7 @@ impl Trim {
                     run.end = next;
                     continue;
                 }
-            } else if aside == 0 || slab.is_marked(first) {
+            } else if aside == 0 || slab.is_frame_sparse(first) {
                 // All in use, or retired, or left to become free.
             } else if aside >= entries / 2 {
                 slab.mark_sparse(first);
@@ -196,7 +196,7 @@ impl Trim {
     /// Whether all entries of a frame are the driver's, and could be made free; otherwise they are put back.
     fn make_free(&mut self, core: &Core, first: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
         let back = |index| put_back(core, &mut self.back, index);
-        if !core.slab.claim(first, back) {
+        if !core.slab.claim_frame(first, back) {
             return false;
         }
         let mut entries = first * BLOCK..(first + core.slab.frame()) * BLOCK;
@@ -228,7 +228,7 @@ unsafe fn take_apart(core: &Core, mut next: u32, mut receive: impl FnMut(u32)) -
         }
         next = after;
     }
-    core.pool.forget(taken);
+    core.pool.subtract_len(taken);
     next
 }
 
@@ -282,7 +282,7 @@ mod tests {
             entry.cancel().unwrap();
             // SAFETY: the timer was ended above, and does not run.
             unsafe { entry.drop_callback() };
-            assert!(entry.release() == Release::Kept);
+            assert!(entry.release() == Release::Owned);
             self.core.recycle(&mut self.cache, index);
         }
 

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use crate::clock::{Deadline, Pinned};
 use crate::engine::core::Core;
-use crate::engine::entry::{DriverNotice, Ended, Entry, Release};
+use crate::engine::entry::{Cancelled, DriverNotice, Entry, Release};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 
@@ -88,9 +88,9 @@ impl Shard {
     /// # Safety
     /// The caller has done that, and has the timer's handle.
     #[inline]
-    pub(super) unsafe fn cancelled(&self, entry: &Entry, Ended { idle, dispatched }: Ended) {
+    pub(super) unsafe fn cancelled(&self, entry: &Entry, Cancelled { owns_callback, dispatched }: Cancelled) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.cancelled));
-        if idle {
+        if owns_callback {
             // SAFETY: it is not running, and the rest is as above.
             self.catch_panic(|| unsafe { entry.drop_callback() });
         }
@@ -204,8 +204,8 @@ impl Shard {
             // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
             // one to a shard, a reference to it may outlive it in a call.
             match unsafe { raw.entry.as_ref() }.release() {
-                Release::Held => false,
-                Release::Kept => {
+                Release::InUse => false,
+                Release::Owned => {
                     thread.keep(raw.index(), aside);
                     false
                 }

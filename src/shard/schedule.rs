@@ -8,7 +8,7 @@ use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Ticks};
 use crate::engine::core::Armed;
 use crate::engine::entry::{Callback, Role};
-use crate::engine::memory::Refusal;
+use crate::engine::memory::AllocError;
 use crate::error::Rejection;
 
 impl Shard {
@@ -71,12 +71,12 @@ impl Shard {
     }
 
     #[cold]
-    pub(super) fn refused(&self, thread: &ThreadState, refusal: Refusal) -> Rejection {
+    pub(super) fn refused(&self, thread: &ThreadState, refusal: AllocError) -> Rejection {
         self.release_permit();
         thread.count(|counters| &counters.rejected);
         match refusal {
-            Refusal::Closed => Rejection::Shutdown,
-            Refusal::NoMemory => Rejection::OutOfMemory,
+            AllocError::Closed => Rejection::Shutdown,
+            AllocError::NoMemory => Rejection::OutOfMemory,
         }
     }
 

@@ -141,7 +141,7 @@ impl SleepEntry {
     /// Leaves an entry that the driver has in its hands for one that is free. False if there is none any more.
     fn take_another_if_busy(&mut self) -> bool {
         let (shard, entry) = self.parts();
-        if !entry.is_in_hands() {
+        if !entry.is_dispatched_or_running() {
             return true;
         }
         let Some(raw) = thread_state::with(shard, raw) else { return false };

@@ -259,7 +259,7 @@ impl Timer {
     where
         F: FnOnce() + Send + 'static,
     {
-        if Callback::stores::<F>() {
+        if Callback::is_inline::<F>() {
             // SAFETY: as the condition says.
             unsafe { self.once_stored(due, f) }
         } else {

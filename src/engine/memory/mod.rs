@@ -24,5 +24,5 @@ mod stack;
 
 pub(crate) use cache::Cache;
 pub(crate) use pool::{BATCH, Pool, members, next_batch};
-pub(crate) use slab::{Refusal, Slab};
+pub(crate) use slab::{AllocError, Slab};
 pub(crate) use stack::NIL;

@@ -21,7 +21,7 @@ use crate::sync::{AtomicI64, Ordering, limit};
 /// The most entries in a batch: half a [cache](super::cache).
 pub(crate) const BATCH: usize = limit(32);
 /// A carrier and those that it keeps.
-const CARRIED: usize = size_of::<FreeList>() / size_of::<u32>();
+const NODE_LEN: usize = size_of::<FreeList>() / size_of::<u32>();
 
 pub(crate) struct Pool {
     batches: Stack,
@@ -43,27 +43,27 @@ impl Pool {
             return;
         };
         let mut next = NIL;
-        for carried in batch.chunks(CARRIED).rev() {
-            let mut list = [NIL; CARRIED];
+        for carried in batch.chunks(NODE_LEN).rev() {
+            let mut list = [NIL; NODE_LEN];
             list[..carried.len() - 1].copy_from_slice(&carried[1..]);
-            list[CARRIED - 1] = next;
+            list[NODE_LEN - 1] = next;
             next = carried[0];
             // SAFETY: the caller owns it.
             unsafe { slab.get(next).write_links(list) };
         }
-        self.batches.push(first, &slab.get(first).batch);
+        self.batches.push(first, &slab.get(first).next_batch);
         // Release: who sees so many finds so many.
         self.len.fetch_add(batch.len() as i64, Ordering::Release);
     }
 
     /// Takes a batch, if there is one, and gives each of its entries to `receive`. Lock-free.
     pub(crate) fn pop(&self, slab: &Slab, receive: impl FnMut(u32)) -> bool {
-        let Some(first) = self.batches.pop(|first| &slab.get(first).batch) else {
+        let Some(first) = self.batches.pop(|first| &slab.get(first).next_batch) else {
             return false;
         };
         // SAFETY: it was pushed, and is ours now.
         let taken = unsafe { members(slab, first) }.map(receive).count();
-        self.forget(taken);
+        self.subtract_len(taken);
         true
     }
 
@@ -79,7 +79,7 @@ impl Pool {
     }
 
     /// What was taken is in the pool no more.
-    pub(crate) fn forget(&self, taken: usize) {
+    pub(crate) fn subtract_len(&self, taken: usize) {
         // Relaxed: a number for itself.
         self.len.fetch_sub(taken as i64, Ordering::Relaxed);
     }
@@ -87,7 +87,7 @@ impl Pool {
 
 /// The batch after the one that begins with `first`, of those taken at once.
 pub(crate) fn next_batch(slab: &Slab, first: u32) -> u32 {
-    slab.get(first).batch.load(Ordering::Relaxed)
+    slab.get(first).next_batch.load(Ordering::Relaxed)
 }
 
 /// The entries of the batch that begins with `first`. A carrier is read before it is handed out, so that the receiver
@@ -98,10 +98,10 @@ pub(crate) fn next_batch(slab: &Slab, first: u32) -> u32 {
 pub(crate) unsafe fn members(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
     // SAFETY: by this function's contract.
     let open = |carrier: u32| (carrier != NIL).then(|| (carrier, unsafe { slab.get(carrier).read_links() }));
-    let carriers = std::iter::successors(open(first), move |(_, list)| open(list[CARRIED - 1]));
+    let carriers = std::iter::successors(open(first), move |(_, list)| open(list[NODE_LEN - 1]));
     carriers.flat_map(|(carrier, list)| {
-        let (others, _) = list.split_at(CARRIED - 1);
-        let others: [u32; CARRIED - 1] = others.try_into().expect("all but one");
+        let (others, _) = list.split_at(NODE_LEN - 1);
+        let others: [u32; NODE_LEN - 1] = others.try_into().expect("all but one");
         std::iter::once(carrier).chain(others.into_iter().take_while(|&other| other != NIL))
     })
 }

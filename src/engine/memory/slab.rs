@@ -15,11 +15,11 @@
 //! | at the same time     | the first                      | the other                                                |
 //! |----------------------|--------------------------------|----------------------------------------------------------|
 //! | `retire` and `close` | `retire`: sets `RETIRED`       | `close` leaves the frame out: none of its entries is in use |
-//! |                      | `close`: sets `SHUT`           | `retire` leaves the frame as it is                       |
+//! |                      | `close`: sets `FRAME_CLOSED`           | `retire` leaves the frame as it is                       |
 //! | `carve` and `close`  | `carve`: takes `RETIRED` away  | `close` marks the entries                                |
-//! |                      | `close`: sets `SHUT`           | `carve` is refused                                       |
+//! |                      | `close`: sets `FRAME_CLOSED`           | `carve` is refused                                       |
 //!
-//! `SHUT` stays for good. So no entry is handed out whose mark was lost with its page, or that was left out. The moves are
+//! `FRAME_CLOSED` stays for good. So no entry is handed out whose mark was lost with its page, or that was left out. The moves are
 //! `AcqRel`: the thread that retires a frame, the one that carves it, and the one that closes the slab may be three, and the
 //! discard comes before the mark. Checked by loom models `shutdown_memory` and `recycle`.
 
@@ -39,11 +39,11 @@ const CLOSED: u32 = 1 << 31;
 /// The system has the memory of the frame.
 pub(super) const RETIRED: u32 = 1 << 0;
 /// The slab was closed: a retired frame is not carved off any more, and no other is retired.
-const SHUT: u32 = 1 << 1;
+const FRAME_CLOSED: u32 = 1 << 1;
 
 /// Why no entry is to be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum AllocError {
     /// The shard has been shut down.
     Closed,
     /// The system gives no more memory, or the shard has as many entries as it can tell apart.
@@ -111,12 +111,12 @@ impl Slab {
     }
 
     /// Carves off a retired frame, if there is any, and returns its first index. Lock-free.
-    pub(super) fn alloc_retired_frame(&self) -> Result<Option<u32>, Refusal> {
+    pub(super) fn alloc_retired_frame(&self) -> Result<Option<u32>, AllocError> {
         let Some(first) = self.counts.retired.pop(|block| &self.block(block).0.link) else { return Ok(None) };
         self.counts.decommitted.fetch_sub(self.frame, Ordering::Relaxed);
         // See the file's head. AcqRel: orders this thread's use of the entries against `close`.
         let state = &self.block(first).0.state;
-        state.compare_exchange(RETIRED, 0, Ordering::AcqRel, Ordering::Acquire).map_err(|_| Refusal::Closed)?;
+        state.compare_exchange(RETIRED, 0, Ordering::AcqRel, Ordering::Acquire).map_err(|_| AllocError::Closed)?;
         self.pages(first, |pages, range| {
             // SAFETY: they were discarded, and this thread alone has popped the frame.
             unsafe { pages.reuse(range) };
@@ -125,12 +125,12 @@ impl Slab {
     }
 
     /// Carves off a frame that was never used, and returns its first index. Lock-free; may allocate.
-    pub(super) fn alloc_new_frame(&self) -> Result<u32, Refusal> {
+    pub(super) fn alloc_new_frame(&self) -> Result<u32, AllocError> {
         let count = &self.counts.blocks;
         let mut blocks = count.load(Ordering::Acquire);
         loop {
             if blocks & CLOSED != 0 {
-                return Err(Refusal::Closed);
+                return Err(AllocError::Closed);
             }
             // The segment comes first: if it is refused, nothing has been done.
             self.ensure_segment(locate(blocks * BLOCK).0)?;
@@ -216,7 +216,7 @@ impl Slab {
     pub(crate) fn close(&self) -> impl Iterator<Item = &Entry> {
         let blocks = self.counts.blocks.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
         // See the file's head.
-        let stays = |&first: &u32| self.block(first).0.state.fetch_or(SHUT, Ordering::AcqRel) & RETIRED == 0;
+        let stays = |&first: &u32| self.block(first).0.state.fetch_or(FRAME_CLOSED, Ordering::AcqRel) & RETIRED == 0;
         self.frames(0..blocks)
             .filter(stays)
             .flat_map(|first| self.frame_entries(first * BLOCK))
@@ -250,10 +250,10 @@ impl Slab {
     }
 
     /// Allocates the segment if need be.
-    fn ensure_segment(&self, number: usize) -> Result<(), Refusal> {
-        let slot = self.segments.get(number).ok_or(Refusal::NoMemory)?;
+    fn ensure_segment(&self, number: usize) -> Result<(), AllocError> {
+        let slot = self.segments.get(number).ok_or(AllocError::NoMemory)?;
         if slot.load(Ordering::Acquire).is_null() {
-            let fresh = Segment::allocate(number).and_then(try_box).ok_or(Refusal::NoMemory);
+            let fresh = Segment::allocate(number).and_then(try_box).ok_or(AllocError::NoMemory);
             // The system may refuse because another thread has just taken the memory for this very segment.
             let fresh = match fresh {
                 Err(_) if !slot.load(Ordering::Acquire).is_null() => return Ok(()),
@@ -305,7 +305,7 @@ mod tests {
             }
             assert_eq!(slab.close().count(), next as usize);
             assert!(slab.close().all(|entry| places.remove(&ptr::from_ref(entry))));
-            assert_eq!(slab.alloc_new_frame(), Err(Refusal::Closed));
+            assert_eq!(slab.alloc_new_frame(), Err(AllocError::Closed));
         }
     }
 
@@ -321,7 +321,7 @@ mod tests {
             let again = slab.alloc_retired_frame().unwrap().unwrap();
             assert!((first..last).contains(&(again / BLOCK)));
             assert_eq!(slab.close().count(), slab.len());
-            assert_eq!(slab.alloc_retired_frame(), Err(Refusal::Closed));
+            assert_eq!(slab.alloc_retired_frame(), Err(AllocError::Closed));
             // SAFETY: as above.
             unsafe { slab.retire(0..frame) };
             assert_eq!(slab.len(), 16 * (frame * BLOCK) as usize, "the frame that was refused is not retired either");
@@ -332,6 +332,6 @@ mod tests {
     fn no_more_entries_are_carved_off_than_an_index_can_tell_apart() {
         let slab = Slab::new();
         slab.counts.blocks.store((1 << 26) - (SMALLEST_SEGMENT / BLOCK), Ordering::Relaxed);
-        assert_eq!(slab.alloc_new_frame(), Err(Refusal::NoMemory));
+        assert_eq!(slab.alloc_new_frame(), Err(AllocError::NoMemory));
     }
 }

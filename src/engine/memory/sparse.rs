@@ -25,30 +25,30 @@
 //! bit. So that thread looks at the mark again after it has set the bit. The adopter first takes the mark away, then the
 //! bits: either it takes this bit as well, or the thread sees no mark, and takes the bits back. Loom model `sparse`.
 
-use super::slab::{Refusal, Slab};
+use super::slab::{AllocError, Slab};
 use crate::sync::{BLOCK, Ordering};
 
 /// All the entries of a block.
 const ALL: u64 = u64::MAX >> (u64::BITS - BLOCK);
 /// The most blocks that a call looks at for a sparse one. Where sparse blocks are worth the search, most blocks are sparse.
-const LOOKS: u32 = 64;
+const MAX_SEARCHED: u32 = 64;
 
 impl Slab {
     /// Gives `receive` free entries, one at the least, in falling order. Lock-free; may allocate.
-    pub(crate) fn take(&self, mut receive: impl FnMut(u32)) -> Result<(), Refusal> {
-        if self.are_enough_dense() && self.adopt(LOOKS, &mut receive) {
+    pub(crate) fn alloc(&self, mut receive: impl FnMut(u32)) -> Result<(), AllocError> {
+        if self.should_adopt() && self.adopt(MAX_SEARCHED, &mut receive) {
             return Ok(());
         }
         let frame = match self.alloc_retired_frame() {
             Ok(None) => self.alloc_new_frame(),
             Ok(Some(first)) => Ok(first),
-            Err(refusal) => Err(refusal),
+            Err(error) => Err(error),
         };
         match frame {
             Ok(first) => self.frame_entries(first).rev().for_each(receive),
             // Before a timer is refused, all are looked at.
-            Err(Refusal::NoMemory) if self.adopt(u32::MAX, &mut receive) => {}
-            Err(refusal) => return Err(refusal),
+            Err(AllocError::NoMemory) if self.adopt(u32::MAX, &mut receive) => {}
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -73,7 +73,7 @@ impl Slab {
         if !sparse.load(Ordering::Relaxed) {
             self.take_aside(index / BLOCK, back);
         } else if aside == ALL {
-            // Release: publishes the bits to the driver; pairs with `forget_completed`.
+            // Release: publishes the bits to the driver; pairs with `reset_completed`.
             self.counts.completed.fetch_add(1, Ordering::Release);
         }
     }
@@ -87,14 +87,14 @@ impl Slab {
     }
 
     /// How many entries of a frame are set aside.
-    pub(crate) fn aside_in(&self, first: u32) -> u32 {
+    pub(crate) fn count_aside(&self, first: u32) -> u32 {
         // Relaxed: an estimate. `claim` and `take_aside` decide.
         self.blocks_of(first).map(|block| self.block(block).0.aside.load(Ordering::Relaxed).count_ones()).sum()
     }
 
     /// Takes a frame of which all entries are set aside; the caller owns them then. If another thread was faster, gives
     /// `back` what was taken.
-    pub(crate) fn claim(&self, first: u32, mut back: impl FnMut(u32)) -> bool {
+    pub(crate) fn claim_frame(&self, first: u32, mut back: impl FnMut(u32)) -> bool {
         // Acquire: pairs with the release of each thread that set an entry aside. Release: as in `take_aside`.
         let claim = |&block: &u32| {
             let aside = &self.block(block).0.aside;
@@ -121,7 +121,7 @@ impl Slab {
     }
 
     /// Whether the first block of a frame is sparse.
-    pub(crate) fn is_marked(&self, first: u32) -> bool {
+    pub(crate) fn is_frame_sparse(&self, first: u32) -> bool {
         self.block(first).1.load(Ordering::Relaxed)
     }
 
@@ -139,12 +139,12 @@ impl Slab {
         self.len().saturating_sub(sparse * BLOCK as usize)
     }
 
-    /// How many sparse blocks have become all free since [`forget_completed`](Self::forget_completed).
+    /// How many sparse blocks have become all free since [`reset_completed`](Self::reset_completed).
     pub(crate) fn completed(&self) -> u32 {
         self.counts.completed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn forget_completed(&self) {
+    pub(crate) fn reset_completed(&self) {
         // Acquire: pairs with `set_aside`, so that the driver, which looks next, finds all that it has counted.
         self.counts.completed.swap(0, Ordering::Acquire);
     }
@@ -194,7 +194,7 @@ impl Slab {
         (0..BLOCK).rev().filter(|&bit| aside >> bit & 1 == 1).map(|bit| block * BLOCK + bit).for_each(receive);
     }
 
-    fn are_enough_dense(&self) -> bool {
+    fn should_adopt(&self) -> bool {
         let sparse = self.sparse.load(Ordering::Relaxed);
         sparse > 0 && (self.dense_len() / BLOCK as usize) as i64 >= sparse / 2
     }
