@@ -1,17 +1,17 @@
 //! The engine of a shard: all protocols between threads, in terms of ticks and entries.
 //!
-//! | file           | concern                                                                             |
-//! |----------------|-------------------------------------------------------------------------------------|
-//! | [`entry`]      | one timer: its state machine, and which thread may touch which part of it           |
-//! | [`memory`]     | the slab of entries, and how free entries reach the threads that need them          |
-//! | [`intake`]     | the queue of entries on their way to the driver                                     |
-//! | [`wakeup`]     | how the driver sleeps, and how other threads wake it                                |
-//! | [`core`]       | the half of a shard that all threads share, and each step of a timer through it     |
-//! | [`turn`]       | the driver's own half: the wheel, and bounded turns of work                         |
-//! | [`run`]        | how a worker runs an expired timer                                                  |
-//! | [`call_stack`] | the callbacks that the current thread is inside of                                  |
-//! | [`trim`]       | gives free memory back to the system                                                |
-//! | [`loan`]       | where the driver is stored while a worker drives                                    |
+//! | file           | concern                                                                         |
+//! |----------------|---------------------------------------------------------------------------------|
+//! | [`entry`]      | one timer: its state machine, and which thread may touch which part of it       |
+//! | [`memory`]     | the slab of entries, and how free entries reach the threads that need them      |
+//! | [`intake`]     | the queue of entries on their way to the driver                                 |
+//! | [`wakeup`]     | how the driver sleeps, and how other threads wake it                            |
+//! | [`core`]       | the half of a shard that all threads share, and each step of a timer through it |
+//! | [`turn`]       | the driver's own half: the wheel, and bounded turns of work                     |
+//! | [`run`]        | how a worker runs an expired timer                                              |
+//! | [`call_stack`] | the callbacks that the current thread is inside of                              |
+//! | [`trim`]       | gives free memory back to the system                                            |
+//! | [`loan`]       | where the driver is stored while a worker drives                                |
 //!
 //! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. loom and shuttle
 //! therefore compile these very files, with a `sync` and a `system` of their own. `shard` binds the engine to the rest of

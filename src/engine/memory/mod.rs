@@ -1,19 +1,31 @@
-//! The memory of entries: where they live, and how those that are free come to who needs one.
+//! The allocator of entries, and how free entries reach the threads that need them.
 //!
 //! ```text
-//!   a thread's cache ◄──── batches ────► pool ◄──── blocks ──── slab ◄──── pages ──── the system
+//!   cache of a thread ◄──── batches ────► pool of the shard
+//!           ▲                                    │ trim
+//!           │                                    ▼
+//!           └──── frames, or what is set aside: slab ◄──── segments, frames ────► the system
 //! ```
 //!
-//! | file      | concern                                              |
-//! |-----------|------------------------------------------------------|
-//! | `cache`   | a thread's own free entries                          |
-//! | `pool`    | everybody's                                          |
-//! | `slab`    | where entries live                                   |
-//! | `segment` | how the slab is laid out                             |
-//! | `sparse`  | free entries that are kept out of use                |
-//! | `stack`   | what the pool and the slab keep free things in       |
+//! | unit    | is                                                                                             |
+//! |---------|------------------------------------------------------------------------------------------------|
+//! | entry   | 64 bytes: the memory of one timer, named by an index of 32 bits                                |
+//! | batch   | up to 32 free entries, which go from a cache to the pool and back at once                      |
+//! | block   | 64 neighbouring entries: 4 KiB, with a word that has a bit for each                            |
+//! | frame   | what the slab allocates and the system takes back at once: a page, that is, one or more blocks |
+//! | segment | 64 KiB to 4 MiB of frames, mapped at once, never moved                                         |
 //!
-//! The way back, from the pool to the system, is the driver's to go: [`trim`](super::trim).
+//! | file      | concern                                                                |
+//! |-----------|------------------------------------------------------------------------|
+//! | `cache`   | the free entries of one thread                                         |
+//! | `pool`    | the free list of a shard, which all threads share                      |
+//! | `slab`    | allocates, retires and closes frames                                   |
+//! | `segment` | the layout of the slab in segments                                     |
+//! | `sparse`  | blocks with few timers, whose free entries are *set aside*, out of use |
+//! | `stack`   | the lock-free stack that pool and slab are made of                     |
+//!
+//! A frame is *retired* when its memory is given back to the system (decommitted). The driver does this in
+//! [`trim`](super::trim).
 
 mod cache;
 mod pool;
