@@ -42,7 +42,8 @@ impl VTable {
     const fn once<F: FnOnce()>() -> Self {
         Self {
             run: |data, _| {
-                // SAFETY: we own the `F`, because `Callback::run` calls this once, and does not use the data afterwards.
+                // SAFETY: we own the `F`, because `Callback::run` calls this once, and does not use the data
+                // afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f();
                 None
@@ -55,8 +56,8 @@ impl VTable {
     const fn waking() -> Self {
         Self {
             run: |data, _| {
-                // SAFETY: we own the waker that `Callback::waking` wrote, because `Callback::run` calls this once, and does not
-                // use the data afterwards.
+                // SAFETY: we own the waker that `Callback::waking` wrote, because `Callback::run` calls this once, and
+                // does not use the data afterwards.
                 let waker = unsafe { data.cast::<Waker>().read() };
                 waker.wake();
                 None
@@ -69,7 +70,8 @@ impl VTable {
     const fn periodic() -> Self {
         Self {
             run: |data, due| {
-                // SAFETY: we have the box that `Callback::periodic` wrote to ourselves, because the caller has `&mut` to it.
+                // SAFETY: we have the box that `Callback::periodic` wrote to ourselves, because the caller has `&mut`
+                // to it.
                 let periodic = unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() };
                 periodic.run(due)
             },
@@ -109,12 +111,13 @@ impl Callback {
 
     /// Writes a callback that runs the closure `f` once to `destination`. `F` must be stored [inline](Self::is_inline).
     ///
-    /// It writes field by field, straight to the destination. A callback that is built elsewhere and then copied costs a store
-    /// forwarding stall: a read of 16 bytes that were written as two times 8 waits until they are in the processor's cache.
+    /// It writes field by field, straight to the destination. A callback that is built elsewhere and then copied costs
+    /// a store forwarding stall: a read of 16 bytes that were written as two times 8 waits until they are in the
+    /// processor's cache.
     ///
     /// # Safety
-    /// `destination` must be valid for writes, and `f` for reads; `F` must be stored inline. The caller must not use the closure
-    /// afterwards, unless it treats `destination` as uninitialised.
+    /// `destination` must be valid for writes, and `f` for reads; `F` must be stored inline. The caller must not use
+    /// the closure afterwards, unless it treats `destination` as uninitialised.
     #[inline]
     pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static>(destination: *mut Self, f: *const F) {
         debug_assert!(fits::<F>());
@@ -128,8 +131,8 @@ impl Callback {
     /// Copies the callback to `destination`.
     ///
     /// # Safety
-    /// `destination` must be valid for writes. The caller must not use the callback afterwards, unless it treats `destination` as
-    /// uninitialised.
+    /// `destination` must be valid for writes. The caller must not use the callback afterwards, unless it treats
+    /// `destination` as uninitialised.
     #[inline]
     pub(crate) unsafe fn write(&self, destination: *mut Self) {
         // SAFETY: the pointer is valid, by this function's contract.
@@ -180,7 +183,8 @@ impl Callback {
             self.run_again(due);
         } else {
             let mut this = ManuallyDrop::new(self);
-            // SAFETY: the vtable is for the data. We own the data, because `ManuallyDrop` leaves it to `run`, which consumes it.
+            // SAFETY: the vtable is for the data. We own the data, because `ManuallyDrop` leaves it to `run`, which
+            // consumes it.
             unsafe { (this.vtable.run)(&mut this.data, due) };
         }
     }
@@ -189,9 +193,10 @@ impl Callback {
     ///
     /// # Panics
     /// If the callback is a one-shot.
-    pub(crate) fn run_again(&mut self, due: u64) -> Option<u64> {
+    pub(in super::super) fn run_again(&mut self, due: u64) -> Option<u64> {
         assert!(self.role() == Role::Periodic, "a one-shot callback runs once");
-        // SAFETY: the vtable is for the data, which we have to ourselves. The `run` of a periodic callback leaves it valid.
+        // SAFETY: the vtable is for the data, which we have to ourselves. The `run` of a periodic callback leaves it
+        // valid.
         unsafe { (self.vtable.run)(&mut self.data, due) }
     }
 
@@ -211,8 +216,8 @@ impl Callback {
 
 impl Drop for Callback {
     fn drop(&mut self) {
-        // SAFETY: the vtable is for the data. We own the data, because no other function drops it or moves it out of a callback
-        // that is dropped.
+        // SAFETY: the vtable is for the data. We own the data, because no other function drops it or moves it out of a
+        // callback that is dropped.
         unsafe { (self.vtable.drop)(&mut self.data) }
     }
 }

@@ -5,8 +5,8 @@ use super::outcome::{Collect, Expire};
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, LINKED, State};
 
 impl Entry {
-    /// Makes an entry that the driver has popped from the pool free. Returns whether the entry was linked: the caller must then
-    /// unlink it from the wheel. Returns `None`, and changes nothing, if the entry is in the intake.
+    /// Makes an entry that the driver has popped from the pool free. Returns whether the entry was linked: the caller
+    /// must then unlink it from the wheel. Returns `None`, and changes nothing, if the entry is in the intake.
     pub(crate) fn reclaim(&self) -> Option<bool> {
         let reclaimable = |state: State| !state.has(ENQUEUED);
         let state = self
@@ -15,8 +15,8 @@ impl Entry {
         Some(state.has(LINKED))
     }
 
-    /// Claims an entry from the intake, or one that [`expire`](Self::expire) found `Later`, for the wheel. `now` is the present
-    /// tick, and `wheel` the tick of the wheel.
+    /// Claims an entry from the intake, or one that [`expire`](Self::expire) found `Later`, for the wheel. `now` is the
+    /// present tick, and `wheel` the tick of the wheel.
     pub(crate) fn collect(&self, now: u64, wheel: u64) -> Collect {
         let is_pending = |state: State| state.has(ARMED) && !state.has(CLOSED);
         let state = self.transition(|state| {
@@ -35,9 +35,9 @@ impl Entry {
         }
     }
 
-    /// Decides about an entry that the driver has unlinked from the wheel, because its slot expired at tick `now`, or because it
-    /// is not armed.
-    pub(crate) fn expire(&self, now: u64) -> Expire {
+    /// Decides about an entry that the driver has unlinked from the wheel, because its slot expired at tick `now`, or
+    /// because it is not armed.
+    pub(in super::super) fn expire(&self, now: u64) -> Expire {
         let mut outcome = Expire::Enqueued;
         self.transition(|state| {
             let unlinked = state.without(LINKED);

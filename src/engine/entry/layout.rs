@@ -15,13 +15,13 @@ pub(crate) struct Entry {
     pub(super) state: AtomicU64,
     /// Index of the next entry in the intake.
     pub(in super::super) next_in_intake: AtomicU32,
-    /// Index of the first entry of the next batch in the pool. While the entry is armed: the remainder of a far deadline, for
-    /// which the state word has no room.
+    /// Index of the first entry of the next batch in the pool. While the entry is armed: the remainder of a far
+    /// deadline, for which the state word has no room.
     pub(in super::super) next_batch: AtomicU32,
     /// Low half of the tick at which the driver has linked the entry, or [`UNKNOWN_TICK`].
     pub(super) registered_tick: AtomicU32,
-    /// Where the entry is linked in the wheel. The initial zero bytes are valid but meaningless: the driver writes the links
-    /// before it reads them.
+    /// Where the entry is linked in the wheel. The initial zero bytes are valid but meaningless: the driver writes the
+    /// links before it reads them.
     pub(super) links: UnsafeCell<MaybeUninit<Links>>,
     pub(super) callback: UnsafeCell<MaybeUninit<Callback>>,
 }
@@ -33,8 +33,8 @@ pub(in super::super) type FreeList = [u32; size_of::<Callback>() / size_of::<u32
 const UNKNOWN_TICK: u32 = u32::MAX;
 /// Distance from the tick of the wheel within which the low half identifies a registered tick.
 ///
-/// It is a quarter of the 2^32 ticks that the low half tells apart. So a thread reads the right tick even if its present is up
-/// to as much again behind the driver's.
+/// It is a quarter of the 2^32 ticks that the low half tells apart. So a thread reads the right tick even if its
+/// present is up to as much again behind the driver's.
 const REGISTERED_RANGE: u64 = 1 << 30;
 
 impl Entry {
@@ -50,8 +50,8 @@ impl Entry {
         }
     }
 
-    /// Fills the entry with zeros, as the system does when it takes back the page. These are plain accesses, so loom reports
-    /// any thread that changes the entry, or reads its cells, without an order between the two.
+    /// Fills the entry with zeros, as the system does when it takes back the page. These are plain accesses, so loom
+    /// reports any thread that changes the entry, or reads its cells, without an order between the two.
     #[cfg(loom)]
     pub(crate) fn wipe(&self) {
         crate::sync::access_plainly(&self.state);
@@ -67,11 +67,12 @@ impl Entry {
 
     /// Loads the state word. It may have changed by the time that the caller uses it.
     #[inline]
-    pub(crate) fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         State(self.state.load(Ordering::Acquire))
     }
 
-    /// Returns the deadline, as a tick, of the timer that is in the entry, or that was in it last. `now` is the present tick.
+    /// Returns the deadline, as a tick, of the timer that is in the entry, or that was in it last. `now` is the present
+    /// tick.
     #[inline]
     pub(crate) fn deadline(&self, now: u64) -> u64 {
         self.deadline_in(self.state(), now)
@@ -80,16 +81,16 @@ impl Entry {
     /// Returns the deadline in `state`, a state of this entry.
     #[inline]
     pub(super) fn deadline_in(&self, state: State, now: u64) -> u64 {
-        // Relaxed: the remainder was written before the transition that made `state`, and is not written again before the
-        // next arm. A thread that does not keep the entry, and only displays the deadline, may see a newer remainder.
+        // Relaxed: the remainder was written before the transition that made `state`, and not again before the next such
+        // transition. A thread that does not keep the entry, and only displays the deadline, may see a newer remainder.
         state.deadline(now, || self.next_batch.load(Ordering::Relaxed))
     }
 
-    /// Returns the earlier of two deadlines: `deadline`, which the caller wrote when it set `ENQUEUED`, and the one that another
-    /// thread may have written since. Must be called after the push, with a fence in between. Calls `present` only if the two
-    /// differ.
+    /// Returns the earlier of two deadlines: `deadline`, which the caller wrote when it set `ENQUEUED`, and the one
+    /// that another thread may have written since. Must be called after the push, with a fence in between. Calls
+    /// `present` only if the two differ.
     #[inline]
-    pub(crate) fn earliest_deadline(&self, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+    pub(in super::super) fn earliest_deadline(&self, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         // SeqCst: comes after the push; see the head of `wakeup`. Loom model `in_flight`.
         let state = State(self.state.load(Ordering::SeqCst));
         // Without `ENQUEUED`, the driver has collected the entry since the push, and knows its deadline.
@@ -99,9 +100,10 @@ impl Entry {
         deadline.min(self.deadline_in(state, present()))
     }
 
-    /// Returns the tick at which the driver has linked the entry, or `None` if that is unknown. `now` is the present tick.
+    /// Returns the tick at which the driver has linked the entry, or `None` if that is unknown. `now` is the present
+    /// tick.
     #[inline]
-    pub(crate) fn registered_tick(&self, now: u64) -> Option<u64> {
+    pub(in super::super) fn registered_tick(&self, now: u64) -> Option<u64> {
         // Relaxed: written before the transition that set `LINKED`, and not again while the caller may read it.
         let registered_tick = self.registered_tick.load(Ordering::Relaxed);
         let distance = registered_tick.wrapping_sub(now as u32) as i32;
@@ -116,8 +118,8 @@ impl Entry {
         self.registered_tick.store(registered_tick, Ordering::Relaxed);
     }
 
-    /// Replaces the deadline in `state`, and stores its remainder. The caller must have the entry to itself, or have set
-    /// `RUNNING`.
+    /// Replaces the deadline in `state`, and stores its remainder. The caller must have the entry to itself, or have
+    /// set `RUNNING`.
     #[inline]
     pub(super) fn with_exact_deadline(&self, state: State, deadline: u64, now: u64) -> State {
         let (state, remainder) = state.with_exact_deadline(deadline, now);
@@ -128,8 +130,8 @@ impl Entry {
         state
     }
 
-    /// Makes the transition to the state that `next` returns, and returns the state before it. If `next` returns `None`, makes
-    /// none, and returns the state that `next` refused as the error.
+    /// Makes the transition to the state that `next` returns, and returns the state before it. If `next` returns
+    /// `None`, makes none, and returns the state that `next` refused as the error.
     #[inline(always)]
     pub(super) fn try_transition(&self, mut next: impl FnMut(State) -> Option<State>) -> Result<State, State> {
         let mut state = self.state();
@@ -166,16 +168,16 @@ impl Entry {
     /// The caller must own the callback, by the ground rules, and the entry must contain one.
     #[inline]
     pub(super) unsafe fn take_callback(&self) -> Callback {
-        // SAFETY: we own the callback by this function's contract. The bits left in the cell are treated as uninitialised,
-        // except that `will_wake` compares them. Meanwhile no thread writes the cell.
+        // SAFETY: we own the callback by this function's contract. The bits left in the cell are treated as
+        // uninitialised, except that `will_wake` compares them. Meanwhile no thread writes the cell.
         self.callback.with(|cell| unsafe { (*cell).assume_init_read() })
     }
 
     /// Drops the callback in place.
     ///
     /// # Safety
-    /// The caller must own the callback, by the ground rules. It must have the entry's handle, which keeps the entry from being
-    /// used again. The entry must contain a callback, which must not be used afterwards.
+    /// The caller must own the callback, by the ground rules. It must have the entry's handle, which keeps the entry
+    /// from being used again. The entry must contain a callback, which must not be used afterwards.
     #[inline]
     pub(crate) unsafe fn drop_callback(&self) {
         // SAFETY: we have the cell to ourselves, because we own the callback by this function's contract.
@@ -188,16 +190,16 @@ impl Entry {
     /// The caller must own the entry, which must be free or cached.
     #[inline]
     pub(in super::super) unsafe fn write_links(&self, list: FreeList) {
-        // SAFETY: we have the cell to ourselves, because we own the entry by this function's contract. An unused entry has no
-        // callback, and the indices fit.
+        // SAFETY: we have the cell to ourselves, because we own the entry by this function's contract. An unused entry
+        // has no callback, and the indices fit.
         self.callback.with_mut(|cell| unsafe { cell.cast::<FreeList>().write(list) });
     }
 
     /// Returns the indices that [`write_links`](Self::write_links) has written.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free or cached. `write_links` must have been called since the entry was
-    /// last armed.
+    /// The caller must own the entry, which must be free or cached. `write_links` must have been called since the entry
+    /// was last armed.
     #[inline]
     pub(in super::super) unsafe fn read_links(&self) -> FreeList {
         // SAFETY: we own the entry, and the cell contains the indices, both by this function's contract.
@@ -245,8 +247,8 @@ pub(super) fn is_free(state: State) -> bool {
     state.is_idle() && !state.has(HANDLE | CLOSED | CACHED)
 }
 
-/// Returns [`State::FREE`] if an entry in this state is free, and otherwise `state`. A free entry has no flag at all, not even
-/// one that qualified its last timer.
+/// Returns [`State::FREE`] if an entry in this state is free, and otherwise `state`. A free entry has no flag at all,
+/// not even one that qualified its last timer.
 pub(super) fn free_if_idle(state: State) -> State {
     if is_free(state) { State::FREE } else { state }
 }

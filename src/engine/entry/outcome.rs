@@ -5,7 +5,8 @@ use super::state::ENQUEUED;
 
 /// A successful cancel.
 pub(crate) struct Cancelled {
-    /// The canceller owns the callback, and must [drop](super::Entry::drop_callback) it. False if the callback is running.
+    /// The canceller owns the callback, and must [drop](super::Entry::drop_callback) it. False if the callback is
+    /// running.
     pub(crate) owns_callback: bool,
     /// The entry is in a batch.
     pub(crate) dispatched: bool,
@@ -89,8 +90,8 @@ pub(crate) enum NextRun {
     Cancelled(Callback),
     /// The caller must push the entry to the intake, for this deadline.
     Enqueue { deadline: u64 },
-    /// The shard is shut down, and the shutdown claims the timer. If `has_waiter`, the caller must wake the threads that wait
-    /// for the run.
+    /// The shard is shut down, and the shutdown claims the timer. If `has_waiter`, the caller must wake the threads
+    /// that wait for the run.
     Closed { has_waiter: bool },
 }
 
@@ -119,7 +120,8 @@ pub(crate) enum ClosedTimer {
 pub(crate) enum Claim {
     /// The entry has no timer, or one that has ended.
     Over,
-    /// The timer was pending with this deadline. The caller owns the callback. If `dispatched`, the entry is in a batch.
+    /// The timer was pending with this deadline. The caller owns the callback. If `dispatched`, the entry is in a
+    /// batch.
     Taken { deadline: u64, callback: Callback, dispatched: bool },
     /// The callback is running, and the timer is not claimed yet.
     Running,

@@ -12,7 +12,8 @@ use super::state::{
 };
 
 impl Entry {
-    /// Reserves the entry for a timer that is not armed yet: sets `HANDLE`. Returns false if the shard has been shut down.
+    /// Reserves the entry for a timer that is not armed yet: sets `HANDLE`. Returns false if the shard has been shut
+    /// down.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
@@ -21,8 +22,8 @@ impl Entry {
         self.try_transition(|state| (!state.has(CLOSED)).then(|| state.without(CACHED).with(HANDLE))).is_ok()
     }
 
-    /// Returns whether the entry is in a batch or its callback runs. Then a worker, or the driver itself, will come to it
-    /// whatever the handle does.
+    /// Returns whether the entry is in a batch or its callback runs. Then a worker, or the driver itself, will come to
+    /// it whatever the handle does.
     #[inline]
     pub(crate) fn is_dispatched_or_running(&self) -> bool {
         self.state().has(DISPATCHED | RUNNING)
@@ -34,30 +35,32 @@ impl Entry {
     /// The caller must have the entry's handle to itself, and have armed it since it last ended the timer.
     #[inline]
     pub(super) unsafe fn will_wake(&self, waker: &Waker) -> bool {
-        // SAFETY: no thread writes the callback meanwhile, because only the thread with the handle arms the entry again, and we
-        // are that thread. A callback that was taken has left its bits in the cell, which are compared but not used.
+        // SAFETY: no thread writes the callback meanwhile, because only the thread with the handle arms the entry
+        // again, and we are that thread. A callback that was taken has left its bits in the cell, which are compared
+        // but not used.
         self.callback.with(|cell| unsafe { (*cell).assume_init_ref() }.will_wake(waker))
     }
 
-    /// Makes a pending timer with a handle of the entry. The caller must then notify the driver. If the shard has been shut
-    /// down, returns the callback as the error. `now` is the present tick.
+    /// Makes a pending timer with a handle of the entry. The caller must then notify the driver. If the shard has been
+    /// shut down, returns the callback as the error. `now` is the present tick.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free, cached or [reserved](Self::reserve). It must not be in a batch, and its
-    /// callback must not run.
+    /// The caller must own the entry, which must be free, cached or [reserved](Self::reserve). It must not be in a
+    /// batch, and its callback must not run.
     #[inline]
     pub(crate) unsafe fn arm(&self, callback: Callback, deadline: u64, now: u64) -> Result<DriverNotice, Callback> {
         let callback = ManuallyDrop::new(callback);
-        // SAFETY: we own the callback, because it is moved into the cell, and is used again only if the transition is refused.
+        // SAFETY: we own the callback, because it is moved into the cell, and is used again only if the transition is
+        // refused.
         let write = |cell: *mut Callback| unsafe { callback.write(cell) };
         // SAFETY: by this function's contract.
         let armed = unsafe { self.arm_with(callback.role(), write, || (deadline, now)) };
         armed.ok_or_else(|| ManuallyDrop::into_inner(callback))
     }
 
-    /// As [`arm`](Self::arm), but `write` first writes the callback, which must have this `role`, into the entry. Then `when`
-    /// returns the deadline and the present tick. Returns `None` if the shard has been shut down: the caller must then treat
-    /// what was written as uninitialised.
+    /// As [`arm`](Self::arm), but `write` first writes the callback, which must have this `role`, into the entry. Then
+    /// `when` returns the deadline and the present tick. Returns `None` if the shard has been shut down: the caller
+    /// must then treat what was written as uninitialised.
     ///
     /// # Safety
     /// As for [`arm`](Self::arm).
@@ -100,7 +103,8 @@ impl Entry {
         Some(Cancelled { owns_callback: !state.has(RUNNING), dispatched: state.has(DISPATCHED) })
     }
 
-    /// Replaces the deadline, or returns `None` if the timer has ended or the shard was shut down. `now` is the present tick.
+    /// Replaces the deadline, or returns `None` if the timer has ended or the shard was shut down. `now` is the present
+    /// tick.
     #[inline]
     pub(crate) fn reset(&self, deadline: u64, now: u64) -> Option<DriverNotice> {
         let mut notice = DriverNotice::None;
@@ -141,15 +145,15 @@ impl Entry {
         }
     }
 
-    /// Cancels the timer and releases the handle in one transition, and moves the callback to `callback`. If it returns true,
-    /// the caller owns the callback and the entry.
+    /// Cancels the timer and releases the handle in one transition, and moves the callback to `callback`. If it returns
+    /// true, the caller owns the callback and the entry.
     ///
-    /// Returns false, and makes no transition, if the timer has ended, is periodic or is in a batch, or if the shard is shut
-    /// down. The caller must then treat `callback` as uninitialised.
+    /// Returns false, and makes no transition, if the timer has ended, is periodic or is in a batch, or if the shard is
+    /// shut down. The caller must then treat `callback` as uninitialised.
     ///
     /// # Safety
-    /// The caller must have the handle to itself, and have armed the entry since it last ended the timer. If this returns true,
-    /// the caller must not touch the entry afterwards, and must recycle its index.
+    /// The caller must have the handle to itself, and have armed the entry since it last ended the timer. If this
+    /// returns true, the caller must not touch the entry afterwards, and must recycle its index.
     #[inline(always)]
     pub(crate) unsafe fn cancel_and_release(&self, callback: &mut MaybeUninit<Callback>) -> bool {
         if self.state().has(PERIODIC) {
@@ -157,16 +161,16 @@ impl Entry {
             return false;
         }
         // The copy comes before the transition, after which the memory of a closed shard may be freed.
-        // SAFETY: no thread writes the callback meanwhile, because only the thread with the handle writes that of a one-shot, and
-        // we are that thread.
+        // SAFETY: no thread writes the callback meanwhile, because only the thread with the handle writes that of a
+        // one-shot, and we are that thread.
         self.callback.with(|cell| unsafe { callback.as_mut_ptr().copy_from_nonoverlapping(cell.cast(), 1) });
         // A one-shot that runs is not armed. One that is armed and in no batch is in the wheel or in the intake.
         let cancellable = |state: State| state.has(ARMED) && !state.has(DISPATCHED | CLOSED);
         self.try_transition(|state| cancellable(state).then(|| state.without(ARMED | HANDLE).with(CACHED))).is_ok()
     }
 
-    /// Asks the worker that runs the callback to wake this thread at the end of the run. Returns false if the callback does not
-    /// run. Loom model `periodic`.
+    /// Asks the worker that runs the callback to wake this thread at the end of the run. Returns false if the callback
+    /// does not run. Loom model `periodic`.
     pub(crate) fn wait_for_run(&self) -> bool {
         self.try_transition(|state| state.has(RUNNING).then(|| state.with(HAS_WAITER))).is_ok()
     }

@@ -6,8 +6,8 @@ use super::state::{ARMED, CLOSED, DISPATCHED, HANDLE, RUNNING, State, WAKER};
 use crate::sync::Ordering;
 
 impl Entry {
-    /// Closes the entry: from now on its timer is neither reset nor started, and no other is armed. A pending timer stays
-    /// pending until it is cancelled or [claimed](Self::claim).
+    /// Closes the entry: from now on its timer is neither reset nor started, and no other is armed. A pending timer
+    /// stays pending until it is cancelled or [claimed](Self::claim).
     pub(crate) fn close(&self) -> Closed {
         // AcqRel: as every transition. Loom model `shutdown`.
         let state = State(self.state.fetch_or(CLOSED, Ordering::AcqRel));
@@ -21,21 +21,21 @@ impl Entry {
     }
 
     /// Returns whether the entry contains the waker of a pending timer.
-    pub(crate) fn holds_waker(&self) -> bool {
+    pub(in super::super) fn holds_waker(&self) -> bool {
         let state = self.state();
         state.has(ARMED) && state.has(WAKER)
     }
 
-    /// Claims the pending timer of a closed entry. A timer that is running is left alone; with `end_run`, a periodic one ends
-    /// with this run. `now` is the present tick.
+    /// Claims the pending timer of a closed entry. A timer that is running is left alone; with `end_run`, a periodic
+    /// one ends with this run. `now` is the present tick.
     pub(crate) fn claim(&self, end_run: bool, now: u64) -> Claim {
         let claimable = |state: State| state.has(ARMED) && (end_run || !state.has(RUNNING));
         match self.try_transition(|state| claimable(state).then(|| state.without(ARMED))) {
             Ok(state) if state.has(RUNNING) => Claim::Ended,
             Ok(state) => Claim::Taken {
                 deadline: self.deadline_in(state, now),
-                // SAFETY: we own the callback, because this thread cleared `ARMED` and the callback does not run. `CLOSED` keeps
-                // the entry from being armed again.
+                // SAFETY: we own the callback, because this thread cleared `ARMED` and the callback does not run.
+                // `CLOSED` keeps the entry from being armed again.
                 callback: unsafe { self.take_callback() },
                 dispatched: state.has(DISPATCHED),
             },

@@ -9,11 +9,11 @@
 //!
 //! A deadline is a tick of 64 bits, but the word has room for 50.
 //!
-//! - A *near* deadline is within [`EXACT_RANGE`] of the present tick. The word has its low 50 bits. A reader knows the present
-//!   well enough to complete them.
-//! - A *far* deadline is stored as a multiple of 16384 ticks ([`COARSE`]). The thread that arms the entry has it to itself, so
-//!   it stores the remainder beside the word ([`HAS_REMAINDER`]). A reset can change only the word, so it rounds up. Past the
-//!   last multiple it rounds up to [`u64::MAX`], the tick that never comes.
+//! - A *near* deadline is within [`EXACT_RANGE`] of the present tick. The word has its low 50 bits. A reader knows the
+//!   present well enough to complete them.
+//! - A *far* deadline is stored as a multiple of 16384 ticks ([`COARSE`]). The thread that arms the entry has it to
+//!   itself, so it stores the remainder beside the word ([`HAS_REMAINDER`]). A reset can change only the word, so it
+//!   rounds up. Past the last multiple it rounds up to [`u64::MAX`], the tick that never comes.
 //!
 //! | deadline        | range          | at a tick of 1 µs | at a tick of 1 ms | late by at most |
 //! |-----------------|----------------|-------------------|-------------------|-----------------|
@@ -22,30 +22,30 @@
 //! | far, by a reset | all of 64 bits | 584,000 years     | 584 million years | 16383 ticks     |
 
 /// The timer is pending: the callback has yet to run. The thread that clears this flag owns the callback.
-pub(crate) const ARMED: u64 = 1 << 0;
+pub(super) const ARMED: u64 = 1 << 0;
 /// A worker owns the callback, and runs it.
-pub(crate) const RUNNING: u64 = 1 << 1;
+pub(super) const RUNNING: u64 = 1 << 1;
 /// A handle refers to the entry, which must not be used for another timer.
-pub(crate) const HANDLE: u64 = 1 << 2;
+pub(super) const HANDLE: u64 = 1 << 2;
 /// The entry is in the intake, or about to be pushed there: the driver will collect it.
-pub(crate) const ENQUEUED: u64 = 1 << 3;
+pub(super) const ENQUEUED: u64 = 1 << 3;
 /// The entry is in the wheel, at its deadline or earlier. Only the driver changes this flag.
-pub(crate) const LINKED: u64 = 1 << 4;
+pub(super) const LINKED: u64 = 1 << 4;
 /// The entry is in a batch: a worker will come to it.
-pub(crate) const DISPATCHED: u64 = 1 << 5;
+pub(super) const DISPATCHED: u64 = 1 << 5;
 /// The callback runs more than once. The timer stays armed while it runs.
-pub(crate) const PERIODIC: u64 = 1 << 6;
+pub(super) const PERIODIC: u64 = 1 << 6;
 /// The timer was reset while its callback ran. The deadline of the reset replaces the one that the callback returns.
-pub(crate) const RESET_WHILE_RUNNING: u64 = 1 << 7;
+pub(super) const RESET_WHILE_RUNNING: u64 = 1 << 7;
 /// A thread sleeps until `RUNNING` is cleared.
-pub(crate) const HAS_WAITER: u64 = 1 << 8;
+pub(super) const HAS_WAITER: u64 = 1 << 8;
 /// The shard has been shut down: the entry is never armed, reset or started again.
-pub(crate) const CLOSED: u64 = 1 << 9;
-/// The entry is in a thread's cache or in the pool, though it may still be in the wheel or in the intake. Its owner may arm
-/// it.
-pub(crate) const CACHED: u64 = 1 << 10;
+pub(super) const CLOSED: u64 = 1 << 9;
+/// The entry is in a thread's cache or in the pool, though it may still be in the wheel or in the intake. Its owner may
+/// arm it.
+pub(super) const CACHED: u64 = 1 << 10;
 /// The callback wakes a task. The driver itself runs it.
-pub(crate) const WAKER: u64 = 1 << 11;
+pub(super) const WAKER: u64 = 1 << 11;
 /// The deadline is a multiple of 16384 ticks.
 const COARSE: u64 = 1 << 12;
 /// The deadline has a remainder, which is stored beside the word. Without [`COARSE`]: the deadline never comes.
@@ -55,41 +55,41 @@ const DEADLINE_SHIFT: u32 = 14;
 const FLAGS: u64 = (1 << DEADLINE_SHIFT) - 1;
 /// Distance from the present within which the word alone has the exact deadline, in ticks: 9 years of microseconds.
 ///
-/// It is a quarter of the 2^50 ticks that 50 bits tell apart. So a reader completes the deadline correctly even if its present
-/// differs from the writer's by up to as much again.
+/// It is a quarter of the 2^50 ticks that 50 bits tell apart. So a reader completes the deadline correctly even if its
+/// present differs from the writer's by up to as much again.
 const EXACT_RANGE: u64 = 1 << 48;
 
 /// A copy of an entry's state word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct State(pub(crate) u64);
+pub(super) struct State(pub(crate) u64);
 
 impl State {
-    pub(crate) const FREE: State = State(0);
+    pub(super) const FREE: State = State(0);
 
     #[inline]
-    pub(crate) fn has(self, flag: u64) -> bool {
+    pub(super) fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
     }
 
     #[inline]
-    pub(crate) fn with(self, flags: u64) -> State {
+    pub(super) fn with(self, flags: u64) -> State {
         State(self.0 | flags)
     }
 
     #[inline]
-    pub(crate) fn without(self, flags: u64) -> State {
+    pub(super) fn without(self, flags: u64) -> State {
         State(self.0 & !flags)
     }
 
     /// Returns those of `flags` that are set.
     #[inline]
-    pub(crate) fn masked(self, flags: u64) -> u64 {
+    pub(super) fn masked(self, flags: u64) -> u64 {
         self.0 & flags
     }
 
     /// Replaces the deadline, rounded up if it is far. `now` is the present tick.
     #[inline]
-    pub(crate) fn with_deadline(self, deadline: u64, now: u64) -> State {
+    pub(super) fn with_deadline(self, deadline: u64, now: u64) -> State {
         if is_near(deadline, now) {
             return self.with_near(deadline);
         }
@@ -99,10 +99,10 @@ impl State {
         }
     }
 
-    /// Replaces the deadline. If it is far, also returns the remainder, which the caller must store beside the word. `now` is
-    /// the present tick.
+    /// Replaces the deadline. If it is far, also returns the remainder, which the caller must store beside the word.
+    /// `now` is the present tick.
     #[inline]
-    pub(crate) fn with_exact_deadline(self, deadline: u64, now: u64) -> (State, Option<u32>) {
+    pub(super) fn with_exact_deadline(self, deadline: u64, now: u64) -> (State, Option<u32>) {
         if is_near(deadline, now) {
             (self.with_near(deadline), None)
         } else {
@@ -124,17 +124,17 @@ impl State {
         self.0 & FLAGS & !(COARSE | HAS_REMAINDER)
     }
 
-    /// Returns whether the word has the near deadline `deadline`. Another near deadline with the same low bits is farther away
-    /// than a thread can be behind the present.
+    /// Returns whether the word has the near deadline `deadline`. Another near deadline with the same low bits is
+    /// farther away than a thread can be behind the present.
     #[inline]
-    pub(crate) fn has_deadline(self, deadline: u64) -> bool {
+    pub(super) fn has_deadline(self, deadline: u64) -> bool {
         !self.has(COARSE | HAS_REMAINDER) && self.0 & !FLAGS == deadline << DEADLINE_SHIFT
     }
 
-    /// Returns the deadline, as a tick. `now` is the present tick, with an error of less than [`EXACT_RANGE`]. `remainder` reads
-    /// what is stored beside the word; if the timer has ended, that may have been overwritten.
+    /// Returns the deadline, as a tick. `now` is the present tick, with an error of less than [`EXACT_RANGE`].
+    /// `remainder` reads what is stored beside the word; if the timer has ended, that may have been overwritten.
     #[inline]
-    pub(crate) fn deadline(self, now: u64, remainder: impl FnOnce() -> u32) -> u64 {
+    pub(super) fn deadline(self, now: u64, remainder: impl FnOnce() -> u32) -> u64 {
         if self.has(COARSE | HAS_REMAINDER) {
             let multiple = self.0 & !FLAGS;
             return match (self.has(COARSE), self.has(HAS_REMAINDER)) {
@@ -150,7 +150,7 @@ impl State {
 
     /// Returns whether no thread but the one with the handle may touch the entry.
     #[inline]
-    pub(crate) fn is_idle(self) -> bool {
+    pub(super) fn is_idle(self) -> bool {
         !self.has(ARMED | RUNNING | ENQUEUED | LINKED | DISPATCHED)
     }
 }

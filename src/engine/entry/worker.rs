@@ -14,24 +14,24 @@ impl Entry {
         })
     }
 
-    /// Claims the entry of a batch that expired at tick `due` and is dropped unrun. Instead of running the callback, the caller
-    /// drops it, and then calls [`finish_discard`](Self::finish_discard).
+    /// Claims the entry of a batch that expired at tick `due` and is dropped unrun. Instead of running the callback,
+    /// the caller drops it, and then calls [`finish_discard`](Self::finish_discard).
     ///
-    /// A timer that was reset to a later deadline, or whose shard was shut down, does not end: it leaves the batch as in
-    /// [`start`](Self::start).
+    /// A timer that was reset to a later deadline, or whose shard was shut down, does not end: it leaves the batch as
+    /// in [`start`](Self::start).
     pub(crate) fn discard(&self, due: u64) -> Start {
         // `DISPATCHED` keeps the entry from being used again until the callback is dropped.
         self.leave_batch(due, |state| state.without(ARMED).with(DISPATCHED))
     }
 
-    /// Gives up the claim of [`discard`](Self::discard), after the callback was dropped. Returns whether the caller must recycle
-    /// the entry.
-    pub(crate) fn finish_discard(&self) -> bool {
+    /// Gives up the claim of [`discard`](Self::discard), after the callback was dropped. Returns whether the caller
+    /// must recycle the entry.
+    pub(in super::super) fn finish_discard(&self) -> bool {
         self.clear_claim(DISPATCHED).free
     }
 
-    /// Takes the entry out of a batch that expired at tick `due`. If the timer is due, `begin` adds the flags by which the
-    /// caller claims the callback.
+    /// Takes the entry out of a batch that expired at tick `due`. If the timer is due, `begin` adds the flags by which
+    /// the caller claims the callback.
     #[inline]
     fn leave_batch(&self, due: u64, begin: impl Fn(State) -> State) -> Start {
         let mut deadline = due;
@@ -56,8 +56,8 @@ impl Entry {
             Start::Enqueue { deadline }
         } else {
             Start::Run {
-                // SAFETY: we own the callback, because `begin` claimed it: it set `RUNNING` or cleared `ARMED` on an armed entry
-                // that did not run.
+                // SAFETY: we own the callback, because `begin` claimed it: it set `RUNNING` or cleared `ARMED` on an
+                // armed entry that did not run.
                 callback: unsafe { self.take_callback() },
                 deadline,
             }
@@ -75,11 +75,11 @@ impl Entry {
         Finish { has_waiter: state.has(HAS_WAITER), free: is_free(state.without(claim | HAS_WAITER)) }
     }
 
-    /// Ends a run of a periodic timer, and arms it for the tick `next`, or for the deadline of a reset that came during the run.
-    /// `now` is the present tick.
+    /// Ends a run of a periodic timer, and arms it for the tick `next`, or for the deadline of a reset that came during
+    /// the run. `now` is the present tick.
     pub(crate) fn arm_next(&self, callback: Callback, next: u64, now: u64) -> NextRun {
-        // SAFETY: we own the callback, because this worker has set `RUNNING`. The entry contains none, because it was taken out
-        // for the run.
+        // SAFETY: we own the callback, because this worker has set `RUNNING`. The entry contains none, because it was
+        // taken out for the run.
         unsafe { self.put_callback(callback) };
         let resumed = |state: State| {
             let state = if state.has(RESET_WHILE_RUNNING) { state } else { self.with_exact_deadline(state, next, now) };
@@ -90,8 +90,8 @@ impl Entry {
             state.has(ARMED).then(|| resumed(state).with(enqueued))
         });
         match armed {
-            // SAFETY: we own the callback, because the transition was refused and `RUNNING` is still set. The entry contains the
-            // callback that was put there above.
+            // SAFETY: we own the callback, because the transition was refused and `RUNNING` is still set. The entry
+            // contains the callback that was put there above.
             Err(_) => NextRun::Cancelled(unsafe { self.take_callback() }),
             Ok(state) if state.has(CLOSED) => NextRun::Closed { has_waiter: state.has(HAS_WAITER) },
             Ok(state) => NextRun::Enqueue {

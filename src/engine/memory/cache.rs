@@ -4,8 +4,8 @@ use super::pool::BATCH;
 
 /// A stack of free entries of one shard, which one thread owns.
 ///
-/// The entry that was freed last is used first, while it is still in the processor's cache. The stack contains indices, not
-/// references, so that it may outlive the entries.
+/// The entry that was freed last is used first, while it is still in the processor's cache. The stack contains indices,
+/// not references, so that it may outlive the entries.
 pub(crate) struct Cache {
     /// Indices of entries that are free or cached.
     entries: [u32; 2 * BATCH],
@@ -20,7 +20,7 @@ impl Cache {
     }
 
     /// Notes that the cache is filled, and returns whether it was filled before.
-    pub(crate) fn was_filled_before(&mut self) -> bool {
+    pub(in super::super) fn was_filled_before(&mut self) -> bool {
         std::mem::replace(&mut self.filled, true)
     }
 
@@ -31,7 +31,8 @@ impl Cache {
         Some(self.entries[self.len])
     }
 
-    /// Adds an entry that is free or cached. If the cache is full, first passes the least recently used batch to `overflow`.
+    /// Adds an entry that is free or cached. If the cache is full, first passes the least recently used batch to
+    /// `overflow`.
     #[inline]
     pub(crate) fn push(&mut self, index: u32, overflow: impl FnOnce(&[u32])) {
         debug_assert!(!self.entries[..self.len].contains(&index), "an entry is free once");

@@ -35,6 +35,7 @@ mod sparse;
 mod stack;
 
 pub(crate) use cache::Cache;
-pub(crate) use pool::{BATCH, Pool, members, next_batch};
+pub(super) use pool::{BATCH, next_batch};
+pub(crate) use pool::{Pool, members};
 pub(crate) use slab::{AllocError, Slab};
-pub(crate) use stack::NIL;
+pub(super) use stack::NIL;

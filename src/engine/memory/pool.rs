@@ -1,8 +1,8 @@
 //! The free list of a shard, by which free entries go from the threads that have too many to those that have none.
 //!
-//! The pool is a [stack](super::stack) of batches. A batch is an unrolled linked list: every eighth entry is a *node*, which
-//! contains the indices of the next seven entries and of the next node. They lie where the callback of an armed entry is.
-//! Push and pop touch the nodes only.
+//! The pool is a [stack](super::stack) of batches. A batch is an unrolled linked list: every eighth entry is a *node*,
+//! which contains the indices of the next seven entries and of the next node. They lie where the callback of an armed
+//! entry is. Push and pop touch the nodes only.
 //!
 //! ```text
 //! head ──► node ───next_batch──► node ───next_batch──► ..
@@ -20,7 +20,7 @@ use crate::engine::entry::FreeList;
 use crate::sync::{AtomicI64, Ordering, limit};
 
 /// Maximum number of entries in a batch: half of a [cache](super::cache).
-pub(crate) const BATCH: usize = limit(32);
+pub(in super::super) const BATCH: usize = limit(32);
 /// Number of entries of a node: itself, and those whose indices it contains.
 const NODE_LEN: usize = size_of::<FreeList>() / size_of::<u32>();
 
@@ -58,7 +58,8 @@ impl Pool {
         self.len.fetch_add(batch.len() as i64, Ordering::Release);
     }
 
-    /// Pops a batch, if there is one, and passes each of its entries to `receive`. Returns whether there was one. Lock-free.
+    /// Pops a batch, if there is one, and passes each of its entries to `receive`. Returns whether there was one.
+    /// Lock-free.
     pub(crate) fn pop(&self, slab: &Slab, receive: impl FnMut(u32)) -> bool {
         let Some(first) = self.batches.pop(|first| &slab.get(first).next_batch) else {
             return false;
@@ -75,28 +76,28 @@ impl Pool {
         self.len.load(Ordering::Acquire).max(0) as usize
     }
 
-    /// Pops all batches, and returns the first entry of the first batch, or [`NIL`]. See [`next_batch`]. The caller must
-    /// [subtract](Self::subtract_len) their entries from the length.
+    /// Pops all batches, and returns the first entry of the first batch, or [`NIL`]. See [`next_batch`]. The caller
+    /// must [subtract](Self::subtract_len) their entries from the length.
     pub(crate) fn take_all(&self) -> u32 {
         self.batches.take_all().unwrap_or(NIL)
     }
 
     /// Subtracts the number of entries that were popped from the length.
-    pub(crate) fn subtract_len(&self, taken: usize) {
+    pub(in super::super) fn subtract_len(&self, taken: usize) {
         // Relaxed: publishes nothing.
         self.len.fetch_sub(taken as i64, Ordering::Relaxed);
     }
 }
 
-/// Returns the first entry of the batch that follows the one that begins with `first`, or [`NIL`]. Both must come from one
-/// [`Pool::take_all`].
-pub(crate) fn next_batch(slab: &Slab, first: u32) -> u32 {
+/// Returns the first entry of the batch that follows the one that begins with `first`, or [`NIL`]. Both must come from
+/// one [`Pool::take_all`].
+pub(in super::super) fn next_batch(slab: &Slab, first: u32) -> u32 {
     // Relaxed: acquired by `take_all`.
     slab.get(first).next_batch.load(Ordering::Relaxed)
 }
 
-/// Returns the entries of the batch that begins with `first`. A node is read before it is returned, so the receiver may use it
-/// at once.
+/// Returns the entries of the batch that begins with `first`. A node is read before it is returned, so the receiver may
+/// use it at once.
 ///
 /// # Safety
 /// The batch must come from the pool. The caller must own each of its entries until the iterator returns that entry.

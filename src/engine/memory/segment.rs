@@ -2,8 +2,8 @@
 //!
 //! A segment is allocated when its first entry is needed. It is never moved, and never freed before the slab.
 //!
-//! Segments double in size from 64 KiB to 4 MiB; all further ones have 4 MiB. So a small shard takes little memory, and a
-//! process that is short of address space can use all but 4 MiB of it. 64 KiB are whole pages on every system.
+//! Segments double in size from 64 KiB to 4 MiB; all further ones have 4 MiB. So a small shard takes little memory, and
+//! a process that is short of address space can use all but 4 MiB of it. 64 KiB are whole pages on every system.
 
 use crate::engine::entry::Entry;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, BLOCK, LARGEST_SEGMENT, SMALLEST_SEGMENT};
@@ -23,7 +23,8 @@ pub(super) struct Block {
     pub(super) aside: AtomicU64,
     /// First block of the next retired frame. Used in the first block of a frame only.
     pub(super) link: AtomicU32,
-    /// The flags `RETIRED` and `FRAME_CLOSED` of a frame: see [`slab`](super::slab). Used in the first block of the frame only.
+    /// The flags `RETIRED` and `FRAME_CLOSED` of a frame: see [`slab`](super::slab). Used in the first block of the
+    /// frame only.
     pub(super) state: AtomicU32,
 }
 
@@ -32,8 +33,8 @@ impl Segment {
     pub(super) fn allocate(number: usize) -> Option<Self> {
         let entries = size(number) as usize;
         let blocks = entries / BLOCK as usize;
-        // SAFETY: all zero bytes are a free entry, a block in use, and `false`; a segment is not empty. None of the three needs
-        // dropping, because a callback is taken out of its entry before its timer ends.
+        // SAFETY: all zero bytes are a free entry, a block in use, and `false`; a segment is not empty. None of the
+        // three needs dropping, because a callback is taken out of its entry before its timer ends.
         unsafe {
             Some(Self {
                 entries: Pages::new(entries, Entry::new)?,

@@ -3,30 +3,33 @@
 //! An entry is named by its index in the slab's [segments](super::segment). With 32 bits, a link is half as long as a
 //! pointer, and one word has room for a link and a tag against ABA.
 //!
-//! Entries are allocated in *frames*. A frame is the least that the system takes back: one block if a page has 4 KiB, 4 or
-//! 16 blocks if a page is larger.
+//! Entries are allocated in *frames*. A frame is the least that the system takes back: one block if a page has 4 KiB, 4
+//! or 16 blocks if a page is larger.
 //!
 //! - A *new* frame is allocated by one compare-exchange of the number of blocks. The thread allocates a missing segment
-//!   first. If several threads allocate the same segment, one publishes it, and the others free theirs. No thread waits.
-//! - A *retired* frame, whose memory the system has taken back, is allocated again by a pop from the stack of retired frames.
+//!   first. If several threads allocate the same segment, one publishes it, and the others free theirs. No thread
+//!   waits.
+//! - A *retired* frame, whose memory the system has taken back, is allocated again by a pop from the stack of retired
+//!   frames.
 //!
 //! # Retiring, allocating again, and closing
 //!
-//! Each frame has a word with the flags `RETIRED` and `FRAME_CLOSED`. The word lies outside of the frame's pages, so that a
-//! thread can read it without touching a retired page. It is changed by read-modify-writes only, so of two threads that
-//! change it, one comes first:
+//! Each frame has a word with the flags `RETIRED` and `FRAME_CLOSED`. The word lies outside of the frame's pages, so
+//! that a thread can read it without touching a retired page. It is changed by read-modify-writes only, so of two
+//! threads that change it, one comes first:
 //!
-//! | at the same time                  | the first                              | the second                                                     |
-//! |-----------------------------------|----------------------------------------|----------------------------------------------------------------|
-//! | `retire` and `close`              | `retire` sets `RETIRED`                | `close` leaves out the frame, which is not in use              |
-//! |                                   | `close` sets `FRAME_CLOSED`            | `retire` leaves the frame as it is                             |
-//! | `alloc_retired_frame` and `close` | `alloc_retired_frame` clears `RETIRED` | `close` returns the entries, which the shutdown marks `CLOSED` |
-//! |                                   | `close` sets `FRAME_CLOSED`            | `alloc_retired_frame` is refused                               |
+//! | at the same time    | the first                       | the second                                         |
+//! |---------------------|---------------------------------|----------------------------------------------------|
+//! | `retire`, `close`   | `retire` sets `RETIRED`         | `close` leaves out the frame, which is not in use  |
+//! |                     | `close` sets `FRAME_CLOSED`     | `retire` leaves the frame as it is                 |
+//! | allocation, `close` | the allocation clears `RETIRED` | `close` returns the entries, to be marked `CLOSED` |
+//! |                     | `close` sets `FRAME_CLOSED`     | the allocation is refused                          |
 //!
-//! `FRAME_CLOSED` is never cleared. So no thread gets an entry that `close` has left out, or whose mark was lost with its page.
+//! `FRAME_CLOSED` is never cleared. So no thread gets an entry that `close` has left out, or whose mark was lost with
+//! its page.
 //!
-//! The transitions are `AcqRel`, because three threads may retire a frame, allocate it and close the slab, and the discard
-//! of the page must come before the marks. Loom models `shutdown_memory` and `recycle`.
+//! The transitions are `AcqRel`, because three threads may retire a frame, allocate it and close the slab, and the
+//! discard of the page must come before the marks. Loom models `shutdown_memory` and `recycle`.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
@@ -91,7 +94,7 @@ impl Slab {
     }
 
     /// Returns an empty slab with this number of blocks in a frame, as on a system with pages of that size.
-    pub(crate) fn with_frame(frame: u32) -> Self {
+    pub(in super::super) fn with_frame(frame: u32) -> Self {
         // SAFETY: all zero bytes are a null pointer, which needs no dropping.
         let segments = unsafe { Pages::new(SEGMENTS, || AtomicPtr::new(ptr::null_mut())) };
         Self {
@@ -124,8 +127,8 @@ impl Slab {
     pub(super) fn alloc_retired_frame(&self) -> Result<Option<u32>, AllocError> {
         let Some(first) = self.counts.retired.pop(|block| &self.block(block).0.link) else { return Ok(None) };
         self.counts.decommitted.fetch_sub(self.frame, Ordering::Relaxed);
-        // AcqRel: orders the discard of the page, and our use of the entries, against `close`; see the file's head. Loom model
-        // `shutdown_memory`.
+        // AcqRel: orders the discard of the page, and our use of the entries, against `close`; see the file's head.
+        // Loom model `shutdown_memory`.
         let state = &self.block(first).0.state;
         state.compare_exchange(RETIRED, 0, Ordering::AcqRel, Ordering::Acquire).map_err(|_| AllocError::Closed)?;
         self.with_pages(first, |pages, range| {
@@ -145,8 +148,8 @@ impl Slab {
             }
             // The segment comes first: if the system refuses it, nothing has changed.
             self.ensure_segment(locate(blocks * BLOCK).0)?;
-            // Release: publishes the segment of the block to `close`; pairs with its `fetch_or`. Relaxed would do for the number
-            // alone. Loom model `shutdown`.
+            // Release: publishes the segment of the block to `close`; pairs with its `fetch_or`. Relaxed would do for
+            // the number alone. Loom model `shutdown`.
             match count.compare_exchange_weak(blocks, blocks + self.frame, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Ok(blocks * BLOCK),
                 Err(seen) => blocks = seen,
@@ -154,8 +157,8 @@ impl Slab {
         }
     }
 
-    /// Retires the frames of a range of blocks: gives their memory back to the system until they are allocated again. Leaves the
-    /// frames of a closed slab as they are.
+    /// Retires the frames of a range of blocks: gives their memory back to the system until they are allocated again.
+    /// Leaves the frames of a closed slab as they are.
     ///
     /// # Safety
     /// The caller must own all entries of the frames, which must be free.
@@ -168,8 +171,8 @@ impl Slab {
             let retired = state.compare_exchange(0, RETIRED, Ordering::AcqRel, Ordering::Acquire).is_ok();
             let next_segment = locate(first * BLOCK).1 == 0;
             if !retired || next_segment {
-                // SAFETY: we own the entries, by this function's contract. This thread has set `RETIRED`, and the run lies in one
-                // segment.
+                // SAFETY: we own the entries, by this function's contract. This thread has set `RETIRED`, and the run
+                // lies in one segment.
                 unsafe { self.discard(run) };
                 run = first..first;
             }
@@ -182,16 +185,17 @@ impl Slab {
     /// Discards the pages of retired frames, and pushes the frames to the stack.
     ///
     /// # Safety
-    /// The caller must own all entries of the frames, which must be free. It must have set `RETIRED` of each frame, and the
-    /// frames must lie in one segment.
+    /// The caller must own all entries of the frames, which must be free. It must have set `RETIRED` of each frame, and
+    /// the frames must lie in one segment.
     unsafe fn discard(&self, blocks: Range<u32>) {
         if blocks.is_empty() {
             return;
         }
         let (number, offset) = locate(blocks.start * BLOCK);
         if let Some(segment) = self.segment(number) {
-            // SAFETY: we own the entries, which are free, by this function's contract. All zero bytes are a free entry. Another
-            // thread may still read a `next_batch` link, which is atomic, in the middle of a pop that will fail.
+            // SAFETY: we own the entries, which are free, by this function's contract. All zero bytes are a free entry.
+            // Another thread may still read a `next_batch` link, which is atomic, in the middle of a pop that will
+            // fail.
             unsafe { segment.entries.discard(offset..offset + blocks.len() * BLOCK as usize) };
         }
         self.counts.decommitted.fetch_add(blocks.len() as u32, Ordering::Relaxed);
@@ -217,7 +221,7 @@ impl Slab {
     }
 
     /// Returns the first block of each frame in a range of blocks.
-    pub(crate) fn frames(&self, blocks: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + use<> {
+    pub(in super::super) fn frames(&self, blocks: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + use<> {
         blocks.step_by(self.frame as usize)
     }
 
@@ -226,10 +230,11 @@ impl Slab {
         first..first + self.frame * BLOCK
     }
 
-    /// Closes the slab: no entry is allocated from now on. Returns every entry in memory that was ever allocated, and touches no
-    /// retired frame. Another call returns the same entries.
+    /// Closes the slab: no entry is allocated from now on. Returns every entry in memory that was ever allocated, and
+    /// touches no retired frame. Another call returns the same entries.
     pub(crate) fn close(&self) -> impl Iterator<Item = &Entry> {
-        // Acquire: we see all blocks that were allocated, and their segments; pairs with `alloc_new_frame`. Loom model `shutdown`.
+        // Acquire: we see all blocks that were allocated, and their segments; pairs with `alloc_new_frame`. Loom model
+        // `shutdown`.
         let blocks = self.counts.blocks.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
         // AcqRel: orders the marks of the caller after the discard of the page; see the file's head. Loom model
         // `shutdown_memory`.
@@ -250,7 +255,8 @@ impl Slab {
         (&segment.blocks[block], &segment.sparse[block])
     }
 
-    /// Passes the pages of the segment with the frame that begins with block `first`, and the frame's range in them, to `f`.
+    /// Passes the pages of the segment with the frame that begins with block `first`, and the frame's range in them, to
+    /// `f`.
     fn with_pages(&self, first: u32, f: impl FnOnce(&Pages<Entry>, Range<usize>)) {
         let (number, offset) = locate(first * BLOCK);
         if let Some(segment) = self.segment(number) {

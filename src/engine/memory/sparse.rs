@@ -1,47 +1,50 @@
-//! Sparse blocks: blocks in which few timers are left after a burst. Their free entries are kept out of use, so that the
-//! blocks become all free in time, and can be retired.
+//! Sparse blocks: blocks in which few timers are left after a burst. Their free entries are kept out of use, so that
+//! the blocks become all free in time, and can be retired.
 //!
-//! The few timers that outlive a burst are scattered, and each keeps its page in memory. If the free entries around them
-//! were used like any others, new timers would go there, and the blocks would never become free. So the driver marks such a
-//! block as *sparse* and *sets its free entries aside*: they stay out of the pool, as bits in the header of the block. A
-//! thread that frees an entry of a sparse block sets it aside, too, and does not cache it. New timers fill dense blocks, and
-//! timers that end empty the sparse ones. When all entries of a block are set aside, it is *completed*. The driver retires a
-//! frame of completed blocks.
+//! The few timers that outlive a burst are scattered, and each keeps its page in memory. If the free entries around
+//! them were used like any others, new timers would go there, and the blocks would never become free. So the driver
+//! marks such a block as *sparse* and *sets its free entries aside*: they stay out of the pool, as bits in the header
+//! of the block. A thread that frees an entry of a sparse block sets it aside, too, and does not cache it. New timers
+//! fill dense blocks, and timers that end empty the sparse ones. When all entries of a block are set aside, it is
+//! *completed*. The driver retires a frame of completed blocks.
 //!
 //! # Which memory is used first
 //!
 //! 1. The pool, which has entries of dense blocks.
 //! 2. A frame from the slab, retired or new, which the next timers fill from one end to the other.
-//! 3. A sparse block. It comes before 2 if there are at least half as many dense blocks as sparse ones. A thread *adopts* the
-//!    block: it takes all entries that are set aside there, and the block is no longer sparse. If the system refuses new
-//!    memory, all blocks are searched for a sparse one.
+//! 3. A sparse block. It comes before 2 if there are at least half as many dense blocks as sparse ones. A thread
+//!    *adopts* the block: it takes all entries that are set aside there, and the block is no longer sparse. If the
+//!    system refuses new memory, all blocks are searched for a sparse one.
 //!
 //! So a shard may grow by half of what the burst has left. In return all of that goes back to the system when the old
 //! timers end. Two other orders were rejected:
 //!
-//! - Sparse blocks always before new ones: a shard with a tenth of the burst's timers left would spread its new timers over
-//!   all of its old pages, and keep them.
+//! - Sparse blocks always before new ones: a shard with a tenth of the burst's timers left would spread its new timers
+//!   over all of its old pages, and keep them.
 //! - Sparse blocks always last: two bursts would take the memory of two.
 //!
 //! # Who owns an entry that is set aside
 //!
-//! The thread that clears its bit. The driver and an adopter clear all bits of a block by one read-modify-write, so no entry
-//! is taken twice.
+//! The thread that clears its bit. The driver and an adopter clear all bits of a block by one read-modify-write, so no
+//! entry is taken twice.
 //!
-//! An adopter may come between the moment at which a thread reads the mark of the block and that at which it sets its bit.
-//! So that thread reads the mark again after it has set the bit. The adopter first clears the mark, then the bits. Either
-//! the adopter takes this bit with the others, or the thread finds no mark, and takes the bits back. Loom model `sparse`.
+//! An adopter may come between the moment at which a thread reads the mark of the block and that at which it sets its
+//! bit. So that thread reads the mark again after it has set the bit. The adopter first clears the mark, then the bits.
+//! Either the adopter takes this bit with the others, or the thread finds no mark, and takes the bits back. Loom model
+//! `sparse`.
 
 use super::slab::{AllocError, Slab};
 use crate::sync::{BLOCK, Ordering};
 
 /// The bits of all entries of a block.
 const ALL: u64 = u64::MAX >> (u64::BITS - BLOCK);
-/// Maximum number of blocks that a call searches for a sparse one. Where a search is worth its cost, most blocks are sparse.
+/// Maximum number of blocks that a call searches for a sparse one. Where a search is worth its cost, most blocks are
+/// sparse.
 const MAX_SEARCHED: u32 = 64;
 
 impl Slab {
-    /// Allocates at least one entry, and passes each to `receive`, in descending order. Lock-free; may allocate a segment.
+    /// Allocates at least one entry, and passes each to `receive`, in descending order. Lock-free; may allocate a
+    /// segment.
     pub(crate) fn alloc(&self, mut receive: impl FnMut(u32)) -> Result<(), AllocError> {
         if self.should_adopt() && self.adopt(MAX_SEARCHED, &mut receive) {
             return Ok(());
@@ -60,25 +63,26 @@ impl Slab {
         Ok(())
     }
 
-    /// Returns whether the entry is in a sparse block, and should be [set aside](Self::set_aside) when it is free. A hint.
+    /// Returns whether the entry is in a sparse block, and should be [set aside](Self::set_aside) when it is free. A
+    /// hint.
     #[inline]
     pub(crate) fn is_sparse(&self, index: u32) -> bool {
-        // Relaxed, both: an outdated answer does no harm. If no block is sparse, this is one load of a cache line that is hardly
-        // ever written.
+        // Relaxed, both: an outdated answer does no harm. If no block is sparse, this is one load of a cache line that
+        // is hardly ever written.
         self.sparse.load(Ordering::Relaxed) > 0 && self.block(index / BLOCK).1.load(Ordering::Relaxed)
     }
 
-    /// Sets an entry of a sparse block aside. If the block is no longer sparse, passes all entries that are set aside there to
-    /// `back`.
+    /// Sets an entry of a sparse block aside. If the block is no longer sparse, passes all entries that are set aside
+    /// there to `back`.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
     pub(crate) unsafe fn set_aside(&self, index: u32, back: impl FnMut(u32)) {
         let (block, sparse) = self.block(index / BLOCK);
         let bit = 1 << (index % BLOCK);
-        // Release: publishes the entry to the thread that clears the bit; pairs with `take_aside` and `claim_frame`. Acquire: if
-        // an adopter has swapped the bits before, the load below sees that the mark is cleared; see the file's head. Loom
-        // model `sparse`.
+        // Release: publishes the entry to the thread that clears the bit; pairs with `take_aside` and `claim_frame`.
+        // Acquire: if an adopter has swapped the bits before, the load below sees that the mark is cleared; see the
+        // file's head. Loom model `sparse`.
         let aside = block.aside.fetch_or(bit, Ordering::AcqRel) | bit;
         if !sparse.load(Ordering::Relaxed) {
             self.take_aside(index / BLOCK, back);
@@ -98,16 +102,16 @@ impl Slab {
     }
 
     /// Returns the number of entries that are set aside in the frame that begins with block `first`.
-    pub(crate) fn count_aside(&self, first: u32) -> u32 {
+    pub(in super::super) fn count_aside(&self, first: u32) -> u32 {
         // Relaxed: an estimate. `claim_frame` and `take_aside` decide.
         self.blocks_of(first).map(|block| self.block(block).0.aside.load(Ordering::Relaxed).count_ones()).sum()
     }
 
-    /// Claims all entries of a frame, if all of them are set aside, and returns true: the caller owns them. Returns false if
-    /// another thread has taken some. Then it passes the entries that were claimed to `back`.
+    /// Claims all entries of a frame, if all of them are set aside, and returns true: the caller owns them. Returns
+    /// false if another thread has taken some. Then it passes the entries that were claimed to `back`.
     pub(crate) fn claim_frame(&self, first: u32, mut back: impl FnMut(u32)) -> bool {
-        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release: as in
-        // `take_aside`. Loom model `sparse`.
+        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release:
+        // as in `take_aside`. Loom model `sparse`.
         let claim = |&block: &u32| {
             let aside = &self.block(block).0.aside;
             aside.compare_exchange(ALL, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -133,12 +137,12 @@ impl Slab {
     }
 
     /// Returns whether the first block of a frame is sparse.
-    pub(crate) fn is_frame_sparse(&self, first: u32) -> bool {
+    pub(in super::super) fn is_frame_sparse(&self, first: u32) -> bool {
         self.block(first).1.load(Ordering::Relaxed)
     }
 
     /// Adopts all blocks of a frame: clears their marks, and passes all entries that are set aside there to `receive`.
-    pub(crate) fn adopt_frame(&self, first: u32, mut receive: impl FnMut(u32)) {
+    pub(in super::super) fn adopt_frame(&self, first: u32, mut receive: impl FnMut(u32)) {
         for block in self.blocks_of(first) {
             self.unmark(block);
             self.take_aside(block, &mut receive);
@@ -157,14 +161,14 @@ impl Slab {
     }
 
     /// Resets the number of completed blocks, at the beginning of the driver's pass over all blocks.
-    pub(crate) fn reset_completed(&self) {
-        // Acquire: the driver's pass, which follows, finds all blocks that were counted; pairs with `set_aside`. Loom model
-        // `sparse`.
+    pub(in super::super) fn reset_completed(&self) {
+        // Acquire: the driver's pass, which follows, finds all blocks that were counted; pairs with `set_aside`. Loom
+        // model `sparse`.
         self.counts.completed.swap(0, Ordering::Acquire);
     }
 
-    /// Searches up to `most` blocks for a sparse one, and adopts it: passes the entries that are set aside there to `receive`.
-    /// Returns whether there were any.
+    /// Searches up to `most` blocks for a sparse one, and adopts it: passes the entries that are set aside there to
+    /// `receive`. Returns whether there were any.
     pub(crate) fn adopt(&self, most: u32, mut receive: impl FnMut(u32)) -> bool {
         if self.sparse.load(Ordering::Relaxed) <= 0 {
             return false;
@@ -203,8 +207,8 @@ impl Slab {
 
     /// Clears all bits of a block, and passes the entries that were set aside to `receive`, in descending order.
     fn take_aside(&self, block: u32, receive: impl FnMut(u32)) {
-        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release: publishes
-        // that the mark is cleared; pairs with `set_aside`; see the file's head. Loom model `sparse`.
+        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release:
+        // publishes that the mark is cleared; pairs with `set_aside`; see the file's head. Loom model `sparse`.
         let aside = self.block(block).0.aside.swap(0, Ordering::AcqRel);
         (0..BLOCK).rev().filter(|&bit| aside >> bit & 1 == 1).map(|bit| block * BLOCK + bit).for_each(receive);
     }

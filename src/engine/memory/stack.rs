@@ -1,7 +1,7 @@
 //! A lock-free stack of indices: a Treiber stack with a tag.
 //!
-//! Each element has a link to the element below, which lies outside of the stack. A pop reads the link of the top element.
-//! Meanwhile other threads may pop this element and push it again (ABA).
+//! Each element has a link to the element below, which lies outside of the stack. A pop reads the link of the top
+//! element. Meanwhile other threads may pop this element and push it again (ABA).
 //!
 //! - The read itself is harmless, because links are never freed while the shard lives.
 //! - The compare-exchange of the pop then fails, because every pop increments the tag in the head.
@@ -14,7 +14,7 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// No element: the end of a list.
-pub(crate) const NIL: u32 = u32::MAX;
+pub(in super::super) const NIL: u32 = u32::MAX;
 
 pub(super) struct Stack {
     /// The top element in the low half, the tag in the high half.
@@ -48,8 +48,9 @@ impl Stack {
 
     /// Pops the top element, and all below it down to the one that `leave` returns, which becomes the top.
     fn take(&self, leave: impl Fn(u32) -> u32) -> Option<u32> {
-        // Acquire: we see the links and the elements as the pushes published them; pairs with `push`. It reaches back over
-        // other pops and pushes, because read-modify-writes of one word continue a release sequence. Loom model `recycle`.
+        // Acquire: we see the links and the elements as the pushes published them; pairs with `push`. It reaches back
+        // over other pops and pushes, because read-modify-writes of one word continue a release sequence. Loom model
+        // `recycle`.
         let taken = self.head.fetch_update(Ordering::Acquire, Ordering::Acquire, |head| {
             let top = head as u32;
             (top != NIL).then(|| (head & TAG).wrapping_add(TAG_STEP) | u64::from(leave(top)))
