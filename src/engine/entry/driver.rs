@@ -15,7 +15,7 @@ impl Entry {
         Some(state.has(LINKED))
     }
 
-    /// Claims an entry from the intake, or one that [`expire`](Self::expire) found `Later`, for the wheel. `now` is the
+    /// Collects an entry: one from the intake, or one for which [`expire`](Self::expire) returned `Later`. `now` is the
     /// present tick, and `wheel` the tick of the wheel.
     pub(crate) fn collect(&self, now: u64, wheel: u64) -> Collect {
         let is_pending = |state: State| state.has(ARMED) && !state.has(CLOSED);
@@ -35,8 +35,8 @@ impl Entry {
         }
     }
 
-    /// Decides about an entry that the driver has unlinked from the wheel, because its slot expired at tick `now`, or
-    /// because it is not armed.
+    /// Decides what becomes of an entry that the driver has unlinked from the wheel, because its slot expired at tick
+    /// `now`, or because it is not armed.
     pub(in super::super) fn expire(&self, now: u64) -> Expire {
         let mut outcome = Expire::Enqueued;
         self.transition(|state| {

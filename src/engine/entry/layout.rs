@@ -12,6 +12,7 @@ use crate::wheel::Links;
 /// The module's head says which thread may touch which field.
 #[repr(C, align(64))]
 pub(crate) struct Entry {
+    /// The [state word](super::state).
     pub(super) state: AtomicU64,
     /// Index of the next entry in the intake.
     pub(in super::super) next_in_intake: AtomicU32,
@@ -23,10 +24,11 @@ pub(crate) struct Entry {
     /// Where the entry is linked in the wheel. The initial zero bytes are valid but meaningless: the driver writes the
     /// links before it reads them.
     pub(super) links: UnsafeCell<MaybeUninit<Links>>,
+    /// The callback, while the entry is armed or its callback runs. In the pool, the node of a batch.
     pub(super) callback: UnsafeCell<MaybeUninit<Callback>>,
 }
 
-/// Indices of entries, as many as fit where the callback is while the entry is armed.
+/// Indices of other entries, as many as fit in the cell of the callback.
 pub(in super::super) type FreeList = [u32; size_of::<Callback>() / size_of::<u32>()];
 
 /// The `registered_tick` of an entry whose tick is too far away for its low half to identify it.
@@ -81,8 +83,9 @@ impl Entry {
     /// Returns the deadline in `state`, a state of this entry.
     #[inline]
     pub(super) fn deadline_in(&self, state: State, now: u64) -> u64 {
-        // Relaxed: the remainder was written before the transition that made `state`, and not again before the next such
-        // transition. A thread that does not keep the entry, and only displays the deadline, may see a newer remainder.
+        // Relaxed: the remainder was written before the transition that made `state`, and not again before the next
+        // such transition. A thread that does not keep the entry, and only displays the deadline, may see a newer
+        // remainder.
         state.deadline(now, || self.next_batch.load(Ordering::Relaxed))
     }
 
@@ -184,7 +187,7 @@ impl Entry {
         self.callback.with_mut(|cell| unsafe { (*cell).assume_init_drop() });
     }
 
-    /// Writes indices of other entries where the callback is while the entry is armed.
+    /// Writes indices of other entries into the cell of the callback.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free or cached.

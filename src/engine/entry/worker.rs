@@ -30,8 +30,7 @@ impl Entry {
         self.clear_claim(DISPATCHED).free
     }
 
-    /// Takes the entry out of a batch that expired at tick `due`. If the timer is due, `begin` adds the flags by which
-    /// the caller claims the callback.
+    /// Takes the entry out of a batch that expired at tick `due`. If the timer is due, `begin` claims the callback.
     #[inline]
     fn leave_batch(&self, due: u64, begin: impl Fn(State) -> State) -> Start {
         let mut deadline = due;

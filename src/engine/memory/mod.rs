@@ -1,19 +1,23 @@
 //! The allocator of entries, and how free entries reach the threads that need them.
 //!
 //! ```text
-//!   cache of a thread ◄──── batches ────► pool of the shard
-//!           ▲                                    │ trim
-//!           │                                    ▼
-//!           └──── frames, or what is set aside: slab ◄──── segments, frames ────► the system
+//!                       batches
+//!   cache of a thread ◄─────────► pool of the shard
+//!           ▲                             │
+//!           │ new or retired frames,      │ trim: free entries are set aside,
+//!           │ or entries set aside        │ and free frames retired
+//!           │                             ▼
+//!           └─────────────────────────  slab  ◄─────────► the system
+//!                                               segments are mapped, frames retired
 //! ```
 //!
-//! | unit    | is                                                                                             |
-//! |---------|------------------------------------------------------------------------------------------------|
-//! | entry   | 64 bytes: the memory of one timer, named by an index of 32 bits                                |
-//! | batch   | up to 32 free entries, which go from a cache to the pool and back at once                      |
-//! | block   | 64 neighbouring entries: 4 KiB, with a word that has a bit for each                            |
-//! | frame   | what the slab allocates and the system takes back at once: a page, that is, one or more blocks |
-//! | segment | 64 KiB to 4 MiB of frames, mapped at once, never moved                                         |
+//! | unit    | is                                                                                     |
+//! |---------|----------------------------------------------------------------------------------------|
+//! | entry   | 64 bytes: the memory of one timer, named by an index of 32 bits                        |
+//! | batch   | up to 32 free entries, which move between a cache and the pool together                |
+//! | block   | 64 neighbouring entries: 4 KiB, with a word that has a bit for each                    |
+//! | frame   | one or more blocks: a page, the unit that the slab allocates and the system takes back |
+//! | segment | 64 KiB to 4 MiB of frames, which are mapped together and never moved                   |
 //!
 //! | file      | concern                                                                |
 //! |-----------|------------------------------------------------------------------------|

@@ -1,8 +1,8 @@
 //! The free list of a shard, by which free entries go from the threads that have too many to those that have none.
 //!
 //! The pool is a [stack](super::stack) of batches. A batch is an unrolled linked list: every eighth entry is a *node*,
-//! which contains the indices of the next seven entries and of the next node. They lie where the callback of an armed
-//! entry is. Push and pop touch the nodes only.
+//! which contains the indices of the next seven entries and of the next node. They lie in the cell of the callback,
+//! which a free entry does not need. Push and pop touch the nodes only.
 //!
 //! ```text
 //! head ──► node ───next_batch──► node ───next_batch──► ..

@@ -28,10 +28,10 @@
 //! The thread that clears its bit. The driver and an adopter clear all bits of a block by one read-modify-write, so no
 //! entry is taken twice.
 //!
-//! An adopter may come between the moment at which a thread reads the mark of the block and that at which it sets its
-//! bit. So that thread reads the mark again after it has set the bit. The adopter first clears the mark, then the bits.
-//! Either the adopter takes this bit with the others, or the thread finds no mark, and takes the bits back. Loom model
-//! `sparse`.
+//! A thread that sets an entry aside first reads the mark of the block, then sets the bit. An adopter may come between
+//! the two. So the thread reads the mark again after it has set the bit. The adopter first clears the mark, then the
+//! bits. Either the adopter takes this bit with the others, or the thread finds no mark, and takes the bits back. Loom
+//! model `sparse`.
 
 use super::slab::{AllocError, Slab};
 use crate::sync::{BLOCK, Ordering};
