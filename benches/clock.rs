@@ -1,10 +1,10 @@
-//! What it costs to be told the present: by the clock, and about, as schedule and reset want it.
+//! The cost of reading the present: exactly, and as the bounds that schedule and reset use.
 //!
 //! ```text
-//! cargo bench --bench clock
+//! cargo bench -p benches --bench clock
 //! ```
 
-#[allow(dead_code, unused_imports, reason = "a part of the crate that it does not show")]
+#[allow(dead_code, unused_imports, reason = "a private module of the crate")]
 #[path = "../src/clock/mod.rs"]
 mod clock;
 

@@ -1,16 +1,16 @@
-//! How many instructions an operation takes: a figure that does not depend on what else the machine does.
+//! Counts the instructions of each operation: a figure that does not depend on the load of the machine.
 //!
 //! ```text
-//! cargo bench --bench instructions
-//! cargo bench --bench instructions -- --check
+//! cargo bench -p benches --bench instructions
+//! cargo bench -p benches --bench instructions -- --check
 //! ```
 //!
-//! The second form compares the counts with the table of `docs/benchmarks/instructions.md`, and fails if one has grown by
-//! more than 5 %. Counts depend on the compiler, so it says so and compares nothing if that is another one.
+//! The second form compares the counts with the table of `docs/benchmarks/instructions.md`, and fails if one has grown
+//! by more than 5 %. Counts depend on the compiler, so nothing is compared if the table is of another one.
 //!
-//! Each case runs under valgrind's callgrind, in a process of its own. Only the instructions that the calling thread
-//! takes inside of [`measured`] count. The timer is in virtual time: valgrind's processor has no counter that a clock is
-//! made of, so the real clock would be read by a system call. The virtual clock takes more instructions than the counter.
+//! Each case runs under valgrind's callgrind, in a process of its own. Only the instructions of the calling thread
+//! inside [`measured`] count. The timer runs in virtual time: valgrind emulates no invariant counter, so the system
+//! clock would make system calls. The virtual clock takes more instructions than the counter.
 
 use std::env;
 use std::error::Error;
@@ -25,20 +25,20 @@ use std::time::Duration;
 
 use corewheel::{Executor, ManualClock, Sleep, Timer, TimerHandle, Wheel};
 
-/// How many operations are counted.
+/// Number of operations.
 const TIMES: u64 = 20_000;
-/// How many of them in one go.
+/// Number of operations in a chunk.
 const CHUNK: u64 = 1000;
-/// How many values wait meanwhile.
+/// Number of values that wait meanwhile.
 const WAITING: u64 = 100_000;
-/// Deadlines are at most so many ticks away.
+/// Upper bound of the deadlines, in ticks.
 const REACH: u64 = 1 << 17;
 const MINUTE: Duration = Duration::from_secs(60);
-/// By how many percent a count may be above the recorded one.
+/// Percentage by which a count may exceed the recorded one.
 const TOLERANCE: f64 = 5.0;
 const RECORD: &str = "docs/benchmarks/instructions.md";
 
-/// What is counted.
+/// The operations, each with its name in the table.
 const CASES: [(&str, fn()); 9] = [
     ("Wheel::insert", || in_chunks(true)),
     ("Wheel::remove", || in_chunks(false)),
@@ -69,9 +69,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the table. False if a count is checked, and too high.
+/// Prints the table. Returns false if `check` is set and a count is too high.
 fn report(check: bool) -> Result<bool, Box<dyn Error>> {
-    let record = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(RECORD))?;
+    let record = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(RECORD))?;
     let compiler = compiler()?;
     println!("With {compiler}:\n\n| operation | instructions |\n|---|---|");
     let (mut passed, known) = (true, record.contains(&compiler));
@@ -93,15 +93,15 @@ fn report(check: bool) -> Result<bool, Box<dyn Error>> {
     Ok(passed)
 }
 
-/// The compiler, and what it compiles for.
+/// Returns the version of the compiler, and its target architecture.
 fn compiler() -> Result<String, Box<dyn Error>> {
     let version = Command::new("rustc").arg("--version").output()?;
     let version = String::from_utf8(version.stdout)?;
-    let number = version.split_whitespace().nth(1).ok_or("rustc does not say its version")?;
+    let number = version.split_whitespace().nth(1).ok_or("rustc printed no version")?;
     Ok(format!("rustc {number} for {}", env::consts::ARCH))
 }
 
-/// The instructions that a case takes inside of [`measured`].
+/// Counts the instructions of a case inside [`measured`].
 fn count(case: usize) -> Result<u64, Box<dyn Error>> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*measured*"])
@@ -113,18 +113,18 @@ fn count(case: usize) -> Result<u64, Box<dyn Error>> {
     if !output.status.success() {
         return Err(format!("the case failed under valgrind:\n{log}").into());
     }
-    let collected = log.lines().find_map(|line| line.split_once("Collected :")).ok_or("callgrind says no count")?;
+    let collected = log.lines().find_map(|line| line.split_once("Collected :")).ok_or("callgrind printed no count")?;
     let count = collected.1.trim().parse()?;
-    if count < TIMES { Err("callgrind has not seen what is measured".into()) } else { Ok(count) }
+    if count < TIMES { Err("callgrind has not found `measured`".into()) } else { Ok(count) }
 }
 
-/// What happens in `f`, on the calling thread, is counted.
+/// Calls `f`. callgrind counts the instructions of the calling thread in it.
 #[inline(never)]
 fn measured<R>(f: impl FnOnce() -> R) -> R {
     black_box(f())
 }
 
-/// Deadlines that are spread over the reach, the same in every run.
+/// Returns a deadline in the reach. Deadlines are evenly spread, and the same in every run.
 fn deadline(number: u64) -> u64 {
     1 + number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % REACH
 }
@@ -137,7 +137,7 @@ fn filled(values: u64) -> Wheel<u64> {
     wheel
 }
 
-/// Inserts values and removes them, beside those that wait; either is measured.
+/// Inserts and removes values while others wait, and measures one of the two operations.
 fn in_chunks(inserting: bool) {
     let mut wheel = filled(WAITING);
     for chunk in 0..=TIMES / CHUNK {
@@ -155,7 +155,7 @@ fn in_chunks(inserting: bool) {
     }
 }
 
-/// Takes out values that are spread over so many ticks.
+/// Measures the expiry of values that are spread over `ticks` ticks.
 fn advance(ticks: u64) {
     let mut wheel = Wheel::new(0);
     for value in 0..TIMES {
@@ -185,7 +185,7 @@ fn schedule(timer: &Timer, connection: &Arc<()>) -> TimerHandle {
 
 fn pairs(end: fn(TimerHandle)) {
     let (timer, connection) = (in_virtual_time(), Arc::default());
-    // The first takes memory, and wakes the driver.
+    // The first pair allocates memory and wakes the driver.
     end(schedule(&timer, &connection));
     measured(|| {
         for _ in 0..TIMES {

@@ -1,9 +1,9 @@
-//! What the growth of a pool costs where it is of no use: beside threads that keep every core busy.
+//! The cost of a growing pool where growth does not help: while other threads keep every core busy.
 //!
-//! Timers with and without extra threads take turns. Each fires 200,000 timers over a second, beside 8 threads that spin.
+//! Timers with and without extra threads take turns. Each fires 200,000 timers over a second, while 8 threads spin.
 //!
 //! ```text
-//! cargo bench --bench overload
+//! cargo bench -p benches --bench overload
 //! ```
 
 use std::fs;
@@ -19,11 +19,11 @@ const STORM: Duration = Duration::from_secs(1);
 const BUSY_THREADS: usize = 8;
 const ROUNDS: usize = 11;
 
-/// What one storm took.
+/// The figures of one storm.
 struct Storm {
-    /// By the timer's own threads, ns a timer.
+    /// Processor time of the timer's own threads, in nanoseconds for each timer.
     cpu: f64,
-    /// Milliseconds.
+    /// 99th percentile of lateness, in milliseconds.
     late: f64,
     extra_threads_needed: u64,
 }
@@ -40,8 +40,8 @@ fn main() {
         }
     }
     stop.store(true, Ordering::Relaxed);
-    busy.into_iter().for_each(|busy| busy.join().expect("it only spins"));
-    println!("| extra threads at most | CPU ns a timer | ms late, p99 | times that one was needed |");
+    busy.into_iter().for_each(|busy| busy.join().expect("a spinning thread does not panic"));
+    println!("| maximum extra threads | CPU ns a timer | ms late, p99 | times that an extra thread was needed |");
     println!("|---:|---:|---:|---:|");
     for (storms, limit) in storms.iter().zip(limits) {
         let cpu = spread(storms.iter().map(|storm| storm.cpu));
@@ -52,25 +52,25 @@ fn main() {
 }
 
 fn storm(max_extra_threads: usize) -> Storm {
-    let timer = Timer::builder().max_extra_threads(max_extra_threads).build().expect("it starts");
+    let timer = Timer::builder().max_extra_threads(max_extra_threads).build().expect("the timer starts");
     let start = timer.now();
     for number in 0..TIMERS {
-        timer.schedule_at(start + STORM / TIMERS * number, || ()).expect("it is open");
+        timer.schedule_at(start + STORM / TIMERS * number, || ()).expect("the timer is open");
     }
     while timer.stats().completed < u64::from(TIMERS) {
         thread::sleep(Duration::from_millis(10));
     }
     let stats = timer.stats();
     Storm {
-        cpu: cpu_of_timers_threads().as_nanos() as f64 / f64::from(TIMERS),
+        cpu: cpu_of_timer_threads().as_nanos() as f64 / f64::from(TIMERS),
         late: stats.lateness.quantile(0.99).as_secs_f64() * 1e3,
         extra_threads_needed: stats.extra_threads_needed,
     }
 }
 
-/// The processor time of the threads that a timer has now.
-fn cpu_of_timers_threads() -> Duration {
-    let tasks = fs::read_dir("/proc/self/task").expect("this is for Linux");
+/// Returns the processor time of the timer's threads.
+fn cpu_of_timer_threads() -> Duration {
+    let tasks = fs::read_dir("/proc/self/task").expect("Linux has /proc");
     let of_task = |task: fs::DirEntry| {
         let name = fs::read_to_string(task.path().join("comm")).ok()?;
         let times = fs::read_to_string(task.path().join("schedstat")).ok()?;
@@ -80,7 +80,7 @@ fn cpu_of_timers_threads() -> Duration {
     tasks.flatten().filter_map(of_task).sum()
 }
 
-/// The median, and in brackets the least and the most.
+/// Formats the median, and in brackets the minimum and the maximum.
 fn spread(values: impl Iterator<Item = f64>) -> String {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -1,12 +1,13 @@
-//! The bare wheel beside others, on one thread, with 10^5 values waiting.
+//! The bare wheel in comparison with others, on one thread, with 10^5 values waiting.
 //!
 //! ```text
-//! cargo bench --bench wheel
-//! cargo bench --bench wheel -- --quick
+//! cargo bench -p benches --bench wheel
+//! cargo bench -p benches --bench wheel -- --quick
 //! ```
 //!
-//! `insert` and `remove` are the cost of one. `advance` is the cost of taking all 10^5 out, tick by tick: some three
-//! values expire in four ticks. `nexus-timer` has no part in it: it looks at every waiting value each time.
+//! `insert` and `remove` are the cost of one operation. `advance` is the cost of expiring all 10^5 values, tick by
+//! tick: about three values expire in four ticks. `nexus-timer` is left out there, because it scans every waiting value
+//! at each tick.
 
 mod harness {
     pub mod random;

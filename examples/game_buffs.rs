@@ -1,14 +1,14 @@
-//! The buffs of a game server, on a wheel that the game loop owns and turns.
+//! The buffs of a game server, in a wheel that the game loop owns and advances.
 //!
 //! ```text
 //! cargo run --release --example game_buffs
 //! ```
 //!
-//! Game servers have long kept buffs and cooldowns on a clock of wheels: 60 seconds, 60 minutes, 12 hours. The first
-//! part shows such a clock as it turns: a timer waits at the hand that still reaches it, and hops from hand to hand.
-//! The second is a game loop. Its players have buffs that act every 3 s, stack, expire and get dispelled; each buff is
-//! one entry of the wheel, however often it is to act. Beside it runs the same game with the loop that the wheel
-//! replaces: it looks at every buff of every player in each tick. Both must come to the same end, act for act.
+//! Game servers have long kept buffs and cooldowns in wheels shaped like a clock: 60 seconds, 60 minutes, 12 hours. The
+//! first part prints such a clock as it advances: a timer cascades from the hour hand down to the hand of 100 ms. The
+//! second part is a game loop. Its players have buffs that act every 3 s, stack, expire and get dispelled. Each buff is
+//! one entry of the wheel, however often it acts. The same game also runs with the loop that the wheel replaces, which
+//! scans every buff of every player in each tick. Both games must end in the same state.
 
 use std::time::{Duration, Instant};
 
@@ -17,32 +17,32 @@ use fastrand::Rng;
 use hdrhistogram::Histogram;
 use indicatif::HumanCount;
 
-/// A tick of the game, and of the wheel.
+/// Length of a tick of the game and of the wheel.
 const TICK: Duration = Duration::from_millis(100);
 const SECOND: u64 = 10;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const NEVER: u64 = u64::MAX;
 
-/// The slots of each hand of the clock.
+/// Number of slots at each hand of the clock.
 const CLOCK: [usize; 4] = [10, 60, 60, 12];
 const HANDS: [&str; 4] = ["100 ms", "second", "minute", "hour"];
 
 const PLAYERS: usize = 100_000;
-/// The first so many of them are in a fight.
+/// Number of players that fight: the first ones.
 const FIGHTING: usize = 10_000;
 const TICKS: u64 = MINUTE;
-/// In each tick.
+/// Spells cast, and buffs dispelled, in each tick.
 const SPELLS: usize = 500;
 const DISPELS: usize = 50;
 
 fn main() -> Result<(), BuildError> {
-    assert_eq!(turn(2 * MINUTE + 4 * SECOND + 3)?, [(2, 2), (1, 4), (0, 3)]);
-    assert_eq!(turn(9 * HOUR + 30 * MINUTE + 5 * SECOND + 7)?, [(3, 9), (2, 30), (1, 5), (0, 7)]);
+    assert_eq!(show_cascade(2 * MINUTE + 4 * SECOND + 3)?, [(2, 2), (1, 4), (0, 3)]);
+    assert_eq!(show_cascade(9 * HOUR + 30 * MINUTE + 5 * SECOND + 7)?, [(3, 9), (2, 30), (1, 5), (0, 7)]);
 
     let scan = Game::new(Scan).play();
     let clock = Wheel::with_levels(0, &CLOCK)?;
-    let wheel = Game::new(Turn { clock, keys: vec![[None; KINDS.len()]; PLAYERS], due: Vec::new() }).play();
+    let wheel = Game::new(ByWheel { clock, keys: vec![[None; KINDS.len()]; PLAYERS], due: Vec::new() }).play();
 
     let buffs = wheel.players.iter().flat_map(|player| &player.buffs).filter(|buff| buff.stacks > 0).count();
     assert!(scan.players == wheel.players && scan.tally == wheel.tally, "the two games differ");
@@ -51,15 +51,15 @@ fn main() -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Turns the clock from event to event until a timer is due. The hands it waited at, and the slots.
-fn turn(deadline: u64) -> Result<Vec<(usize, u64)>, BuildError> {
+/// Prints how a timer cascades through the clock until it fires. Returns the hands and slots at which it waited.
+fn show_cascade(deadline: u64) -> Result<Vec<(usize, u64)>, BuildError> {
     let mut clock = Wheel::with_levels(0, &CLOCK)?;
     let key = clock.insert(deadline, ());
     let mut hops = Vec::new();
     println!("a timer at {}", time(deadline));
     while let Some((level, first, last)) = clock.position(key) {
         let slot = first / (last - first + 1) % CLOCK[level] as u64;
-        let dial: String = (0..CLOCK[level] as u64).map(|place| if place == slot { 'O' } else { '.' }).collect();
+        let dial: String = (0..CLOCK[level] as u64).map(|index| if index == slot { 'O' } else { '.' }).collect();
         let [now, first, last] = [clock.now(), first, last].map(time);
         println!("  {now}  {:<6}  {dial:<60}  slot {slot:<2} {first} ..{last}", HANDS[level]);
         hops.push((level, slot));
@@ -70,24 +70,24 @@ fn turn(deadline: u64) -> Result<Vec<(usize, u64)>, BuildError> {
     Ok(hops)
 }
 
-/// Hours, minutes, and seconds with tenths.
+/// Formats a tick as hours, minutes, and seconds with tenths.
 fn time(tick: u64) -> String {
     let (hours, minutes) = (tick / HOUR, tick / MINUTE % 60);
     format!("{hours:2}:{minutes:02}:{:02}.{}", tick / SECOND % 60, tick % SECOND)
 }
 
 struct Kind {
-    /// How many ticks from one action to the next.
+    /// Ticks from one action to the next.
     every: Option<u64>,
     lasts: u64,
-    /// What a stack of it does to the player's health.
+    /// Change of the player's health by one action of one stack.
     power: i64,
     stacks: u32,
-    /// In percent: how many of the players have it from the beginning.
+    /// Percentage of players that have this buff from the start.
     share: u8,
 }
 
-/// What is cast in a fight, first; then what players wear for long.
+/// The kinds of buffs: first those that are cast in a fight, then long-lasting ones.
 const KINDS: [Kind; 6] = [
     Kind { every: Some(3 * SECOND), lasts: 12 * SECOND, power: -9, stacks: 5, share: 0 },
     Kind { every: Some(3 * SECOND), lasts: 15 * SECOND, power: 7, stacks: 3, share: 0 },
@@ -101,7 +101,7 @@ const CAST: usize = 2;
 
 #[derive(Clone, Copy, PartialEq)]
 struct Buff {
-    /// None where the player has no such buff.
+    /// 0 if the player has no such buff.
     stacks: u32,
     acts: u64,
     ends: u64,
@@ -130,7 +130,7 @@ struct Tally {
 }
 
 impl Player {
-    /// Adds a stack, and makes the buff last from now.
+    /// Adds a stack, and restarts the duration of the buff.
     fn buff(&mut self, kind: usize, now: u64, lasts: u64, tally: &mut Tally) {
         let (Kind { every, stacks, .. }, buff) = (&KINDS[kind], &mut self.buffs[kind]);
         if buff.stacks == 0 {
@@ -147,12 +147,12 @@ impl Player {
         self.buffs[kind] = Buff::NONE;
     }
 
-    /// Has a buff do what it is due to do.
+    /// Applies the action and the end of a buff, whichever are due.
     fn run(&mut self, kind: usize, now: u64, tally: &mut Tally) {
         let buff = &mut self.buffs[kind];
         if buff.acts <= now {
             self.health += KINDS[kind].power * i64::from(buff.stacks);
-            buff.acts += KINDS[kind].every.expect("it acts");
+            buff.acts += KINDS[kind].every.expect("only a buff that acts has a time to act");
             tally.actions += 1;
         }
         if buff.ends <= now {
@@ -164,12 +164,12 @@ impl Player {
 
 /// A way to find the buffs that are due.
 trait Finder {
-    /// A buff has come, gone, or changed its time.
+    /// Records that a buff was added or removed, or has another deadline.
     fn changed(&mut self, player: usize, kind: usize, due: u64);
     fn run(&mut self, players: &mut [Player], now: u64, tally: &mut Tally);
 }
 
-/// Looks at every buff in each tick.
+/// Scans every buff in each tick.
 struct Scan;
 
 impl Finder for Scan {
@@ -186,14 +186,14 @@ impl Finder for Scan {
     }
 }
 
-/// Turns the clock, and looks at what it gives.
-struct Turn {
+/// Advances a wheel, and visits only the buffs that it yields.
+struct ByWheel {
     clock: Wheel<(u32, u8)>,
     keys: Vec<[Option<Key>; KINDS.len()]>,
     due: Vec<(u32, u8)>,
 }
 
-impl Finder for Turn {
+impl Finder for ByWheel {
     fn changed(&mut self, player: usize, kind: usize, due: u64) {
         match &mut self.keys[player][kind] {
             key if due == NEVER => _ = key.take().and_then(|key| self.clock.remove(key)),
@@ -207,7 +207,7 @@ impl Finder for Turn {
         self.clock.advance(now, |_, buff| due.push(buff));
         for (player, kind) in due.drain(..) {
             let (player, kind) = (player as usize, usize::from(kind));
-            assert!(players[player].buffs[kind].due() <= now, "the wheel gives what is due");
+            assert!(players[player].buffs[kind].due() <= now, "the wheel yields only buffs that are due");
             self.keys[player][kind] = None;
             players[player].run(kind, now, tally);
             self.changed(player, kind, players[player].buffs[kind].due());
@@ -220,17 +220,22 @@ struct Game<F> {
     finder: F,
     players: Vec<Player>,
     tally: Tally,
-    /// How long each tick's work took, in nanoseconds.
+    /// Nanoseconds of work in each tick.
     took: Histogram<u64>,
 }
 
 impl<F: Finder> Game<F> {
     fn new(finder: F) -> Self {
         let players = vec![Player { health: 0, buffs: [Buff::NONE; KINDS.len()] }; PLAYERS];
-        Self { finder, players, tally: Tally::default(), took: Histogram::new(3).expect("three digits are possible") }
+        Self {
+            finder,
+            players,
+            tally: Tally::default(),
+            took: Histogram::new(3).expect("3 significant digits are valid"),
+        }
     }
 
-    /// The same game for every finder.
+    /// Plays the same game for every finder.
     fn play(mut self) -> Self {
         let mut rng = Rng::with_seed(60_60_12);
         for (player, kind) in (0..PLAYERS).flat_map(|player| (0..KINDS.len()).map(move |kind| (player, kind))) {
@@ -261,16 +266,20 @@ impl<F: Finder> Game<F> {
     }
 }
 
-fn report(scan: &Game<Scan>, wheel: &Game<Turn>, buffs: usize) {
+fn report(scan: &Game<Scan>, wheel: &Game<ByWheel>, buffs: usize) {
     let count = |count| HumanCount(count).to_string();
     let Tally { actions, stacked, dispelled, expired } = wheel.tally;
-    println!("{} players in the end with {} buffs: as many entries", count(PLAYERS as u64), count(buffs as u64));
+    println!(
+        "{} players, at the end with {} buffs, each of them one entry",
+        count(PLAYERS as u64),
+        count(buffs as u64)
+    );
     println!("{:>12} actions\n{:>12} stacked", count(actions), count(stacked));
     println!("{:>12} dispelled\n{:>12} expired\n", count(dispelled), count(expired));
 
     println!("{:<20}{:>11}{:>11}{:>11}{:>17}", "work in a tick", "p50", "p99", "max", "p50 of 100 ms");
-    row("look at every buff", &scan.took);
-    row("turn the wheel", &wheel.took);
+    row("scan every buff", &scan.took);
+    row("advance the wheel", &wheel.took);
     let median = |took: &Histogram<u64>| took.value_at_quantile(0.5) as f64;
     println!("{:<20}{:>10.1}x", "ratio", median(&scan.took) / median(&wheel.took));
 }

@@ -1,20 +1,19 @@
-//! Kafka's purgatory: requests that wait for something to happen, each with a timeout, almost all of which is
-//! cancelled.
+//! Kafka's purgatory: requests that wait for an event, each with a timeout that is almost always cancelled.
 //!
 //! ```text
 //! cargo run --release --example purgatory
 //! cargo run --release --example purgatory -- --rate 100000 --timeout 500 --seconds 5
 //! ```
 //!
-//! A broker has a produce request wait until its replicas have the data. Kafka keeps such requests in a
-//! `DelayedOperationPurgatory`, whose `SystemTimer` is a hierarchical `TimingWheel` with a queue of buckets beside it;
-//! the sliding windows of this crate's wheel are those of Kafka's. Here is that timer on a [`Wheel`], with its
-//! operations: `add`, `cancel`, an `advance` that waits at most so long, and `size`. A reaper thread calls `advance`
-//! again and again, and what has expired goes to an executor.
+//! A broker delays a produce request until the replicas have the data. Kafka keeps such requests in a
+//! `DelayedOperationPurgatory`, whose `SystemTimer` is a hierarchical `TimingWheel` with a queue of buckets. The levels
+//! of this crate's wheel are sliding windows like Kafka's. This example builds that timer on a [`Wheel`], with its
+//! operations: `add`, `cancel`, `size`, and an `advance` that waits for a limited time. A reaper thread calls `advance`
+//! in a loop, and passes expired timers to an executor.
 //!
-//! The load is like that of Kafka's own benchmark of it: requests come at random, whether or not earlier ones are done,
-//! and complete after a log-normal time that is given by two of its percentiles. The answer to a request may meet with
-//! its timeout: exactly one of them ends it.
+//! The load is like that of Kafka's own benchmark. Requests arrive at random, whether or not earlier ones are done (an
+//! open loop). They complete after a log-normal time, given by two of its percentiles. The answer to a request may race
+//! with its timeout: exactly one of them ends the request.
 
 use std::f64::consts::TAU;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,14 +28,14 @@ use fastrand::Rng;
 use hdrhistogram::Histogram;
 use indicatif::{HumanCount, ProgressBar};
 
-/// For how long the reaper waits at the most, as Kafka's.
+/// Maximum wait of the reaper, the same as Kafka's.
 const REAP: Duration = Duration::from_millis(200);
-/// How many standard deviations above the mean three in four are.
+/// The 75th percentile of the normal distribution, in standard deviations.
 const SIGMAS_TO_75: f64 = 0.674_490;
-/// For how long after the last timeout a request may take to end: only what never does takes longer.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time after the last timeout within which every request must end.
+const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// Has requests wait for their completion, or for their timeout.
+/// Runs requests that wait for their completion or their timeout.
 ///
 /// Panics if a request does not end in exactly one way, or is timed out early.
 #[derive(Parser)]
@@ -45,7 +44,7 @@ struct Args {
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: u32,
 
-    /// Milliseconds
+    /// Timeout of a request, in milliseconds
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
 
@@ -53,11 +52,11 @@ struct Args {
     #[arg(long, default_value_t = 20.0)]
     pct50: f64,
 
-    /// Milliseconds within which three in four do
+    /// Milliseconds within which three in four requests complete
     #[arg(long, default_value_t = 60.0)]
     pct75: f64,
 
-    /// For how long requests come
+    /// Seconds in which requests arrive
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
 }
@@ -82,7 +81,8 @@ fn main() {
     report(arrived, most, &purgatory);
 }
 
-/// Sends requests and answers, until every request has ended. How many there were, and how many waited at once.
+/// Sends requests and answers until every request has ended. Returns the number of requests, and the maximum number
+/// that waited at once.
 fn send(args: &Args, purgatory: &Purgatory) -> (u64, usize) {
     let timeout = Duration::from_millis(args.timeout.into());
     let (median, sigma) = (args.pct50 / 1e3, (args.pct75 / args.pct50).ln() / SIGMAS_TO_75);
@@ -93,7 +93,7 @@ fn send(args: &Args, purgatory: &Purgatory) -> (u64, usize) {
     let end = start + Duration::from_secs(args.seconds.into());
     let mut next = start;
     let (mut arrived, mut most) = (0, 0);
-    // The answers that are under way, in microseconds from the start.
+    // The requests whose answers have not come yet, by microseconds from the start.
     let mut answers = Wheel::new(0);
     loop {
         let now = Instant::now();
@@ -108,7 +108,7 @@ fn send(args: &Args, purgatory: &Purgatory) -> (u64, usize) {
         }
         most = most.max(purgatory.timer.size());
         answers.advance((now - start).as_micros() as u64, |_, request| purgatory.complete(&request));
-        if next >= end && purgatory.tally.left_timer() == arrived || now > end + timeout + PATIENCE {
+        if next >= end && purgatory.tally.left_timer() == arrived || now > end + timeout + END_LIMIT {
             return (arrived, most);
         }
         thread::sleep(Duration::from_micros(200));
@@ -121,30 +121,30 @@ fn report(arrived: u64, most: usize, purgatory: &Purgatory) {
         [completed, expired, cancelled, taken, early].map(|count| count.load(Ordering::Relaxed));
     let row = |name: &str, count| println!("{name:<34}{:>12}", HumanCount(count).to_string());
     row("requests", arrived);
-    row("most of them waiting at once", most as u64);
+    row("maximum waiting at once", most as u64);
     row("completed", completed);
     row("expired", expired);
-    row("completed while they expired", taken - expired);
+    row("completed while expiring", taken - expired);
 
-    let late = late.lock().expect("a lock");
+    let late = late.lock().expect("no thread panics while it has the lock");
     println!("\n{:<34}{:>12}{:>12}{:>12}", "lateness of the timeouts", "p50", "p99", "max");
     let at = |quantile| format!("{:.2} ms", late.value_at_quantile(quantile) as f64 / 1e3);
     println!("{:<34}{:>12}{:>12}{:>12}", "", at(0.5), at(0.99), at(1.0));
 
     assert_eq!(completed + expired, arrived, "a request ends in one way");
-    assert_eq!(cancelled + taken, arrived, "a timer is cancelled, or comes out");
-    assert_eq!((purgatory.timer.size(), early), (0, 0), "timers left, and timeouts that were early");
+    assert_eq!(cancelled + taken, arrived, "a timer is either cancelled or expires");
+    assert_eq!((purgatory.timer.size(), early), (0, 0), "remaining timers, and early timeouts");
     println!("\nok: each request has ended once, and none was timed out early");
 }
 
-/// A request that waits.
+/// A waiting request.
 struct Request {
     ended: AtomicBool,
     timeout: OnceLock<Key>,
 }
 
 impl Request {
-    /// Kafka's `forceComplete`: whether this call has ended it.
+    /// Kafka's `forceComplete`: returns whether this call ended the request.
     fn end(&self) -> bool {
         !self.ended.swap(true, Ordering::AcqRel)
     }
@@ -158,11 +158,12 @@ struct Purgatory {
 struct Tally {
     completed: AtomicU64,
     expired: AtomicU64,
-    /// Timers that were cancelled, and timers that the executor was given.
+    /// Timers that were cancelled.
     cancelled: AtomicU64,
+    /// Timers that expired, and whose callback has run on the executor.
     taken: AtomicU64,
     early: AtomicU64,
-    /// How late the executor has come to the requests that it expired, in microseconds.
+    /// Lateness of the callbacks that ended their request, in microseconds.
     late: Mutex<Histogram<u64>>,
 }
 
@@ -176,9 +177,10 @@ impl Tally {
         self.early.fetch_add(u64::from(now < deadline), Ordering::Relaxed);
         if request.end() {
             self.expired.fetch_add(1, Ordering::Relaxed);
-            *self.late.lock().expect("a lock") += now.saturating_duration_since(deadline).as_micros() as u64;
+            *self.late.lock().expect("no thread panics while it has the lock") +=
+                now.saturating_duration_since(deadline).as_micros() as u64;
         }
-        // Release: what it has counted is counted for whoever sees this.
+        // Release: publishes the counts above to a thread that has read this one; pairs with `left_timer`.
         self.taken.fetch_add(1, Ordering::Release);
     }
 }
@@ -186,7 +188,7 @@ impl Tally {
 impl Purgatory {
     fn new() -> Self {
         let [completed, expired, cancelled, taken, early] = [0; 5].map(AtomicU64::new);
-        let late = Mutex::new(Histogram::new(3).expect("three digits are possible"));
+        let late = Mutex::new(Histogram::new(3).expect("3 significant digits are valid"));
         let executor = ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
         let tally = Arc::new(Tally { completed, expired, cancelled, taken, early, late });
         Self { timer: SystemTimer::new(executor), tally }
@@ -197,14 +199,14 @@ impl Purgatory {
         let deadline = Instant::now() + timeout;
         let (tally, expiring) = (self.tally.clone(), request.clone());
         let key = self.timer.add(deadline, Box::new(move || tally.expire(&expiring, deadline)));
-        request.timeout.set(key).expect("it is accepted once");
+        request.timeout.set(key).expect("a request is accepted once");
         request
     }
 
     fn complete(&self, request: &Request) {
         if request.end() {
             self.tally.completed.fetch_add(1, Ordering::Relaxed);
-            let key = request.timeout.get().expect("it has been accepted");
+            let key = request.timeout.get().expect("the request has been accepted");
             self.tally.cancelled.fetch_add(u64::from(self.timer.cancel(*key)), Ordering::Relaxed);
         }
     }
@@ -212,11 +214,11 @@ impl Purgatory {
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Kafka's, on a wheel whose ticks are milliseconds.
+/// Kafka's timer on a [`Wheel`] with ticks of a millisecond.
 struct SystemTimer {
     start: Instant,
     wheel: Mutex<Wheel<Task>>,
-    /// There is something to do earlier than the reaper thinks.
+    /// Wakes the reaper when the earliest deadline has changed.
     earlier: Condvar,
     executor: ThreadPool,
 }
@@ -237,13 +239,13 @@ impl SystemTimer {
         key
     }
 
-    /// Whether it had not expired.
+    /// Cancels a timer. Returns false if it had expired.
     fn cancel(&self, key: Key) -> bool {
         let task = self.wheel().remove(key);
         task.is_some()
     }
 
-    /// Hands what has expired to the executor, and waits for that, but no longer than so. Whether there was anything.
+    /// Waits at most `at_most` for timers to expire, and passes them to the executor. Returns whether any expired.
     fn advance(&self, at_most: Duration) -> bool {
         let end = Instant::now() + at_most;
         let mut expired = Vec::new();
@@ -255,7 +257,11 @@ impl SystemTimer {
                 break;
             }
             let next = wheel.next_deadline().map_or(end, |tick| end.min(self.start + Duration::from_millis(tick)));
-            wheel = self.earlier.wait_timeout(wheel, next.saturating_duration_since(now)).expect("a lock").0;
+            wheel = self
+                .earlier
+                .wait_timeout(wheel, next.saturating_duration_since(now))
+                .expect("no thread panics while it has the lock")
+                .0;
         }
         drop(wheel);
         let any = !expired.is_empty();
@@ -268,6 +274,6 @@ impl SystemTimer {
     }
 
     fn wheel(&self) -> MutexGuard<'_, Wheel<Task>> {
-        self.wheel.lock().expect("nobody panics with the lock")
+        self.wheel.lock().expect("no thread panics while it has the lock")
     }
 }

@@ -1,37 +1,47 @@
-//! What can go wrong, said so that the reader knows what to change.
+//! Errors, each with a message that says what to change.
 
 use std::error::Error;
 use std::time::Duration;
 use std::{fmt, io};
 
-/// Why a [`Builder`](crate::Builder) could not build a [`Timer`](crate::Timer), or
-/// [`Wheel::with_levels`](crate::Wheel::with_levels) a wheel.
+/// The error of [`Builder::build`](crate::Builder::build) and of [`Wheel::with_levels`](crate::Wheel::with_levels).
+///
+/// Its message says what to change.
+///
+/// ```
+/// use corewheel::{BuildError, Timer};
+/// use std::time::Duration;
+///
+/// let error = Timer::builder().tick(Duration::ZERO).build().unwrap_err();
+/// assert!(matches!(error, BuildError::TickTooShort(_)));
+/// assert_eq!(error.to_string(), "a tick of 0ns is too short: give `tick` at least 1µs");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The tick is zero, or shorter than the 1 µs that is the least.
+    /// The [tick](crate::Builder::tick) is shorter than 1 µs.
     TickTooShort(Duration),
-    /// No shard was asked for; one is the least.
+    /// The number of [shards](crate::Builder::shards) is 0.
     NoShards,
-    /// The list of slots per level is empty; one level is the least.
+    /// The list of slots per [level](crate::Builder::wheel) is empty.
     NoLevels,
-    /// A level has fewer than 2 slots: it could never hold a timer.
+    /// A level has fewer than 2 slots.
     TooFewSlots {
-        /// The level, counted from 0, the finest.
+        /// The index of the level; 0 is the finest.
         level: usize,
-        /// The slots it was given.
+        /// The number of slots it was given.
         slots: usize,
     },
-    /// A level has more slots than the 2^24 a level can address.
+    /// A level has more than 2^24 slots.
     TooManySlots {
-        /// The level, counted from 0, the finest.
+        /// The index of the level; 0 is the finest.
         level: usize,
-        /// The slots it was given.
+        /// The number of slots it was given.
         slots: usize,
     },
-    /// [`Executor::Pool`](crate::Executor::Pool) was given no threads.
+    /// [`Executor::Pool`](crate::Executor::Pool) has no threads.
     NoPoolThreads,
-    /// A thread could not be started. Every thread started before it has ended again.
+    /// The system refused a thread, with this error. Threads that were started before it have ended again.
     ThreadStart(io::Error),
 }
 
@@ -67,21 +77,35 @@ impl Error for BuildError {
     }
 }
 
-/// Why a timer was not accepted. It carries the closure, which nobody has run or dropped.
+/// The error of [`Timer::schedule`](crate::Timer::schedule) and its siblings. It returns the closure, which has been
+/// neither run nor dropped.
+///
+/// ```
+/// # use corewheel::{ScheduleError, Timer};
+/// # use std::time::Duration;
+/// let timer = Timer::new()?;
+/// timer.shutdown();
+/// match timer.schedule(Duration::from_secs(1), || println!("saved")) {
+///     Ok(_handle) => {}
+///     Err(ScheduleError::Shutdown(save)) => save(), // now or never
+///     Err(other) => eprintln!("{other}"),
+/// }
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
 #[non_exhaustive]
 pub enum ScheduleError<F> {
     /// The [`Timer`](crate::Timer) has been shut down.
     Shutdown(F),
-    /// [`max_pending`](crate::Builder::max_pending) timers are pending already.
+    /// [`max_pending`](crate::Builder::max_pending) timers are pending.
     Full(F),
-    /// A fixed rate needs a period longer than zero.
+    /// The period of a [fixed rate](crate::Timer::schedule_at_fixed_rate) is zero.
     ZeroPeriod(F),
-    /// The system has no memory for another timer. Those that there are go on.
+    /// The system has no memory for another timer. Pending timers are not affected.
     OutOfMemory(F),
 }
 
-/// Why a timer was rejected, without its closure. As wide as a pointer, so that a result that is a handle otherwise is
-/// returned in registers.
+/// The reason for which a timer was rejected, without its closure. It is as wide as a pointer, so that a `Result` with
+/// a handle is returned in registers.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub(crate) enum Rejection {
@@ -103,29 +127,70 @@ impl Rejection {
 }
 
 impl<F> ScheduleError<F> {
-    /// The closure that was refused.
+    /// Returns the closure.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// # let timer = Timer::new()?;
+    /// # timer.shutdown();
+    /// if let Err(refused) = timer.schedule(Duration::from_secs(1), || println!("saved")) {
+    ///     let save = refused.into_inner();
+    ///     save();
+    /// }
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn into_inner(self) -> F {
         match self {
             Self::Shutdown(f) | Self::Full(f) | Self::ZeroPeriod(f) | Self::OutOfMemory(f) => f,
         }
     }
 
-    /// Whether [`max_pending`](crate::Builder::max_pending) was the reason.
+    /// Returns whether [`max_pending`](crate::Builder::max_pending) is the reason.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// let timer = Timer::builder().max_pending(0).build()?;
+    /// assert!(timer.schedule(Duration::from_secs(1), || ()).unwrap_err().is_full());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
     }
 
-    /// Whether the timer's shutdown was the reason.
+    /// Returns whether the shutdown of the timer is the reason.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// timer.shutdown();
+    /// assert!(timer.schedule(Duration::from_secs(1), || ()).unwrap_err().is_shutdown());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         matches!(self, Self::Shutdown(_))
     }
 
-    /// The reason alone; the closure is dropped.
+    /// Drops the closure, and returns the reason alone. The result has a type that a function can name.
+    ///
+    /// ```
+    /// use corewheel::{ScheduleError, Timer, TimerHandle};
+    /// use std::time::Duration;
+    ///
+    /// fn watch(timer: &Timer, name: String) -> Result<TimerHandle, ScheduleError<()>> {
+    ///     let late = move || eprintln!("{name} takes long");
+    ///     timer.schedule(Duration::from_secs(5), late).map_err(ScheduleError::without_closure)
+    /// }
+    /// # assert!(watch(&Timer::new()?, "startup".to_owned())?.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn without_closure(self) -> ScheduleError<()> {
         self.map(drop)
     }
 
-    /// The same reason around what `convert` makes of the closure.
+    /// Returns the same reason with the converted closure.
     pub(crate) fn map<G>(self, convert: impl FnOnce(F) -> G) -> ScheduleError<G> {
         match self {
             Self::Shutdown(f) => ScheduleError::Shutdown(convert(f)),

@@ -1,4 +1,4 @@
-//! What the caller of `schedule` holds in his hand.
+//! The handle of a scheduled timer, and a guard that cancels the timer.
 
 use std::fmt;
 use std::mem::{self, ManuallyDrop};
@@ -10,16 +10,19 @@ use crate::clock::Deadline;
 use crate::engine::entry::Entry;
 use crate::shard::{RawHandle, Shard};
 
-/// One scheduled timer: to cancel it, to move it, to ask after it.
+/// The handle of one scheduled timer: cancels it, resets it, and reports its deadline.
 ///
-/// Dropping the handle detaches it: the timer still fires. [`cancel_on_drop`](Self::cancel_on_drop) makes a guard of it
-/// that cancels instead. A handle outlives its timer, and the [`Timer`](crate::Timer), without harm: all it says then is
-/// that the timer has ended. It keeps the memory of its shard from being freed, though. In the child of a fork, it says of
-/// a timer of the parent that it has ended; see [`Timer`](crate::Timer#fork).
+/// Dropping the handle detaches the timer, which still fires. [`cancel_on_drop`](Self::cancel_on_drop) turns the handle
+/// into a guard that cancels instead.
 ///
-/// A handle can be shared by any number of threads. Of all that try to end a timer at the same time (cancels, the
-/// firing itself, a shutdown), exactly one does. No method but [`cancel_and_wait`](Self::cancel_and_wait) takes a lock
-/// or waits for another thread.
+/// Any number of threads can share a handle. Cancels, the firing itself and a shutdown may compete to end a timer;
+/// exactly one of them does. No method takes a lock or waits for another thread, except
+/// [`cancel_and_wait`](Self::cancel_and_wait). (In [virtual time](crate::ManualClock), calls take a lock for some
+/// instructions.)
+///
+/// A handle may outlive its timer and the [`Timer`](crate::Timer) service. It then reports that the timer has ended.
+/// The memory of its shard stays allocated until the handle is dropped. In the child of a [fork](crate::Timer#fork),
+/// the timers of the parent have ended.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -27,25 +30,25 @@ use crate::shard::{RawHandle, Shard};
 ///
 /// let timer = Timer::new()?;
 /// let timeout = timer.schedule(Duration::from_secs(30), || eprintln!("no answer in 30 s"))?;
-/// assert!(timeout.reset(Duration::from_secs(60)), "it was pending, and is due in 60 s");
-/// assert!(timeout.cancel(), "this call ended it");
-/// assert!(!timeout.cancel(), "it had ended already");
+/// assert!(timeout.reset(Duration::from_secs(60))); // it was pending, and is due in 60 s
+/// assert!(timeout.cancel()); // this call ended it
+/// assert!(!timeout.cancel()); // it had ended already
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TimerHandle {
     raw: RawHandle,
-    /// The deadline last asked for by this handle, in nanoseconds: the entry has only its tick.
+    /// The deadline that the last call requested, in nanoseconds: the entry has only its tick.
     exact: AtomicU64,
 }
 
-// SAFETY: a handle gives access to its entry by moves on its atomic word, and to its shard, which is `Sync`.
+// SAFETY: a handle accesses its entry only by transitions of the atomic state word, and its shard is `Sync`.
 unsafe impl Send for TimerHandle {}
 // SAFETY: as above.
 unsafe impl Sync for TimerHandle {}
 
 impl TimerHandle {
     /// # Safety
-    /// The lease must come from [`Shard::schedule`], and not be used for another handle.
+    /// [`Shard::schedule`] must have returned `raw`, and no other handle may be made from it.
     #[inline]
     pub(crate) unsafe fn new(raw: RawHandle, deadline: Deadline) -> Self {
         Self { raw, exact: AtomicU64::new(deadline.exact) }
@@ -53,39 +56,84 @@ impl TimerHandle {
 
     #[inline]
     fn parts(&self) -> (&Shard, &Entry) {
-        // SAFETY: a lease keeps its entry and its shard in memory.
+        // SAFETY: the raw handle keeps its entry and its shard in memory.
         unsafe { (self.raw.shard.as_ref(), self.raw.entry.as_ref()) }
     }
 
-    /// Ends the timer: its callback will not run, or, if it repeats, not run again.
+    /// Cancels the timer: its callback will not run, or will not run again.
     ///
-    /// Returns true if this call ended it; false if it had fired, been cancelled or been shut down. The closure is
-    /// dropped here, by the calling thread. (But a repeating callback that is running completes its run first, and is
-    /// dropped then, by the thread that runs it.) If the drop of the closure panics, the panic is caught, counted, and
-    /// given to [`on_panic`](crate::Builder::on_panic).
+    /// Returns true if this call ended the timer; false if it had fired, been cancelled or been shut down. The calling
+    /// thread drops the closure. The exception is a repeating callback that is running: it completes its run, and the
+    /// thread that runs it drops it. If the drop of the closure panics, the panic is caught, counted, and passed to
+    /// [`on_panic`](crate::Builder::on_panic).
     ///
-    /// Lock-free, in constant time. When the handle is dropped, the memory of a cancelled timer is kept for the next one
-    /// of this thread; what is too much for one thread can be used by others at once.
+    /// Lock-free, in constant time. After the drop of the handle, the next timer of this thread reuses the memory.
+    /// Memory beyond what one thread keeps is available to other threads at once.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::{sync::Arc, time::Duration};
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let request = Arc::new("a request");
+    /// let captured = request.clone();
+    /// let retry = timer.schedule(Duration::from_secs(1), move || println!("sending {captured} again"))?;
+    /// assert!(retry.cancel());
+    /// assert_eq!(Arc::strong_count(&request), 1); // the closure has been dropped
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn cancel(&self) -> bool {
         let (shard, entry) = self.parts();
         shard.cancel(entry)
     }
 
-    /// Moves the deadline to `delay` from now. Returns true if the timer was pending, and is now due then; it will not
-    /// run at the old deadline. False if it had ended: nothing is done then.
+    /// Sets a new deadline, `delay` from now, earlier or later than the old one.
     ///
-    /// A repeating timer runs next at the new deadline, also if this is called during a run, and a fixed rate counts on
-    /// from there: from the new deadline rounded up to a tick, or as before if it is due at that tick anyway. A delay too
-    /// long to represent means never.
+    /// Returns true if the timer was pending; it then runs at the new deadline and not at the old one. Returns false,
+    /// and does nothing, if the timer had ended. A delay too long to represent means never.
     ///
-    /// Lock-free, in constant time. To move a deadline later costs one atomic step and disturbs no other thread.
+    /// A repeating timer runs next at the new deadline, even if a run is in progress during this call. A fixed rate
+    /// continues from there. Its grid then starts at the new deadline rounded up to a tick, or stays if the run was due
+    /// at that tick anyway.
+    ///
+    /// Lock-free, in constant time. A reset to a later deadline is one atomic step that disturbs no other thread; see
+    /// *Re-arming in place* in [protocols.md].
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let idle = timer.schedule(Duration::from_secs(60), || println!("idle: closing"))?;
+    /// clock.advance(Duration::from_secs(59));
+    /// assert!(idle.reset(Duration::from_secs(60))); // a byte has arrived
+    /// clock.advance(Duration::from_secs(59));
+    /// assert!(idle.is_pending());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(!idle.reset(Duration::from_secs(60))); // too late: it has fired
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
     #[inline]
     pub fn reset(&self, delay: Duration) -> bool {
         self.move_to(self.parts().0.ticks.after(delay))
     }
 
-    /// As [`reset`](Self::reset), to an instant. One that has passed means now.
+    /// Sets a new deadline. A deadline that has passed means now. Otherwise as [`reset`](Self::reset).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let renewal = timer.schedule(Duration::from_secs(3600), || println!("renewing the lease"))?;
+    /// let earlier = clock.now() + Duration::from_secs(600);
+    /// assert!(renewal.reset_at(earlier));
+    /// assert_eq!(renewal.deadline(), Some(earlier));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn reset_at(&self, deadline: Instant) -> bool {
         self.move_to(self.parts().0.ticks.at(deadline))
@@ -96,21 +144,37 @@ impl TimerHandle {
         let (shard, entry) = self.parts();
         let moved = shard.reset(entry, self.raw.index(), deadline);
         if moved {
-            // Relaxed: shown only where it agrees with the tick in the entry.
+            // Relaxed: `deadline` uses it only if it agrees with the tick in the entry.
             self.exact.store(deadline.exact, Ordering::Relaxed);
         }
         moved
     }
 
-    /// As [`cancel`](Self::cancel); and when it returns, the callback is not running and will not run, whoever ended
-    /// the timer; and its closure has been dropped, unless a `shutdown` has handed it back, or another thread that has
-    /// cancelled it at the same time is about to drop it.
+    /// Cancels the timer as [`cancel`](Self::cancel) does, and waits until its callback is not running.
     ///
-    /// Called from inside that very callback it does not wait. If the callback is running, this blocks until it
-    /// returns: two callbacks that wait for each other wait forever. So does a callback that waits for work which it has
-    /// given to another thread, such as the other half of a [`rayon::join`](crate::rayon::join), if this is called there
-    /// for that callback's own timer: as the promise holds on any thread, the call waits. [`cancel`](Self::cancel) never
-    /// does.
+    /// When this returns, the callback is not running and will not run, whichever call ended the timer. The closure has
+    /// been dropped, with two exceptions: a `shutdown` has returned it, or another thread that cancelled at the same
+    /// time is about to drop it.
+    ///
+    /// From inside that very callback, this does not wait. From elsewhere, it blocks until the callback returns. Two
+    /// callbacks that wait for each other wait forever. So does a callback that waits for work on another thread, if
+    /// that work calls this for the callback's own timer. Such work may be the other half of a [`rayon::join`].
+    /// [`cancel`](Self::cancel) never blocks.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicU32, Ordering};
+    /// # use std::time::Duration;
+    /// let beats = Arc::new(AtomicU32::new(0));
+    /// let counted = beats.clone();
+    /// let heartbeat = timer.schedule_at_fixed_rate(Duration::ZERO, Duration::from_millis(1), move || {
+    ///     counted.fetch_add(1, Ordering::Relaxed);
+    /// })?;
+    /// heartbeat.cancel_and_wait();
+    /// assert_eq!(Arc::strong_count(&beats), 1); // no run is in progress, and the closure is gone
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel_and_wait(&self) -> bool {
         let cancelled = self.cancel();
         let (shard, entry) = self.parts();
@@ -118,50 +182,93 @@ impl TimerHandle {
         cancelled
     }
 
-    /// Cancels the timer and drops the handle: as [`cancel`](Self::cancel) followed by a drop, but with one atomic step
-    /// instead of two. The drop of [`CancelOnDrop`] does the same.
+    /// Cancels the timer and drops the handle, in one atomic step instead of two. The drop of [`CancelOnDrop`] does the
+    /// same.
     ///
-    /// A repeating timer, and one under [`max_pending`](crate::Builder::max_pending), takes both steps.
+    /// Returns what [`cancel`](Self::cancel) returns. A repeating timer, and a timer under
+    /// [`max_pending`](crate::Builder::max_pending), takes both steps.
     ///
     /// ```
     /// # let timer = corewheel::Timer::new()?;
     /// # use std::time::Duration;
     /// let timeout = timer.schedule(Duration::from_secs(30), || eprintln!("no answer in 30 s"))?;
-    /// // The answer has come.
-    /// assert!(timeout.cancel_and_drop(), "the timer had not fired");
+    /// // The answer has arrived.
+    /// assert!(timeout.cancel_and_drop());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
     pub fn cancel_and_drop(self) -> bool {
-        // SAFETY: by the contract of `new`, this is the one handle of the lease. Its drop does not run, as nothing in between
-        // unwinds.
+        // SAFETY: this is the only handle of the raw handle, by the contract of `new`. Its drop does not run, because
+        // nothing in between unwinds.
         let cancelled = unsafe { Shard::cancel_and_release(&self.raw) };
         mem::forget(self);
         cancelled
     }
 
-    /// Whether the timer has not ended. That of a one-shot ends when its callback starts; a repeating one is pending
-    /// also while it runs.
+    /// Returns whether the timer is pending.
+    ///
+    /// A one-shot timer is no longer pending when its callback starts. A repeating timer is pending until it ends,
+    /// including during its runs.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let once = timer.schedule(Duration::from_secs(1), || ())?;
+    /// let often = timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(1), || ())?;
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!((once.is_pending(), often.is_pending()), (false, true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn is_pending(&self) -> bool {
         let (shard, entry) = self.parts();
         shard.is_pending(entry)
     }
 
-    /// When the timer is due, or `None` if it has ended. For a repeating timer during a run: when that run was due,
-    /// unless it was reset since.
+    /// Returns the deadline, or `None` if the timer has ended.
     ///
-    /// This is the instant that was asked for where this handle knows it, and otherwise, as for the later runs of a
-    /// repeating timer, the tick it was rounded up to. A delay was counted from the time of the call, or from up to 20 µs
-    /// after it: see [`Timer::schedule`](crate::Timer::schedule). A timer that is never due shows an instant a hundred
-    /// years ahead.
+    /// This is the requested instant if this handle knows it, and otherwise the tick to which it was rounded up. A
+    /// handle does not know the instants of the later runs of a repeating timer. A requested delay counts from the
+    /// call, or from [up to 20 µs after it](crate::Timer::schedule). A timer that is never due reports an instant a
+    /// hundred years ahead.
+    ///
+    /// During a run of a repeating timer this is the deadline of that run, unless a reset has set another.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let often = timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(5), || ())?;
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(often.deadline(), Some(clock.now() + Duration::from_secs(5)));
+    /// often.cancel();
+    /// assert_eq!(often.deadline(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn deadline(&self) -> Option<Instant> {
         let (shard, entry) = self.parts();
         let tick = shard.deadline(entry)?;
         Some(shard.ticks.display_deadline(tick, self.exact.load(Ordering::Relaxed)))
     }
 
-    /// Makes a guard of the handle that cancels the timer when it is dropped.
+    /// Turns the handle into a guard that cancels the timer when it is dropped.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// # fn handle_request() {}
+    /// {
+    ///     let warn = || eprintln!("the request takes over 5 s");
+    ///     let _guard = timer.schedule(Duration::from_secs(5), warn)?.cancel_on_drop();
+    ///     handle_request();
+    /// }
+    /// assert!(timer.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn cancel_on_drop(self) -> CancelOnDrop {
         CancelOnDrop(ManuallyDrop::new(self))
@@ -171,7 +278,7 @@ impl TimerHandle {
 impl Drop for TimerHandle {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: by the contract of `new`, this is the one handle of the lease.
+        // SAFETY: this is the only handle of the raw handle, by the contract of `new`.
         unsafe { Shard::release(self.raw) }
     }
 }
@@ -182,25 +289,47 @@ impl fmt::Debug for TimerHandle {
     }
 }
 
-/// A [`TimerHandle`] that cancels its timer when it is dropped. It can do all that a handle can.
+/// A [`TimerHandle`] that cancels its timer when it is dropped. It dereferences to the handle.
+///
+/// [`TimerHandle::cancel_on_drop`] returns it.
 ///
 /// ```
-/// # let timer = corewheel::Timer::new()?;
+/// # use corewheel::{ManualClock, Timer};
 /// # use std::time::Duration;
-/// let guard = timer.schedule(Duration::from_secs(5), || eprintln!("stuck?"))?.cancel_on_drop();
-/// // .. do what must not take longer than five seconds ..
-/// drop(guard);
+/// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+/// use corewheel::CancelOnDrop;
+///
+/// struct Connection {
+///     idle: CancelOnDrop, // goes with the connection
+/// }
+///
+/// let idle = timer.schedule(Duration::from_secs(60), || println!("idle: closing"))?.cancel_on_drop();
+/// let connection = Connection { idle };
+/// connection.idle.reset(Duration::from_secs(60));
+/// drop(connection);
+/// assert!(timer.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "the timer is cancelled when the guard is dropped"]
 pub struct CancelOnDrop(ManuallyDrop<TimerHandle>);
 
 impl CancelOnDrop {
-    /// Gives the handle back; the timer is not cancelled.
+    /// Returns the handle without cancelling the timer.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let guard = timer.schedule(Duration::from_secs(5), || println!("committing"))?.cancel_on_drop();
+    /// let handle = guard.detach();
+    /// drop(handle);
+    /// assert_eq!(timer.len(), 1); // still pending
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn detach(self) -> TimerHandle {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: taken once, as the guard's drop does not run.
+        // SAFETY: this takes the handle once, because the drop of the guard does not run.
         unsafe { ManuallyDrop::take(&mut this.0) }
     }
 }
@@ -217,7 +346,7 @@ impl Deref for CancelOnDrop {
 impl Drop for CancelOnDrop {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: by the contract of `new`, this is the one handle of the lease; its own drop does not run.
+        // SAFETY: this is the only handle of the raw handle, by the contract of `new`. Its own drop does not run.
         unsafe { Shard::cancel_and_release(&self.0.raw) };
     }
 }

@@ -1,5 +1,8 @@
-//! Timers for high-throughput servers: millions pending, armed, moved and cancelled from many threads at once, of which
-//! few fire, but those on time.
+//! Timers for high-throughput servers: millions are pending, and many threads set, reset and cancel them at once.
+//!
+//! Most timers of a server are timeouts that never fire. So [`schedule`](Timer::schedule),
+//! [`reset`](TimerHandle::reset) and [`cancel`](TimerHandle::cancel) are a few atomic steps, and take no lock except in
+//! virtual time. A timer that does fire fires once, soon after its deadline and never before it.
 //!
 //! ```
 //! use corewheel::Timer;
@@ -7,83 +10,138 @@
 //!
 //! let timer = Timer::new()?;
 //! let idle = timer.schedule(Duration::from_secs(60), || println!("idle for a minute: closing"))?;
-//! idle.reset(Duration::from_secs(60)); // a byte came: a minute from now
-//! idle.cancel(); // the peer has closed
+//! idle.reset(Duration::from_secs(60)); // a byte has arrived: a minute from now
+//! idle.cancel(); // the peer has closed the connection
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What you want
+//! A [`Timer`] is a service with threads of its own. Its clones share that service, and [`Timer::global`] is one for
+//! the whole process. [`Timer::builder`] has the settings.
 //!
-//! | to have something happen              |                                                                             |
-//! |---------------------------------------|-----------------------------------------------------------------------------|
-//! | once, after a delay, or at an instant | [`Timer::schedule`], [`Timer::schedule_at`]                                 |
-//! | every so often, on a fixed grid       | [`Timer::schedule_at_fixed_rate`]                                           |
-//! | again and again, with a pause between | [`Timer::schedule_with_fixed_delay`]                                        |
-//! | whenever it says itself               | [`Timer::schedule_recurring`]                                               |
+//! # Callbacks
 //!
-//! | to a timer that is pending            |                                                                             |
-//! |---------------------------------------|-----------------------------------------------------------------------------|
-//! | stop it                               | [`TimerHandle::cancel`]                                                     |
-//! | stop it, and drop the handle, for less  | [`TimerHandle::cancel_and_drop`]                                          |
-//! | stop it, and know that it is not running | [`TimerHandle::cancel_and_wait`]                                         |
-//! | put it off, or bring it forward       | [`TimerHandle::reset`], [`TimerHandle::reset_at`]                           |
-//! | stop it when a scope ends             | [`TimerHandle::cancel_on_drop`]                                             |
-//! | leave it alone                        | drop the handle: it fires                                                   |
+//! | the callback runs                              | method                                |
+//! |------------------------------------------------|---------------------------------------|
+//! | once, after a delay                            | [`Timer::schedule`]                   |
+//! | once, at an instant                            | [`Timer::schedule_at`]                |
+//! | repeatedly, at a fixed rate                    | [`Timer::schedule_at_fixed_rate`]     |
+//! | repeatedly, with a fixed delay between runs    | [`Timer::schedule_with_fixed_delay`]  |
+//! | repeatedly, at instants that it returns        | [`Timer::schedule_recurring`]         |
 //!
-//! | in async code, on any executor or none |                                                                            |
-//! |---------------------------------------|-----------------------------------------------------------------------------|
-//! | wait                                  | [`Timer::sleep`], [`Timer::sleep_until`]                                    |
-//! | give up on something                  | [`Timer::timeout`], [`Timer::timeout_at`]                                   |
-//! | wait again and again                  | [`Timer::interval`], [`Timer::interval_at`]                                 |
+//! Each of these returns a [`TimerHandle`]. Dropping the handle detaches the timer, which still fires.
 //!
-//! | of the service                        |                                                                             |
-//! |---------------------------------------|-----------------------------------------------------------------------------|
-//! | one for the whole process             | [`Timer::global`]                                                           |
-//! | a finer tick, fewer threads, a limit  | [`Timer::builder`]                                                          |
-//! | callbacks on a pool of your own, inline, or on a runtime | [`Executor`]                                             |
-//! | to be told of panics                  | [`Builder::on_panic`]                                                       |
-//! | to be told of callbacks that block    | [`Builder::on_slow`]                                                        |
-//! | how late, how many, how often         | [`Timer::stats`], [`Timer::len`]                                            |
-//! | to end it, and have back what has not fired | [`Timer::shutdown`]                                                   |
-//! | not to keep it alive in a callback    | [`Timer::downgrade`]                                                        |
+//! | to                                             | method                                |
+//! |------------------------------------------------|---------------------------------------|
+//! | end a timer                                    | [`TimerHandle::cancel`]               |
+//! | end it and drop the handle in one step         | [`TimerHandle::cancel_and_drop`]      |
+//! | end it, and wait for a run in progress         | [`TimerHandle::cancel_and_wait`]      |
+//! | end it when a scope ends                       | [`TimerHandle::cancel_on_drop`]       |
+//! | give it a new deadline, earlier or later       | [`TimerHandle::reset`], [`TimerHandle::reset_at`] |
 //!
-//! | otherwise                             |                                                                             |
-//! |---------------------------------------|-----------------------------------------------------------------------------|
-//! | tests of timeouts that take no time   | [`ManualClock`], by [`Builder::clock`]                                      |
-//! | a wheel in an event loop, a game loop, a simulation | [`Wheel`]: the data structure alone, for one thread           |
+//! # Futures
 //!
-//! # What it promises
+//! [`Timer::sleep`], [`Timer::timeout`] and [`Timer::interval`] work as tokio's do. The futures run on any executor and
+//! need no runtime.
 //!
-//! No callback and no future is early; the one exception is a future that a shutdown completes. Every timer that is
-//! accepted fires, or is cancelled, or is handed back by the shutdown: one of these, once. No call waits for another
-//! thread, except those that say so. While nothing is due, the threads sleep, except to give memory back. See [`Timer`]
-//! for the list.
+//! ```
+//! use corewheel::Timer;
+//! use std::time::Duration;
+//!
+//! # let timer = Timer::new()?;
+//! # futures::executor::block_on(async {
+//! timer.sleep(Duration::from_millis(5)).await;
+//! let answer = timer.timeout(Duration::from_secs(5), async { "pong" }).await;
+//! assert_eq!(answer, Ok("pong"));
+//! # });
+//! # Ok::<(), corewheel::BuildError>(())
+//! ```
+//!
+//! # Virtual time
+//!
+//! A test of a timeout need not wait for it. On a [`ManualClock`], time passes only when the test advances the clock.
+//!
+//! ```
+//! use corewheel::{ManualClock, Timer};
+//! use std::time::Duration;
+//!
+//! let clock = ManualClock::new();
+//! let timer = Timer::builder().clock(clock.clone()).build()?;
+//! let lease = timer.schedule(Duration::from_secs(3600), || println!("the lease has expired"))?;
+//! clock.advance(Duration::from_secs(3600)); // returns when the callback has run
+//! assert!(!lease.is_pending());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Executors
+//!
+//! By default, callbacks run on a rayon pool of the timer's own. [`Builder::executor`] chooses another [`Executor`]:
+//! the program's rayon pool, the timer's driver threads, or a runtime behind the trait [`Execute`]. The drivers
+//! themselves wake the tasks that wait for a future, so async code needs no choice.
+//!
+//! A callback may block. The default pool then grows, on Linux and Android: see [`Builder::max_extra_threads`].
+//! [`Builder::on_slow`] reports callbacks that take long, [`Builder::on_panic`] those that panic.
+//!
+//! # Shutdown
+//!
+//! [`Timer::shutdown`] refuses new timers, waits for callbacks that are running, and returns those of pending timers as
+//! [`UnfiredTimer`]s. The drop of the last [`Timer`] clone is a shutdown that drops these callbacks. A callback that
+//! captures a [`Timer`] therefore keeps the service alive; capture a [`WeakTimer`] instead.
+//!
+//! # Statistics
+//!
+//! [`Timer::stats`] counts what has happened to timers, and how late they fired. [`Timer::len`] is the number of
+//! pending timers.
+//!
+//! # Without threads
+//!
+//! [`Wheel`] is the data structure alone, for one thread: an event loop, a game loop or a simulation. It reads no
+//! clock; its owner advances it.
+//!
+//! # Guarantees
+//!
+//! No callback and no future is early, except that a shutdown completes futures. Every timer that is accepted ends in
+//! exactly one way: it fires, is cancelled, or is returned by the shutdown. No call waits for another thread, unless
+//! its documentation says that it does. While nothing is due, the threads sleep, except to return memory to the system.
+//!
+//! [`Timer`](Timer#promises) lists the promises. [guarantees.md] states each in full, with its argument and its tests.
 //!
 //! # How it works
 //!
-//! A timer is one cache line, and a box where its closure is large. Scheduling it, cancelling it and resetting it are a
-//! few atomic steps, without a lock (but in virtual time). By default there is a shard for each core: a hierarchical timing
-//! wheel, whose thread sleeps until something is due there. What is due runs on a pool of threads.
-//!
-//! In the repository, `docs` tells more: `architecture.md`, the way of a timer; `protocols.md`, why the threads do not
-//! get into each other's way; `guarantees.md`, what checks each promise; `choosing.md`, when to take something else;
-//! `tuning.md`, what each setting does; `durable.md`, timers that survive the process; and `embedding`, a complete program
-//! for threads, tokio, hyper, axum and quinn each.
+//! By default, each core has a *shard*: a hierarchical timing wheel, and a *driver* thread that sleeps until the next
+//! deadline in it. A timer is one cache line, plus a box for a large closure. A thread arms a timer by one atomic step
+//! on that line. It enqueues the timer for the driver only if the driver would otherwise come too late.
+//! [architecture.md] follows a timer through the crate, and [protocols.md] has the protocols between threads.
 //!
 //! # Features
 //!
-//! None is on by default.
+//! No feature is on by default.
 //!
-//! | feature        | what it adds                                                                                 |
+//! | feature        | adds                                                                                         |
 //! |----------------|----------------------------------------------------------------------------------------------|
 //! | `futures-core` | `Stream` for [`Interval`]                                                                    |
-//! | `hyper`        | `hyper::rt::Timer` for [`Timer`]: a server's and a client's timeouts                         |
-//! | `tower`        | `corewheel::tower::TimeoutLayer`, for services such as axum's and tonic's                    |
+//! | `hyper`        | `hyper::rt::Timer` for [`Timer`]: the timeouts of servers and clients                        |
+//! | `metrics`      | `corewheel::metrics::Exporter`, which reports [`Stats`] through the `metrics` facade         |
 //! | `quinn`        | `corewheel::quinn::Runtime`, for QUIC endpoints                                              |
-//! | `metrics`      | `corewheel::metrics::Exporter`, which hands [`Stats`] to whatever recorder there is          |
+//! | `tower`        | `corewheel::tower::TimeoutLayer`, for services such as those of axum and tonic               |
+//!
+//! # Further reading
+//!
+//! - [choosing.md]: when another timer is the better choice
+//! - [tuning.md]: what each setting does, and the ranges of the wheel
+//! - [embedding]: a complete program each for threads, tokio, hyper, axum and quinn
+//! - [durable.md]: timers that survive the process
+//!
+//! [architecture.md]: https://docs.rs/crate/corewheel/latest/source/docs/architecture.md
+//! [choosing.md]: https://docs.rs/crate/corewheel/latest/source/docs/choosing.md
+//! [durable.md]: https://docs.rs/crate/corewheel/latest/source/docs/durable.md
+//! [embedding]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/
+//! [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
+//! [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
+//! [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
 
-// Tests have more to choose from than they use each.
+// Each test crate uses only some of the dev-dependencies.
 #![cfg_attr(not(any(test, loom)), deny(unused_crate_dependencies))]
+#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(loom))))]
 
 #[cfg(not(loom))]
 mod adapter;
@@ -126,7 +184,7 @@ pub use {
     timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer},
 };
 
-/// The programs in `docs`, compiled and run as tests.
+/// Compiles and runs the programs of `docs` as tests.
 #[cfg(doctest)]
 mod docs {
     #[doc = include_str!("../docs/choosing.md")]
@@ -135,15 +193,4 @@ mod docs {
     mod tuning {}
     #[doc = include_str!("../docs/embedding/threads.md")]
     mod threads {}
-    #[doc = include_str!("../docs/embedding/tokio.md")]
-    mod tokio {}
-    #[cfg(feature = "hyper")]
-    #[doc = include_str!("../docs/embedding/hyper.md")]
-    mod hyper {}
-    #[cfg(feature = "tower")]
-    #[doc = include_str!("../docs/embedding/axum.md")]
-    mod axum {}
-    #[cfg(feature = "quinn")]
-    #[doc = include_str!("../docs/embedding/quinn.md")]
-    mod quinn {}
 }

@@ -1,4 +1,4 @@
-//! What a shutdown allocates: a list of what it hands back, and for a drop nothing at all.
+//! What a shutdown allocates: one list of the timers that it hands back. Dropping the last clone allocates nothing.
 
 mod common;
 
@@ -9,24 +9,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use common::*;
 use corewheel::{Timer, UnfiredTimer};
 
-/// Counts the bytes that are allocated, and the most that were at once.
+/// Counts the allocated bytes, and their peak.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: it is the system's allocator, and only counts.
+// SAFETY: every call is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -34,12 +34,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// One test at a time, as they count for all.
+/// The counters are global, so the tests run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 const TIMERS: usize = 100_000;
 
-/// How much more was allocated at once while `f` ran than before.
+/// Returns by how many bytes the allocations grew at their peak while `f` ran.
 fn peak_of<T>(f: impl FnOnce() -> T) -> (usize, T) {
     let before = NOW.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -56,7 +56,7 @@ fn full_timer() -> Timer {
 }
 
 #[test]
-fn the_drop_of_the_last_clone_collects_nothing() {
+fn dropping_the_last_clone_allocates_no_list() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let timer = full_timer();
     let (peak, ()) = peak_of(move || drop(timer));
@@ -64,11 +64,11 @@ fn the_drop_of_the_last_clone_collects_nothing() {
 }
 
 #[test]
-fn a_shutdown_makes_one_list() {
+fn a_shutdown_allocates_one_list() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let timer = full_timer();
     let (peak, unfired) = peak_of(|| timer.shutdown());
-    // The closure of each, and its deadline.
+    // The deadline and the closure of each timer.
     assert!(peak < TIMERS * 48, "{} bytes for each of {TIMERS} timers", peak / TIMERS);
     assert_eq!(unfired.len(), TIMERS);
     let (peak, ()) = peak_of(move || unfired.for_each(UnfiredTimer::run));

@@ -1,4 +1,4 @@
-//! What makes no sense, or goes wrong in the caller's own code: each has a defined result.
+//! Invalid settings, and panics in the caller's code: each has a defined result.
 
 mod common;
 
@@ -29,21 +29,21 @@ fn a_tick_under_a_microsecond_is_refused() {
 }
 
 #[test]
-fn no_shards_are_refused() {
+fn zero_shards_are_refused() {
     let error = refused(Timer::builder().shards(0));
     assert!(matches!(error, BuildError::NoShards));
     assert!(error.to_string().contains("shards"), "{error}");
 }
 
 #[test]
-fn a_pool_of_no_threads_is_refused() {
+fn a_pool_of_zero_threads_is_refused() {
     let error = refused(Timer::builder().executor(Executor::Pool { threads: 0 }));
     assert!(matches!(error, BuildError::NoPoolThreads));
     assert!(error.to_string().contains("Executor::Pool"), "{error}");
 }
 
 #[test]
-fn a_wheel_without_levels_or_with_too_small_ones_is_refused() {
+fn a_wheel_without_levels_or_with_too_small_levels_is_refused() {
     let error = refused(Timer::builder().wheel(&[]));
     assert!(matches!(error, BuildError::NoLevels));
     assert!(error.to_string().contains("level"), "{error}");
@@ -58,7 +58,7 @@ fn a_wheel_without_levels_or_with_too_small_ones_is_refused() {
 }
 
 #[test]
-fn any_sensible_wheel_will_do() {
+fn every_valid_wheel_is_accepted() {
     for slots in [&[2][..], &[3], &[60, 60, 12], &[10, 60, 60, 12], &[2, 3, 5, 7, 11], &[1 << 16], &[7, 1 << 12]] {
         let (builder, clock) = on_manual_clock();
         let timer = builder.wheel(slots).build().unwrap();
@@ -77,7 +77,7 @@ fn any_sensible_wheel_will_do() {
 }
 
 #[test]
-fn odd_but_sensible_settings_will_do() {
+fn unusual_valid_settings_are_accepted() {
     let tick = Duration::MAX;
     let timer = Timer::builder().tick(tick).shards(40).pin_cores(false).thread_name("").max_pending(usize::MAX).build();
     let timer = timer.unwrap();
@@ -92,7 +92,7 @@ fn odd_but_sensible_settings_will_do() {
 }
 
 #[test]
-fn scheduling_after_the_shutdown_is_refused_everywhere() {
+fn scheduling_after_a_shutdown_is_refused() {
     let timer = Timer::new().unwrap();
     let handle = timer.schedule(HOUR, || ()).unwrap();
     drop(timer.shutdown());
@@ -106,7 +106,7 @@ fn scheduling_after_the_shutdown_is_refused_everywhere() {
     }
 }
 
-/// A timer that counts what is reported to `on_panic`.
+/// Returns a timer, and a count of the panics that it reports to `on_panic`.
 fn counting_panics(builder: Builder) -> (Timer, Arc<AtomicUsize>) {
     let reported = Arc::new(AtomicUsize::new(0));
     let count = reported.clone();
@@ -171,7 +171,7 @@ fn closures_whose_drop_panics_are_contained_when_the_timer_is_dropped() {
     }
     drop(timer);
     assert_eq!(tokens.alive(), 0);
-    eventually("threads gone", || threads_named("bad-drop") == 0);
+    eventually("the threads have ended", || threads_named("bad-drop") == 0);
 }
 
 #[test]
@@ -182,16 +182,16 @@ fn a_timer_and_a_guard_may_be_dropped_while_their_thread_panics() {
     other.schedule(HOUR, || ()).unwrap();
     let panicked = panic::catch_unwind(AssertUnwindSafe(move || {
         let _dropped = (other, guard);
-        quiet_panic("while they are alive");
+        quiet_panic("while both are alive");
     }));
     assert!(panicked.is_err());
     assert_eq!(timer.stats().cancelled, 1);
-    // A bomb does not go off in a thread that panics.
+    // A `Bomb` does not panic while its thread is panicking.
     assert_eq!(reported.load(Ordering::SeqCst), 0);
 }
 
 #[test]
-fn a_closure_whose_drop_panics_belongs_to_the_caller_once_it_is_handed_back() {
+fn a_panic_in_the_drop_of_a_handed_back_closure_reaches_the_caller() {
     let timer = Timer::new().unwrap();
     let tokens = Tokens::default();
     timer.schedule(HOUR, bomb()).unwrap();
@@ -207,7 +207,7 @@ fn a_closure_whose_drop_panics_belongs_to_the_caller_once_it_is_handed_back() {
 }
 
 #[test]
-fn a_panic_in_an_unfired_timer_is_the_callers() {
+fn a_panic_in_an_unfired_timer_reaches_the_caller() {
     let timer = Timer::new().unwrap();
     timer.schedule(HOUR, || quiet_panic("on the caller's thread")).unwrap();
     timer.schedule_at_fixed_rate(2 * HOUR, SEC, || quiet_panic("on the caller's thread")).unwrap();

@@ -1,4 +1,4 @@
-//! The real clock: what a timer takes for the present when it adds a delay to it.
+//! The real clock: the present to which a timer adds a delay.
 
 use std::sync::mpsc;
 use std::thread;
@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use corewheel::Timer;
 
-/// How far ahead of the clock a timer may be.
+/// By how much the present that a delay counts from may be ahead of the clock.
 const AHEAD: Duration = Duration::from_micros(20);
 
-/// Asks in bursts and after pauses, from more threads than there are cores, so that some are held up anywhere.
+/// Reads the time in bursts and after pauses, on more threads than there are cores, so that threads are preempted
+/// anywhere.
 #[test]
-fn a_delay_is_counted_from_no_earlier_than_now_and_hardly_later() {
+fn a_delay_counts_from_now_or_at_most_20_us_later() {
     const DELAY: Duration = Duration::from_secs(3600);
     let timer = Timer::builder().tick(Duration::from_micros(1)).shards(1).build().unwrap();
     let end = Instant::now() + Duration::from_secs(3);
@@ -41,11 +42,11 @@ fn a_delay_is_counted_from_no_earlier_than_now_and_hardly_later() {
 }
 
 #[test]
-fn what_is_due_now_waits_for_no_tick() {
+fn a_timer_due_now_does_not_wait_for_a_tick() {
     let timer = Timer::builder().tick(Duration::from_secs(60)).shards(1).build().unwrap();
     let (sender, receiver) = mpsc::channel();
     for at_instant in [false, true].repeat(500) {
-        // From here on the thread knows what time it is, about.
+        // From here on the thread has a recent reading of the clock.
         timer.schedule(Duration::from_secs(1), || ()).unwrap().cancel();
         let (now, sender) = (Instant::now(), sender.clone());
         let report = move || sender.send(Instant::now()).unwrap();
@@ -54,6 +55,6 @@ fn what_is_due_now_waits_for_no_tick() {
         } else {
             timer.schedule(Duration::ZERO, report).unwrap();
         }
-        assert!(receiver.recv_timeout(Duration::from_secs(20)).expect("it is due now") >= now);
+        assert!(receiver.recv_timeout(Duration::from_secs(20)).expect("a timer that is due now does not fire") >= now);
     }
 }

@@ -1,4 +1,4 @@
-//! Executors: a pool of the timer's own, the caller's, inline, and custom ones, well-behaved or not.
+//! Executors: the timer's own pool, a rayon pool, inline, and custom ones, well-behaved or not.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::*;
 use corewheel::{Execute, Executor, Timer, rayon};
 
-/// The names of the threads that run callbacks.
+/// Returns the names of the threads that run callbacks.
 fn callback_threads(timer: &Timer) -> Vec<String> {
     let (sender, receiver) = channel();
     for _ in 0..20 {
@@ -23,7 +23,7 @@ fn callback_threads(timer: &Timer) -> Vec<String> {
 }
 
 #[test]
-fn a_pool_of_its_own_runs_callbacks_on_its_named_threads() {
+fn the_timers_own_pool_runs_callbacks_on_its_named_threads() {
     let timer =
         Timer::builder().shards(2).thread_name("exec-own").executor(Executor::Pool { threads: 2 }).build().unwrap();
     for name in callback_threads(&timer) {
@@ -31,7 +31,7 @@ fn a_pool_of_its_own_runs_callbacks_on_its_named_threads() {
     }
     eventually("2 drivers and 2 workers have the name", || threads_named("exec-own") == 4);
     drop(timer);
-    eventually("they are gone", || threads_named("exec-own") == 0);
+    eventually("the threads have ended", || threads_named("exec-own") == 0);
 }
 
 #[test]
@@ -43,14 +43,14 @@ fn a_pool_runs_as_many_callbacks_at_once_as_it_has_threads() {
         let barrier = barrier.clone();
         timer.schedule(MS, move || _ = barrier.wait()).unwrap();
     }
-    in_time("five callbacks that wait for each other", move || clock.advance(MS));
+    in_time("an advance over five callbacks that wait for each other", move || clock.advance(MS));
     assert_eq!(timer.stats().completed, 5);
 }
 
 #[test]
 fn callbacks_use_the_pool_beside_a_steady_stream_of_timers() {
     let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 2 }).build().unwrap();
-    // Each thread has a shard of its own, so that there are batches for both workers all the time.
+    // Each thread has its own home shard, so there are always batches for both workers.
     let stream = || [(); 8].map(|()| timer.schedule_at_fixed_rate(MS, MS, || thread::sleep(MS / 4)).unwrap());
     let streams = thread::scope(|scope| [(); 2].map(|()| scope.spawn(stream)).map(|thread| thread.join().unwrap()));
     let (sender, receiver) = channel();
@@ -87,13 +87,13 @@ fn inline_runs_callbacks_on_the_shards_own_threads() {
     for name in callback_threads(&timer) {
         assert!(name.starts_with("exec-inline"), "{name}");
     }
-    eventually("no thread but the drivers has the name", || threads_named("exec-inline") == 2);
+    eventually("only the drivers have the name", || threads_named("exec-inline") == 2);
 }
 
 #[test]
 fn one_executor_may_serve_many_timers() {
     let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
-    let custom: Arc<dyn Execute> = Arc::new(Threads);
+    let custom: Arc<dyn Execute> = Arc::new(ThreadPerJob);
     for executor in [Executor::Rayon(pool), Executor::Custom(custom)] {
         let timers: Vec<_> =
             (0..4).map(|_| Timer::builder().shards(1).executor(executor.clone()).build().unwrap()).collect();
@@ -109,7 +109,7 @@ fn one_executor_may_serve_many_timers() {
 }
 
 #[test]
-fn a_custom_executor_is_called_on_a_shards_thread_and_may_block_that_shard_only() {
+fn a_custom_executor_that_blocks_delays_only_its_shard() {
     let (gate, (names, name)) = (Gate::default(), channel());
     let (pass, names) = (gate.clone(), Mutex::new(names));
     let first = AtomicUsize::new(0);
@@ -120,11 +120,11 @@ fn a_custom_executor_is_called_on_a_shards_thread_and_may_block_that_shard_only(
         }
         job();
     };
-    let executor = Executor::Custom(Arc::new(Calls(blocks_once)));
+    let executor = Executor::Custom(Arc::new(ExecuteFn(blocks_once)));
     let timer = Timer::builder().shards(2).thread_name("exec-custom").executor(executor).build().unwrap();
     timer.schedule(Duration::ZERO, || ()).unwrap();
     assert!(wait_for(&name).starts_with("exec-custom"));
-    // Another thread has its home in the other shard, or else the one after it.
+    // At least one of the next two threads has its home in the other shard.
     let (sender, receiver) = channel();
     for _ in 0..2 {
         let (timer, sender) = (timer.clone(), sender.clone());
@@ -137,12 +137,12 @@ fn a_custom_executor_is_called_on_a_shards_thread_and_may_block_that_shard_only(
 }
 
 #[test]
-fn a_job_dropped_unrun_drops_its_closures_and_counts_them_as_cancelled() {
+fn a_dropped_job_cancels_its_timers_and_drops_their_closures() {
     let (builder, clock) = on_manual_clock();
     let (panics, panicked) = channel();
     let panics = Mutex::new(panics);
     let timer = builder
-        .executor(Executor::Custom(Arc::new(Calls(drop))))
+        .executor(Executor::Custom(Arc::new(ExecuteFn(drop))))
         .on_panic(move |_| panics.lock().unwrap().send(()).unwrap())
         .max_pending(12)
         .build()
@@ -158,7 +158,7 @@ fn a_job_dropped_unrun_drops_its_closures_and_counts_them_as_cancelled() {
     handles.push(timer.schedule_at_fixed_rate(MS, MS, repeating).unwrap());
     let bomb = Bomb;
     handles.push(timer.schedule(MS, move || drop(bomb)).unwrap());
-    in_time("an advance over jobs that are dropped", move || clock.advance(SEC));
+    in_time("an advance over dropped jobs", move || clock.advance(SEC));
     assert_eq!(tokens.alive(), 0);
     for handle in &handles {
         assert!(!handle.is_pending() && !handle.cancel() && !handle.cancel_and_wait() && !handle.reset(SEC));
@@ -167,33 +167,33 @@ fn a_job_dropped_unrun_drops_its_closures_and_counts_them_as_cancelled() {
     assert_eq!((stats.fired, stats.completed, stats.cancelled, stats.panicked, stats.pending), (0, 0, 12, 1, 0));
     assert_eq!(received(&panicked), [()]);
     assert_balanced(&timer);
-    let places = (0..13).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count();
-    assert_eq!(places, 12, "their places are free again");
+    let permits = (0..13).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count();
+    assert_eq!(permits, 12, "not all permits are released");
 }
 
-/// The timer stays pending, and its job is stale, run or dropped.
+/// The timer stays pending. Its job is stale, whether it is run or dropped.
 #[test]
 fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
     for (repeats, drops) in [(false, false), (false, true), (true, false), (true, true)] {
-        let (shelf, (builder, clock)) = (Shelf::default(), on_manual_clock());
-        let timer = builder.shards(1).executor(shelf.executor()).max_pending(1).build().unwrap();
+        let (held_jobs, (builder, clock)) = (HeldJobs::default(), on_manual_clock());
+        let timer = builder.shards(1).executor(held_jobs.executor()).max_pending(1).build().unwrap();
         let (start, runs) = (clock.now(), Arc::default());
         let handle = if repeats {
             timer.schedule_at_fixed_rate(SEC, HOUR, counting(&runs)).unwrap()
         } else {
             timer.schedule(SEC, counting(&runs)).unwrap()
         };
-        // An `advance` waits for the job.
+        // `advance` waits for the job, so call it on another thread.
         let advance = || {
             let clock = clock.clone();
             thread::spawn(move || clock.advance(SEC))
         };
         let advancing = advance();
-        eventually("its job waits", || shelf.len() == 1);
+        eventually("the job is handed over", || held_jobs.len() == 1);
         assert!(handle.reset(SEC));
-        shelf.take().into_iter().for_each(|job| if drops { drop(job) } else { job() });
+        held_jobs.take().into_iter().for_each(|job| if drops { drop(job) } else { job() });
         in_time("an advance over a stale job", move || advancing.join().unwrap());
-        let kind = format!("it repeats: {repeats}, its job is dropped: {drops}");
+        let kind = format!("repeats: {repeats}, job dropped: {drops}");
         assert!(handle.is_pending(), "{kind}");
         assert_eq!(handle.deadline(), Some(start + 2 * SEC), "{kind}");
         let stats = timer.stats();
@@ -201,9 +201,9 @@ fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
         assert!(timer.schedule(SEC, || ()).unwrap_err().is_full(), "{kind}");
 
         let advancing = advance();
-        eventually("it has another job", || shelf.len() == 1);
+        eventually("a second job is handed over", || held_jobs.len() == 1);
         assert_eq!(clock.now(), start + 2 * SEC);
-        shelf.take().into_iter().for_each(|job| job());
+        held_jobs.take().into_iter().for_each(|job| job());
         in_time("an advance over the second job", move || advancing.join().unwrap());
         assert_eq!((runs.load(Ordering::SeqCst), handle.cancel()), (1, repeats), "{kind}");
         assert_balanced(&timer);
@@ -211,11 +211,11 @@ fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
 }
 
 #[test]
-fn a_panic_out_of_execute_is_caught_and_ends_nothing_else() {
+fn a_panic_in_execute_is_caught_and_affects_no_other_job() {
     let calls = AtomicUsize::new(0);
-    let executor = Calls(move |job: Job| {
+    let executor = ExecuteFn(move |job: Job| {
         if calls.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
-            quiet_panic("out of execute");
+            quiet_panic("in execute");
         }
         job();
     });
@@ -234,16 +234,16 @@ fn a_panic_out_of_execute_is_caught_and_ends_nothing_else() {
     }
     clock.advance(SEC);
     assert_eq!(tokens.alive(), 0);
-    assert_eq!(received(&payload), ["out of execute"; 5]);
+    assert_eq!(received(&payload), ["in execute"; 5]);
     let stats = timer.stats();
     assert_eq!((stats.panicked, stats.completed, stats.cancelled, stats.pending), (5, 5, 5, 0));
     assert_balanced(&timer);
 }
 
 #[test]
-fn a_job_may_be_run_late_on_any_thread_and_is_pending_until_then() {
-    let shelf = Shelf::default();
-    let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+fn a_job_may_run_late_on_any_thread_and_its_timers_stay_pending() {
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
     let (sender, receiver) = channel();
     let handles: Vec<_> = (0..5)
         .map(|number| {
@@ -251,10 +251,10 @@ fn a_job_may_be_run_late_on_any_thread_and_is_pending_until_then() {
             timer.schedule(number * MS, move || sender.send(number).unwrap()).unwrap()
         })
         .collect();
-    eventually("all are handed over", || shelf.len() == 5);
+    eventually("all jobs are handed over", || held_jobs.len() == 5);
     assert_eq!(timer.len(), 5);
     assert!(handles[3].cancel());
-    let jobs = shelf.take();
+    let jobs = held_jobs.take();
     thread::spawn(move || jobs.into_iter().for_each(|job| job())).join().unwrap();
     assert_eq!(received(&receiver), [0, 1, 2, 4]);
     assert!(handles.iter().all(|handle| !handle.is_pending()));
@@ -263,17 +263,17 @@ fn a_job_may_be_run_late_on_any_thread_and_is_pending_until_then() {
 
 #[test]
 fn a_job_that_outlives_the_timer_does_nothing() {
-    let shelf = Shelf::default();
-    let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
     let tokens = Tokens::default();
     for _ in 0..2 {
         let token = tokens.give();
-        timer.schedule(Duration::ZERO, move || panic!("{}", (token, "it was dropped").1)).unwrap();
+        timer.schedule(Duration::ZERO, move || panic!("{}", (token, "the job was dropped").1)).unwrap();
     }
-    eventually("handed over", || shelf.len() == 2);
+    eventually("handed over", || held_jobs.len() == 2);
     drop(timer);
     assert_eq!(tokens.alive(), 0);
-    let mut jobs = shelf.take();
+    let mut jobs = held_jobs.take();
     jobs.pop().unwrap()();
     drop(jobs);
 }
@@ -331,11 +331,11 @@ fn the_consumer_of_a_bounded_executor_may_shut_down_while_execute_waits_for_room
             called.fetch_add(1, Ordering::SeqCst);
             jobs.send(job).unwrap();
         };
-        let executor = Executor::Custom(Arc::new(Calls(send)));
+        let executor = Executor::Custom(Arc::new(ExecuteFn(send)));
         let timer = Timer::builder().shards(1).thread_name(name).executor(executor).build().unwrap();
         let at = timer.now() + MS;
         let handles = [(); 6].map(|()| timer.schedule_at(at, || ()).unwrap());
-        eventually("one job is in the queue, and execute waits with the next", || calls.load(Ordering::SeqCst) == 2);
+        eventually("one job is queued, and execute waits with the next", || calls.load(Ordering::SeqCst) == 2);
         let weak = timer.downgrade();
         if from_job {
             timer.schedule(HOUR, || ()).unwrap();
@@ -347,9 +347,9 @@ fn the_consumer_of_a_bounded_executor_may_shut_down_while_execute_waits_for_room
             (weak.upgrade().unwrap().shutdown().len(), consumer)
         });
         assert_eq!(unfired, 6);
-        // A job that was taken has made room: then the call may have returned.
-        assert!(from_job || threads_named(name) == 1, "execute waits still");
-        // The consumer finds in the queue what was put there, and no more.
+        // Taking a job made room, so `execute` may have returned.
+        assert!(from_job || threads_named(name) == 1, "execute still waits");
+        // The consumer finds in the queue only what was put there.
         assert!(consumer.into_iter().map(|job| job()).count() <= 2);
         eventually("the thread has ended", || threads_named(name) == 0);
         assert!(handles.iter().all(|handle| !handle.is_pending()));
@@ -361,7 +361,7 @@ fn the_consumer_of_a_bounded_executor_may_shut_down_while_execute_waits_for_room
 fn the_executor_is_dropped_with_the_timer() {
     let tokens = Tokens::default();
     let token = tokens.give();
-    let executor = Calls(move |job: Job| {
+    let executor = ExecuteFn(move |job: Job| {
         let _captured = &token;
         job();
     });

@@ -1,4 +1,4 @@
-//! Faults from outside: the process is stopped, starved or forked, its cores change, and its threads die.
+//! Faults from outside: the process is stopped, starved or forked, its cores change, and its threads panic.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -23,24 +23,25 @@ use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
-/// What a child says before it stops itself, with the milliseconds after which it is to go on; and when all was right.
+/// Printed by a child before it stops itself, with the milliseconds after which it is to be continued; and when it has
+/// passed.
 const STOP: &str = "stopped for";
 const PASSED: &str = "the child has passed";
 
-/// One run of a callback: when it was due, and when it ran.
+/// A run of a callback: its deadline, and when it ran.
 type Run = (Instant, Instant);
 
-/// Runs of many timers, in their order.
+/// The runs of many timers, in order.
 #[derive(Clone, Default)]
 struct Runs(Arc<Mutex<Vec<Run>>>);
 
 impl Runs {
     fn schedule(&self, timer: &Timer, deadline: Instant) -> TimerHandle {
         let runs = self.clone();
-        timer.schedule_at(deadline, move || runs.note(deadline)).unwrap()
+        timer.schedule_at(deadline, move || runs.record(deadline)).unwrap()
     }
 
-    fn note(&self, deadline: Instant) {
+    fn record(&self, deadline: Instant) {
         self.0.lock().unwrap().push((deadline, Instant::now()));
     }
 
@@ -48,22 +49,22 @@ impl Runs {
         self.0.lock().unwrap().len()
     }
 
-    /// Asserts that nothing was early, and that what was due more than a tick of 1 ms later ran later.
+    /// Asserts that no run was early, and that a run more than a tick (1 ms) after another also ran after it.
     #[track_caller]
     fn assert_in_order(&self) {
         let runs = self.0.lock().unwrap();
-        assert_eq!(runs.iter().find(|(deadline, ran)| ran < deadline), None, "it was early");
+        assert_eq!(runs.iter().find(|(deadline, ran)| ran < deadline), None, "a run was early");
         let mut latest = runs[0].0;
         for &(deadline, _) in &*runs {
-            assert!(deadline + MS >= latest, "{:?} late in the order", latest - deadline);
+            assert!(deadline + MS >= latest, "{:?} out of order", latest - deadline);
             latest = latest.max(deadline);
         }
     }
 }
 
-/// A timer with one shard, which hands over its callbacks one by one, in the order in which they are recorded.
+/// Returns a timer with one shard, which hands over its callbacks one by one, in the order in which they are recorded.
 fn one_by_one() -> Timer {
-    Timer::builder().shards(1).executor(Executor::Custom(Arc::new(AtOnce))).build().unwrap()
+    Timer::builder().shards(1).executor(Executor::Custom(Arc::new(RunInPlace))).build().unwrap()
 }
 
 #[track_caller]
@@ -71,8 +72,8 @@ fn assert_passed(success: bool, text: &str) {
     assert!(success && text.contains(PASSED), "{text}");
 }
 
-/// Has a child run `test`, which is given a time within which to schedule what is due after it, and returns whether that
-/// was enough.
+/// Runs `test` with growing times, within which it must schedule timers that are due after the time, until it returns
+/// that the time sufficed.
 fn with_enough_time(test: impl Fn(Duration) -> bool) {
     let mut time = 500 * MS;
     while !test(time) {
@@ -81,12 +82,12 @@ fn with_enough_time(test: impl Fn(Duration) -> bool) {
     println!("{PASSED}");
 }
 
-const STOPPED: &str = "after_a_stop_the_backlog_is_caught_up_in_order";
+const STOPPED: &str = "a_stopped_process_catches_up_in_order";
 
 #[test]
-fn after_a_stop_the_backlog_is_caught_up_in_order() {
+fn a_stopped_process_catches_up_in_order() {
     if is_child(STOPPED) {
-        return with_enough_time(catch_up_after_a_stop);
+        return with_enough_time(catch_up_after_stop);
     }
     let mut child = child_command(STOPPED, "").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -105,28 +106,28 @@ fn after_a_stop_the_backlog_is_caught_up_in_order() {
     assert_passed(child.wait().unwrap().success(), &text);
 }
 
-fn catch_up_after_a_stop(time: Duration) -> bool {
+fn catch_up_after_stop(time: Duration) -> bool {
     const TIMERS: u32 = 10_000;
     const CANCELLED: u32 = 1000;
     let (timer, pool) = (one_by_one(), Timer::new().unwrap());
     let start = Instant::now() + time;
-    let at = |place: u32| start + place * Duration::from_micros(50);
+    let at = |index: u32| start + index * Duration::from_micros(50);
 
     let (ordered, pooled, grid) = (Runs::default(), Runs::default(), Runs::default());
-    // What is due first is scheduled last.
-    for place in (0..TIMERS).rev() {
-        ordered.schedule(&timer, at(place));
-        pooled.schedule(&pool, at(place));
+    // The timer with the earliest deadline is scheduled last.
+    for index in (0..TIMERS).rev() {
+        ordered.schedule(&timer, at(index));
+        pooled.schedule(&pool, at(index));
     }
-    let sleeps = join_all((0..100).map(|place| timer.sleep_until(at(200 * place))));
+    let sleeps = join_all((0..100).map(|index| timer.sleep_until(at(200 * index))));
     let sleeper = thread::spawn(move || block_on(sleeps).len());
     let (runs, mut due) = (grid.clone(), start);
     let every = timer.schedule_at_fixed_rate(start - Instant::now(), 5 * MS, move || {
-        runs.note(due);
+        runs.record(due);
         due += 5 * MS;
     });
-    // These are met in the middle of the backlog, by the one that is due before the others, and then by another thread
-    // while the driver is busy with it.
+    // Cancelled in the middle of the backlog: one half by the callback that is due before them, the other half by
+    // another thread while the driver is busy with that callback.
     let cancelled = Arc::new(AtomicUsize::new(0));
     let last = at(TIMERS) + MS;
     let (inside, outside) = [(); 2]
@@ -137,7 +138,7 @@ fn catch_up_after_a_stop(time: Duration) -> bool {
     let middle = at(TIMERS / 2);
     timer
         .schedule_at(middle, move || {
-            assert!(middle.elapsed() > 300 * MS, "it was not stopped");
+            assert!(middle.elapsed() > 300 * MS, "the process was not stopped");
             let timer = weak.upgrade().unwrap();
             assert_eq!(inside.iter().filter(|handle| handle.cancel()).count(), inside.len());
             (0..100).for_each(|_| drop(more.schedule(&timer, Instant::now())));
@@ -152,13 +153,13 @@ fn catch_up_after_a_stop(time: Duration) -> bool {
     println!("{STOP} {}", (last - Instant::now() + 500 * MS).as_millis());
     raise(Signal::SIGSTOP).unwrap();
     caught_up.pass();
-    assert!(last < Instant::now(), "these are due");
+    assert!(last < Instant::now(), "the last deadline has not passed");
     assert_eq!(outside.iter().filter(|handle| handle.cancel()).count(), outside.len());
     (0..100).for_each(|_| drop(added.schedule(&timer, Instant::now())));
     others_done.open();
 
     eventually("the backlog is caught up", || ordered.len() + pooled.len() == 2 * TIMERS as usize);
-    eventually("what was added has run", || added.len() == 200);
+    eventually("the added timers have run", || added.len() == 200);
     assert_eq!(sleeper.join().unwrap(), 100);
     eventually("the grid is caught up", || {
         let missed = start.elapsed().as_millis() as usize / 5;
@@ -176,12 +177,12 @@ fn catch_up_after_a_stop(time: Duration) -> bool {
     true
 }
 
-const STARVED: &str = "a_starved_process_runs_everything_in_order";
+const STARVED: &str = "a_starved_process_runs_timers_in_order";
 
 #[test]
-fn a_starved_process_runs_everything_in_order() {
+fn a_starved_process_runs_timers_in_order() {
     if is_child(STARVED) {
-        return with_enough_time(run_though_starved);
+        return with_enough_time(run_while_starved);
     }
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -199,7 +200,7 @@ fn a_starved_process_runs_everything_in_order() {
     });
 }
 
-fn run_though_starved(time: Duration) -> bool {
+fn run_while_starved(time: Duration) -> bool {
     const TIMERS: u32 = 1000;
     let (timer, runs, cancelled) = (one_by_one(), Runs::default(), Arc::new(AtomicUsize::new(0)));
     for _ in 0..TIMERS {
@@ -213,7 +214,7 @@ fn run_though_starved(time: Duration) -> bool {
     if Instant::now() >= start {
         return false;
     }
-    eventually("all have run", || runs.len() == TIMERS as usize);
+    eventually("all timers have run", || runs.len() == TIMERS as usize);
     runs.assert_in_order();
     assert_eq!(cancelled.load(Ordering::SeqCst), 0);
     assert!(timer.is_empty());
@@ -234,12 +235,12 @@ fn timers_fire_while_the_cores_of_the_threads_change() {
         })
         .collect();
     for pinned in [true, false] {
-        // It is built where there is one core only.
+        // Build while only one core is available.
         sched_setaffinity(me, &cores[0]).unwrap();
         let builder = Timer::builder().shards(3).executor(Executor::Pool { threads: 2 });
         let timer = builder.thread_name("faults-cores").pin_cores(pinned).build().unwrap();
         sched_setaffinity(me, &all).unwrap();
-        eventually("all threads are there", || threads_named("faults-cores") == 5);
+        eventually("all threads have started", || threads_named("faults-cores") == 5);
         let threads: Vec<_> = tasks_named("faults-cores").into_iter().map(Pid::from_raw).collect();
 
         let (runs, mut random, mut number) = (Runs::default(), Random(7), 0);
@@ -248,20 +249,20 @@ fn timers_fire_while_the_cores_of_the_threads_change() {
                 runs.schedule(&timer, Instant::now() + Duration::from_micros(random.below(20_000)));
                 number += 1;
             }
-            for (place, &thread) in threads.iter().enumerate() {
-                let set = if round % 3 == 2 { &all } else { &cores[(round + place) % cores.len()] };
+            for (index, &thread) in threads.iter().enumerate() {
+                let set = if round % 3 == 2 { &all } else { &cores[(round + index) % cores.len()] };
                 sched_setaffinity(thread, set).unwrap();
             }
             thread::sleep(5 * MS);
         }
-        eventually("all have run", || runs.len() == number);
+        eventually("all timers have run", || runs.len() == number);
         assert!(runs.0.lock().unwrap().iter().all(|(deadline, ran)| ran >= deadline));
         assert_balanced(&timer);
     }
 }
 
 #[test]
-fn threads_that_die_leave_their_timers_behind() {
+fn timers_of_threads_that_panicked_still_fire() {
     const THREADS: usize = 200;
     const TIMERS: usize = 100;
     let timer = Timer::builder().shards(2).build().unwrap();
@@ -277,10 +278,10 @@ fn threads_that_die_leave_their_timers_behind() {
                     assert!(timer.schedule(HOUR, counting(&cancelled)).unwrap().cancel());
                     guards.push(timer.schedule(HOUR, counting(&guarded)).unwrap().cancel_on_drop());
                 }
-                // In the middle of one more, whose closure is still its own.
+                // Panics while scheduling one more timer, whose closure the thread still owns.
                 let unfinished = counting(&left);
-                timer.schedule(if number % 2 == 0 { MS } else { quiet_panic("dies") }, unfinished).unwrap();
-                quiet_panic("dies")
+                timer.schedule(if number % 2 == 0 { MS } else { quiet_panic("panics") }, unfinished).unwrap();
+                quiet_panic("panics")
             })
         })
         .collect();
@@ -288,7 +289,7 @@ fn threads_that_die_leave_their_timers_behind() {
         assert!(thread.join().is_err());
     }
     let number = THREADS * TIMERS + THREADS / 2;
-    eventually("what they left has fired", || left.load(Ordering::SeqCst) == number && timer.is_empty());
+    eventually("the timers of the threads have fired", || left.load(Ordering::SeqCst) == number && timer.is_empty());
     assert_eq!(cancelled.load(Ordering::SeqCst) + guarded.load(Ordering::SeqCst), 0);
     let stats = timer.stats();
     assert_eq!((stats.fired, stats.cancelled), (number as u64, 2 * (THREADS * TIMERS) as u64));
@@ -296,16 +297,16 @@ fn threads_that_die_leave_their_timers_behind() {
 }
 
 #[test]
-fn a_callback_that_dies_with_handles_leaves_their_timers_behind() {
+fn handles_dropped_by_a_panic_detach_their_timers() {
     let (timer, clock) = in_virtual_time();
     let runs = Arc::new(AtomicUsize::new(0));
     let handles: Vec<_> = (0..10).map(|_| timer.schedule(SEC, counting(&runs)).unwrap()).collect();
     let guards: Vec<_> = (0..10).map(|_| timer.schedule(SEC, counting(&runs)).unwrap().cancel_on_drop()).collect();
-    let dies = move || {
+    let panics = move || {
         let _held = (handles, guards);
-        quiet_panic("dies")
+        quiet_panic("panics")
     };
-    timer.schedule(MS, dies).unwrap();
+    timer.schedule(MS, panics).unwrap();
     clock.advance(SEC);
     let stats = timer.stats();
     assert_eq!((runs.load(Ordering::SeqCst), stats.cancelled, stats.panicked), (10, 10, 1));
@@ -328,10 +329,10 @@ fn a_process_may_exit_while_timers_run() {
     assert_eq!(output.status.code(), Some(42), "{output:?}");
 }
 
-const FORKS: &str = "to_the_child_of_a_fork_an_inherited_timer_is_shut_down";
+const FORKS: &str = "an_inherited_timer_is_shut_down_in_a_forked_child";
 
 #[test]
-fn to_the_child_of_a_fork_an_inherited_timer_is_shut_down() {
+fn an_inherited_timer_is_shut_down_in_a_forked_child() {
     if is_child(FORKS) {
         return fork_with_timers();
     }
@@ -340,17 +341,17 @@ fn to_the_child_of_a_fork_an_inherited_timer_is_shut_down() {
     assert_passed(output.status.success(), &text);
 }
 
-/// Forks. `None` in the child, which is to [end](end_fork).
+/// Forks. Returns `None` in the child, which must call [`end_fork`].
 fn forked() -> Option<Pid> {
-    // SAFETY: the child does what a program with threads does that forks all the same; the allocator and the standard
-    // library of Linux allow for it.
+    // SAFETY: the child may allocate and use the standard library after the fork, because Linux's allocator and library
+    // support that in a process with several threads.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => None,
         ForkResult::Parent { child } => Some(child),
     }
 }
 
-/// Ends the child of a fork after `test`.
+/// Ends the child of a fork after it has run `test`.
 fn end_fork(test: impl FnOnce()) -> ! {
     let outcome = panic::catch_unwind(AssertUnwindSafe(test));
     process::exit(if outcome.is_ok() { 42 } else { 1 });
@@ -366,10 +367,10 @@ fn assert_fork_passes(child: Pid) {
     assert_eq!(status, WaitStatus::Exited(child, 42));
 }
 
-const FORKS_INSIDE: &str = "a_callback_may_fork_and_no_other_runs_in_the_child";
+const FORKS_INSIDE: &str = "a_callback_may_fork_and_no_other_callback_runs_in_the_child";
 
 #[test]
-fn a_callback_may_fork_and_no_other_runs_in_the_child() {
+fn a_callback_may_fork_and_no_other_callback_runs_in_the_child() {
     if is_child(FORKS_INSIDE) {
         return fork_in_a_callback();
     }
@@ -379,14 +380,14 @@ fn a_callback_may_fork_and_no_other_runs_in_the_child() {
 }
 
 fn fork_in_a_callback() {
-    let shelf = Shelf::default();
+    let held_jobs = HeldJobs::default();
     let reported = Arc::new(AtomicUsize::new(0));
     let count = reported.clone();
-    let builder = Timer::builder().shards(1).executor(shelf.executor());
+    let builder = Timer::builder().shards(1).executor(held_jobs.executor());
     let timer = builder.on_slow(Duration::ZERO, move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
     let (runs, tokens, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), Tokens::default(), channel());
     timer.schedule(Duration::ZERO, move || sender.send(forked()).unwrap()).unwrap();
-    eventually("the first is handed over", || shelf.len() == 1);
+    eventually("the first timer is handed over", || held_jobs.len() == 1);
     for _ in 0..2 {
         let (run, token) = (counting(&runs), tokens.give());
         timer
@@ -396,20 +397,20 @@ fn fork_in_a_callback() {
             })
             .unwrap();
     }
-    eventually("all are handed over", || shelf.len() == 3);
-    let mut jobs = shelf.take().into_iter();
+    eventually("all timers are handed over", || held_jobs.len() == 3);
+    let mut jobs = held_jobs.take().into_iter();
     jobs.next().unwrap()();
     let Some(child) = wait_for(&receiver) else {
         end_fork(|| {
             jobs.next().unwrap()();
             drop(jobs);
-            assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (0, 2), "they are the parent's");
-            assert_eq!(reported.load(Ordering::SeqCst), 0, "the run that forked is the parent's as well");
+            assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (0, 2), "the closures belong to the parent");
+            assert_eq!(reported.load(Ordering::SeqCst), 0, "the run that forked belongs to the parent");
             assert!(timer.is_shutdown());
         })
     };
     assert_fork_passes(child);
-    assert_eq!(reported.load(Ordering::SeqCst), 1, "a fork takes longer than no time");
+    assert_eq!(reported.load(Ordering::SeqCst), 1, "the fork took measurable time, so the run is slow");
     jobs.for_each(|job| job());
     assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (2, 0));
     println!("{PASSED}");
@@ -436,8 +437,8 @@ fn fork_with_timers() {
         }),
         Some(child) => assert_fork_passes(child),
     }
-    // The parent's timer has not noticed.
-    eventually("the parent's fires", || runs.load(Ordering::SeqCst) == 1);
+    // The fork does not affect the parent's timer.
+    eventually("the parent's timer fires", || runs.load(Ordering::SeqCst) == 1);
     assert!(!timer.is_shutdown() && handle.is_pending() && handle.reset(2 * HOUR) && handle.cancel());
     drop(guard);
     assert_eq!(tokens.alive(), 0);
@@ -450,16 +451,16 @@ fn fork_with_timers() {
     println!("{PASSED}");
 }
 
-/// A waker that is not called.
+/// A waker that must not be called.
 struct Woken;
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        panic!("nobody wakes a task of the parent");
+        panic!("a task of the parent was woken");
     }
 }
 
-/// What the child of a fork does with the sleeps of its parent.
+/// Uses the sleeps of the parent in the child of a fork.
 fn sleep_inherited([polled, mut reset, dropped]: [Sleep; 3], waker: &Arc<Woken>) {
     let wakers = Arc::strong_count(waker);
     drop(dropped);
@@ -469,10 +470,10 @@ fn sleep_inherited([polled, mut reset, dropped]: [Sleep; 3], waker: &Arc<Woken>)
     block_on(&mut reset);
     assert!(reset.is_shutdown());
     drop(reset);
-    assert_eq!(Arc::strong_count(waker), wakers, "the wakers are the parent's");
+    assert_eq!(Arc::strong_count(waker), wakers, "the wakers belong to the parent");
 }
 
-/// What the child of a fork does with the timer of its parent.
+/// Uses the timer of the parent in the child of a fork.
 fn use_inherited(timer: Timer, handle: TimerHandle, guard: CancelOnDrop, tokens: &Tokens) {
     assert!(timer.is_shutdown());
     assert!(timer.schedule(MS, || ()).unwrap_err().is_shutdown());
@@ -487,7 +488,7 @@ fn use_inherited(timer: Timer, handle: TimerHandle, guard: CancelOnDrop, tokens:
     drop(guard);
     drop(handle);
     drop(timer);
-    assert_eq!(tokens.alive(), 2, "what is the parent's is not dropped");
+    assert_eq!(tokens.alive(), 2, "a closure of the parent was dropped");
 
     let own = Timer::new().unwrap();
     let (sender, receiver) = channel();

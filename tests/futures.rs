@@ -1,4 +1,4 @@
-//! Sleeps, timeouts and intervals: when they complete, whom they wake, and what they leave behind.
+//! Sleeps, timeouts and intervals: when they complete, which tasks they wake, and that they leave nothing behind.
 
 mod common;
 
@@ -37,7 +37,7 @@ impl Task {
     }
 }
 
-/// Whether the future is ready when `task` polls it.
+/// Polls the future from `task`, and returns its output if it is ready.
 fn ready<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Output> {
     let waker = Waker::from(task.clone());
     match Pin::new(future).poll(&mut Context::from_waker(&waker)) {
@@ -47,7 +47,7 @@ fn ready<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Outpu
 }
 
 #[test]
-fn all_are_send_and_a_sleep_is_sync() {
+fn futures_are_send_and_a_sleep_is_sync() {
     fn is_send<T: Send + 'static>() {}
     fn is_sync<T: Sync>() {}
     is_send::<Sleep>();
@@ -69,14 +69,14 @@ fn a_sleep_completes_at_its_deadline_and_not_before() {
     clock.advance(MS);
     assert_eq!((task.woken(), sleep.is_elapsed(), sleep.is_shutdown()), (1, true, false));
     assert_eq!(ready(&mut sleep, &task), Some(()));
-    assert_eq!(ready(&mut sleep, &task), Some(()), "it stays so");
+    assert_eq!(ready(&mut sleep, &task), Some(()), "a later poll returned something else");
     let stats = timer.stats();
     assert_eq!((stats.scheduled, stats.fired, stats.completed, stats.pending), (1, 1, 1, 0));
     assert_balanced(&timer);
 }
 
 #[test]
-fn what_is_due_by_now_is_ready_at_once() {
+fn a_future_that_is_due_is_ready_at_once() {
     let (timer, clock) = in_virtual_time();
     clock.advance(HOUR);
     let task = Task::new();
@@ -87,7 +87,7 @@ fn what_is_due_by_now_is_ready_at_once() {
 }
 
 #[test]
-fn a_sleep_that_is_never_polled_is_no_timer() {
+fn a_sleep_that_is_never_polled_schedules_no_timer() {
     let (timer, clock) = in_virtual_time();
     let sleeps: Vec<_> = (0..100).map(|_| timer.sleep(SEC)).collect();
     assert_eq!((timer.stats().scheduled, timer.len()), (0, 0));
@@ -98,7 +98,7 @@ fn a_sleep_that_is_never_polled_is_no_timer() {
 }
 
 #[test]
-fn dropping_a_sleep_cancels_it_and_lets_go_of_the_waker() {
+fn dropping_a_sleep_cancels_it_and_drops_the_waker() {
     let (timer, clock) = in_virtual_time();
     let (mut sleep, task) = (timer.sleep(SEC), Task::new());
     assert_eq!(ready(&mut sleep, &task), None);
@@ -125,7 +125,7 @@ fn the_task_that_polled_last_is_woken() {
 }
 
 #[test]
-fn a_reset_moves_a_pending_sleep_and_keeps_its_waker() {
+fn a_reset_of_a_pending_sleep_keeps_its_waker() {
     let (timer, clock) = in_virtual_time();
     let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
     assert_eq!(ready(&mut sleep, &task), None);
@@ -141,7 +141,7 @@ fn a_reset_moves_a_pending_sleep_and_keeps_its_waker() {
 }
 
 #[test]
-fn a_reset_can_count_from_the_present() {
+fn a_reset_after_a_delay_counts_from_now() {
     let (timer, clock) = in_virtual_time();
     let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
     assert_eq!(ready(&mut sleep, &task), None);
@@ -167,7 +167,7 @@ fn a_sleep_can_be_used_again() {
         Pin::new(&mut sleep).reset(clock.now() + SEC);
         assert!(!sleep.is_elapsed());
     }
-    // Not polled since: it wakes nobody.
+    // The sleep has not been polled since its reset, so it wakes no task.
     clock.advance(2 * SEC);
     assert_eq!((task.woken(), sleep.is_elapsed()), (3, true));
     assert_eq!(timer.stats().completed, 3);
@@ -175,7 +175,7 @@ fn a_sleep_can_be_used_again() {
 }
 
 #[test]
-fn never_is_far_ahead() {
+fn a_sleep_that_never_completes_has_a_distant_deadline() {
     let (timer, clock) = in_virtual_time();
     let (mut sleep, task) = (timer.sleep(Duration::MAX), Task::new());
     assert_eq!(ready(&mut sleep, &task), None);
@@ -187,14 +187,14 @@ fn never_is_far_ahead() {
 }
 
 #[test]
-fn a_shutdown_completes_what_is_pending() {
+fn a_shutdown_completes_pending_futures() {
     let (timer, _clock) = in_virtual_time();
     let task = Task::new();
     let (mut pending, mut unpolled, mut timeout) =
         (timer.sleep(SEC), timer.sleep(SEC), timer.timeout(SEC, future::pending::<()>()));
     assert_eq!(ready(&mut pending, &task), None);
     assert_eq!(ready(&mut timeout, &task), None);
-    assert_eq!(timer.shutdown().len(), 0, "they are not handed back");
+    assert_eq!(timer.shutdown().len(), 0, "a sleep is not handed back");
     assert_eq!(task.woken(), 2);
     for sleep in [&mut pending, &mut unpolled] {
         assert_eq!(ready(sleep, &task), Some(()));
@@ -207,7 +207,7 @@ fn a_shutdown_completes_what_is_pending() {
 }
 
 #[test]
-fn what_a_shutdown_has_completed_stays_so_at_its_deadline() {
+fn a_sleep_that_a_shutdown_completed_stays_complete() {
     let (timer, clock) = in_virtual_time();
     let (mut sleep, task) = (timer.sleep(SEC), Task::new());
     assert_eq!(ready(&mut sleep, &task), None);
@@ -217,7 +217,7 @@ fn what_a_shutdown_has_completed_stays_so_at_its_deadline() {
     assert!(sleep.is_shutdown());
 }
 
-/// Whether the future is pending, has woken `task` already, and is ready when it is polled again.
+/// Polls the future, which must be pending and wake `task`, and then returns the output of a second poll.
 fn is_pending_once<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Output> {
     let before = task.woken();
     assert!(ready(future, task).is_none());
@@ -228,7 +228,7 @@ fn is_pending_once<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Optio
 }
 
 #[test]
-fn what_is_set_after_a_shutdown_is_pending_once() {
+fn a_deadline_set_after_a_shutdown_is_pending_once() {
     let (timer, clock) = in_virtual_time();
     let task = Task::new();
     let (mut polled, unpolled) = (timer.sleep(SEC), timer.sleep(SEC));
@@ -245,10 +245,10 @@ fn what_is_set_after_a_shutdown_is_pending_once() {
         assert!(sleep.is_elapsed() && sleep.is_shutdown());
         Pin::new(&mut sleep).reset_after(HOUR);
         assert_eq!((sleep.deadline(), is_pending_once(&mut sleep, &task)), (clock.now() + HOUR, Some(())));
-        assert_eq!(ready(&mut sleep, &task), Some(()), "it stays so");
+        assert_eq!(ready(&mut sleep, &task), Some(()), "a later poll returned something else");
         let now = clock.now();
         Pin::new(&mut sleep).reset(now);
-        assert_eq!((sleep.deadline(), sleep.is_shutdown()), (now, false), "its deadline has come");
+        assert_eq!((sleep.deadline(), sleep.is_shutdown()), (now, false), "the deadline has passed");
         assert_eq!(is_pending_once(&mut sleep, &task), Some(()));
     }
     let mut timeout = timer.timeout(SEC, future::pending::<()>());
@@ -268,7 +268,7 @@ fn after_a_shutdown_every_tick_is_pending_once() {
     drop(timer.shutdown());
     assert!(before.is_shutdown());
     let start = clock.now();
-    assert_eq!(ready(&mut pin!(before.tick()), &task), Some(start + SEC), "it was pending");
+    assert_eq!(ready(&mut pin!(before.tick()), &task), Some(start + SEC), "the tick had been pending");
     let mut after = timer.interval_at(start + 2 * SEC, SEC);
     for interval in [&mut before, &mut after] {
         for tick in 2..5 {
@@ -283,7 +283,7 @@ fn after_a_shutdown_every_tick_is_pending_once() {
 
 #[cfg(feature = "futures-core")]
 #[test]
-fn a_stream_of_ticks_ends_with_the_service() {
+fn a_stream_of_ticks_ends_at_the_shutdown() {
     use futures::{FutureExt, StreamExt};
     let (timer, clock) = in_virtual_time();
     let [mut waits, mut overdue, mut unpolled] = [(); 3].map(|()| timer.interval_at(clock.now() + SEC, SEC));
@@ -294,14 +294,14 @@ fn a_stream_of_ticks_ends_with_the_service() {
     drop(timer.shutdown());
     for interval in [&mut waits, &mut overdue, &mut unpolled, &mut timer.interval(SEC)] {
         assert_eq!(interval.next().now_or_never(), Some(None));
-        assert_eq!(interval.next().now_or_never(), Some(None), "it stays so");
+        assert_eq!(interval.next().now_or_never(), Some(None), "a later poll returned something else");
     }
 }
 
-/// What can be awaited again and again on a timer.
+/// Creates a future of a loop over a timer.
 type Again = Box<dyn FnMut() -> Pin<Box<dyn Future<Output = ()>>>>;
 
-/// Loops over a timer that have an end on no executor but by another task.
+/// Loops over a timer that end only when another task ends them.
 fn loops(timer: &Timer, clock: &ManualClock) -> Vec<(&'static str, Again)> {
     fn shared<T: 'static>(value: T) -> impl Fn() -> Rc<RefCell<T>> {
         let value = Rc::new(RefCell::new(value));
@@ -345,14 +345,14 @@ fn loops(timer: &Timer, clock: &ManualClock) -> Vec<(&'static str, Again)> {
             }),
         ),
         (
-            "a sleep that is over",
+            "an elapsed sleep",
             Box::new(move || {
                 let over = over();
                 Box::pin(poll_fn(move |context| Pin::new(&mut *over.borrow_mut()).poll(context)))
             }),
         ),
         (
-            "a pending sleep that is moved to the past",
+            "a pending sleep that is reset to the past",
             Box::new(move || {
                 let sleep = moved();
                 let mut context = Context::from_waker(Waker::noop());
@@ -369,9 +369,9 @@ fn loops(timer: &Timer, clock: &ManualClock) -> Vec<(&'static str, Again)> {
     ]
 }
 
-/// On an executor of one thread a task beside each of them gets its turn, before and after the shutdown.
+/// On a single-threaded executor, a task beside each loop makes progress, before and after the shutdown.
 #[test]
-fn no_loop_over_timers_keeps_others_from_their_turn() {
+fn a_loop_over_timers_does_not_starve_other_tasks() {
     for shut_down in [false, true] {
         let (timer, clock) = in_virtual_time();
         for (what, mut again) in loops(&timer, &clock) {
@@ -396,7 +396,7 @@ fn no_loop_over_timers_keeps_others_from_their_turn() {
 }
 
 #[test]
-fn a_tick_that_is_put_off_is_not_lost() {
+fn a_tick_that_yields_is_not_lost() {
     let (timer, clock) = in_virtual_time();
     let (mut interval, task) = (timer.interval(MS), Task::new());
     let start = clock.now();
@@ -414,13 +414,13 @@ fn a_tick_that_is_put_off_is_not_lost() {
     }
     assert!((1..=2001 / 100).contains(&put_off), "{put_off} times");
     assert_eq!(task.woken(), put_off);
-    assert_eq!(ready(&mut pin!(interval.tick()), &task), None, "it is early");
+    assert_eq!(ready(&mut pin!(interval.tick()), &task), None, "the next tick is not due");
     assert_eq!(task.woken(), put_off);
 }
 
-/// More of them than the budget of a thread, which they neither need nor spend.
+/// More futures than the budget of a thread: they neither need nor spend it.
 #[test]
-fn what_has_waited_is_ready_when_it_is_due() {
+fn a_future_that_has_waited_does_not_yield() {
     let (timer, clock) = in_virtual_time();
     let task = Task::new();
     for woken in 1..=300 {
@@ -433,7 +433,7 @@ fn what_has_waited_is_ready_when_it_is_due() {
 
 /// Also after it has waited once.
 #[test]
-fn a_sleep_that_is_over_gives_way_when_it_is_polled_again_and_again() {
+fn an_elapsed_sleep_yields_when_it_is_polled_repeatedly() {
     let (timer, clock) = in_virtual_time();
     let (mut sleep, task) = (timer.sleep(SEC), Task::new());
     assert_eq!(ready(&mut sleep, &task), None);
@@ -443,9 +443,9 @@ fn a_sleep_that_is_over_gives_way_when_it_is_polled_again_and_again() {
     assert_eq!(task.woken(), 1 + put_off);
 }
 
-/// Whatever else completes on the thread meanwhile.
+/// Whatever else completes on the thread in between.
 #[test]
-fn what_was_put_off_is_ready_when_it_is_polled_again() {
+fn a_future_that_yielded_is_ready_at_the_next_poll() {
     let (timer, _clock) = in_virtual_time();
     let task = Task::new();
     for others in 0..300 {
@@ -458,8 +458,8 @@ fn what_was_put_off_is_ready_when_it_is_polled_again() {
     }
 }
 
-/// A timer on the clock of the system whose only driver is held until the gate is opened.
-fn held_up() -> (Timer, Gate) {
+/// Returns a timer on the system's clock whose only driver is blocked until the gate is opened.
+fn with_blocked_driver() -> (Timer, Gate) {
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
     let (gate, begun) = (Gate::default(), Gate::default());
     let (pass, begin) = (gate.clone(), begun.clone());
@@ -473,8 +473,8 @@ fn held_up() -> (Timer, Gate) {
 }
 
 #[test]
-fn a_sleep_whose_deadline_has_come_is_ready_though_the_driver_is_late() {
-    let (timer, gate) = held_up();
+fn a_sleep_past_its_deadline_is_ready_although_the_driver_is_late() {
+    let (timer, gate) = with_blocked_driver();
     let task = Task::new();
     let [mut waits, mut moved, mut left] = [SEC / 2, HOUR, SEC / 2].map(|delay| timer.sleep(delay));
     for sleep in [&mut waits, &mut moved, &mut left] {
@@ -488,9 +488,9 @@ fn a_sleep_whose_deadline_has_come_is_ready_though_the_driver_is_late() {
         assert_eq!(ready(sleep, &task), Some(()));
     }
     let stats = timer.stats();
-    assert_eq!((task.woken(), stats.fired, stats.completed, stats.pending), (0, 1, 3, 1), "they have ended");
+    assert_eq!((task.woken(), stats.fired, stats.completed, stats.pending), (0, 1, 3, 1), "the polls end the timers");
     gate.open();
-    eventually("the one that was left is woken", || task.woken() == 1);
+    eventually("the sleep that is left wakes its task", || task.woken() == 1);
     assert_eq!(ready(&mut left, &task), Some(()));
     assert_eq!((timer.stats().completed, timer.stats().cancelled), (4, 0));
     drop((waits, moved, left));
@@ -498,9 +498,9 @@ fn a_sleep_whose_deadline_has_come_is_ready_though_the_driver_is_late() {
     assert_balanced(&timer);
 }
 
-/// Whatever the tick is, and however the present is told.
+/// For any tick, and for every way to read the clock.
 #[test]
-fn what_is_due_by_now_is_ready_at_once_by_the_real_clock() {
+fn a_future_that_is_due_is_ready_at_once_on_the_real_clock() {
     const ROUNDS: usize = 2000;
     for tick in [Duration::from_micros(1), MS] {
         let timer = Timer::builder().shards(1).tick(tick).build().unwrap();
@@ -530,7 +530,7 @@ fn futures_do_not_keep_the_service_alive() {
 }
 
 #[test]
-fn futures_neither_count_against_the_limit_nor_are_refused() {
+fn futures_do_not_count_towards_max_pending() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.max_pending(1).build().unwrap();
     let task = Task::new();
@@ -541,7 +541,7 @@ fn futures_neither_count_against_the_limit_nor_are_refused() {
     sleeps.truncate(5);
     clock.advance(SEC);
     assert_eq!(task.woken(), 5);
-    assert!(timer.schedule(HOUR, || ()).unwrap_err().is_full(), "the end of a sleep frees no place");
+    assert!(timer.schedule(HOUR, || ()).unwrap_err().is_full(), "the end of a sleep releases no permit");
     assert!(one.cancel());
     timer.schedule(HOUR, || ()).unwrap();
 }
@@ -559,12 +559,12 @@ fn wakers_are_called_on_the_shards_own_thread() {
     let waker = Waker::from(name.clone());
     let mut sleep = pin!(timer.sleep(MS));
     assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    eventually("it is woken", || name.0.lock().unwrap().is_some());
+    eventually("the waker is called", || name.0.lock().unwrap().is_some());
     assert_eq!(name.0.lock().unwrap().as_deref(), Some("futures-0"));
 }
 
 #[test]
-fn a_waker_that_panics_harms_nobody() {
+fn a_waker_that_panics_affects_no_other_task() {
     struct Panics(Token);
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -590,7 +590,7 @@ fn a_waker_that_panics_harms_nobody() {
     assert!(sleeps.iter_mut().all(|sleep| ready(sleep, &task).is_some()));
 }
 
-/// A waker that polls its future again where it is called, drops others, and makes new ones: a task that runs on the
+/// A waker that polls its future again, drops others and creates new ones inside the call: like a task that runs on the
 /// timer's thread.
 #[test]
 fn a_waker_may_use_the_timer() {
@@ -605,7 +605,7 @@ fn a_waker_may_use_the_timer() {
                 let waker = Waker::from(self.clone());
                 let mut context = Context::from_waker(&waker);
                 let mut sleeps = self.sleeps.lock().unwrap();
-                // The one that wakes this task is in the middle of it: it has to take another entry.
+                // This task's own entry is in use by the call that wakes it, so the sleep needs another entry.
                 let mut woken = sleeps.remove(0);
                 assert!(Pin::new(&mut woken).poll(&mut context).is_ready());
                 let deadline = woken.deadline() + SEC;
@@ -645,11 +645,11 @@ fn a_timeout_polls_its_future_first() {
     let mut both = timer.timeout(SEC, timer.sleep(SEC));
     assert_eq!(ready(&mut both, &task), None);
     clock.advance(SEC);
-    assert_eq!(ready(&mut both, &task), Some(Ok(())), "ready in time, though its time is over");
+    assert_eq!(ready(&mut both, &task), Some(Ok(())), "the inner future is ready, although the deadline has passed");
 }
 
-/// The instants of ticks, in milliseconds since the start, and when each was awaited: 50 ms apart, but for 120 ms after
-/// the first.
+/// Returns the instants of ticks, and when each was awaited, in milliseconds since the start. The ticks are awaited 50
+/// ms apart, except for a pause of 120 ms after the first.
 fn missed(behavior: MissedTickBehavior) -> (Vec<u128>, Vec<u128>) {
     let (timer, clock) = in_virtual_time();
     let start = timer.now();
@@ -674,7 +674,7 @@ fn missed(behavior: MissedTickBehavior) -> (Vec<u128>, Vec<u128>) {
 }
 
 #[test]
-fn missed_ticks_are_made_up_for_put_off_or_skipped() {
+fn missed_ticks_follow_the_chosen_behavior() {
     assert_eq!(missed(MissedTickBehavior::Burst), (vec![0, 50, 100, 150, 200, 250], vec![0, 50, 170, 170, 200, 250]));
     assert_eq!(missed(MissedTickBehavior::Delay), (vec![0, 50, 100, 220, 270, 320], vec![0, 50, 170, 220, 270, 320]));
     assert_eq!(missed(MissedTickBehavior::Skip), (vec![0, 50, 100, 200, 250, 300], vec![0, 50, 170, 200, 250, 300]));
@@ -718,7 +718,7 @@ fn an_interval_is_a_stream() {
 }
 
 #[test]
-fn nothing_is_early_by_the_real_clock() {
+fn no_future_is_early_by_the_real_clock() {
     let timer = Timer::new().unwrap();
     thread::scope(|scope| {
         for seed in 0..4 {
@@ -740,8 +740,8 @@ fn nothing_is_early_by_the_real_clock() {
     assert_balanced(&timer);
 }
 
-/// Polled by changing tasks on several threads, moved, and dropped, while they complete: every task that is left waiting
-/// is woken.
+/// Sleeps complete while several threads poll them with changing tasks, reset and drop them. Every task that still
+/// waits is woken.
 #[test]
 fn no_wake_up_is_lost_in_a_storm() {
     let timer = Timer::builder().shards(2).build().unwrap();
@@ -789,7 +789,7 @@ impl Wake for Noted {
 }
 
 #[test]
-fn they_show_themselves() {
+fn futures_implement_debug() {
     let (timer, _clock) = in_virtual_time();
     assert!(format!("{:?}", timer.sleep(SEC)).starts_with("Sleep { deadline:"));
     assert!(format!("{:?}", timer.interval(SEC)).contains("period: 1s"));

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use common::*;
 use corewheel::{Executor, Timer, rayon};
 
-/// An extra thread that has been idle for so long ends.
+/// How long an extra thread is idle before it ends.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// A timer of one shard, with a pool of so many threads.
+/// Returns a timer with one shard and a pool of `threads` threads.
 fn timer_with(threads: usize, max_extra: usize, name: &str) -> Timer {
     let builder = Timer::builder().shards(1).executor(Executor::Pool { threads }).max_extra_threads(max_extra);
     builder.thread_name(name).build().unwrap()
@@ -45,9 +45,9 @@ fn callbacks_that_block_delay_no_others() {
             };
             timer.schedule_at(at, run).unwrap();
         }
-        eventually("all have begun", || timer.stats().fired == all);
+        eventually("all callbacks have started", || timer.stats().fired == all);
         let late = *last.lock().unwrap() - at;
-        assert!(late < BLOCKS / 2, "the last is {late:?} late beside {blocking} of {all} that block");
+        assert!(late < BLOCKS / 2, "the last callback is {late:?} late beside {blocking} of {all} that block");
         let stats = timer.stats();
         assert!(stats.extra_threads >= blocking - 2, "{} for {blocking} that block", stats.extra_threads);
         assert!(stats.extra_threads_needed >= stats.extra_threads);
@@ -71,7 +71,7 @@ fn a_callback_may_wait_for_a_timer_that_is_due_later() {
 }
 
 #[test]
-fn there_are_no_more_extra_threads_than_the_limit() {
+fn extra_threads_do_not_exceed_the_limit() {
     for limit in [0, 3] {
         let timer = timer_with(1, limit, "growth-limit");
         let gate = Gate::default();
@@ -86,7 +86,7 @@ fn there_are_no_more_extra_threads_than_the_limit() {
 }
 
 #[test]
-fn extra_threads_end_when_they_are_idle_and_leave_nobody_awake() {
+fn idle_extra_threads_end_and_leave_no_thread_awake() {
     let name = "growth-idle";
     let timer = timer_with(2, 256, name);
     let gate = Gate::default();
@@ -94,17 +94,17 @@ fn extra_threads_end_when_they_are_idle_and_leave_nobody_awake() {
     assert!((8..=20).contains(&timer.stats().extra_threads), "{}", timer.stats().extra_threads);
     gate.open();
     let idle = Instant::now();
-    eventually("all have run", || timer.stats().pending == 0);
-    assert!(timer.stats().extra_threads >= 8, "they wait for more");
-    eventually("they have ended", || timer.stats().extra_threads == 0);
+    eventually("all callbacks have run", || timer.stats().pending == 0);
+    assert!(timer.stats().extra_threads >= 8, "extra threads stay while they are idle for a short time");
+    eventually("the extra threads have ended", || timer.stats().extra_threads == 0);
     assert!(idle.elapsed() >= IDLE - 10 * MS);
     // A driver, two workers, and the monitor.
-    eventually("their threads, too", || threads_named(name) == 4);
+    eventually("only the other threads are left", || threads_named(name) == 4);
     thread::sleep(200 * MS);
     let before = sleeps_of(name);
     thread::sleep(500 * MS);
-    assert_eq!(sleeps_of(name), before, "nobody wakes up");
-    // And the pool grows again.
+    assert_eq!(sleeps_of(name), before, "a thread woke up");
+    // The pool can grow again.
     let gate = Gate::default();
     block(&timer, 5, &gate);
     gate.open();
@@ -126,7 +126,7 @@ fn a_shutdown_waits_for_extra_threads() {
         for _ in 0..BLOCKED {
             let (gate, sender) = (gate.clone(), sender.clone());
             let block = move || {
-                // An extra thread has work left when its callback is over.
+                // The extra thread has work left after its callback.
                 if thread::current().name().unwrap().contains("-extra-") {
                     AT_THE_END.set(Some(OnDrop(count)));
                     rayon::spawn(|| thread::sleep(100 * MS));
@@ -148,7 +148,7 @@ fn a_shutdown_waits_for_extra_threads() {
             drop(timer);
         }
         assert_eq!(ENDED.swap(0, Ordering::SeqCst), BLOCKED - 1);
-        eventually("the threads end", || threads_named(name) == 0);
+        eventually("the threads have ended", || threads_named(name) == 0);
         opener.join().unwrap();
     }
 }
@@ -192,7 +192,7 @@ fn callbacks_that_compute_start_no_extra_thread() {
         };
         timer.schedule(Duration::ZERO, compute).unwrap();
     }
-    eventually("all have run", || runs.load(Ordering::SeqCst) == 20);
+    eventually("all callbacks have run", || runs.load(Ordering::SeqCst) == 20);
     assert_eq!(timer.stats().extra_threads_needed, 0);
 }
 
@@ -211,15 +211,15 @@ fn overload_starts_no_extra_thread() {
     for number in 0..200_000_u32 {
         timer.schedule_at(start + Duration::from_micros(5) * number, counting(&runs)).unwrap();
     }
-    eventually("all have run", || runs.load(Ordering::SeqCst) == 200_000);
+    eventually("all callbacks have run", || runs.load(Ordering::SeqCst) == 200_000);
     stop.store(true, Ordering::Relaxed);
     busy.into_iter().for_each(|busy| busy.join().unwrap());
     assert_eq!(timer.stats().extra_threads_needed, 0);
 }
 
 #[test]
-fn one_callback_that_blocks_leaves_the_other_core_to_the_others() {
-    // One blocks, and the other computes: then there is room for one more.
+fn a_blocked_callback_frees_its_core_for_other_callbacks() {
+    // One callback blocks and another computes, so there is room for one more.
     let timer = timer_with(2, 256, "growth-mixed");
     let (gate, stop) = (Gate::default(), Arc::new(AtomicBool::new(false)));
     block(&timer, 1, &gate);
@@ -249,7 +249,7 @@ fn rayon_works_on_an_extra_thread() {
     for _ in 0..10 {
         let (lock, sender, gate) = (lock.clone(), sender.clone(), gate.clone());
         let use_rayon = move || {
-            // Held over what waits inside rayon: no other callback may run on top.
+            // Held across a wait inside rayon: no other callback may run on top of this one.
             let guard = lock.lock().unwrap();
             let (one, two) = rayon::join(|| 1, || rayon::join(|| 2, || 3));
             assert_eq!((one, two), (1, (2, 3)));
@@ -273,7 +273,7 @@ fn rayon_works_on_an_extra_thread() {
 }
 
 #[test]
-fn it_grows_in_virtual_time_as_well() {
+fn the_pool_grows_in_virtual_time() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.executor(Executor::Pool { threads: 1 }).build().unwrap();
     let gate = Gate::default();
@@ -281,6 +281,6 @@ fn it_grows_in_virtual_time_as_well() {
         let gate = gate.clone();
         timer.schedule(MS, move || if number == 4 { gate.open() } else { gate.pass() }).unwrap();
     }
-    in_time("callbacks that wait for one that is due later", move || clock.advance(MS));
+    in_time("an advance over callbacks that wait for a later one", move || clock.advance(MS));
     assert_eq!(timer.stats().completed, 5);
 }

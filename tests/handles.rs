@@ -1,4 +1,4 @@
-//! Handles: cancel, reset, wait, ask, guard, detach.
+//! Handles: cancel, reset, wait, query, guard, detach.
 
 mod common;
 
@@ -13,7 +13,7 @@ use corewheel::{CancelOnDrop, Executor, Timer, TimerHandle};
 #[test]
 fn a_cancelled_timer_never_runs_and_cancels_once() {
     let (timer, clock) = in_virtual_time();
-    let handle = timer.schedule(SEC, || panic!("it was cancelled")).unwrap();
+    let handle = timer.schedule(SEC, || panic!("a cancelled timer ran")).unwrap();
     assert!(handle.is_pending());
     assert!(handle.cancel());
     assert!(!handle.is_pending() && handle.deadline().is_none());
@@ -24,7 +24,7 @@ fn a_cancelled_timer_never_runs_and_cancels_once() {
 }
 
 #[test]
-fn a_fired_timer_cannot_be_cancelled_or_moved() {
+fn a_fired_timer_cannot_be_cancelled_or_reset() {
     let (timer, clock) = in_virtual_time();
     let handle = timer.schedule(SEC, || ()).unwrap();
     clock.advance(SEC);
@@ -70,16 +70,16 @@ fn the_closure_is_dropped_by_the_thread_that_cancels_at_once() {
 
 #[test]
 fn the_closure_of_a_timer_in_a_batch_is_dropped_by_the_thread_that_cancels() {
-    let shelf = Shelf::default();
-    let timer = Timer::builder().executor(shelf.executor()).build().unwrap();
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().executor(held_jobs.executor()).build().unwrap();
     let tokens = Tokens::default();
     let token = tokens.give();
-    let handle = timer.schedule(Duration::ZERO, move || panic!("{}", (token, "it was cancelled").1)).unwrap();
-    eventually("handed over", || shelf.len() == 1);
+    let handle = timer.schedule(Duration::ZERO, move || panic!("{}", (token, "a cancelled timer ran").1)).unwrap();
+    eventually("handed over", || held_jobs.len() == 1);
     assert!(handle.is_pending());
     assert!(handle.cancel());
     assert_eq!(tokens.alive(), 0);
-    shelf.take().pop().unwrap()();
+    held_jobs.take().pop().unwrap()();
     let stats = timer.stats();
     assert_eq!((stats.fired, stats.cancelled, stats.panicked), (0, 1, 0));
 }
@@ -107,7 +107,8 @@ fn a_dropped_handle_detaches() {
 #[test]
 fn a_guard_cancels_and_a_detached_guard_does_not() {
     let (timer, clock) = in_virtual_time();
-    let guard: CancelOnDrop = timer.schedule(SEC, || panic!("it was guarded")).unwrap().cancel_on_drop();
+    let guard: CancelOnDrop =
+        timer.schedule(SEC, || panic!("a timer ran after its guard was dropped")).unwrap().cancel_on_drop();
     assert!(guard.is_pending() && guard.reset(2 * SEC));
     drop(guard);
     let handle: TimerHandle = timer.schedule(SEC, || ()).unwrap().cancel_on_drop().detach();
@@ -120,7 +121,7 @@ fn a_guard_cancels_and_a_detached_guard_does_not() {
 }
 
 #[test]
-fn a_handle_is_consumed_by_its_cancel_in_whatever_state_its_timer_is() {
+fn cancel_and_drop_works_in_every_state_of_the_timer() {
     let (timer, clock) = in_virtual_time();
     let (cancelled, fired) = (timer.schedule(HOUR, || ()).unwrap(), timer.schedule(SEC, || ()).unwrap());
     let every = timer.schedule_at_fixed_rate(SEC, SEC, || ()).unwrap();
@@ -206,26 +207,26 @@ fn a_reset_to_the_past_means_now() {
 }
 
 #[test]
-fn a_reset_moves_a_timer_that_waits_for_a_worker() {
-    let shelf = Shelf::default();
-    let timer = Timer::builder().executor(shelf.executor()).build().unwrap();
+fn a_timer_that_waits_for_a_worker_can_be_reset() {
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().executor(held_jobs.executor()).build().unwrap();
     let (sender, receiver) = channel();
     let handle = timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
-    eventually("handed over", || shelf.len() == 1);
+    eventually("handed over", || held_jobs.len() == 1);
     assert!(handle.reset(HOUR));
-    shelf.take().pop().unwrap()();
+    held_jobs.take().pop().unwrap()();
     assert!(handle.is_pending());
     assert_eq!(received(&receiver), []);
     assert!(handle.deadline().unwrap() > timer.now() + HOUR / 2);
     assert!(handle.reset(MS));
-    eventually("handed over again", || shelf.len() == 1);
-    shelf.take().pop().unwrap()();
+    eventually("the timer is handed over again", || held_jobs.len() == 1);
+    held_jobs.take().pop().unwrap()();
     assert_eq!(received(&receiver), [()]);
     assert_eq!(timer.stats().fired, 1);
 }
 
 #[test]
-fn the_deadline_is_the_one_that_was_asked_for() {
+fn deadline_returns_the_requested_instant() {
     let timer = Timer::new().unwrap();
     let deadline = timer.now() + HOUR + Duration::from_nanos(12_345);
     let handle = timer.schedule_at(deadline, || ()).unwrap();
@@ -256,7 +257,7 @@ fn a_one_shot_is_not_pending_inside_its_own_callback() {
 }
 
 #[test]
-fn handles_stay_dead_when_their_storage_is_used_again() {
+fn a_dead_handle_stays_dead_when_its_memory_is_reused() {
     let (timer, clock) = in_virtual_time();
     let mut dead = Vec::new();
     for round in 0..20 {
@@ -273,7 +274,7 @@ fn handles_stay_dead_when_their_storage_is_used_again() {
         clock.advance(SEC);
         assert!(!alive.iter().any(TimerHandle::is_pending));
         assert_eq!(timer.stats().fired, 300 * (round + 1));
-        // Every other goes, so that new timers take the storage of some.
+        // Drop every other handle, so that new timers reuse some of the memory.
         let mut keep = false;
         dead.retain(|_| {
             keep = !keep;
@@ -285,7 +286,7 @@ fn handles_stay_dead_when_their_storage_is_used_again() {
 }
 
 #[test]
-fn handles_stay_dead_when_the_timer_is_gone() {
+fn a_dead_handle_stays_dead_after_the_timer_is_dropped() {
     let timer = Timer::new().unwrap();
     let handle = timer.schedule(HOUR, || panic!("dropped")).unwrap();
     let periodic = timer.schedule_at_fixed_rate(HOUR, HOUR, || panic!("dropped")).unwrap();
@@ -302,7 +303,7 @@ fn handles_stay_dead_when_the_timer_is_gone() {
 }
 
 #[test]
-fn of_many_cancels_and_the_firing_one_wins() {
+fn exactly_one_of_many_cancels_and_the_firing_wins() {
     for executor in [Executor::Pool { threads: 2 }, Executor::Inline] {
         let timer = Timer::builder().tick(Duration::from_micros(50)).executor(executor).build().unwrap();
         let rounds = 1500;
@@ -347,7 +348,7 @@ fn of_many_cancels_and_the_firing_one_wins() {
 }
 
 #[test]
-fn cancel_and_wait_returns_when_the_callback_is_over() {
+fn cancel_and_wait_returns_after_the_callback() {
     for executor in every_executor() {
         let timer = Timer::builder().executor(executor).build().unwrap();
         let (begun, over) = (Gate::default(), Arc::new(AtomicBool::new(false)));
@@ -366,7 +367,7 @@ fn cancel_and_wait_returns_when_the_callback_is_over() {
 }
 
 #[test]
-fn cancel_and_wait_of_many_threads() {
+fn several_threads_may_cancel_and_wait() {
     let timer = Timer::new().unwrap();
     let (begun, gate, over) = (Gate::default(), Gate::default(), Arc::new(AtomicBool::new(false)));
     let (begin, pass, end) = (begun.clone(), gate.clone(), over.clone());
@@ -411,14 +412,14 @@ fn cancel_and_wait_of_a_timer_that_waits_for_a_worker_does_not_wait() {
         })
         .unwrap();
     begun.pass();
-    let handle = timer.schedule(Duration::ZERO, || panic!("it was cancelled")).unwrap();
+    let handle = timer.schedule(Duration::ZERO, || panic!("a cancelled timer ran")).unwrap();
     thread::sleep(10 * MS);
     assert!(in_time("cancel_and_wait", move || handle.cancel_and_wait()));
     gate.open();
 }
 
 #[test]
-fn a_callback_may_wait_for_another() {
+fn a_callback_may_cancel_and_wait_for_another() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
     let (begun, (sender, receiver)) = (Gate::default(), channel());
     let (begin, first) = (begun.clone(), sender.clone());
@@ -440,7 +441,7 @@ fn a_callback_may_wait_for_another() {
 }
 
 #[test]
-fn a_drop_of_a_closure_may_use_its_own_timer() {
+fn the_drop_of_a_closure_may_use_its_own_timer() {
     struct Schedules(Timer);
     impl Drop for Schedules {
         fn drop(&mut self) {
@@ -460,7 +461,7 @@ fn a_drop_of_a_closure_may_use_its_own_timer() {
 }
 
 #[test]
-fn resets_of_many_threads_leave_one_run_at_one_of_the_deadlines() {
+fn concurrent_resets_leave_one_run_at_one_of_the_deadlines() {
     for round in 0..100 {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(1 + round % 2).build().unwrap();

@@ -1,4 +1,4 @@
-//! Callbacks that block, recurse, wait for each other and end their own service; closures of any size, and closures
+//! Callbacks that block, recurse, wait for each other and shut their own timer down. Closures of any size, and closures
 //! whose drop does as much as their run.
 
 mod common;
@@ -16,7 +16,7 @@ use futures::executor::block_on;
 static LOADS_RUN: AtomicUsize = AtomicUsize::new(0);
 static LOADS_DROPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// All that a closure captures, of some size and alignment.
+/// All that a closure captures, with some size and alignment.
 struct Load<T>(T);
 
 impl<T: AsRef<[u8]>> Load<T> {
@@ -49,7 +49,7 @@ macro_rules! aligned {
 
 aligned! { Nothing16 0 16 Nothing4096 0 4096 Aligned16 16 16 Aligned64 64 64 Aligned4096 4096 4096 }
 
-/// Has closures with this load end in every way.
+/// Ends closures with this load in every way.
 fn end_with_load<T: AsRef<[u8]> + Copy + Send + 'static>(value: T) {
     let closure = || {
         let load = Load(value);
@@ -84,7 +84,7 @@ fn end_with_load<T: AsRef<[u8]> + Copy + Send + 'static>(value: T) {
     });
     check(0, &|| {
         let (builder, clock) = on_manual_clock();
-        let timer = builder.executor(Executor::Custom(Arc::new(Calls(drop)))).build().unwrap();
+        let timer = builder.executor(Executor::Custom(Arc::new(ExecuteFn(drop)))).build().unwrap();
         timer.schedule(SEC, closure()).unwrap();
         clock.advance(SEC);
     });
@@ -115,12 +115,12 @@ fn closures_of_any_size_and_alignment_end_once_in_every_way() {
     end_with_load(Aligned4096([7; 4096]));
 }
 
-/// Executors that run one callback at a time, if there is one shard.
+/// Executors that run one callback at a time if there is one shard.
 fn one_at_a_time() -> [Executor; 3] {
-    [Executor::Pool { threads: 1 }, Executor::Inline, Executor::Custom(Arc::new(AtOnce))]
+    [Executor::Pool { threads: 1 }, Executor::Inline, Executor::Custom(Arc::new(RunInPlace))]
 }
 
-/// Schedules a callback without a delay that does the same, until it is told to stop.
+/// Schedules a zero-delay callback that schedules itself again until `stop` is set.
 fn chain(weak: WeakTimer, stop: Arc<AtomicBool>, runs: Arc<AtomicUsize>) {
     let Some(timer) = weak.upgrade() else { return };
     let link = move || {
@@ -133,7 +133,7 @@ fn chain(weak: WeakTimer, stop: Arc<AtomicBool>, runs: Arc<AtomicUsize>) {
 }
 
 #[test]
-fn callbacks_that_schedule_the_next_at_once_starve_nobody() {
+fn callbacks_that_reschedule_at_once_starve_no_other_callback() {
     for executor in every_executor() {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         let (stop, runs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -145,7 +145,7 @@ fn callbacks_that_schedule_the_next_at_once_starve_nobody() {
             let (sender, receiver) = channel();
             timer.schedule(delay, move || sender.send(()).unwrap()).unwrap();
             wait_for(&receiver);
-            // True or not, it returns.
+            // Either result is right; the call must return.
             timer.schedule(delay, || ()).unwrap().cancel_and_wait();
         }
         assert!(timer.schedule(HOUR, || ()).unwrap().cancel_and_wait());
@@ -156,15 +156,15 @@ fn callbacks_that_schedule_the_next_at_once_starve_nobody() {
         });
         wait_for(&receiver);
         let runs_then = runs.load(Ordering::SeqCst);
-        eventually("they run on", || runs.load(Ordering::SeqCst) > runs_then + 100);
+        eventually("the chain continues", || runs.load(Ordering::SeqCst) > runs_then + 100);
         stop.store(true, Ordering::SeqCst);
-        eventually("they have ended", || timer.is_empty());
+        eventually("the chain has ended", || timer.is_empty());
         assert_balanced(&timer);
     }
 }
 
 #[test]
-fn a_chain_of_callbacks_without_delay_takes_no_stack_and_no_time() {
+fn a_chain_of_zero_delay_callbacks_takes_no_stack_and_no_time() {
     const LENGTH: u64 = 5_000;
     fn link(timer: &Timer, left: u64) {
         let weak = timer.downgrade();
@@ -186,7 +186,7 @@ fn a_chain_of_callbacks_without_delay_takes_no_stack_and_no_time() {
 }
 
 #[test]
-fn callbacks_that_multiply_are_each_run_once() {
+fn callbacks_that_schedule_two_more_each_run_once() {
     const DEPTH: u32 = 14;
     fn grow(timer: &Timer, depth: u32) {
         let weak = timer.downgrade();
@@ -201,14 +201,14 @@ fn callbacks_that_multiply_are_each_run_once() {
     for executor in [Executor::Pool { threads: 2 }, Executor::Inline] {
         let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
         grow(&timer, DEPTH);
-        eventually("all have run", || timer.stats().completed == (1 << DEPTH) - 1);
+        eventually("all callbacks have run", || timer.stats().completed == (1 << DEPTH) - 1);
         assert_eq!((timer.len(), timer.stats().panicked), (0, 0));
         assert_balanced(&timer);
     }
 }
 
 #[test]
-fn while_every_worker_is_blocked_all_but_callbacks_goes_on() {
+fn everything_but_callbacks_works_while_every_worker_is_blocked() {
     let executor = Executor::Pool { threads: 2 };
     let timer = Timer::builder().shards(1).executor(executor).max_extra_threads(0).build().unwrap();
     let (gate, (sender, receiver)) = (Gate::default(), channel());
@@ -236,12 +236,12 @@ fn while_every_worker_is_blocked_all_but_callbacks_goes_on() {
     assert_eq!((timer.len(), received(&receiver)), (1, vec![]));
     gate.open();
     assert_eq!(wait_for(&receiver), "late");
-    eventually("all have ended", || timer.is_empty());
+    eventually("all timers have ended", || timer.is_empty());
     assert_balanced(&timer);
 }
 
 #[test]
-fn an_inline_callback_blocks_its_shard_only() {
+fn an_inline_callback_blocks_only_its_shard() {
     let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();
     let (gate, (sender, receiver)) = (Gate::default(), channel());
     let (pass, begun) = (gate.clone(), sender.clone());
@@ -253,7 +253,7 @@ fn an_inline_callback_blocks_its_shard_only() {
     assert_eq!(wait_for(&receiver), "begun");
     let same = sender.clone();
     timer.schedule(Duration::ZERO, move || same.send("same shard").unwrap()).unwrap();
-    // Another thread has its home in the other shard.
+    // A new thread has its home in the other shard.
     let other = timer.clone();
     thread::spawn(move || other.schedule(MS, move || sender.send("other shard").unwrap()).unwrap()).join().unwrap();
     assert_eq!(wait_for(&receiver), "other shard");
@@ -263,7 +263,7 @@ fn an_inline_callback_blocks_its_shard_only() {
 }
 
 #[test]
-fn of_two_callbacks_that_cancel_each_other_the_first_wins() {
+fn when_two_callbacks_cancel_each_other_the_first_wins() {
     for executor in one_at_a_time() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(1).executor(executor).build().unwrap();
@@ -284,9 +284,9 @@ fn of_two_callbacks_that_cancel_each_other_the_first_wins() {
 }
 
 #[test]
-fn callbacks_may_wait_for_each_other_in_a_row() {
+fn callbacks_may_wait_for_each_other_in_a_chain() {
     const LENGTH: usize = 5;
-    for executor in [Executor::Pool { threads: LENGTH }, Executor::Custom(Arc::new(Threads))] {
+    for executor in [Executor::Pool { threads: LENGTH }, Executor::Custom(Arc::new(ThreadPerJob))] {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         let (gate, (sender, receiver)) = (Gate::default(), channel());
         let (pass, mut before) = (gate.clone(), None::<TimerHandle>);
@@ -312,10 +312,10 @@ fn callbacks_may_wait_for_each_other_in_a_row() {
     }
 }
 
-/// Where a custom executor spawns jobs into a rayon pool, a worker that waits for something there runs another callback
-/// meanwhile, on top of the first, on one stack.
+/// A custom executor may spawn jobs into a rayon pool. There a worker that waits inside rayon runs another callback
+/// meanwhile, on top of the first on the same stack.
 #[test]
-fn a_callback_on_top_of_another_waits_neither_for_it_nor_for_itself() {
+fn a_nested_callback_waits_neither_for_the_outer_one_nor_for_itself() {
     let ends: [fn(&Timer, &TimerHandle, bool); 3] = [
         |_, below, repeating| assert_eq!(below.cancel_and_wait(), repeating),
         |timer, below, _| {
@@ -329,7 +329,7 @@ fn a_callback_on_top_of_another_waits_neither_for_it_nor_for_itself() {
     ];
     for (end, repeating) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let executor = Executor::Custom(Arc::new(Calls(move |job: Job| pool.spawn(job))));
+        let executor = Executor::Custom(Arc::new(ExecuteFn(move |job: Job| pool.spawn(job))));
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();
         let (over, begun) = (Arc::new(AtomicBool::new(false)), Gate::default());
@@ -337,7 +337,7 @@ fn a_callback_on_top_of_another_waits_neither_for_it_nor_for_itself() {
         let yields = move || {
             begin.open();
             let start = Instant::now();
-            while !done.load(Ordering::SeqCst) && start.elapsed() < PATIENCE {
+            while !done.load(Ordering::SeqCst) && start.elapsed() < TIMEOUT {
                 rayon::yield_now();
             }
         };
@@ -362,14 +362,14 @@ fn a_callback_on_top_of_another_waits_neither_for_it_nor_for_itself() {
 }
 
 #[test]
-fn the_drop_of_a_closure_may_use_timers_however_it_ends() {
+fn the_drop_of_a_closure_may_use_timers() {
     let ends: [fn(&Timer, &TimerHandle); 4] = [
         |_, own| assert!(own.cancel()),
         |_, own| assert!(own.cancel_and_wait()),
         |_, own| assert!(own.reset(Duration::ZERO)),
         |timer, _| drop(timer.shutdown()),
     ];
-    for executor in every_executor().into_iter().chain([Executor::Custom(Arc::new(Calls(drop)))]) {
+    for executor in every_executor().into_iter().chain([Executor::Custom(Arc::new(ExecuteFn(drop)))]) {
         for (end, repeating) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
             let timer = Timer::builder().shards(2).executor(executor.clone()).build().unwrap();
             let (own, (sender, receiver)) = (Arc::new(OnceLock::<TimerHandle>::new()), channel());
@@ -395,17 +395,17 @@ fn the_drop_of_a_closure_may_use_timers_however_it_ends() {
             end(&timer, own.wait());
             let (neighbour, scheduled, shut_down) = wait_for(&receiver);
             assert_eq!((neighbour, scheduled), (!shut_down, !shut_down));
-            eventually("all have ended", || timer.is_empty());
+            eventually("all timers have ended", || timer.is_empty());
             assert_eq!(timer.stats().panicked, 0);
             assert_balanced(&timer);
         }
     }
 }
 
-/// Guards that are captured by closures end like dominoes.
+/// A cancelled closure drops the guard that it owns, which cancels the next.
 #[test]
-fn a_closure_may_hold_the_guard_of_another_that_holds_the_next() {
-    for executor in [Executor::Inline, Executor::Custom(Arc::new(Calls(drop)))] {
+fn guards_that_closures_own_cancel_in_a_chain() {
+    for executor in [Executor::Inline, Executor::Custom(Arc::new(ExecuteFn(drop)))] {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(1).executor(executor).build().unwrap();
         for run in [false, true] {
@@ -450,10 +450,10 @@ fn the_drop_of_a_closure_may_end_its_own_service() {
             let handle = timer.schedule(HOUR, move || drop(last)).unwrap();
             drop(timer);
             assert!(weak.upgrade().is_some());
-            in_time("the last clone is dropped by a cancel", move || end(handle));
+            in_time("a cancel that drops the last clone", move || end(handle));
             assert!(weak.upgrade().is_none());
             assert_eq!(tokens.alive(), 0);
-            eventually("threads gone", || threads_named("host-drop") == 0);
+            eventually("the threads have ended", || threads_named("host-drop") == 0);
         }
     }
 }
@@ -481,7 +481,7 @@ fn a_panic_hook_may_end_the_service() {
                 assert!(handle.reset(Duration::ZERO));
             }
             assert_eq!(wait_for(&receiver), 1);
-            eventually("threads gone", || threads_named("host-hook") == 0);
+            eventually("the threads have ended", || threads_named("host-hook") == 0);
             assert_eq!(timer.stats().panicked, 1);
             assert_balanced(&timer);
         }

@@ -1,4 +1,4 @@
-//! What threads inherit that foreign code starts on a thread of a timer: nothing that the timer has set for itself.
+//! Threads that foreign code starts on a thread of a timer inherit none of the timer's thread settings.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -14,7 +14,7 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::prctl::get_timerslack;
 use nix::unistd::Pid;
 
-/// How a thread is scheduled: the cores it may use, and the nanoseconds that the system may add to its sleeps.
+/// How a thread is scheduled: the cores that it may use, and the nanoseconds that the system may add to its sleeps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Scheduling {
     cores: CpuSet,
@@ -26,13 +26,13 @@ impl Scheduling {
         Self { cores: sched_getaffinity(Pid::from_raw(0)).unwrap(), slack: get_timerslack().unwrap() }
     }
 
-    /// That of a thread which the calling thread starts.
+    /// Returns the scheduling of a thread that the calling thread starts.
     fn of_a_new_thread() -> Self {
         thread::spawn(Self::of_this_thread).join().unwrap()
     }
 }
 
-/// The cores that each thread may use whose name begins with `prefix`.
+/// Returns the cores of each thread whose name begins with `prefix`.
 fn cores_of_threads(prefix: &str) -> Vec<CpuSet> {
     tasks_named(prefix).into_iter().map(|task| sched_getaffinity(Pid::from_raw(task)).unwrap()).collect()
 }
@@ -42,23 +42,23 @@ fn core_count(cores: &CpuSet) -> usize {
 }
 
 #[test]
-fn drivers_use_all_cores_unless_they_are_asked_to_stay_on_one() {
+fn drivers_use_all_cores_unless_they_are_pinned() {
     let ours = Scheduling::of_this_thread().cores;
     let timer = Timer::builder().shards(3).thread_name("inherit-free").build().unwrap();
-    eventually("the threads have their names", || threads_named("inherit-free") >= 3);
+    eventually("the threads have started", || threads_named("inherit-free") >= 3);
     assert!(cores_of_threads("inherit-free").iter().all(|cores| *cores == ours));
     drop(timer);
     let executor = Executor::Inline;
     let timer =
         Timer::builder().shards(3).pin_cores(true).executor(executor).thread_name("inherit-one").build().unwrap();
-    // A driver that has run something of its own accord has settled.
-    eventually("each is on one core", || {
+    // A driver is on one core once it has run its setup.
+    eventually("each driver is on one core", || {
         let cores = cores_of_threads("inherit-one");
         cores.len() == 3 && cores.iter().all(|cores| core_count(cores) == 1)
     });
     let is_used = |core| cores_of_threads("inherit-one").iter().any(|cores| cores.is_set(core).unwrap());
     let used = (0..CpuSet::count()).filter(|&core| is_used(core)).count();
-    assert_eq!(used, core_count(&ours).min(3), "they spread over the cores");
+    assert_eq!(used, core_count(&ours).min(3), "the drivers spread over the cores");
     drop(timer);
 }
 
@@ -69,7 +69,7 @@ fn a_thread_that_a_callback_starts_inherits_nothing() {
         for executor in every_executor() {
             let kind = format!("{executor:?}, pinned: {pinned}");
             let timer = Timer::builder().shards(2).pin_cores(pinned).executor(executor).build().unwrap();
-            // Again after the driver has slept in between.
+            // Again, after the driver has slept.
             for _ in 0..3 {
                 let (sender, receiver) = channel();
                 timer.schedule(MS, move || sender.send(Scheduling::of_a_new_thread()).unwrap()).unwrap();
@@ -79,7 +79,7 @@ fn a_thread_that_a_callback_starts_inherits_nothing() {
     }
 }
 
-/// A driver that stays on one core starts the thread that starts them.
+/// A pinned driver starts the thread that starts the extra threads.
 #[test]
 fn extra_threads_of_the_pool_inherit_nothing() {
     let ours = Scheduling::of_this_thread();
@@ -98,7 +98,7 @@ fn a_thread_that_an_executor_starts_inherits_nothing() {
     let ours = Scheduling::of_this_thread();
     for pinned in [false, true] {
         let starts = |job: Job| drop(thread::spawn(job));
-        let executor = Executor::Custom(Arc::new(Calls(starts)));
+        let executor = Executor::Custom(Arc::new(ExecuteFn(starts)));
         let timer = Timer::builder().shards(2).pin_cores(pinned).executor(executor).build().unwrap();
         let (sender, receiver) = channel();
         timer.schedule(MS, move || sender.send(Scheduling::of_this_thread()).unwrap()).unwrap();
@@ -127,14 +127,14 @@ fn a_thread_that_a_waker_starts_inherits_nothing() {
 }
 
 #[test]
-fn what_the_executor_drops_at_the_end_runs_as_its_thread_was_started() {
+fn the_executor_is_dropped_with_the_original_scheduling() {
     let ours = Scheduling::of_this_thread();
     let (sender, receiver) = channel();
     let sender = std::sync::Mutex::new(sender);
-    let told = OnDrop(move || sender.lock().unwrap().send(Scheduling::of_a_new_thread()).unwrap());
-    let told = std::sync::Mutex::new(told);
-    let executor = Calls(move |job: Job| {
-        let _captured = &told;
+    let on_drop = OnDrop(move || sender.lock().unwrap().send(Scheduling::of_a_new_thread()).unwrap());
+    let on_drop = std::sync::Mutex::new(on_drop);
+    let executor = ExecuteFn(move |job: Job| {
+        let _captured = &on_drop;
         job();
     });
     let builder = Timer::builder().shards(1).pin_cores(true).executor(Executor::Custom(Arc::new(executor)));

@@ -1,4 +1,4 @@
-//! Where there is much to do, workers drive the shards. Nobody notices.
+//! Under load, workers drive the shards, and callers see no difference.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -15,7 +15,7 @@ use std::time::Instant;
 use common::*;
 use corewheel::{Executor, Timer, TimerHandle};
 
-/// Busy timers take turns: beside one another they would keep the machine so busy that no worker drives.
+/// The timers of these tests run one at a time: together they would keep the machine too busy for a worker to drive.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A timer whose callbacks run all the time.
@@ -26,7 +26,7 @@ struct Busy {
     stream: Vec<TimerHandle>,
 }
 
-/// Tells on which thread it was called.
+/// Records the thread on which it was called.
 #[derive(Default)]
 struct CalledOn(Mutex<Option<String>>);
 
@@ -45,14 +45,14 @@ impl Busy {
         Self { timer, name, runs, stream }
     }
 
-    /// The thread that drives: it wakes the tasks.
+    /// Returns the name of the thread that drives, which is the one that wakes tasks.
     fn driver(&self) -> String {
         let called = Arc::<CalledOn>::default();
         let waker = Waker::from(called.clone());
         let mut name = None;
         while name.is_none() {
             let mut sleep = self.timer.sleep(5 * MS);
-            // It may take that long to come here.
+            // The sleep may already be over when this thread gets to poll it.
             if Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending() {
                 eventually("the task is woken", || {
                     name = called.0.lock().unwrap().take();
@@ -63,12 +63,12 @@ impl Busy {
         name.unwrap()
     }
 
-    /// Waits until a worker drives. On a machine that is too busy none does: then there is nothing to see, and this returns
-    /// `None`.
+    /// Waits until a worker drives. Returns `None` if none does because the machine is too busy: then the test proves
+    /// nothing.
     fn lend(&self) -> Option<()> {
         let (worker, start) = (format!("{}-pool", self.name), Instant::now());
         while !self.driver().starts_with(&worker) {
-            if start.elapsed() > PATIENCE / 4 {
+            if start.elapsed() > TIMEOUT / 4 {
                 eprintln!("no worker drives: this machine is too busy");
                 return None;
             }
@@ -76,7 +76,7 @@ impl Busy {
         Some(())
     }
 
-    /// Schedules a callback that waits until the gate is open, and waits until it has begun.
+    /// Schedules a callback that waits for the gate, and waits until it has started.
     fn block(&self, gate: &Gate) {
         let (begun, gate) = (Gate::default(), gate.clone());
         let begin = begun.clone();
@@ -90,7 +90,7 @@ impl Busy {
 }
 
 #[test]
-fn a_worker_drives_while_there_is_much_to_do() {
+fn a_worker_drives_under_load() {
     let _turn = TURN.lock();
     let busy = Busy::new("lend-much", 1);
     if busy.lend().is_none() {
@@ -98,7 +98,7 @@ fn a_worker_drives_while_there_is_much_to_do() {
     }
     busy.stream.iter().for_each(|timer| assert!(timer.cancel()));
     thread::sleep(50 * MS);
-    assert_eq!(busy.driver(), "lend-much-0", "with little to do, the driver's own thread drives");
+    assert_eq!(busy.driver(), "lend-much-0", "without load, the driver thread drives");
 }
 
 #[test]
@@ -120,14 +120,14 @@ fn a_callback_that_blocks_its_driver_blocks_nothing_else() {
     }
 }
 
-/// Nothing else is due, so that nobody comes to its callbacks by chance.
+/// No other timer is due, so no worker finds these callbacks by chance.
 #[test]
 fn a_batch_that_blocks_its_driver_is_assisted() {
     let _turn = TURN.lock();
     for _ in 0..5 {
         let busy = Busy::new("lend-assist", 2);
         let _ = busy.lend();
-        // Of two that are due together, the one that comes first waits for the other.
+        // Of two callbacks that are due together, the first waits for the second.
         let (gate, at, stream) = (Gate::default(), busy.timer.now() + 5 * MS, Arc::new(Mutex::new(busy.stream)));
         for _ in 0..2 {
             let (gate, stream) = (gate.clone(), stream.clone());
@@ -141,13 +141,13 @@ fn a_batch_that_blocks_its_driver_is_assisted() {
             };
             busy.timer.schedule_at(at, meet).unwrap();
         }
-        eventually("both have run", || busy.timer.is_empty());
-        assert_eq!(busy.timer.stats().panicked, 0, "the other worker is idle");
+        eventually("both callbacks have run", || busy.timer.is_empty());
+        assert_eq!(busy.timer.stats().panicked, 0, "the idle worker did not assist");
     }
 }
 
 #[test]
-fn sleeps_end_in_time_though_every_worker_is_blocked() {
+fn sleeps_complete_in_time_while_every_worker_is_blocked() {
     let _turn = TURN.lock();
     let builder = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0);
     let name = "lend-all";
@@ -167,8 +167,8 @@ fn sleeps_end_in_time_though_every_worker_is_blocked() {
 }
 
 #[test]
-fn a_timer_that_is_driven_by_a_worker_can_be_shut_down_from_anywhere() {
-    /// Shuts the timer down when it is called, and says that it has.
+fn a_timer_driven_by_a_worker_can_be_shut_down_from_anywhere() {
+    /// Shuts the timer down when it is called, and opens the gate.
     struct ShutsDown(Mutex<Option<Timer>>, Gate);
 
     impl Wake for ShutsDown {
@@ -211,13 +211,13 @@ fn a_timer_that_is_driven_by_a_worker_can_be_shut_down_from_anywhere() {
         drop(timer);
         let stream = busy.stream;
         in_time(from, move || drop(busy.timer));
-        eventually("the threads are gone", || threads_named("lend-shut") == 0);
+        eventually("the threads have ended", || threads_named("lend-shut") == 0);
         assert!(!far.is_pending() && stream.iter().all(|timer| !timer.is_pending()), "{from}");
     }
 }
 
 #[test]
-fn nobody_looks_after_a_loan_that_has_ended() {
+fn a_loan_that_has_ended_wakes_no_thread() {
     let _turn = TURN.lock();
     let busy = Busy::new("lend-rest", 2);
     let _ = busy.lend();

@@ -1,4 +1,4 @@
-//! Beginning and end: build, clones, drop, shutdown, and what is handed back.
+//! The life of a timer: build, clones, drop, shutdown, and the timers that are handed back.
 
 mod common;
 
@@ -14,7 +14,7 @@ use common::*;
 use corewheel::{BuildError, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer};
 
 #[test]
-fn the_global_timer_is_one_and_outlives_its_clones() {
+fn the_global_timer_is_unique_and_outlives_its_clones() {
     let timers: Vec<_> = (0..4).map(|_| thread::spawn(Timer::global)).collect();
     let timers: Vec<_> = timers.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert!(timers.iter().all(|timer| std::ptr::eq(*timer, timers[0])));
@@ -41,7 +41,7 @@ fn clones_share_one_service_which_ends_with_the_last() {
 }
 
 #[test]
-fn a_driver_that_sleeps_wakes_for_a_timer_and_for_the_end() {
+fn a_sleeping_driver_wakes_for_a_timer_and_for_the_shutdown() {
     let live = || {
         let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
         thread::sleep(20 * MS);
@@ -64,7 +64,7 @@ fn handles_and_weak_timers_keep_nothing_alive() {
     drop(timer);
     assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
     assert_eq!(tokens.alive(), 0);
-    eventually("threads gone", || threads_named("life-weak") == 0);
+    eventually("the threads have ended", || threads_named("life-weak") == 0);
     drop(handle);
 }
 
@@ -81,27 +81,27 @@ fn a_callback_that_captures_its_timer_keeps_it_alive_until_it_has_run() {
 }
 
 #[test]
-fn the_threads_are_gone_after_a_drop() {
+fn dropping_the_timer_ends_its_threads() {
     for executor in every_executor() {
         let timer = Timer::builder().shards(3).thread_name("life-drop").executor(executor).build().unwrap();
         for delay in [Duration::ZERO, MS, HOUR] {
             timer.schedule(delay, || ()).unwrap();
         }
-        eventually("threads there", || threads_named("life-drop") >= 3);
+        eventually("the threads have started", || threads_named("life-drop") >= 3);
         drop(timer);
-        eventually("threads gone", || threads_named("life-drop") == 0);
+        eventually("the threads have ended", || threads_named("life-drop") == 0);
     }
 }
 
 #[test]
-fn the_threads_are_gone_after_a_shutdown_though_clones_and_handles_live() {
+fn a_shutdown_ends_the_threads_although_clones_and_handles_exist() {
     let timer =
         Timer::builder().shards(2).thread_name("life-shut").executor(Executor::Pool { threads: 2 }).build().unwrap();
     let clone = timer.clone();
     let handle = timer.schedule(HOUR, || ()).unwrap();
-    eventually("threads there", || threads_named("life-shut") == 4);
+    eventually("the threads have started", || threads_named("life-shut") == 4);
     assert_eq!(timer.shutdown().len(), 1);
-    eventually("threads gone", || threads_named("life-shut") == 0);
+    eventually("the threads have ended", || threads_named("life-shut") == 0);
     assert!(clone.is_shutdown() && !handle.is_pending());
     assert!(clone.schedule(MS, || ()).unwrap_err().is_shutdown());
     assert_eq!((clone.len(), clone.stats().unfired, clone.stats().rejected), (0, 1, 1));
@@ -151,7 +151,7 @@ fn a_shutdown_hands_back_every_timer_in_order_with_its_deadline_and_closure() {
         let sender = sender.clone();
         timer.schedule(secs * SEC, move || sender.send(secs).unwrap()).unwrap();
     }
-    let cancelled = timer.schedule(2 * SEC, || panic!("it was cancelled")).unwrap();
+    let cancelled = timer.schedule(2 * SEC, || panic!("a cancelled timer ran")).unwrap();
     let moved = timer.schedule(2 * SEC, || ()).unwrap();
     assert!(cancelled.cancel() && moved.reset(20 * SEC));
     let mut unfired: Unfired = timer.shutdown();
@@ -177,7 +177,7 @@ fn a_shutdown_hands_back_every_timer_in_order_with_its_deadline_and_closure() {
 }
 
 #[test]
-fn a_deadline_is_handed_back_as_it_was_given_but_for_the_tick() {
+fn a_deadline_is_handed_back_rounded_up_by_less_than_a_tick() {
     let timer = Timer::new().unwrap();
     let deadline = timer.now() + HOUR;
     timer.schedule_at(deadline, || ()).unwrap();
@@ -190,7 +190,7 @@ fn a_deadline_is_handed_back_as_it_was_given_but_for_the_tick() {
 }
 
 #[test]
-fn what_is_never_due_is_handed_back_last() {
+fn timers_that_are_never_due_are_handed_back_last() {
     let (timer, _clock) = in_virtual_time();
     for delay in [Duration::MAX, 200 * YEAR, SEC] {
         timer.schedule(delay, || ()).unwrap();
@@ -201,7 +201,7 @@ fn what_is_never_due_is_handed_back_last() {
 }
 
 #[test]
-fn a_dropped_unfired_drops_its_closure() {
+fn dropping_an_unfired_timer_drops_its_closure() {
     let timer = Timer::new().unwrap();
     let tokens = Tokens::default();
     for _ in 0..10 {
@@ -241,7 +241,7 @@ fn a_second_shutdown_returns_empty() {
 }
 
 #[test]
-fn of_concurrent_shutdowns_one_gets_all() {
+fn one_of_several_concurrent_shutdowns_gets_all_timers() {
     for round in 0..50 {
         let timer = Timer::builder().shards(1 + round % 3).build().unwrap();
         for _ in 0..50 {
@@ -275,11 +275,11 @@ fn a_second_shutdown_returns_at_once_while_the_first_waits() {
     begun.pass();
     let first = timer.clone();
     let first = thread::spawn(move || first.shutdown().len());
-    eventually("the first has begun", || timer.is_shutdown());
+    eventually("the first shutdown has begun", || timer.is_shutdown());
     let second = timer.clone();
     assert_eq!(in_time("the second shutdown", move || second.shutdown().len()), 0);
     thread::sleep(10 * MS);
-    assert!(!first.is_finished(), "it waits for callbacks that have started");
+    assert!(!first.is_finished(), "it does not wait for a running callback");
     gate.open();
     assert_eq!(first.join().unwrap(), 0);
     assert_eq!(timer.stats().completed, 1);
@@ -304,7 +304,7 @@ fn a_shutdown_waits_for_callbacks_that_have_started() {
     }
 }
 
-/// A timer with two shards, and a thread of which the first timer is in the second.
+/// Returns a timer with two shards. This thread has scheduled in one of them, and a new thread in the other.
 fn in_two_shards(schedule_in_first: impl FnOnce(&Timer), schedule_in_second: impl FnOnce(&Timer) + Send) -> Timer {
     let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 4 }).build().unwrap();
     schedule_in_first(&timer);
@@ -339,7 +339,7 @@ fn a_shutdown_stops_every_shard_before_it_waits_for_one() {
             thread::sleep(50 * MS);
             runs.load(Ordering::SeqCst) == before
         });
-        assert!(!shutdown.is_finished(), "it waits for the callback that has started");
+        assert!(!shutdown.is_finished(), "it does not wait for the running callback");
         gate.open();
         assert_eq!(shutdown.join().unwrap().len(), 1);
         assert_balanced(&timer);
@@ -371,7 +371,7 @@ fn a_shutdown_completes_the_sleeps_of_every_shard_before_it_waits_for_one() {
     let shutting = timer.clone();
     let shutdown = thread::spawn(move || shutting.shutdown());
     sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
-    assert!(!shutdown.is_finished(), "it waits for the callback that has started");
+    assert!(!shutdown.is_finished(), "it does not wait for the running callback");
     gate.open();
     assert_eq!(shutdown.join().unwrap().len(), 1);
 }
@@ -381,17 +381,17 @@ fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
     let (begun, (sender, receiver)) = (Gate::default(), channel::<()>());
     let begin = begun.clone();
-    // It ends when the other's closure is dropped.
+    // The callback ends when the closure of the other timer is dropped.
     let waits = move || {
         begin.open();
-        assert!(receiver.recv_timeout(PATIENCE).is_err_and(|error| error == RecvTimeoutError::Disconnected));
+        assert!(receiver.recv_timeout(TIMEOUT).is_err_and(|error| error == RecvTimeoutError::Disconnected));
     };
     let waiting = timer.schedule(Duration::ZERO, waits).unwrap();
     timer.schedule(HOUR, move || drop(sender)).unwrap();
     begun.pass();
     let start = Instant::now();
     in_time("the drop", move || drop(timer));
-    assert!(start.elapsed() < PATIENCE / 2, "the callback waited until it gave up");
+    assert!(start.elapsed() < TIMEOUT / 2, "the closure was not dropped while the callback waited");
     assert!(!waiting.cancel_and_wait());
 }
 
@@ -400,7 +400,7 @@ fn the_drop_of_the_last_clone_completes_sleeps_before_it_drops_closures() {
     let (timer, _clock) = in_virtual_time();
     let tokens = Tokens::default();
     let token = tokens.give();
-    // The closure comes first in memory, and its drop waits for the sleep.
+    // The closure has the lower address, and its drop waits for the sleep.
     let slot = Arc::new(OnceLock::<thread::JoinHandle<()>>::new());
     let mut joins = Some(slot.clone());
     let joins = OnDrop(move || {
@@ -418,7 +418,7 @@ fn the_drop_of_the_last_clone_completes_sleeps_before_it_drops_closures() {
 }
 
 #[test]
-fn a_closure_that_panics_when_the_last_clone_is_dropped_is_counted_and_harms_no_other() {
+fn a_closure_that_panics_when_the_last_clone_is_dropped_affects_no_other() {
     let (panics, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
     let count = counting(&panics);
     let count = std::sync::Mutex::new(count);
@@ -431,13 +431,13 @@ fn a_closure_that_panics_when_the_last_clone_is_dropped_is_counted_and_harms_no_
     assert_eq!((tokens.alive(), panics.load(Ordering::SeqCst)), (0, 5));
 }
 
-/// A callback that gives the other half of its work to the pool, which does `act` there on another thread.
-fn join_elsewhere(act: impl FnOnce() + Send) {
+/// Called in a callback: runs `act` in the other half of a `rayon::join`, on another thread.
+fn join_on_another_thread(act: impl FnOnce() + Send) {
     let (reached, here) = (Gate::default(), thread::current().id());
     corewheel::rayon::join(
         || reached.pass(),
         || {
-            assert_ne!(thread::current().id(), here, "another thread has taken it");
+            assert_ne!(thread::current().id(), here, "the half runs on the same thread");
             reached.open();
             act();
         },
@@ -445,7 +445,7 @@ fn join_elsewhere(act: impl FnOnce() + Send) {
 }
 
 #[test]
-fn a_shutdown_in_the_half_of_a_callback_that_runs_elsewhere_does_not_deadlock() {
+fn a_shutdown_in_a_joined_half_of_a_callback_does_not_deadlock() {
     for repeating in [false, true] {
         let builder = Timer::builder().shards(1).thread_name("life-join");
         let timer = builder.executor(Executor::Pool { threads: 2 }).build().unwrap();
@@ -454,23 +454,23 @@ fn a_shutdown_in_the_half_of_a_callback_that_runs_elsewhere_does_not_deadlock() 
         let token = tokens.give();
         let shuts_down = move || {
             let _captured = &token;
-            join_elsewhere(|| sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap());
+            join_on_another_thread(|| sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap());
         };
         let handle = if repeating {
             timer.schedule_at_fixed_rate(Duration::ZERO, MS, shuts_down).unwrap()
         } else {
             timer.schedule(Duration::ZERO, shuts_down).unwrap()
         };
-        assert_eq!(wait_for(&receiver), 1, "the repeating timer has ended with its run");
-        eventually("its closure is dropped", || tokens.alive() == 0);
+        assert_eq!(wait_for(&receiver), 1, "the repeating timer ended with its run, so the shutdown hands back one");
+        eventually("the closure is dropped", || tokens.alive() == 0);
         assert!(!handle.cancel_and_wait());
-        eventually("threads gone", || threads_named("life-join") == 0);
+        eventually("the threads have ended", || threads_named("life-join") == 0);
         assert_balanced(&timer);
     }
 }
 
 #[test]
-fn what_was_handed_over_but_has_not_started_is_handed_back() {
+fn a_dispatched_timer_that_has_not_started_is_handed_back() {
     let executor = Executor::Pool { threads: 1 };
     let timer = Timer::builder().shards(1).executor(executor).max_extra_threads(0).build().unwrap();
     let (begun, gate) = (Gate::default(), Gate::default());
@@ -506,7 +506,7 @@ fn what_was_handed_over_but_has_not_started_is_handed_back() {
 }
 
 #[test]
-fn a_repeating_timer_comes_back_with_its_next_deadline_and_makes_one_run() {
+fn an_unfired_repeating_timer_has_its_next_deadline_and_runs_once() {
     let (timer, clock) = in_virtual_time();
     let start = clock.now();
     let (sender, receiver) = channel();
@@ -534,7 +534,7 @@ fn a_repeating_timer_comes_back_with_its_next_deadline_and_makes_one_run() {
 }
 
 #[test]
-fn a_recurring_timer_that_comes_back_is_run_for_its_deadline() {
+fn an_unfired_recurring_timer_runs_for_its_deadline() {
     let (timer, clock) = in_virtual_time();
     let (sender, receiver) = channel();
     let first = clock.now() + SEC + MS / 3;
@@ -548,7 +548,7 @@ fn a_recurring_timer_that_comes_back_is_run_for_its_deadline() {
 }
 
 #[test]
-fn a_repeating_timer_that_runs_at_the_shutdown_completes_its_run_and_comes_back() {
+fn a_shutdown_during_a_repeating_run_lets_it_finish_and_hands_the_timer_back() {
     let timer = Timer::builder().build().unwrap();
     let (begun, gate, runs) = (Gate::default(), Gate::default(), Arc::new(AtomicUsize::new(0)));
     let (begin, pass, count) = (begun.clone(), gate.clone(), runs.clone());
@@ -593,7 +593,7 @@ fn a_repeating_timer_whose_callback_shuts_down_has_ended() {
         in_time("advance", move || clock.advance(10 * SEC));
         assert_eq!(received(&receiver), [1]);
         assert!(!handle.is_pending() && !handle.cancel_and_wait());
-        eventually("its closure is dropped", || tokens.alive() == 0);
+        eventually("the closure is dropped", || tokens.alive() == 0);
         let stats = timer.stats();
         assert_eq!((stats.fired, stats.unfired, stats.pending), (1, 1, 0));
         assert_balanced(&timer);
@@ -611,7 +611,7 @@ fn a_shutdown_inside_a_callback_does_not_deadlock() {
         timer.schedule(MS, move || sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap()).unwrap();
         assert_eq!(wait_for(&receiver), 10);
         assert!(timer.is_shutdown());
-        eventually("threads gone", || threads_named("life-inside") == 0);
+        eventually("the threads have ended", || threads_named("life-inside") == 0);
         assert_balanced(&timer);
     }
 }
@@ -642,7 +642,7 @@ fn a_drop_inside_a_callback_does_not_deadlock() {
             gate.open();
             wait_for(&receiver);
             assert_eq!(tokens.alive(), 0);
-            eventually("threads gone", || threads_named("life-own") == 0);
+            eventually("the threads have ended", || threads_named("life-own") == 0);
             assert!(!handle.cancel_and_wait());
         }
     }
@@ -665,8 +665,8 @@ fn callbacks_that_shut_down_at_the_same_time_do_not_deadlock() {
         }
         drop(sender);
         gate.open();
-        // Those that ran and those that were handed back to one of them are all.
-        let accounted: usize = iter::from_fn(|| receiver.recv_timeout(PATIENCE).ok()).sum();
+        // Callbacks that ran and timers that were handed back to one of them.
+        let accounted: usize = iter::from_fn(|| receiver.recv_timeout(TIMEOUT).ok()).sum();
         assert_eq!(accounted, 4);
         assert_balanced(&timer);
     }
@@ -674,7 +674,7 @@ fn callbacks_that_shut_down_at_the_same_time_do_not_deadlock() {
 
 #[test]
 fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() {
-    // On the shard's thread, from inside `execute`.
+    // Shuts down inside `execute`, on the shard's thread.
     let weak = Arc::new(OnceLock::<WeakTimer>::new());
     let (sender, receiver) = channel();
     let (own, sender) = (weak.clone(), std::sync::Mutex::new(sender));
@@ -686,14 +686,14 @@ fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() 
     let timer = Timer::builder()
         .shards(2)
         .thread_name("life-execute")
-        .executor(Executor::Custom(Arc::new(Calls(shuts_down))))
+        .executor(Executor::Custom(Arc::new(ExecuteFn(shuts_down))))
         .build()
         .unwrap();
     weak.set(timer.downgrade()).unwrap();
     timer.schedule(HOUR, || ()).unwrap();
     timer.schedule(Duration::ZERO, || ()).unwrap();
     assert_eq!(wait_for(&receiver), 2);
-    eventually("threads gone", || threads_named("life-execute") == 0);
+    eventually("the threads have ended", || threads_named("life-execute") == 0);
     assert_eq!(timer.stats().panicked, 0);
 }
 
@@ -709,7 +709,7 @@ fn a_closure_dropped_by_the_executor_may_drop_the_last_clone() {
     let timer = Timer::builder()
         .shards(2)
         .thread_name("life-discard")
-        .executor(Executor::Custom(Arc::new(Calls(drops))))
+        .executor(Executor::Custom(Arc::new(ExecuteFn(drops))))
         .on_panic(move |_| {
             count.fetch_add(1, Ordering::SeqCst);
         })
@@ -719,7 +719,7 @@ fn a_closure_dropped_by_the_executor_may_drop_the_last_clone() {
     timer.schedule(Duration::ZERO, move || drop(captured)).unwrap();
     drop(timer);
     gate.open();
-    eventually("threads gone", || threads_named("life-discard") == 0);
+    eventually("the threads have ended", || threads_named("life-discard") == 0);
     assert_eq!(panics.load(Ordering::SeqCst), 0);
 }
 
@@ -739,7 +739,7 @@ fn a_pool_thread_outside_a_callback_may_drop_the_last_clone() {
         .unwrap();
     drop(timer);
     assert!(wait_for(&receiver), "it panicked");
-    eventually("threads gone", || threads_named("life-spawned") == 0);
+    eventually("the threads have ended", || threads_named("life-spawned") == 0);
 }
 
 #[test]
@@ -766,15 +766,20 @@ const NO_THREAD: &str = "a_thread_that_cannot_be_started_is_an_error_with_its_ca
 fn a_thread_that_cannot_be_started_is_an_error_with_its_cause() {
     use std::error::Error;
     if is_child(NO_THREAD) {
-        // The standard library takes the size of stacks from the environment: no stack can be had, or not many.
+        // The standard library reads the size of stacks from the environment: so large that no thread starts, or only
+        // some.
         let before = threads_named("life-none");
         for executor in [Executor::Pool { threads: 30 }, Executor::Inline] {
             let builder = Timer::builder().shards(30).thread_name("life-none").executor(executor);
             let error = builder.build().unwrap_err();
             assert!(matches!(error, BuildError::ThreadStart(_)), "{error:?}");
-            let cause = error.source().expect("a cause").downcast_ref::<std::io::Error>().expect("of the system");
+            let cause = error
+                .source()
+                .expect("an error without a cause")
+                .downcast_ref::<std::io::Error>()
+                .expect("the cause is no I/O error");
             assert!(cause.raw_os_error().is_some(), "{cause:?}");
-            eventually("those that did start have ended", || threads_named("life-none") == before);
+            eventually("the threads that started have ended", || threads_named("life-none") == before);
         }
         println!("the child has passed");
         return;

@@ -16,19 +16,19 @@ use address_space::{WITHOUT_SIGNAL_STACKS, limit_memory_to};
 use common::*;
 use corewheel::{Executor, ScheduleError, Timer, TimerHandle};
 
-/// How many places there are for timers; they are free again afterwards.
-fn places(timer: &Timer) -> usize {
+/// Returns how many timers can be scheduled, and cancels them.
+fn free_permits(timer: &Timer) -> usize {
     let handles: Vec<_> = std::iter::from_fn(|| timer.schedule(HOUR, || ()).ok()).take(1000).collect();
     assert!(handles.iter().all(TimerHandle::cancel));
     handles.len()
 }
 
 #[test]
-fn as_many_timers_are_accepted_as_may_be_pending() {
+fn timers_beyond_max_pending_are_refused() {
     for limit in [0, 1, 2, 100] {
         let timer = Timer::builder().shards(3).max_pending(limit).build().unwrap();
-        assert_eq!(places(&timer), limit);
-        assert_eq!(places(&timer), limit);
+        assert_eq!(free_permits(&timer), limit);
+        assert_eq!(free_permits(&timer), limit);
         let stats = timer.stats();
         assert_eq!((stats.scheduled, stats.rejected), (2 * limit as u64, 2));
         assert_balanced(&timer);
@@ -36,7 +36,7 @@ fn as_many_timers_are_accepted_as_may_be_pending() {
 }
 
 #[test]
-fn a_place_is_free_when_its_timer_has_ended_in_whichever_way() {
+fn a_timer_releases_its_permit_however_it_ends() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.max_pending(10).on_panic(drop).build().unwrap();
     let fired = timer.schedule(SEC, || ()).unwrap();
@@ -46,18 +46,18 @@ fn a_place_is_free_when_its_timer_has_ended_in_whichever_way() {
     assert!(timer.schedule(HOUR, || ()).unwrap().cancel_and_drop());
     timer.schedule_recurring(clock.now() + SEC, |_| None).unwrap();
     timer.schedule_at_fixed_rate(SEC, SEC, || quiet_panic("ended so")).unwrap();
-    assert_eq!(places(&timer), 4);
+    assert_eq!(free_permits(&timer), 4);
     assert!(cancelled.cancel());
     drop(guard);
-    assert_eq!(places(&timer), 6);
+    assert_eq!(free_permits(&timer), 6);
     clock.advance(SEC);
-    assert_eq!(places(&timer), 10);
+    assert_eq!(free_permits(&timer), 10);
     assert!(!fired.cancel() && !cancelled.cancel());
-    assert_eq!(places(&timer), 10);
+    assert_eq!(free_permits(&timer), 10);
 }
 
 #[test]
-fn a_callback_finds_the_place_of_its_own_timer_free() {
+fn a_timer_releases_its_permit_before_its_callback_runs() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.max_pending(1).executor(executor).build().unwrap();
@@ -70,32 +70,33 @@ fn a_callback_finds_the_place_of_its_own_timer_free() {
 }
 
 #[test]
-fn a_repeating_timer_holds_one_place_all_its_life() {
+fn a_repeating_timer_holds_one_permit_until_it_ends() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.max_pending(3).build().unwrap();
     let (weak, (sender, receiver)) = (timer.downgrade(), channel());
     let handle = timer
         .schedule_with_fixed_delay(SEC, SEC, move || {
-            sender.send(places(&weak.upgrade().unwrap())).unwrap();
+            sender.send(free_permits(&weak.upgrade().unwrap())).unwrap();
         })
         .unwrap();
     for _ in 0..50 {
-        assert_eq!(places(&timer), 2);
+        assert_eq!(free_permits(&timer), 2);
         clock.advance(SEC);
         handle.reset(SEC);
     }
     assert_eq!(received(&receiver), [2; 50]);
     assert!(handle.cancel());
-    assert_eq!(places(&timer), 3);
+    assert_eq!(free_permits(&timer), 3);
 }
 
 #[test]
-fn the_limit_is_exact_under_threads() {
+fn the_limit_is_exact_with_concurrent_threads() {
     const LIMIT: usize = 50;
     for executor in [Executor::Pool { threads: 2 }, Executor::Inline] {
         let tick = Duration::from_micros(50);
         let timer = Timer::builder().tick(tick).shards(2).max_pending(LIMIT).executor(executor).build().unwrap();
-        // Counted after the timer is accepted and until before it is cancelled: never more than are pending.
+        // Incremented after a timer is accepted and decremented before it is cancelled, so it never exceeds the pending
+        // timers.
         let held = AtomicUsize::new(0);
         thread::scope(|scope| {
             for seed in 0..4 {
@@ -123,15 +124,15 @@ fn the_limit_is_exact_under_threads() {
                 });
             }
         });
-        eventually("all have ended", || timer.is_empty());
-        assert!(timer.stats().rejected > 0, "the limit was met");
-        assert_eq!(places(&timer), LIMIT);
+        eventually("all timers have ended", || timer.is_empty());
+        assert!(timer.stats().rejected > 0, "the limit was never reached");
+        assert_eq!(free_permits(&timer), LIMIT);
         assert_balanced(&timer);
     }
 }
 
 #[test]
-fn of_many_threads_that_fill_a_timer_exactly_as_many_as_fit_succeed() {
+fn concurrent_schedules_succeed_exactly_up_to_the_limit() {
     for round in 0..50 {
         let timer = Timer::builder().shards(1 + round % 3).max_pending(100).build().unwrap();
         let accepted: usize = thread::scope(|scope| {
@@ -143,7 +144,7 @@ fn of_many_threads_that_fill_a_timer_exactly_as_many_as_fit_succeed() {
     }
 }
 
-/// One error of each method: full, and shut down.
+/// Timers that refuse: one is full, one is shut down.
 fn refusing() -> [Timer; 2] {
     let (full, shut_down) = (Timer::builder().max_pending(0).build().unwrap(), Timer::new().unwrap());
     drop(shut_down.shutdown());
@@ -151,7 +152,7 @@ fn refusing() -> [Timer; 2] {
 }
 
 #[test]
-fn a_refused_closure_comes_back_whole() {
+fn a_refused_closure_is_handed_back_intact() {
     for timer in refusing() {
         let (tokens, ran) = (Tokens::default(), Arc::default());
         let (token, large) = (tokens.give(), [3_u8; 2000]);
@@ -222,11 +223,11 @@ fn a_dropped_error_drops_the_closure() {
     }
 }
 
-/// As many timers are accepted as the system has memory for. One more is refused, and accepted when another has ended.
+/// Timers are accepted as long as the system has memory. The next one is refused, and accepted once another has ended.
 #[test]
 #[cfg(target_os = "linux")]
-fn without_memory_a_timer_is_refused_and_its_closure_comes_back() {
-    const NAME: &str = "without_memory_a_timer_is_refused_and_its_closure_comes_back";
+fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
+    const NAME: &str = "without_memory_a_timer_is_refused_and_its_closure_handed_back";
     const LIMIT: u64 = 100 << 20;
     if !is_child(NAME) {
         let child = child(NAME, "", &[]);
@@ -234,7 +235,7 @@ fn without_memory_a_timer_is_refused_and_its_closure_comes_back() {
         return;
     }
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
-    // An allocator may take much address space when a thread first allocates.
+    // An allocator may reserve much address space when a thread first allocates.
     timer.schedule(Duration::ZERO, || drop(vec![0_u8; 1000])).unwrap();
     eventually("the driver has allocated something", || timer.stats().completed == 1);
     let mut handles = Vec::with_capacity(1000);
@@ -259,20 +260,20 @@ fn without_memory_a_timer_is_refused_and_its_closure_comes_back() {
     assert_eq!(tokens.alive(), 0);
     let stats = timer.stats();
     assert_eq!((stats.scheduled, stats.rejected), (accepted + 1, 2));
-    // What ends makes room.
+    // Timers that end make room.
     assert!(handles.drain(..).all(|handle| handle.cancel()));
     for _ in 0..900 {
         timer.schedule(HOUR, || ()).unwrap();
     }
-    // The shutdown would need memory for what it hands back.
+    // A shutdown would need memory for the timers that it hands back.
     std::process::exit(0);
 }
 
-/// A future cannot be refused: without memory, the process ends as it does for a `Box`.
+/// A future cannot be refused. Without memory the process aborts, as it does for a `Box`.
 #[test]
 #[cfg(target_os = "linux")]
-fn without_memory_a_sleep_ends_the_process() {
-    const NAME: &str = "without_memory_a_sleep_ends_the_process";
+fn without_memory_a_sleep_aborts_the_process() {
+    const NAME: &str = "without_memory_a_sleep_aborts_the_process";
     if !is_child(NAME) {
         let child = child(NAME, &format!("ulimit -c 0; {WITHOUT_SIGNAL_STACKS}"), &[]);
         assert!(!child.status.success());
@@ -288,7 +289,7 @@ fn without_memory_a_sleep_ends_the_process() {
 }
 
 #[test]
-fn an_error_tells_its_reason_and_what_to_change() {
+fn an_error_names_its_reason_and_a_remedy() {
     fn is_error<F>(error: ScheduleError<F>, word: &str) -> ScheduleError<()> {
         fn as_error(error: &impl Error) -> &impl Error {
             error

@@ -1,4 +1,4 @@
-//! One-shot timers: when their callbacks run, how often, and in what order.
+//! One-shot timers: when their callbacks run, how often, and in which order.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::*;
 use corewheel::{Executor, ManualClock, Timer};
 
 #[test]
-fn nothing_is_early_by_the_system_clock() {
+fn no_timer_is_early_by_the_system_clock() {
     for tick in [Duration::from_micros(1), Duration::from_micros(130), MS, 7 * MS] {
         for executor in [Executor::default(), Executor::Inline] {
             let timer = Timer::builder().tick(tick).executor(executor).build().unwrap();
@@ -33,7 +33,7 @@ fn nothing_is_early_by_the_system_clock() {
 }
 
 #[test]
-fn a_deadline_between_two_ticks_waits_for_the_later() {
+fn a_deadline_between_two_ticks_is_rounded_up() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.tick(10 * MS).build().unwrap();
     let handle = timer.schedule(15 * MS, || ()).unwrap();
@@ -44,7 +44,7 @@ fn a_deadline_between_two_ticks_waits_for_the_later() {
 }
 
 #[test]
-fn a_deadline_on_a_tick_is_met_on_that_tick() {
+fn a_timer_with_its_deadline_on_a_tick_fires_at_that_tick() {
     let (timer, clock) = in_virtual_time();
     let handle = timer.schedule(15 * MS, || ()).unwrap();
     clock.advance(15 * MS - Duration::from_nanos(1));
@@ -81,12 +81,12 @@ fn closures_of_every_size_run_once_or_are_dropped_once() {
             .schedule(delay, move || out.send((token, large.iter().map(|&one| usize::from(one)).sum()).1).unwrap())
             .unwrap();
         let (token, out, aligned) = (tokens.give(), sender.clone(), Aligned(9));
-        let place = move || {
+        let check_alignment = move || {
             let aligned = &aligned;
             assert_eq!(std::ptr::from_ref(aligned).addr() % 128, 0);
             out.send((token, usize::from(aligned.0)).1).unwrap();
         };
-        timer.schedule(delay, place).unwrap();
+        timer.schedule(delay, check_alignment).unwrap();
     }
     timer.schedule(MS, || ()).unwrap();
     timer.schedule(MS, thread::yield_now as fn()).unwrap();
@@ -103,7 +103,7 @@ fn closures_of_every_size_run_once_or_are_dropped_once() {
 }
 
 #[test]
-fn what_is_due_now_waits_for_no_tick() {
+fn a_timer_due_now_does_not_wait_for_a_tick() {
     for executor in every_executor() {
         let timer = Timer::builder().tick(HOUR).executor(executor).build().unwrap();
         let (sender, receiver) = channel();
@@ -120,7 +120,7 @@ fn what_is_due_now_waits_for_no_tick() {
 }
 
 #[test]
-fn what_is_due_now_needs_no_advance_of_a_manual_clock() {
+fn a_timer_due_now_needs_no_advance_of_a_manual_clock() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.tick(SEC).build().unwrap();
     clock.advance(300 * MS);
@@ -130,12 +130,12 @@ fn what_is_due_now_needs_no_advance_of_a_manual_clock() {
 }
 
 #[test]
-fn a_reset_to_now_waits_for_no_tick() {
+fn a_reset_to_now_does_not_wait_for_a_tick() {
     let timer = Timer::builder().tick(HOUR).build().unwrap();
     for past in [false, true] {
         let (sender, receiver) = channel();
         let handle = timer.schedule(Duration::MAX, move || sender.send(()).unwrap()).unwrap();
-        // So that the driver has seen it, once.
+        // By now the driver has linked the timer.
         thread::sleep(20 * MS);
         assert!(if past { handle.reset_at(Instant::now() - MS) } else { handle.reset(Duration::ZERO) });
         wait_for(&receiver);
@@ -172,7 +172,7 @@ fn a_delay_too_long_to_represent_is_never() {
 }
 
 #[test]
-fn never_does_not_come_with_time() {
+fn a_timer_that_is_never_due_does_not_fire_as_time_passes() {
     let (timer, clock) = in_virtual_time();
     let never = timer.schedule(Duration::MAX, || ()).unwrap();
     let periodic = timer.schedule_at_fixed_rate(SEC, Duration::MAX, || ()).unwrap();
@@ -186,7 +186,7 @@ fn never_does_not_come_with_time() {
 }
 
 #[test]
-fn a_deadline_decades_ahead_is_met_to_the_tick() {
+fn a_timer_decades_ahead_fires_at_its_tick() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.tick(Duration::from_micros(1)).build().unwrap();
     let start = clock.now();
@@ -202,9 +202,9 @@ fn a_deadline_decades_ahead_is_met_to_the_tick() {
 }
 
 #[test]
-fn timers_of_one_shard_are_handed_over_in_the_order_of_their_ticks() {
+fn timers_of_one_shard_are_handed_over_in_tick_order() {
     let (builder, clock) = on_manual_clock();
-    let timer = builder.shards(1).executor(Executor::Custom(Arc::new(AtOnce))).build().unwrap();
+    let timer = builder.shards(1).executor(Executor::Custom(Arc::new(RunInPlace))).build().unwrap();
     let (sender, receiver) = channel();
     let mut random = Random(2);
     for _ in 0..3000 {
@@ -218,7 +218,7 @@ fn timers_of_one_shard_are_handed_over_in_the_order_of_their_ticks() {
 }
 
 #[test]
-fn a_stall_is_caught_up_in_the_order_of_the_ticks() {
+fn timers_fire_in_tick_order_after_a_stall() {
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
     let (stalled, gate) = (Gate::default(), Gate::default());
     let (begin, stall) = (stalled.clone(), gate.clone());
@@ -230,9 +230,9 @@ fn a_stall_is_caught_up_in_the_order_of_the_ticks() {
         .unwrap();
     stalled.pass();
     let (sender, receiver) = channel();
-    // What is due already when it is scheduled is due at that tick: none is.
+    // A timer that is already due when it is scheduled gets the present tick, so none of these may be due yet.
     let start = timer.now() + SEC;
-    // What is due first is scheduled last, so that the driver meets it last.
+    // The timer with the earliest deadline is scheduled last, so that the driver collects it last.
     for tick in (1..=2000).rev() {
         let sender = sender.clone();
         timer.schedule_at(start + tick * MS / 20, move || sender.send(tick / 20).unwrap()).unwrap();
@@ -241,23 +241,23 @@ fn a_stall_is_caught_up_in_the_order_of_the_ticks() {
     gate.open();
     let order: Vec<u32> = (0..2000).map(|_| wait_for(&receiver)).collect();
     let wrong = order.windows(2).find(|pair| pair[0] > pair[1] + 1);
-    assert_eq!(wrong, None, "two timers more than a tick apart, the later one first");
+    assert_eq!(wrong, None, "a timer ran before another that was due more than a tick earlier");
 }
 
 #[test]
 fn a_slow_callback_delays_no_other_while_a_worker_is_idle() {
-    for executor in [Executor::Pool { threads: 2 }, rayon_pool(), Executor::Custom(Arc::new(Threads))] {
+    for executor in [Executor::Pool { threads: 2 }, rayon_pool(), Executor::Custom(Arc::new(ThreadPerJob))] {
         for slow in [0, 1, 31, 50, 63] {
             let (builder, clock) = on_manual_clock();
             let timer = builder.shards(1).executor(executor.clone()).build().unwrap();
             let (gate, (sender, receiver)) = (Gate::default(), channel());
-            for place in 0..64 {
+            for index in 0..64 {
                 let (gate, sender) = (gate.clone(), sender.clone());
                 let f = move || {
-                    if place == slow {
+                    if index == slow {
                         gate.pass();
                     }
-                    sender.send(place).unwrap();
+                    sender.send(index).unwrap();
                 };
                 timer.schedule(MS, f).unwrap();
             }
@@ -320,7 +320,7 @@ fn a_panic_is_counted_and_reported_and_affects_no_other_timer() {
 }
 
 #[test]
-fn the_threads_sleep_while_nothing_is_due() {
+fn the_threads_sleep_while_no_timer_is_due() {
     let timer = Timer::builder().tick(Duration::from_micros(1)).shards(2).build().unwrap();
     let idle = |what: &str| {
         thread::sleep(150 * MS);
@@ -351,7 +351,7 @@ fn a_callback_may_use_its_timer() {
         let weak = timer.downgrade();
         let first = move || {
             let timer = weak.upgrade().unwrap();
-            let cancelled = timer.schedule(MS, || panic!("it was cancelled")).unwrap();
+            let cancelled = timer.schedule(MS, || panic!("a cancelled timer ran")).unwrap();
             let moved = timer.schedule(HOUR, move || sender.send(timer_len(&weak)).unwrap()).unwrap();
             assert!(moved.reset(MS));
             assert!(cancelled.cancel_and_wait());
@@ -403,7 +403,7 @@ fn a_thread_that_is_ending_may_use_a_timer() {
 }
 
 #[test]
-fn handles_and_timers_go_between_threads() {
+fn handles_may_be_used_on_other_threads() {
     let timer = Timer::new().unwrap();
     let (sender, receiver) = channel();
     let threads: Vec<_> = (0..8)

@@ -1,4 +1,4 @@
-//! What a pool promises to callbacks that are slow, that block, and that use rayon themselves.
+//! What a pool guarantees to callbacks that are slow, that block, and that use rayon themselves.
 
 mod common;
 
@@ -11,25 +11,27 @@ use std::time::{Duration, Instant};
 use common::*;
 use corewheel::{BuildError, Executor, Timer, rayon};
 
-/// Rayon pools with two threads in which callbacks run: the timer's own, the caller's, and the global one.
+/// Rayon pools of two threads that run callbacks: the timer's own, the test's, and the global one.
 fn pools_of_two() -> [Executor; 3] {
-    // The first to ask for the global pool decides how many threads it has.
+    // The first use of the global pool determines its number of threads.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(2).build_global();
     [Executor::Pool { threads: 2 }, rayon_pool(), Executor::RayonGlobal]
 }
 
-/// Callbacks wait for each other here, and the global pool has two threads for all tests: so they take turns.
+/// Callbacks of these tests wait for each other, and all tests share the two threads of the global pool, so the tests
+/// run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 #[test]
-fn a_worker_that_was_busy_elsewhere_is_called_for_what_is_due() {
+fn a_worker_that_returns_from_other_work_runs_due_timers() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
         for trial in 0..10 {
             let (elsewhere, blocked) = (Gate::default(), Gate::default());
             let (sender, receiver) = channel();
-            // One worker is busy with work of rayon's, and the other runs callbacks for so long that it looks for more work.
+            // One worker is busy with a rayon task, and the other runs callbacks for so long that it looks for more
+            // work.
             let (job_pass, job_sender) = (elsewhere.clone(), sender.clone());
             let occupy = move || {
                 let (begun, begin) = channel();
@@ -47,7 +49,7 @@ fn a_worker_that_was_busy_elsewhere_is_called_for_what_is_due() {
             };
             let stream = [0, 1, 2].map(|_| timer.schedule_at_fixed_rate(MS, MS, spin).unwrap());
             thread::sleep((40 + trial) * MS);
-            // It blocks, and then the other comes back.
+            // That worker blocks, and then the first one returns from its task.
             let (pass, block_sender) = (blocked.clone(), sender.clone());
             let block = move || {
                 block_sender.send("blocked").unwrap();
@@ -61,7 +63,7 @@ fn a_worker_that_was_busy_elsewhere_is_called_for_what_is_due() {
             thread::sleep(5 * MS);
             timer.schedule(Duration::ZERO, move || sender.send("due").unwrap()).unwrap();
             assert_eq!(
-                receiver.recv_timeout(PATIENCE / 4),
+                receiver.recv_timeout(TIMEOUT / 4),
                 Ok("due"),
                 "one worker of {executor:?} is idle in trial {trial}"
             );
@@ -71,7 +73,7 @@ fn a_worker_that_was_busy_elsewhere_is_called_for_what_is_due() {
 }
 
 #[test]
-fn workers_that_are_all_busy_wake_no_driver() {
+fn busy_workers_wake_no_driver() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
@@ -82,7 +84,7 @@ fn workers_that_are_all_busy_wake_no_driver() {
         let before = timer.stats().wakeups;
         thread::sleep(500 * MS);
         let wakeups = timer.stats().wakeups - before;
-        // The workers of the timer's own pool see for themselves what waits.
+        // The workers of the timer's own pool find waiting batches themselves.
         let most = if matches!(executor, Executor::Pool { .. }) { 2 } else { 50 };
         assert!(wakeups <= most, "{executor:?}: {wakeups} in half a second");
         gate.open();
@@ -91,14 +93,14 @@ fn workers_that_are_all_busy_wake_no_driver() {
 }
 
 #[test]
-fn a_batch_begun_late_gets_a_second_worker_too() {
+fn a_batch_that_starts_late_gets_a_second_worker() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         let gates = [(); 3].map(|()| Gate::default());
         let (sender, receiver) = channel();
         gates[..2].iter().for_each(|gate| block(&timer, 1, gate));
-        // Both workers are busy. What comes now is one batch, whose first callback blocks.
+        // Both workers are busy. The next timers form one batch, whose first callback blocks.
         let (at, is_first) = (timer.now() + 10 * MS, Arc::new(AtomicBool::new(true)));
         for _ in 0..4 {
             let (sender, gate, is_first) = (sender.clone(), gates[2].clone(), is_first.clone());
@@ -123,7 +125,7 @@ fn a_batch_begun_late_gets_a_second_worker_too() {
 }
 
 #[test]
-fn no_callback_runs_on_top_of_one_that_holds_a_lock_over_a_join() {
+fn no_callback_runs_inside_one_that_holds_a_lock_across_a_join() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
@@ -136,14 +138,14 @@ fn no_callback_runs_on_top_of_one_that_holds_a_lock_over_a_join() {
                 let stolen = AtomicBool::new(false);
                 let until_stolen = || {
                     let start = Instant::now();
-                    // Where the other worker has no time for it, the second half runs here.
+                    // If the other worker does not steal the second half in time, it runs on this thread.
                     while !stolen.load(Ordering::SeqCst) && start.elapsed() < 50 * MS {
                         thread::yield_now();
                     }
                 };
                 let second_half = || {
                     stolen.store(true, Ordering::SeqCst);
-                    // While the first half waits for this, others become due that need the lock.
+                    // While the first half waits for this one, timers become due whose callbacks need the lock.
                     for _ in 0..4 {
                         let (lock, sender) = (lock.clone(), sender.clone());
                         let locks = move || {
@@ -174,7 +176,7 @@ fn rayon_works_inside_callbacks() {
         let uses = move || {
             assert_eq!(rayon::current_num_threads(), 2);
             assert!(rayon::current_thread_index().is_some());
-            // Both halves wait for the other: so both threads take part.
+            // The halves wait for each other, so both threads take part.
             let meets = [Gate::default(), Gate::default()];
             let meet = |mine: usize| {
                 meets[mine].open();
@@ -187,7 +189,7 @@ fn rayon_works_inside_callbacks() {
             let (done, part) = channel();
             rayon::spawn(move || done.send(()).unwrap());
             wait_for(&part);
-            // What nobody waits for comes, too, and on every thread.
+            // Tasks that nothing waits for run, too, on every thread.
             let sent = Mutex::new(sender.clone());
             rayon::spawn_broadcast(move |_| sent.lock().unwrap().send(()).unwrap());
             rayon::spawn(move || sender.send(()).unwrap());
@@ -196,13 +198,13 @@ fn rayon_works_inside_callbacks() {
         for _ in 0..3 {
             wait_for(&receiver);
         }
-        eventually("it has run", || timer.stats().completed == 1);
+        eventually("the callback has run", || timer.stats().completed == 1);
         assert_eq!(timer.stats().panicked, 0, "{executor:?}");
     }
 }
 
 #[test]
-fn rayons_work_is_done_beside_callbacks_that_never_end() {
+fn rayon_makes_progress_beside_endless_callbacks() {
     let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 2 }).build().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     // There is always a batch to run.
@@ -220,12 +222,12 @@ fn rayons_work_is_done_beside_callbacks_that_never_end() {
         wait_for(&receiver);
     }
     let before = runs.load(Ordering::SeqCst);
-    eventually("the other goes on", || runs.load(Ordering::SeqCst) > before + 10);
+    eventually("the endless timer continues", || runs.load(Ordering::SeqCst) > before + 10);
     again.cancel();
 }
 
 #[test]
-fn an_idle_pool_sleeps_also_beside_a_callback_that_blocks() {
+fn an_idle_pool_sleeps_beside_a_blocked_callback() {
     let name = "pool-idle";
     let timer = Timer::builder().shards(1).thread_name(name).executor(Executor::Pool { threads: 4 }).build().unwrap();
     let (gate, (sender, receiver)) = (Gate::default(), channel());
@@ -247,14 +249,14 @@ fn an_idle_pool_sleeps_also_beside_a_callback_that_blocks() {
     timer.schedule(MS, move || pass.pass()).unwrap();
     let blocked = sleeps_in_half_a_second();
     gate.open();
-    assert!(idle <= 2, "{idle} with nothing to do");
-    assert!(blocked < 60, "{blocked} beside one that blocks");
+    assert!(idle <= 2, "{idle} wake-ups without work");
+    assert!(blocked < 60, "{blocked} wake-ups beside a blocked callback");
 }
 
-const NO_THREAD: &str = "a_timer_is_built_or_refused_at_any_limit_of_threads";
+const NO_THREAD: &str = "build_succeeds_or_returns_an_error_at_any_thread_limit";
 
 #[test]
-fn a_timer_is_built_or_refused_at_any_limit_of_threads() {
+fn build_succeeds_or_returns_an_error_at_any_thread_limit() {
     const POOL: usize = 2;
     const SHARDS: usize = 3;
     if is_child(NO_THREAD) {
@@ -264,7 +266,7 @@ fn a_timer_is_built_or_refused_at_any_limit_of_threads() {
         };
         let answer = match in_this_thread_in_time(build) {
             Ok(timer) => {
-                // There may be no room for another thread: then callbacks wait.
+                // The pool may be unable to grow: then callbacks wait.
                 let (gate, runs) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
                 for _ in 0..2 * POOL {
                     let pass = gate.clone();
@@ -273,7 +275,7 @@ fn a_timer_is_built_or_refused_at_any_limit_of_threads() {
                 }
                 thread::sleep(50 * MS);
                 gate.open();
-                eventually("all have run", || timer.stats().completed == 4 * POOL as u64);
+                eventually("all callbacks have run", || timer.stats().completed == 4 * POOL as u64);
                 assert_eq!(runs.load(Ordering::SeqCst), 2 * POOL);
                 drop(timer);
                 "built"
@@ -285,7 +287,7 @@ fn a_timer_is_built_or_refused_at_any_limit_of_threads() {
         println!("answer: {answer}");
         return;
     }
-    // Each thread has a stack of a gigabyte, and there is room for none, one, two and so on.
+    // Each thread has a stack of a gigabyte, and the limit leaves room for none, one, two and so on.
     let mut answers = Vec::new();
     for room in 0..=POOL + SHARDS + 4 {
         let limit = format!("ulimit -v {};", room * 1_010_000 + 600_000);
@@ -297,23 +299,23 @@ fn a_timer_is_built_or_refused_at_any_limit_of_threads() {
     }
     let refused = answers.iter().take_while(|answer| *answer == "refused").count();
     assert!(answers[refused..].iter().all(|answer| answer == "built"), "{answers:?}");
-    // So it was refused for lack of the first worker, the second, the first driver, and so on.
+    // So `build` failed for lack of the first worker, the second, the first driver, and so on.
     assert!((POOL + SHARDS..answers.len()).contains(&refused), "{answers:?}");
 }
 
-/// Ends the process if `f` takes forever: with no room for threads there is none to watch it.
+/// Ends the process if `f` does not return in time. There may be no room for a thread that watches it.
 fn in_this_thread_in_time<T>(f: impl FnOnce() -> T) -> T {
     // SIGALRM ends a process that does not handle it.
-    nix::unistd::alarm::set(PATIENCE.as_secs().try_into().unwrap());
+    nix::unistd::alarm::set(TIMEOUT.as_secs().try_into().unwrap());
     let result = f();
     nix::unistd::alarm::cancel();
     result
 }
 
-const GLOBAL: &str = "the_global_pool_is_started_if_nobody_has_or_its_failure_is_an_error";
+const GLOBAL: &str = "the_global_pool_is_started_on_demand_or_build_returns_an_error";
 
 #[test]
-fn the_global_pool_is_started_if_nobody_has_or_its_failure_is_an_error() {
+fn the_global_pool_is_started_on_demand_or_build_returns_an_error() {
     use std::error::Error;
     let build = || Timer::builder().shards(1).executor(Executor::RayonGlobal).build();
     if is_child(GLOBAL) {

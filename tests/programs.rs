@@ -1,4 +1,4 @@
-//! Random programs for timers in virtual time against an oracle.
+//! Random programs for timers in virtual time, checked against an oracle.
 
 #[cfg(target_os = "linux")]
 #[path = "common/address_space.rs"]
@@ -7,14 +7,14 @@ mod common;
 mod program;
 
 use common::in_time;
-use program::{Program, play};
+use program::{Program, run};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-/// So many programs, or as many as the environment says.
+/// Runs `cases` programs, or as many as `PROPTEST_CASES` says.
 fn config(cases: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").map_or(cases, |cases| cases.parse().unwrap());
-    // One that hangs takes long.
+    // A program that hangs takes long to shrink.
     ProptestConfig { max_shrink_time: 60_000, ..ProptestConfig::with_cases(cases) }
 }
 
@@ -25,22 +25,22 @@ proptest! {
     })]
 
     #[test]
-    fn a_timer_does_what_its_oracle_says(program: Program) {
-        in_time("a program", move || play(&program));
+    fn a_timer_matches_its_oracle(program: Program) {
+        in_time("a program", move || run(&program));
     }
 }
 
-/// Refused are timers for which threads cannot be started, and callbacks for which there is no memory; and no others.
+/// Only timers whose threads cannot be started are refused, and only callbacks for which there is no memory.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_timer_does_what_its_oracle_says_while_threads_and_memory_are_short() {
+fn a_timer_matches_its_oracle_while_threads_and_memory_are_short() {
     use address_space::{STACK, WITHOUT_SIGNAL_STACKS, limit_memory_to, limit_segments_to, limit_threads_to};
     use common::{child, is_child};
-    use program::{Lack, Shortage, play_short};
+    use program::{Resource, Shortage, run_with_shortage};
 
-    const NAME: &str = "a_timer_does_what_its_oracle_says_while_threads_and_memory_are_short";
+    const NAME: &str = "a_timer_matches_its_oracle_while_threads_and_memory_are_short";
     if !is_child(NAME) {
-        // What is no timer gets its memory from a heap that need not grow.
+        // All but timers allocate from a heap that need not grow.
         let stack = STACK.to_string();
         let variables = [
             ("RUST_MIN_STACK", &*stack),
@@ -56,11 +56,11 @@ fn a_timer_does_what_its_oracle_says_while_threads_and_memory_are_short() {
     }
     let config = ProptestConfig { failure_persistence: None, ..config(100) };
     proptest!(config, |(program: Program, threads in 0..12_u64, segments in 0..4_u64)| {
-        let limit = move |lack| match lack {
+        let limit = move |resource| match resource {
             None => limit_memory_to(None),
-            Some(Lack::OfThreads) => limit_threads_to(threads),
-            Some(Lack::OfMemory) => limit_segments_to(segments),
+            Some(Resource::Threads) => limit_threads_to(threads),
+            Some(Resource::Memory) => limit_segments_to(segments),
         };
-        in_time("a program", move || play_short(&program, Shortage::new(limit)));
+        in_time("a program", move || run_with_shortage(&program, Shortage::new(limit)));
     });
 }

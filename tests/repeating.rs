@@ -1,4 +1,4 @@
-//! Repeating timers: fixed rate, fixed delay, and recurring by the callback's own word.
+//! Repeating timers: fixed rate, fixed delay, and recurring timers, whose callback returns the next deadline.
 
 mod common;
 
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use common::*;
 use corewheel::{Executor, ManualClock, ScheduleError, Timer, TimerHandle};
 
-/// A callback that sends the time since `clock` was as it is now.
+/// Returns a callback that sends the time since this call, by `clock`.
 fn reports(clock: &ManualClock) -> (impl Fn() + Send + Clone + 'static, Receiver<Duration>) {
     let (sender, receiver) = channel();
     let (start, clock) = (clock.now(), clock.clone());
     (move || sender.send(clock.now() - start).unwrap(), receiver)
 }
 
-/// A place for the handle of a timer whose callback uses it.
+/// A slot for the handle of a timer whose callback uses it.
 type Own = Arc<OnceLock<TimerHandle>>;
 
 fn secs(of: impl IntoIterator<Item = u32>) -> Vec<Duration> {
@@ -76,7 +76,7 @@ fn a_fixed_rate_catches_up_run_by_run_after_a_stall() {
             })
             .unwrap();
         eventually("caught up", || {
-            // All of the runs that the stall delayed are made, and those since.
+            // The runs that the stall delayed have been made up for, and the later ones are in time.
             let due = start.elapsed().as_millis() / 2;
             u128::from(runs.load(Ordering::SeqCst)) + 10 >= due && due > 60
         });
@@ -111,7 +111,7 @@ fn a_fixed_delay_in_virtual_time() {
 }
 
 #[test]
-fn a_fixed_delay_of_zero_runs_again_at_once_and_starves_nobody() {
+fn a_fixed_delay_of_zero_runs_again_at_once_and_starves_no_other_timer() {
     for executor in every_executor() {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         let runs = Arc::new(AtomicUsize::new(0));
@@ -136,7 +136,7 @@ fn a_fixed_delay_of_zero_runs_again_at_once_and_starves_nobody() {
 }
 
 #[test]
-fn a_recurring_callback_gets_its_deadline_and_gives_the_next() {
+fn a_recurring_callback_receives_its_deadline_and_returns_the_next() {
     let (timer, clock) = in_virtual_time();
     let start = clock.now();
     let (sender, receiver) = channel();
@@ -177,12 +177,16 @@ fn a_recurring_deadline_in_the_past_means_again_at_once() {
     clock.advance(SEC);
     assert_eq!(received(&reported), secs([1; 5]));
     let asked = (0..5).map(|run| first - run * SEC / 2);
-    assert_eq!(received(&receiver), asked.collect::<Vec<_>>(), "each run is told the deadline that it was asked for");
+    assert_eq!(
+        received(&receiver),
+        asked.collect::<Vec<_>>(),
+        "each run receives the deadline that the last one returned"
+    );
     assert!(timer.is_empty());
 }
 
 #[test]
-fn a_recurring_callback_that_is_due_at_first_runs_at_once() {
+fn a_recurring_callback_whose_first_deadline_has_passed_runs_at_once() {
     let timer = Timer::builder().tick(HOUR).build().unwrap();
     let (sender, receiver) = channel();
     timer
@@ -246,7 +250,7 @@ fn a_repeating_callback_never_overlaps_itself() {
         .unwrap();
     let mut random = Random(4);
     while runs.load(Ordering::SeqCst) < 300 {
-        // Resets do not make it overlap, either.
+        // Resets do not make runs overlap, either.
         handle.reset(Duration::from_micros(random.below(300)));
         thread::sleep(Duration::from_micros(random.below(2000)));
     }
@@ -269,7 +273,7 @@ fn a_cancel_from_outside_stops_further_runs() {
         .unwrap();
     clock.advance(3 * SEC);
     assert!(handle.cancel());
-    assert_eq!(tokens.alive(), 0, "between two runs it is dropped at once");
+    assert_eq!(tokens.alive(), 0, "between two runs a cancel drops the closure at once");
     assert!(!handle.cancel() && !handle.reset(SEC) && !handle.is_pending());
     clock.advance(HOUR);
     assert_eq!(received(&reported), secs([1, 2, 3]));
@@ -306,7 +310,7 @@ fn a_cancel_during_a_run_lets_it_complete() {
     }
 }
 
-/// Schedules a callback at a fixed rate that gets its own handle and the number of its run.
+/// Schedules a callback at a fixed rate that receives its own handle and the number of the run.
 fn with_own_handle(timer: &Timer, period: Duration, mut f: impl FnMut(&TimerHandle, u32) + Send + 'static) -> Own {
     let own = Own::default();
     let (handle, mut runs) = (own.clone(), 0);
@@ -319,7 +323,7 @@ fn with_own_handle(timer: &Timer, period: Duration, mut f: impl FnMut(&TimerHand
 }
 
 #[test]
-fn a_cancel_from_inside_is_true_once_and_lets_the_run_complete() {
+fn a_cancel_inside_the_callback_is_true_once_and_the_run_completes() {
     for executor in every_executor() {
         for wait in [false, true] {
             let (builder, clock) = on_manual_clock();
@@ -377,7 +381,7 @@ fn a_reset_from_inside_moves_the_next_run_and_the_grid() {
 }
 
 #[test]
-fn the_deadline_moves_on_with_each_run_however_short_the_period() {
+fn the_deadline_advances_with_each_run_however_short_the_period() {
     let (timer, clock) = in_virtual_time();
     for first in [MS, MS / 2, Duration::ZERO] {
         let handle = timer.schedule_at_fixed_rate(first, MS, || ()).unwrap();
@@ -413,7 +417,7 @@ fn a_reset_during_a_run_from_outside_moves_the_next_run() {
 }
 
 #[test]
-fn a_reset_moves_a_fixed_delay_and_a_recurring_timer() {
+fn fixed_delay_and_recurring_timers_can_be_reset() {
     let (timer, clock) = in_virtual_time();
     let (report, reported) = reports(&clock);
     let handle = timer.schedule_with_fixed_delay(10 * SEC, 10 * SEC, report).unwrap();
@@ -436,7 +440,7 @@ fn a_reset_moves_a_fixed_delay_and_a_recurring_timer() {
 }
 
 #[test]
-fn a_recurring_callback_gets_the_deadline_of_a_reset_rounded_up_to_a_tick() {
+fn a_recurring_callback_receives_the_deadline_of_a_reset_rounded_up_to_a_tick() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.tick(10 * MS).build().unwrap();
     let (sender, receiver) = channel();
@@ -506,7 +510,7 @@ fn a_repeating_timer_is_pending_during_its_run() {
 }
 
 #[test]
-fn a_dropped_handle_lets_a_repeating_timer_run_on() {
+fn a_repeating_timer_runs_on_after_its_handle_is_dropped() {
     let (timer, clock) = in_virtual_time();
     drop(timer.schedule_at_fixed_rate(SEC, SEC, || ()).unwrap());
     clock.advance(100 * SEC);

@@ -1,4 +1,4 @@
-//! From one shard to many more than there are cores, on the real clock.
+//! Any number of shards, from one to many more than there are cores, on the real clock.
 
 mod common;
 
@@ -13,7 +13,7 @@ use futures::executor::block_on;
 const NUMBERS: [usize; 7] = [1, 2, 3, 7, 16, 33, 64];
 
 #[test]
-fn any_number_of_shards_fires_everything_and_nothing_early() {
+fn any_number_of_shards_fires_every_timer_and_none_early() {
     const TIMERS: u64 = 60;
     for shards in NUMBERS {
         for executor in [Executor::default(), Executor::Inline] {
@@ -40,26 +40,26 @@ fn any_number_of_shards_fires_everything_and_nothing_early() {
                 }
             });
             for _ in 0..shards as u64 * TIMERS {
-                assert!(wait_for(&receiver).is_some(), "early, in one of {shards} shards");
+                assert!(wait_for(&receiver).is_some(), "a timer was early, with {shards} shards");
             }
-            eventually("all have ended", || timer.is_empty());
+            eventually("all timers have ended", || timer.is_empty());
             let stats = timer.stats();
             assert_eq!(stats.shards().len(), shards);
             for shard in stats.shards() {
-                // A sleep whose time is over when it is first polled is no timer.
+                // A sleep whose deadline has passed at the first poll schedules no timer.
                 let made = shard.scheduled - 2 * TIMERS;
-                assert!(made <= 1, "each thread has a home, and each shard one thread: {shard:?}");
+                assert!(made <= 1, "a shard counts timers of other threads: {shard:?}");
             }
             assert_balanced(&timer);
             assert!(threads_named("shards-fire") >= shards);
             drop(timer);
-            eventually("threads gone", || threads_named("shards-fire") == 0);
+            eventually("the threads have ended", || threads_named("shards-fire") == 0);
         }
     }
 }
 
 #[test]
-fn a_shutdown_of_any_number_of_shards_hands_everything_back_in_order() {
+fn a_shutdown_of_any_number_of_shards_hands_timers_back_in_order() {
     for shards in NUMBERS {
         let timer = Timer::builder().shards(shards).thread_name("shards-end").build().unwrap();
         let (begin, barrier) = (timer.now() + HOUR, Barrier::new(2 * shards));
@@ -70,7 +70,7 @@ fn a_shutdown_of_any_number_of_shards_hands_everything_back_in_order() {
                     for number in 0..20 {
                         timer.schedule_at(begin + (number * 1000 + thread) * MS, || ()).unwrap();
                     }
-                    // Each shard is the home of two that live at the same time.
+                    // Each shard is the home of two threads that live at the same time.
                     barrier.wait();
                 });
             }
@@ -79,18 +79,18 @@ fn a_shutdown_of_any_number_of_shards_hands_everything_back_in_order() {
         let deadlines: Vec<_> = timer.shutdown().map(|unfired| unfired.deadline).collect();
         assert_eq!(deadlines.len(), 40 * shards);
         assert!(deadlines.is_sorted() && deadlines[0] >= begin);
-        eventually("threads gone", || threads_named("shards-end") == 0);
+        eventually("the threads have ended", || threads_named("shards-end") == 0);
         assert_balanced(&timer);
     }
 }
 
-/// How many timers each shard has accepted.
+/// Returns how many timers each shard has accepted.
 fn scheduled(timer: &Timer) -> Vec<u64> {
     timer.stats().shards().iter().map(|shard| shard.scheduled).collect()
 }
 
 #[test]
-fn long_lived_threads_have_a_shard_each_though_others_come_and_go_between_them() {
+fn long_lived_threads_have_a_shard_each_while_others_come_and_go() {
     const SHARDS: usize = 4;
     let timer = Timer::builder().shards(SHARDS).build().unwrap();
     let (end, live) = (Barrier::new(SHARDS + 1), Barrier::new(2));
@@ -170,15 +170,15 @@ fn one_thread_ends_the_timers_of_many_shards_in_any_order() {
     let mut one = Some(one);
     while !handles.is_empty() {
         let handle = handles.swap_remove(random.below(handles.len() as u64) as usize);
-        assert!(handle.reset(2 * HOUR) == handle.cancel(), "one of them was shut down meanwhile");
+        assert!(handle.reset(2 * HOUR) == handle.cancel(), "reset and cancel disagree about a shutdown");
         if handles.len() == SHARDS * TIMERS / 2 {
-            // What its thread knows of these shards is forgotten when it meets new ones.
+            // The thread forgets these shards when it meets new ones.
             let timer = one.take().unwrap();
             assert_balanced(&timer);
             drop(timer.shutdown());
         }
         if handles.len() % 100 == 0 {
-            // Each time its home is found among the others.
+            // The thread finds its home shard among the others.
             other.schedule(HOUR, || ()).unwrap();
         }
     }
@@ -186,5 +186,9 @@ fn one_thread_ends_the_timers_of_many_shards_in_any_order() {
     let own = (SHARDS * TIMERS / 100) as u64;
     assert_eq!((stats.cancelled, stats.pending), ((SHARDS * TIMERS / 2) as u64, own));
     assert_balanced(&other);
-    assert_eq!(stats.shards().iter().filter(|shard| shard.scheduled > TIMERS as u64 / 2).count(), 1, "its home");
+    assert_eq!(
+        stats.shards().iter().filter(|shard| shard.scheduled > TIMERS as u64 / 2).count(),
+        1,
+        "the home shard is unique"
+    );
 }

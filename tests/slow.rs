@@ -1,4 +1,4 @@
-//! `on_slow`: which runs it reports, what it says of them, and what it may do.
+//! `on_slow`: which runs it reports, with which values, and what the hook may do.
 
 mod common;
 
@@ -12,30 +12,30 @@ use std::time::{Duration, Instant};
 use common::*;
 use corewheel::{Builder, Executor, SlowCallback, Timer, TimerHandle, WeakTimer};
 
-/// Less than every slow callback of these tests takes.
+/// Less time than every slow callback of these tests takes.
 const OVER: Duration = MS;
 const SLOW: Duration = Duration::from_millis(5);
 
-/// Takes too long.
+/// Runs for longer than `OVER`.
 fn be_slow() {
     thread::sleep(SLOW);
 }
 
-/// The settings with a hook that sends what it is given.
+/// Adds a hook that sends what it receives.
 fn reporting(builder: Builder) -> (Builder, Receiver<SlowCallback>) {
     let (sender, receiver) = channel();
     (builder.on_slow(OVER, move |slow| sender.send(slow).unwrap()), receiver)
 }
 
-/// A timer in virtual time whose hook acts on the timer, which has a handle. The hook is called once.
+/// A timer whose hook acts once, on the timer or on the handle of the slow callback.
 struct Acting {
     timer: Timer,
     handle: Arc<OnceLock<TimerHandle>>,
-    /// What the hook returned.
+    /// What the action of the hook returned.
     outcome: Receiver<String>,
 }
 
-/// What a hook does: with the timer, and with the handle of the callback that was slow.
+/// An action of the hook, on the timer and on the handle of the slow callback.
 type Act = fn(&WeakTimer, &TimerHandle) -> String;
 
 impl Acting {
@@ -90,13 +90,13 @@ fn each_slow_run_is_reported_on_its_thread_by_every_executor() {
         timer.schedule_recurring(timer.now() + SEC, recurring).unwrap();
         clock.advance(SEC);
 
-        // An advance has waited for the hook.
+        // `advance` waits for the hook.
         let (reports, runs) = (received(&reports), received(&runs));
         assert_eq!((reports.len(), runs.len()), (7, 7), "{kind}");
         for ((slow, thread), ran_on) in reports.into_iter().zip(runs) {
             assert_eq!(thread, ran_on, "{kind}");
-            assert!(slow.took >= SLOW && slow.took < PATIENCE, "{kind}: {slow:?}");
-            assert_eq!((slow.late, slow.shard), (Duration::ZERO, 0), "{kind}: virtual time makes nothing late");
+            assert!(slow.took >= SLOW && slow.took < TIMEOUT, "{kind}: {slow:?}");
+            assert_eq!((slow.late, slow.shard), (Duration::ZERO, 0), "{kind}: late in virtual time");
         }
         assert_eq!(timer.stats().panicked, 0);
         assert_balanced(&timer);
@@ -121,7 +121,7 @@ fn the_shard_is_the_one_that_counts_the_run() {
     let (builder, reports) = reporting(builder.shards(3));
     let timer = builder.build().unwrap();
     for runs in 1..=3 {
-        // Each new thread is at home in the shard with the fewest.
+        // The home of each new thread is the shard with the fewest threads.
         let schedule = || (0..runs).for_each(|_| drop(timer.schedule(SEC, be_slow).unwrap()));
         let (ready, go_on) = (Gate::default(), Gate::default());
         thread::scope(|scope| {
@@ -140,18 +140,18 @@ fn the_shard_is_the_one_that_counts_the_run() {
         (0..3).map(|shard| reports.iter().filter(|slow| slow.shard == shard).count() as u64).collect();
     assert_eq!(by_shard, timer.stats().shards().iter().map(|shard| shard.fired).collect::<Vec<_>>());
     assert_eq!(by_shard.iter().sum::<u64>(), 6);
-    assert!(by_shard.iter().filter(|&&runs| runs > 0).count() > 1, "{by_shard:?}: more than one shard was used");
+    assert!(by_shard.iter().filter(|&&runs| runs > 0).count() > 1, "{by_shard:?}: only one shard was used");
 }
 
 #[test]
-fn late_is_the_sample_of_the_lateness() {
-    let shelf = Shelf::default();
-    let (builder, reports) = reporting(Timer::builder().shards(1).executor(shelf.executor()));
+fn late_is_the_lateness_sample() {
+    let held_jobs = HeldJobs::default();
+    let (builder, reports) = reporting(Timer::builder().shards(1).executor(held_jobs.executor()));
     let timer = builder.build().unwrap();
     timer.schedule(MS, be_slow).unwrap();
-    eventually("it is handed over", || shelf.len() == 1);
+    eventually("the timer is handed over", || held_jobs.len() == 1);
     thread::sleep(30 * MS);
-    shelf.take().into_iter().for_each(|job| job());
+    held_jobs.take().into_iter().for_each(|job| job());
     let slow = wait_for(&reports);
     let lateness = timer.stats().lateness;
     assert_eq!((lateness.count(), lateness.max()), (1, slow.late));
@@ -189,7 +189,7 @@ fn a_run_that_panics_is_reported_without_the_time_of_the_panic_hook() {
 }
 
 #[test]
-fn a_hook_that_panics_is_reported_to_the_panic_hook_and_ends_nothing() {
+fn a_hook_that_panics_is_reported_and_ends_no_timer() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let (sender, payloads) = channel();
@@ -213,7 +213,7 @@ fn a_hook_that_panics_is_reported_to_the_panic_hook_and_ends_nothing() {
         assert_eq!(received(&payloads), ["too slow"; 3]);
         let stats = timer.stats();
         assert_eq!((stats.fired, stats.completed, stats.panicked, stats.pending), (3, 1, 3, 1));
-        // The panic of a callback and that of the hook for it are two.
+        // A callback that panics and a hook that panics count as two panics.
         timer
             .schedule(Duration::ZERO, || {
                 be_slow();
@@ -227,7 +227,7 @@ fn a_hook_that_panics_is_reported_to_the_panic_hook_and_ends_nothing() {
 }
 
 #[test]
-fn whatever_waits_for_a_run_waits_for_its_hook() {
+fn waiting_for_a_run_includes_its_hook() {
     let waits: [fn(&Timer, &TimerHandle); 2] =
         [|_, handle| _ = handle.cancel_and_wait(), |timer, _| drop(timer.shutdown())];
     for wait in waits {
@@ -273,7 +273,7 @@ fn the_next_run_starts_after_the_hook_of_the_last() {
     assert!(every.cancel_and_wait());
 }
 
-/// Runs each act in a hook, for a one-shot and for a repeating timer, and checks what it returns.
+/// Performs `act` in a hook, for a one-shot and for a repeating timer, and checks what it returns.
 #[track_caller]
 fn assert_acts(what: &str, act: Act, of_once: &str, of_repeating: &str) {
     for executor in every_executor() {
@@ -307,7 +307,7 @@ fn a_hook_may_cancel_its_timer_and_wait() {
 fn a_hook_may_reset_its_timer() {
     let resets = |_: &WeakTimer, handle: &TimerHandle| format!("{} {}", handle.reset(MS), handle.is_pending());
     assert_acts("reset", resets, "false false", "true true");
-    // The reset moves the next run.
+    // The reset sets when the next run is due.
     let acting = Acting::new(Executor::default(), |_, handle| handle.reset(MS).to_string());
     acting.repeating();
     assert_eq!(wait_for(&acting.outcome), "true");
@@ -363,13 +363,13 @@ fn a_hook_may_drop_the_last_timer() {
             wait_for(&receiver);
             assert!(weak.upgrade().is_none());
             assert_eq!(tokens.alive(), 0);
-            eventually("threads gone", || threads_named("slow-last") == 0);
+            eventually("the threads have ended", || threads_named("slow-last") == 0);
         }
     }
 }
 
 #[test]
-fn a_hook_that_moves_its_own_clock_panics() {
+fn a_hook_that_advances_its_own_clock_panics() {
     let (builder, clock) = on_manual_clock();
     let (own, (sender, payloads)) = (clock.clone(), channel());
     let timer = builder
@@ -383,7 +383,7 @@ fn a_hook_that_moves_its_own_clock_panics() {
 }
 
 #[test]
-fn to_the_hook_a_timer_that_has_ended_is_not_pending() {
+fn an_ended_timer_is_not_pending_inside_the_hook() {
     for panics in [false, true] {
         let acting = Acting::new(Executor::default(), |timer, handle| {
             let stats = timer.upgrade().unwrap().stats();
@@ -403,7 +403,7 @@ fn to_the_hook_a_timer_that_has_ended_is_not_pending() {
     }
 }
 
-/// A task that takes long to wake.
+/// A task whose waker is slow.
 struct SlowTask;
 
 impl Wake for SlowTask {
@@ -413,7 +413,7 @@ impl Wake for SlowTask {
 }
 
 #[test]
-fn a_waker_and_an_unfired_timer_that_is_run_are_not_reported() {
+fn wakers_and_unfired_timers_are_not_reported() {
     let (builder, clock) = on_manual_clock();
     let (builder, reports) = reporting(builder.shards(1));
     let timer = builder.build().unwrap();
@@ -427,7 +427,7 @@ fn a_waker_and_an_unfired_timer_that_is_run_are_not_reported() {
 }
 
 #[test]
-fn what_the_hook_captures_is_dropped_with_the_timer() {
+fn the_hook_is_dropped_with_the_timer() {
     let tokens = Tokens::default();
     let token = tokens.give();
     let hook = move |_| _ = &token;

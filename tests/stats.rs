@@ -1,4 +1,4 @@
-//! Statistics: what is counted where, and that the books balance.
+//! Statistics: what is counted in which shard, and that the counters balance.
 
 mod common;
 
@@ -12,7 +12,7 @@ use corewheel::{
 };
 
 #[test]
-fn every_way_of_a_timer_is_counted() {
+fn every_outcome_of_a_timer_is_counted() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.shards(2).max_pending(7).on_panic(drop).build().unwrap();
     let zero = timer.stats();
@@ -55,7 +55,7 @@ fn every_way_of_a_timer_is_counted() {
 }
 
 #[test]
-fn there_is_a_part_for_each_shard_and_threads_spread_over_them() {
+fn stats_have_a_part_for_each_shard_and_threads_spread_over_shards() {
     let timer = Timer::builder().shards(3).build().unwrap();
     for _ in 0..6 {
         let timer = timer.clone();
@@ -71,9 +71,9 @@ fn there_is_a_part_for_each_shard_and_threads_spread_over_them() {
 }
 
 #[test]
-fn whoever_sees_the_end_of_a_timer_sees_its_run() {
+fn a_thread_that_sees_the_end_of_a_timer_sees_its_run() {
     for _ in 0..300 {
-        // A new one each time: the first run of a thread takes longest to count.
+        // A new timer each time, because the first run of a thread takes longest to count.
         let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
         timer.schedule(Duration::ZERO, || ()).unwrap();
         let watching = timer.clone();
@@ -83,7 +83,7 @@ fn whoever_sees_the_end_of_a_timer_sees_its_run() {
 }
 
 #[test]
-fn counts_outlive_the_threads_that_made_them() {
+fn counts_outlive_their_threads() {
     let timer = Timer::builder().shards(2).build().unwrap();
     for round in 1..=50 {
         let own = timer.clone();
@@ -100,29 +100,29 @@ fn counts_outlive_the_threads_that_made_them() {
 
 #[test]
 fn lateness_is_the_start_of_a_run_minus_its_due_tick() {
-    let shelf = Shelf::default();
+    let held_jobs = HeldJobs::default();
     let clock = ManualClock::new();
-    let timer = Timer::builder().clock(clock.clone()).tick(MS).executor(shelf.executor()).build().unwrap();
+    let timer = Timer::builder().clock(clock.clone()).tick(MS).executor(held_jobs.executor()).build().unwrap();
     timer.schedule(Duration::ZERO, || ()).unwrap();
-    eventually("handed over", || shelf.len() == 1);
+    eventually("handed over", || held_jobs.len() == 1);
     let moves = clock.clone();
     let advance = thread::spawn(move || moves.advance(5 * SEC));
     thread::sleep(20 * MS);
-    shelf.take().pop().unwrap()();
+    held_jobs.take().pop().unwrap()();
     advance.join().unwrap();
     assert_eq!(timer.stats().lateness.count(), 1);
     assert_eq!(timer.stats().lateness.max(), Duration::ZERO);
 
-    let timer = Timer::builder().executor(shelf.executor()).build().unwrap();
+    let timer = Timer::builder().executor(held_jobs.executor()).build().unwrap();
     for late in [0, 40] {
         timer.schedule(Duration::ZERO, || ()).unwrap();
-        eventually("handed over", || shelf.len() == 1);
+        eventually("handed over", || held_jobs.len() == 1);
         thread::sleep(late * MS);
-        shelf.take().pop().unwrap()();
+        held_jobs.take().pop().unwrap()();
     }
     let lateness = timer.stats().lateness;
     assert_eq!(lateness.count(), 2);
-    assert!(lateness.max() >= 40 * MS && lateness.max() < PATIENCE);
+    assert!(lateness.max() >= 40 * MS && lateness.max() < TIMEOUT);
     assert!(lateness.quantile(1.0) >= 40 * MS && lateness.quantile(1.0) <= lateness.max() * 9 / 8);
     assert!(lateness.quantile(0.0) <= lateness.quantile(0.5) && lateness.quantile(0.5) <= lateness.quantile(1.0));
 }
@@ -137,7 +137,7 @@ fn every_run_of_a_repeating_timer_is_one_sample() {
 }
 
 #[test]
-fn the_books_balance_while_others_write() {
+fn the_counters_balance_during_concurrent_updates() {
     let timer = Timer::builder().tick(Duration::from_micros(50)).shards(2).build().unwrap();
     thread::scope(|scope| {
         let writers = [1, 2].map(|seed| {
@@ -162,20 +162,20 @@ fn the_books_balance_while_others_write() {
             last = stats.scheduled;
         }
     });
-    eventually("all have ended", || timer.is_empty());
+    eventually("all timers have ended", || timer.is_empty());
     assert_eq!(timer.stats().scheduled, 10_000);
     assert_balanced(&timer);
 }
 
 #[test]
-fn everything_public_has_the_traits_that_it_should() {
+fn public_types_implement_the_expected_traits() {
     fn sendable<T: Send + 'static>() {}
     fn shared<T: Send + Sync + 'static>() {}
     fn cloned<T: Clone>() {}
     fn shown<T: std::fmt::Debug>() {}
     fn error<T: std::error::Error>() {}
     fn exact<T: ExactSizeIterator<Item = UnfiredTimer>>() {}
-    /// What is neither shown, nor shared, nor sent.
+    /// A type that implements none of the traits below.
     struct Plain(#[allow(dead_code, reason = "makes it what it is")] std::rc::Rc<()>);
 
     shared::<Timer>();
@@ -215,7 +215,7 @@ fn everything_public_has_the_traits_that_it_should() {
 }
 
 #[test]
-fn debug_output_tells_what_matters() {
+fn debug_output_shows_the_settings_and_the_state() {
     let (timer, clock) = in_virtual_time();
     let handle = timer.schedule(SEC, || ()).unwrap();
     assert!(format!("{timer:?}").starts_with("Timer"));
@@ -238,34 +238,34 @@ fn debug_output_tells_what_matters() {
     }
 }
 
-/// Schedules and cancels so many timers, of which 256 are pending at any time.
+/// Schedules and cancels `pairs` timers, 256 of which are pending at any time.
 fn churn(timer: &Timer, ring: &mut [Option<TimerHandle>], pairs: usize, delay: impl Fn(usize) -> Duration) {
     for turn in 0..pairs {
-        let place = &mut ring[turn % 256];
-        let old = place.replace(timer.schedule(delay(turn), || ()).unwrap());
+        let slot = &mut ring[turn % 256];
+        let old = slot.replace(timer.schedule(delay(turn), || ()).unwrap());
         assert!(old.is_none_or(|handle| handle.cancel()));
     }
 }
 
 #[test]
-fn the_steady_state_of_timeouts_is_no_work_for_another_thread() {
+fn timeouts_in_a_steady_state_enqueue_nothing() {
     let timer = Timer::builder().shards(1).build().unwrap();
     let mut ring: Vec<_> = (0..256).map(|_| None).collect();
     churn(&timer, &mut ring, 1000, |_| 30 * SEC);
-    // The driver collects what was new.
+    // The driver collects the new entries.
     thread::sleep(200 * MS);
     let before = timer.stats();
     churn(&timer, &mut ring, 100_000, |_| 30 * SEC);
     let after = timer.stats();
     assert_eq!(after.scheduled - before.scheduled, 100_000);
-    // The driver may have unlinked the one that was cancelled and not used again when it looked.
+    // The driver may have unlinked the one timer that was cancelled but not yet reused.
     let enqueued = after.enqueued - before.enqueued;
-    assert!(enqueued <= 1, "each takes the place of one that was cancelled: {enqueued}");
+    assert!(enqueued <= 1, "{enqueued} timers did not reuse a cancelled one");
     assert_eq!(after.wakeups - before.wakeups, 0);
 }
 
 #[test]
-fn timeouts_of_any_length_come_to_a_steady_state() {
+fn timeouts_of_different_lengths_reach_a_steady_state() {
     let timer = Timer::builder().shards(1).build().unwrap();
     let mut ring: Vec<_> = (0..256).map(|_| None).collect();
     let delay = |turn: usize| 5 * SEC + Duration::from_millis(turn as u64 * 7919 % 25_000);
@@ -274,5 +274,5 @@ fn timeouts_of_any_length_come_to_a_steady_state() {
     let before = timer.stats().enqueued;
     churn(&timer, &mut ring, 100_000, delay);
     let enqueued = timer.stats().enqueued - before;
-    assert!(enqueued < 2000, "{enqueued} of 100,000 were earlier than all before in their place");
+    assert!(enqueued < 2000, "{enqueued} of 100,000 timers did not reuse a cancelled one");
 }

@@ -1,5 +1,5 @@
-//! Timers used by the destructors of thread-local values: before the crate's own thread-local values are destroyed,
-//! after that, and on threads that had not used a timer before.
+//! Timers in destructors of thread-local values: before and after the destructors of the crate's own thread-local
+//! values, and on threads that never used a timer before.
 
 mod common;
 
@@ -18,23 +18,23 @@ use corewheel::{Executor, Interval, Sleep, Timer, TimerHandle};
 /// When the destructor runs.
 #[derive(Clone, Copy, Debug)]
 enum When {
-    /// Before the crate's own.
+    /// Before the crate's own destructors.
     Before,
-    /// After the crate's own.
+    /// After the crate's own destructors.
     After,
-    /// As the first on its thread to use a timer.
+    /// As the first use of a timer on its thread.
     Alone,
 }
 
-const EVER: [When; 3] = [When::Before, When::After, When::Alone];
+const EVERY_ORDER: [When; 3] = [When::Before, When::After, When::Alone];
 
-/// Has a thread that is ending call `f` in the destructor of a thread-local value, and waits for its end. A panic there
-/// would end the process.
+/// Calls `f` in the destructor of a thread-local value on a new thread, and waits until the thread has ended. A panic
+/// there would abort the process.
 fn at_thread_exit(timer: &Timer, when: When, f: impl FnOnce() + Send + 'static) {
     let timer = timer.clone();
     let use_timer = move || assert!(timer.schedule(HOUR, || ()).unwrap().cancel());
     thread::spawn(move || {
-        // Destructors run in the reverse order of the first use.
+        // Destructors run in the reverse order of first use.
         match when {
             When::Before => {
                 use_timer();
@@ -61,7 +61,7 @@ fn keep_until_exit(f: impl FnOnce() + 'static) {
     KEPT.with_borrow_mut(|kept| kept.push(Box::new(at_exit)));
 }
 
-/// Counts how often it is woken.
+/// Counts how often the task is woken.
 #[derive(Default)]
 struct Task(AtomicUsize);
 
@@ -80,8 +80,8 @@ fn poll_tick(interval: &mut Interval, task: &Arc<Task>) -> Poll<Instant> {
 }
 
 #[test]
-fn timers_are_made_moved_and_ended_in_a_destructor() {
-    for when in EVER {
+fn a_destructor_may_schedule_reset_and_cancel_timers() {
+    for when in EVERY_ORDER {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).max_pending(1000).build().unwrap();
         let (runs, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
@@ -96,7 +96,7 @@ fn timers_are_made_moved_and_ended_in_a_destructor() {
                 };
                 used.schedule(HOUR, f).unwrap()
             };
-            // More than a cache holds.
+            // More timers than a cache holds.
             let handles: Vec<_> = (0..300).map(|_| schedule()).collect();
             let moved = handles[..100].iter().filter(|handle| handle.reset(SEC)).count();
             let cancelled = handles[100..].iter().filter(|handle| handle.cancel()).count();
@@ -116,13 +116,17 @@ fn timers_are_made_moved_and_ended_in_a_destructor() {
         let before = u64::from(!matches!(when, When::Alone));
         assert_eq!((stats.scheduled, stats.cancelled), (302 + before, 212 + before));
         assert_balanced(&timer);
-        assert_eq!((0..1001).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count(), 1000, "all places are free");
+        assert_eq!(
+            (0..1001).filter(|_| timer.schedule(HOUR, || ()).is_ok()).count(),
+            1000,
+            "not all permits are released"
+        );
     }
 }
 
 #[test]
-fn futures_are_made_polled_and_dropped_in_a_destructor() {
-    for when in EVER {
+fn a_destructor_may_create_poll_and_drop_futures() {
+    for when in EVERY_ORDER {
         let (timer, clock) = in_virtual_time();
         let (task, (sender, receiver)) = (Arc::new(Task::default()), channel());
         let (used, polls) = (timer.clone(), task.clone());
@@ -150,7 +154,7 @@ fn futures_are_made_polled_and_dropped_in_a_destructor() {
     }
 }
 
-/// A thread whose own counters are gone counts on those that it shares with others in that state.
+/// A thread whose counters have been destroyed uses counters that it shares with other such threads.
 #[test]
 fn threads_that_end_at_the_same_time_count_each_timer() {
     const TIMERS: u64 = 20_000;
@@ -170,7 +174,7 @@ fn threads_that_end_at_the_same_time_count_each_timer() {
     assert_eq!((timer.stats().scheduled, timer.stats().cancelled), (timers, timers));
 }
 
-/// A waker that panics when it is dropped uncalled.
+/// A waker that panics when it is dropped without having been called.
 struct Panics;
 
 impl Wake for Panics {
@@ -185,7 +189,7 @@ impl Drop for Panics {
 
 #[test]
 fn a_panic_of_a_waker_that_is_dropped_in_a_destructor_is_counted() {
-    for when in EVER {
+    for when in EVERY_ORDER {
         let (timer, _clock) = in_virtual_time();
         let mut sleep = timer.sleep(HOUR);
         let waker = Waker::from(Arc::new(Panics));
@@ -198,13 +202,14 @@ fn a_panic_of_a_waker_that_is_dropped_in_a_destructor_is_counted() {
 }
 
 #[test]
-fn what_a_thread_local_value_holds_is_dropped_with_it() {
-    for when in EVER {
+fn a_destructor_may_drop_handles_guards_and_futures() {
+    for when in EVERY_ORDER {
         for shut_down in [false, true] {
             let (timer, clock) = in_virtual_time();
             let (task, runs) = (Arc::new(Task::default()), Arc::new(AtomicUsize::new(0)));
             let detached = timer.schedule(SEC, counting(&runs)).unwrap();
-            let guard = timer.schedule(SEC, || panic!("it was guarded")).unwrap().cancel_on_drop();
+            let guard =
+                timer.schedule(SEC, || panic!("a timer ran after its guard was dropped")).unwrap().cancel_on_drop();
             let (mut sleep, mut interval) = (timer.sleep(SEC), timer.interval_at(clock.now() + SEC, SEC));
             assert!(!is_ready(&mut sleep, &task) && poll_tick(&mut interval, &task).is_pending());
             let ended = shut_down.then(|| timer.clone());
@@ -223,7 +228,7 @@ fn what_a_thread_local_value_holds_is_dropped_with_it() {
 
 #[test]
 fn the_last_clone_is_dropped_in_a_destructor_and_then_its_handles() {
-    for when in EVER {
+    for when in EVERY_ORDER {
         for executor in every_executor() {
             let timer = Timer::builder().shards(2).thread_name("local-last").executor(executor).build().unwrap();
             let (weak, other, (sender, receiver)) = (timer.downgrade(), Timer::new().unwrap(), channel());
@@ -236,7 +241,7 @@ fn the_last_clone_is_dropped_in_a_destructor_and_then_its_handles() {
             });
             assert_eq!(wait_for(&receiver), 0);
             assert!(weak.upgrade().is_none());
-            eventually("threads gone", || threads_named("local-last") == 0);
+            eventually("the threads have ended", || threads_named("local-last") == 0);
         }
     }
 }
@@ -258,22 +263,22 @@ fn the_threads_of_a_timer_may_use_it_when_they_end() {
             });
         };
         let callback = timer.schedule(Duration::ZERO, callback).unwrap();
-        eventually("it has run", || !callback.is_pending());
+        eventually("the callback has run", || !callback.is_pending());
         callback.cancel_and_wait();
         let unfired = in_time("shutdown", move || timer.shutdown().len());
         drop(executor);
         // A thread that lives for one callback ends before the shutdown.
         let (accepted, unfired_before) = wait_for(&receiver);
         assert_eq!(unfired + unfired_before, 1 + usize::from(accepted));
-        eventually("threads gone", || threads_named("local-own") == 0);
+        eventually("the threads have ended", || threads_named("local-own") == 0);
     }
 }
 
 #[test]
-fn jobs_are_run_in_a_destructor() {
-    for when in EVER {
-        let shelf = Shelf::default();
-        let timer = Timer::builder().shards(1).executor(shelf.executor()).build().unwrap();
+fn a_destructor_may_run_jobs() {
+    for when in EVERY_ORDER {
+        let held_jobs = HeldJobs::default();
+        let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
         let (runs, weak, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), timer.downgrade(), channel());
         let own = Arc::new(OnceLock::<TimerHandle>::new());
         let handle = own.clone();
@@ -284,8 +289,8 @@ fn jobs_are_run_in_a_destructor() {
         };
         own.set(timer.schedule_with_fixed_delay(Duration::ZERO, HOUR, f).unwrap()).unwrap();
         timer.schedule(Duration::ZERO, counting(&runs)).unwrap();
-        eventually("handed over", || shelf.len() == 2);
-        let jobs = shelf.take();
+        eventually("handed over", || held_jobs.len() == 2);
+        let jobs = held_jobs.take();
         at_thread_exit(&timer, when, move || jobs.into_iter().for_each(|job| job()));
         assert_eq!(received(&receiver), [(true, true)]);
         assert_eq!((runs.load(Ordering::SeqCst), timer.len(), timer.stats().panicked), (1, 0, 0), "{when:?}");
@@ -294,8 +299,8 @@ fn jobs_are_run_in_a_destructor() {
 }
 
 #[test]
-fn a_thread_that_has_ended_is_nowhere_at_home() {
-    for (when, ended) in EVER.into_iter().flat_map(|when| (1..=4).map(move |ended| (when, ended))) {
+fn an_ended_thread_has_no_home_shard() {
+    for (when, ended) in EVERY_ORDER.into_iter().flat_map(|when| (1..=4).map(move |ended| (when, ended))) {
         let timer = Timer::builder().shards(3).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();
         for _ in 0..ended {

@@ -1,4 +1,4 @@
-//! Timers and panics of their callers: what may be used inside `catch_unwind`, and goes on after a panic there.
+//! Timers and panics of their callers: what may be used inside `catch_unwind`, and works after a panic there.
 
 mod common;
 
@@ -27,7 +27,7 @@ const _: () = {
 };
 
 #[test]
-fn a_timer_can_be_used_inside_and_after_a_panic_that_is_caught() {
+fn a_timer_can_be_used_inside_and_after_a_caught_panic() {
     let (timer, clock) = in_virtual_time();
     let runs = Arc::new(AtomicUsize::new(0));
     let handle = panic::catch_unwind(|| timer.schedule(SEC, counting(&runs)).unwrap()).unwrap();
@@ -35,7 +35,7 @@ fn a_timer_can_be_used_inside_and_after_a_panic_that_is_caught() {
         let _guard = timer.schedule(SEC, counting(&runs)).unwrap().cancel_on_drop();
         assert!(handle.reset(2 * SEC));
         drop(timer.sleep(SEC));
-        quiet_panic("in the middle")
+        quiet_panic("inside catch_unwind")
     });
     assert!(unwound.is_err());
     panic::catch_unwind(|| clock.advance(SEC)).unwrap();

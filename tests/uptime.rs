@@ -1,5 +1,5 @@
-//! Great uptimes: time jumps to where counters have wrapped elsewhere, and to the end of what can be told, with timers
-//! pending across the jump and scheduled after it. For ticks and wheels of many kinds.
+//! Long uptimes: time jumps to ticks at which counters of other timers have wrapped, and to the last instant, with
+//! timers pending across the jump and scheduled after it. For ticks and wheels of many sizes.
 
 mod common;
 
@@ -16,21 +16,21 @@ const TICKS: [Duration; 5] = [Duration::from_micros(1), Duration::from_micros(13
 const WHEELS: [&[usize]; 5] = [&[64], &[60, 60, 12], &[2], &[7, 1000], &[3, 1 << 16]];
 const EDGES: [u64; 7] = [(1 << 30) - 1, 1 << 32, 1 << 36, (1 << 48) + 100, (1 << 50) - 1, 1 << 53, 15 << 60];
 
-/// By how many ticks a timer may be late that was moved by a reset to 2^48 ticks ahead or more.
+/// By how many ticks a timer may be late after a reset to 2^48 ticks ahead or more.
 const FAR_RESET: u64 = (1 << 14) - 1;
 
-/// The same for one that was moved to `edge` from the start.
+/// Returns the same for a timer that is reset to `edge` at tick 0.
 fn late_by_reset(edge: u64) -> u64 {
     if edge > 1 << 47 { FAR_RESET } else { 0 }
 }
 
-/// So many ticks of this length.
+/// Returns the length of `number` ticks.
 fn span(tick: Duration, number: u64) -> Duration {
     let nanos = tick.as_nanos() * u128::from(number);
     Duration::new(u64::try_from(nanos / 1_000_000_000).unwrap(), (nanos % 1_000_000_000) as u32)
 }
 
-/// The last instant that there is.
+/// Returns the last instant that can be represented.
 fn last_instant() -> Instant {
     let start = Instant::now();
     let bits = (0..64).map(|bit| Duration::from_secs(1 << bit)).rev();
@@ -38,11 +38,11 @@ fn last_instant() -> Instant {
     bits.chain(fractions).fold(start, |instant, more| instant.checked_add(more).unwrap_or(instant))
 }
 
-/// What a callback reports: in which way it was scheduled, for which tick, and at which it came.
+/// A run: the label of its timer, the tick for which it was expected, and the tick at which it ran.
 type Run = (&'static str, u64, u64);
 
-/// A timer in virtual time whose callbacks report.
-struct World {
+/// A timer in virtual time whose callbacks report their runs.
+struct Fixture {
     timer: Timer,
     clock: ManualClock,
     start: Instant,
@@ -51,7 +51,7 @@ struct World {
     runs: Receiver<Run>,
 }
 
-impl World {
+impl Fixture {
     fn new(tick: Duration, wheel: &[usize]) -> Self {
         let (builder, clock) = on_manual_clock();
         let timer = builder.tick(tick).wheel(wheel).shards(1).executor(Executor::Inline).build().unwrap();
@@ -63,163 +63,164 @@ impl World {
         self.start + span(self.tick, tick)
     }
 
-    /// The last tick that comes.
+    /// Returns the last tick that the clock can reach.
     fn last_tick(&self) -> u64 {
         let ticks = (last_instant() - self.start).as_nanos() / self.tick.as_nanos();
         u64::try_from(ticks).unwrap_or(u64::MAX).min(u64::MAX - 1)
     }
 
-    /// A callback that reports that it was to come at `tick`.
-    fn report(&self, way: &'static str, tick: u64) -> impl FnMut() + Send + 'static {
+    /// Returns a callback that reports a run expected at `tick`.
+    fn report(&self, label: &'static str, tick: u64) -> impl FnMut() + Send + 'static {
         let (sender, clock, start, length) = (self.sender.clone(), self.clock.clone(), self.start, self.tick);
         move || {
             let elapsed = (clock.now() - start).as_nanos();
-            assert_eq!(elapsed % length.as_nanos(), 0, "callbacks see their own tick");
-            sender.send((way, tick, (elapsed / length.as_nanos()) as u64)).unwrap();
+            assert_eq!(elapsed % length.as_nanos(), 0, "a callback does not see its own tick");
+            sender.send((label, tick, (elapsed / length.as_nanos()) as u64)).unwrap();
         }
     }
 
-    /// Schedules a timer for the tick `first` that is to come at `tick`.
-    fn schedule_first(&self, way: &'static str, first: u64, tick: u64) -> TimerHandle {
-        self.timer.schedule_at(self.at(first), self.report(way, tick)).unwrap()
+    /// Schedules a timer for the tick `first`, which the test will reset to `tick`.
+    fn schedule_first(&self, label: &'static str, first: u64, tick: u64) -> TimerHandle {
+        self.timer.schedule_at(self.at(first), self.report(label, tick)).unwrap()
     }
 
-    fn schedule(&self, way: &'static str, tick: u64) -> TimerHandle {
-        self.schedule_first(way, tick, tick)
+    fn schedule(&self, label: &'static str, tick: u64) -> TimerHandle {
+        self.schedule_first(label, tick, tick)
     }
 
     fn reset(&self, handle: &TimerHandle, tick: u64) {
         assert!(handle.reset_at(self.at(tick)));
-        // One that never comes is shown a hundred years ahead.
+        // The deadline of a timer that is never due is displayed about a hundred years ahead.
         let never = self.clock.now().checked_add(99 * YEAR);
-        let shown = handle.deadline().unwrap();
-        assert!(shown >= never.map_or(self.at(tick), |never| never.min(self.at(tick))));
+        let displayed = handle.deadline().unwrap();
+        assert!(displayed >= never.map_or(self.at(tick), |never| never.min(self.at(tick))));
     }
 
-    /// Moves the clock to a tick, and returns what has run.
-    fn go_to(&self, tick: u64) -> Vec<Run> {
+    /// Advances the clock to a tick, and returns the runs.
+    fn advance_to(&self, tick: u64) -> Vec<Run> {
         self.clock.advance_to(self.at(tick));
         received(&self.runs)
     }
 }
 
-/// Around an edge, near and far, made before the jump and after it, moved and cancelled: each comes once, when it
-/// should.
+/// Near and far timers around an edge, scheduled before and after the jump, reset and cancelled: each fires once, and
+/// in time.
 fn cross(tick: Duration, wheel: &[usize], edge: u64) {
-    let world = World::new(tick, wheel);
+    let fixture = Fixture::new(tick, wheel);
     let ticks = [edge - 1, edge, edge + 1, edge + 77];
-    let never = [world.timer.schedule(Duration::MAX, world.report("never", 0)).unwrap(), world.schedule("never", 1)];
+    let never =
+        [fixture.timer.schedule(Duration::MAX, fixture.report("never", 0)).unwrap(), fixture.schedule("never", 1)];
     assert!(never[1].reset(Duration::MAX));
-    world.schedule("near", 3);
-    world.reset(&world.schedule_first("near", edge, 5), 5);
+    fixture.schedule("near", 3);
+    fixture.reset(&fixture.schedule_first("near", edge, 5), 5);
     for tick in ticks {
-        world.schedule("far", tick);
-        world.reset(&world.schedule_first("moved far", 4, tick), tick);
+        fixture.schedule("far", tick);
+        fixture.reset(&fixture.schedule_first("reset far", 4, tick), tick);
     }
-    let pulled = ticks.map(|tick| world.schedule_first("pulled", edge + 90, tick));
-    let cancelled = ticks.map(|tick| world.schedule("cancelled", tick));
-    let cancelled_after = ticks.map(|tick| world.schedule("cancelled", tick));
+    let earlier = ticks.map(|tick| fixture.schedule_first("reset earlier", edge + 90, tick));
+    let cancelled = ticks.map(|tick| fixture.schedule("cancelled", tick));
+    let cancelled_after = ticks.map(|tick| fixture.schedule("cancelled", tick));
     assert!(cancelled.iter().all(TimerHandle::cancel));
     drop(cancelled);
 
-    assert_eq!(world.go_to(edge - 2), [("near", 3, 3), ("near", 5, 5)]);
-    iter::zip(&pulled, ticks).for_each(|(handle, tick)| world.reset(handle, tick));
+    assert_eq!(fixture.advance_to(edge - 2), [("near", 3, 3), ("near", 5, 5)]);
+    iter::zip(&earlier, ticks).for_each(|(handle, tick)| fixture.reset(handle, tick));
     for tick in ticks {
-        world.schedule("new", tick);
-        world.reset(&world.schedule_first("moved on", edge, tick), tick);
-        assert!(world.schedule("cancelled", tick).cancel());
+        fixture.schedule("new", tick);
+        fixture.reset(&fixture.schedule_first("reset on", edge, tick), tick);
+        assert!(fixture.schedule("cancelled", tick).cancel());
     }
     assert!(cancelled_after.iter().all(TimerHandle::cancel));
 
-    let mut runs: Vec<Run> = ticks.iter().flat_map(|&tick| world.go_to(tick)).collect();
-    runs.extend(world.go_to(edge + 77 + FAR_RESET));
-    assert!(runs.is_sorted_by_key(|&(.., came)| came));
-    for &(way, tick, came) in &runs {
-        let late = if way == "moved far" { late_by_reset(edge) } else { 0 };
-        assert!((tick..=tick + late).contains(&came), "{way} for {tick} came at {came}");
+    let mut runs: Vec<Run> = ticks.iter().flat_map(|&tick| fixture.advance_to(tick)).collect();
+    runs.extend(fixture.advance_to(edge + 77 + FAR_RESET));
+    assert!(runs.is_sorted_by_key(|&(.., ran)| ran));
+    for &(label, tick, ran) in &runs {
+        let late = if label == "reset far" { late_by_reset(edge) } else { 0 };
+        assert!((tick..=tick + late).contains(&ran), "{label} for {tick} ran at {ran}");
     }
-    let ways = ["far", "moved far", "moved on", "new", "pulled"];
-    let expected: Vec<_> = ways.iter().flat_map(|&way| ticks.map(|tick| (way, tick))).collect();
-    let mut came: Vec<_> = runs.iter().map(|&(way, tick, _)| (way, tick)).collect();
-    came.sort_unstable();
-    assert_eq!(came, expected);
+    let labels = ["far", "new", "reset earlier", "reset far", "reset on"];
+    let expected: Vec<_> = labels.iter().flat_map(|&label| ticks.map(|tick| (label, tick))).collect();
+    let mut ran: Vec<_> = runs.iter().map(|&(label, tick, _)| (label, tick)).collect();
+    ran.sort_unstable();
+    assert_eq!(ran, expected);
     assert!(never.iter().all(TimerHandle::is_pending));
-    assert_eq!((world.timer.len(), world.timer.stats().panicked), (2, 0));
-    assert_balanced(&world.timer);
+    assert_eq!((fixture.timer.len(), fixture.timer.stats().panicked), (2, 0));
+    assert_balanced(&fixture.timer);
 }
 
 #[test]
-fn timers_around_an_edge_come_once_and_in_time_whatever_the_tick() {
+fn timers_around_an_edge_fire_once_and_in_time_for_any_tick() {
     for tick in TICKS {
-        // Time ends some ticks earlier for a world that begins later.
-        let end = World::new(tick, &[64]).last_tick() - 100 - 77 - FAR_RESET;
+        // A fixture that is built later reaches fewer ticks.
+        let end = Fixture::new(tick, &[64]).last_tick() - 100 - 77 - FAR_RESET;
         EDGES.into_iter().filter(|&edge| edge < end).chain([end]).for_each(|edge| cross(tick, &[64], edge));
     }
 }
 
 #[test]
-fn timers_around_an_edge_come_once_and_in_time_whatever_the_wheel() {
+fn timers_around_an_edge_fire_once_and_in_time_for_any_wheel() {
     for wheel in WHEELS {
         EDGES.into_iter().chain([u64::MAX - 78 - FAR_RESET]).for_each(|edge| cross(MS, wheel, edge));
     }
 }
 
 #[test]
-fn the_last_tick_comes_and_what_is_after_it_never_does() {
+fn timers_at_the_last_tick_fire_and_later_ones_never_do() {
     for (tick, wheel) in iter::zip(TICKS, WHEELS) {
-        let world = World::new(tick, wheel);
-        let last = world.last_tick();
+        let fixture = Fixture::new(tick, wheel);
+        let last = fixture.last_tick();
         let ticks = [last - 1000, last - 1, last];
         for tick in ticks {
-            world.schedule("far", tick);
-            // These may come too late to be seen, but not early.
-            world.reset(&world.schedule_first("moved far", 1, tick), tick);
+            fixture.schedule("far", tick);
+            // These may be too late to be seen, but not early.
+            fixture.reset(&fixture.schedule_first("reset far", 1, tick), tick);
         }
-        let never = [world.timer.schedule(Duration::MAX, || ()).unwrap(), world.schedule("never", 1)];
+        let never = [fixture.timer.schedule(Duration::MAX, || ()).unwrap(), fixture.schedule("never", 1)];
         assert!(never[1].reset(Duration::MAX));
 
-        let early: Vec<Run> = world.go_to(last - 1001);
+        let early: Vec<Run> = fixture.advance_to(last - 1001);
         assert_eq!(early, []);
         for tick in ticks {
-            world.schedule("new", tick);
-            world.reset(&world.schedule_first("moved on", last, tick), tick);
+            fixture.schedule("new", tick);
+            fixture.reset(&fixture.schedule_first("reset on", last, tick), tick);
         }
-        assert!(world.timer.schedule(Duration::MAX, world.report("never", 0)).unwrap().is_pending());
-        let mut runs = world.go_to(last);
-        world.clock.advance_to(last_instant());
-        runs.extend(received(&world.runs));
-        for &(way, tick, came) in &runs {
-            assert!(came >= tick && (way == "moved far" || came == tick), "{way} for {tick} came at {came}");
+        assert!(fixture.timer.schedule(Duration::MAX, fixture.report("never", 0)).unwrap().is_pending());
+        let mut runs = fixture.advance_to(last);
+        fixture.clock.advance_to(last_instant());
+        runs.extend(received(&fixture.runs));
+        for &(label, tick, ran) in &runs {
+            assert!(ran >= tick && (label == "reset far" || ran == tick), "{label} for {tick} ran at {ran}");
         }
-        let exact = runs.iter().filter(|(way, ..)| *way != "moved far").count();
+        let exact = runs.iter().filter(|(label, ..)| *label != "reset far").count();
         assert_eq!(exact, 9, "{runs:?}");
         assert!(never.iter().all(TimerHandle::is_pending));
-        assert_eq!(world.timer.stats().panicked, 0);
+        assert_eq!(fixture.timer.stats().panicked, 0);
     }
 }
 
 #[test]
-fn cancelled_timers_that_lie_far_ahead_are_nobodys_when_time_comes_to_them() {
-    let world = World::new(MS, &[64]);
-    // With the two below, as many as leave no free entry in this thread's cache, which then has to give some away.
-    let handles: Vec<_> = (0..1022).map(|_| world.schedule("cancelled", u64::MAX - 10)).collect();
-    // The driver comes to these first, and so leaves the others where they are.
-    let before = [1 << 40, 15 << 60].map(|tick| world.schedule("before", tick));
-    assert_eq!(world.go_to(1), []);
+fn the_clock_may_pass_timers_cancelled_long_ago() {
+    let fixture = Fixture::new(MS, &[64]);
+    // With the two timers below, these leave no free entry in this thread's cache, which then has to give some away.
+    let handles: Vec<_> = (0..1022).map(|_| fixture.schedule("cancelled", u64::MAX - 10)).collect();
+    // The driver finds these first, and so leaves the others linked.
+    let before = [1 << 40, 15 << 60].map(|tick| fixture.schedule("before", tick));
+    assert_eq!(fixture.advance_to(1), []);
     assert!(handles.iter().all(TimerHandle::cancel));
     drop(handles);
-    let (clock, to) = (world.clock.clone(), world.at(u64::MAX - 5));
+    let (clock, to) = (fixture.clock.clone(), fixture.at(u64::MAX - 5));
     in_time("advance", move || clock.advance_to(to));
-    assert_eq!(received(&world.runs), [1 << 40, 15 << 60].map(|tick| ("before", tick, tick)));
+    assert_eq!(received(&fixture.runs), [1 << 40, 15 << 60].map(|tick| ("before", tick, tick)));
     assert!(!before.iter().any(TimerHandle::is_pending));
-    world.schedule("after", u64::MAX - 1);
-    assert_eq!(world.go_to(u64::MAX - 1), [("after", u64::MAX - 1, u64::MAX - 1)]);
-    assert_balanced(&world.timer);
+    fixture.schedule("after", u64::MAX - 1);
+    assert_eq!(fixture.advance_to(u64::MAX - 1), [("after", u64::MAX - 1, u64::MAX - 1)]);
+    assert_balanced(&fixture.timer);
 }
 
-/// The edges that the clock comes to with ticks of this length, and some way beyond.
+/// Returns the edges that the clock can pass with ticks of this length, and one shortly before the last tick.
 fn edges(tick: Duration) -> impl Iterator<Item = u64> {
-    let end = World::new(tick, &[64]).last_tick() - 20_000;
+    let end = Fixture::new(tick, &[64]).last_tick() - 20_000;
     EDGES.into_iter().filter(move |&edge| edge < end).chain([end])
 }
 
@@ -227,13 +228,13 @@ fn edges(tick: Duration) -> impl Iterator<Item = u64> {
 fn repeating_timers_cross_an_edge_run_by_run() {
     for tick in TICKS {
         for edge in edges(tick) {
-            let world = World::new(tick, &[64]);
+            let fixture = Fixture::new(tick, &[64]);
             let (first, delay) = (edge - 20, span(tick, edge - 20));
-            let timer = &world.timer;
-            timer.schedule_at_fixed_rate(delay, span(tick, 3), world.report("rate", first)).unwrap();
-            timer.schedule_at_fixed_rate(delay, tick / 2, world.report("twice a tick", first)).unwrap();
-            timer.schedule_with_fixed_delay(delay, span(tick, 7), world.report("delay", first)).unwrap();
-            let (mut report, mut next) = (world.report("recurring", first), world.at(first));
+            let timer = &fixture.timer;
+            timer.schedule_at_fixed_rate(delay, span(tick, 3), fixture.report("rate", first)).unwrap();
+            timer.schedule_at_fixed_rate(delay, tick / 2, fixture.report("twice a tick", first)).unwrap();
+            timer.schedule_with_fixed_delay(delay, span(tick, 7), fixture.report("delay", first)).unwrap();
+            let (mut report, mut next) = (fixture.report("recurring", first), fixture.at(first));
             timer
                 .schedule_recurring(next, move |deadline| {
                     assert_eq!(deadline, next);
@@ -243,28 +244,28 @@ fn repeating_timers_cross_an_edge_run_by_run() {
                 })
                 .unwrap();
 
-            let mut runs = world.go_to(edge);
-            runs.extend(world.go_to(edge + 20));
-            assert!(runs.is_sorted_by_key(|&(.., came)| came));
-            let came = |way| runs.iter().filter(move |run| run.0 == way).map(|&(.., came)| came);
-            assert!(came("rate").eq((first..=edge + 20).step_by(3)));
-            assert!(came("delay").eq((first..=edge + 20).step_by(7)));
-            assert!(came("recurring").eq((first..=edge + 20).step_by(11)));
-            assert!(came("twice a tick").eq((0..=80).map(|run: u64| first + run.div_ceil(2))));
+            let mut runs = fixture.advance_to(edge);
+            runs.extend(fixture.advance_to(edge + 20));
+            assert!(runs.is_sorted_by_key(|&(.., ran)| ran));
+            let ticks_of = |label| runs.iter().filter(move |run| run.0 == label).map(|&(.., ran)| ran);
+            assert!(ticks_of("rate").eq((first..=edge + 20).step_by(3)));
+            assert!(ticks_of("delay").eq((first..=edge + 20).step_by(7)));
+            assert!(ticks_of("recurring").eq((first..=edge + 20).step_by(11)));
+            assert!(ticks_of("twice a tick").eq((0..=80).map(|run: u64| first + run.div_ceil(2))));
             let next: Vec<_> = timer.shutdown().map(|unfired: UnfiredTimer| unfired.deadline).collect();
-            assert_eq!(next, [21, 22, 22, 24].map(|ticks| world.at(edge + ticks)));
+            assert_eq!(next, [21, 22, 22, 24].map(|ticks| fixture.at(edge + ticks)));
             assert_eq!(timer.stats().panicked, 0);
         }
     }
 }
 
 #[test]
-fn every_run_of_a_long_jump_is_made_up_for() {
+fn a_long_jump_makes_up_for_every_run() {
     for edge in [1 << 32, 1 << 53] {
-        let world = World::new(MS, &[64]);
-        world.timer.schedule_at_fixed_rate(span(MS, edge - 5000), MS, world.report("rate", 0)).unwrap();
-        let runs = world.go_to(edge + 4999);
-        assert!(runs.iter().map(|&(.., came)| came).eq(edge - 5000..edge + 5000));
+        let fixture = Fixture::new(MS, &[64]);
+        fixture.timer.schedule_at_fixed_rate(span(MS, edge - 5000), MS, fixture.report("rate", 0)).unwrap();
+        let runs = fixture.advance_to(edge + 4999);
+        assert!(runs.iter().map(|&(.., ran)| ran).eq(edge - 5000..edge + 5000));
     }
 }
 
@@ -276,28 +277,28 @@ fn is_ready(future: &mut (impl Future<Output = ()> + Unpin)) -> bool {
 fn sleeps_cross_an_edge() {
     for tick in TICKS {
         for edge in edges(tick) {
-            let world = World::new(tick, &[64]);
-            let sleep = |tick| world.timer.sleep_until(world.at(tick));
+            let fixture = Fixture::new(tick, &[64]);
+            let sleep = |tick| fixture.timer.sleep_until(fixture.at(tick));
             let (mut far, mut forward, mut back) = (sleep(edge), sleep(3), sleep(edge + 50));
             let mut unpolled = sleep(edge);
             assert!(!is_ready(&mut far) && !is_ready(&mut forward) && !is_ready(&mut back));
-            Pin::new(&mut forward).reset(world.at(edge));
-            world.go_to(edge - 1);
-            Pin::new(&mut back).reset(world.at(edge));
+            Pin::new(&mut forward).reset(fixture.at(edge));
+            fixture.advance_to(edge - 1);
+            Pin::new(&mut back).reset(fixture.at(edge));
             let mut new = sleep(edge);
             for sleep in [&mut far, &mut forward, &mut back, &mut unpolled, &mut new] {
-                assert!(!is_ready(sleep) && sleep.deadline() == world.at(edge), "at {edge}");
+                assert!(!is_ready(sleep) && sleep.deadline() == fixture.at(edge), "at {edge}");
             }
-            world.go_to(edge);
+            fixture.advance_to(edge);
             assert!([&mut far, &mut back, &mut unpolled, &mut new].into_iter().all(is_ready), "at {edge}");
-            world.go_to(edge + late_by_reset(edge));
+            fixture.advance_to(edge + late_by_reset(edge));
             assert!(is_ready(&mut forward), "at {edge}");
-            assert_balanced(&world.timer);
+            assert_balanced(&fixture.timer);
         }
     }
 }
 
-/// The tick that is due. One that is put off, which happens once in a while, is ready in the second poll.
+/// Returns the tick that is due. A poll that yields, which happens rarely, is repeated once.
 fn tick_of(interval: &mut Interval) -> Option<Instant> {
     let mut context = Context::from_waker(Waker::noop());
     (0..2).find_map(|_| match interval.poll_tick(&mut context) {
@@ -310,33 +311,33 @@ fn tick_of(interval: &mut Interval) -> Option<Instant> {
 fn intervals_cross_an_edge() {
     for tick in TICKS {
         for edge in edges(tick) {
-            let world = World::new(tick, &[64]);
+            let fixture = Fixture::new(tick, &[64]);
             let period = span(tick, 3);
-            let mut burst = world.timer.interval_at(world.at(edge - 5), period);
+            let mut burst = fixture.timer.interval_at(fixture.at(edge - 5), period);
             assert!(tick_of(&mut burst).is_none());
             let mut late = [MissedTickBehavior::Skip, MissedTickBehavior::Delay].map(|behavior| {
-                let mut interval = world.timer.interval(period);
+                let mut interval = fixture.timer.interval(period);
                 interval.set_missed_tick_behavior(behavior);
                 interval
             });
-            world.go_to(edge);
+            fixture.advance_to(edge);
             for interval in &mut late {
-                assert_eq!(tick_of(interval), Some(world.start));
+                assert_eq!(tick_of(interval), Some(fixture.start));
                 assert!(tick_of(interval).is_none());
             }
-            world.go_to(edge + 3);
+            fixture.advance_to(edge + 3);
             for (interval, next) in iter::zip(&mut late, [3 - edge % 3, 3]) {
-                assert_eq!(tick_of(interval), Some(world.at(edge + next)));
+                assert_eq!(tick_of(interval), Some(fixture.at(edge + next)));
             }
             for ticks in [0, 3, 6] {
-                assert_eq!(tick_of(&mut burst), Some(world.at(edge - 5 + ticks)));
+                assert_eq!(tick_of(&mut burst), Some(fixture.at(edge - 5 + ticks)));
             }
             assert!(tick_of(&mut burst).is_none());
         }
     }
 }
 
-/// What comes out of a wheel, of entries whose value is their deadline.
+/// Advances the wheel, and returns the values that expire, which are the deadlines of their entries.
 fn advance(wheel: &mut Wheel<u64>, to: u64) -> Vec<u64> {
     let mut out = Vec::new();
     wheel.advance(to, |deadline, value| {
@@ -347,8 +348,8 @@ fn advance(wheel: &mut Wheel<u64>, to: u64) -> Vec<u64> {
 }
 
 #[test]
-fn entries_around_an_edge_come_out_once_and_in_order_whatever_the_wheel() {
-    /// How time goes on from shortly before an edge.
+fn entries_around_an_edge_expire_once_and_in_order_for_any_wheel() {
+    /// How time advances, starting shortly before an edge.
     type Way = fn(&mut Wheel<u64>, u64) -> Vec<u64>;
     const WAYS: [Way; 3] = [
         // Tick by tick around the edge.
@@ -362,9 +363,9 @@ fn entries_around_an_edge_come_out_once_and_in_order_whatever_the_wheel() {
                 })
                 .collect()
         },
-        // At once.
+        // In one step.
         |wheel, _| advance(wheel, u64::MAX),
-        // To wherever there is something to do.
+        // To each next deadline.
         |wheel, _| {
             let mut out = Vec::new();
             while let Some(next) = wheel.next_deadline() {
@@ -375,25 +376,25 @@ fn entries_around_an_edge_come_out_once_and_in_order_whatever_the_wheel() {
     ];
     for wheel in WHEELS {
         for edge in EDGES.into_iter().chain([u64::MAX - 200, u64::MAX - 1, u64::MAX]) {
-            for way in WAYS {
+            for label in WAYS {
                 let mut wheel = Wheel::with_levels(0, wheel).unwrap();
                 let ticks = [edge - 1, edge, edge.saturating_add(1), edge.saturating_add(77)];
                 wheel.insert(5, 5);
                 let moved = ticks.map(|tick| wheel.insert(3, tick));
                 let removed = ticks.map(|tick| wheel.insert(tick, 0));
-                let pulled = ticks.map(|tick| wheel.insert(tick.saturating_add(9), tick));
+                let earlier = ticks.map(|tick| wheel.insert(tick.saturating_add(9), tick));
                 for tick in ticks {
                     wheel.insert(tick, tick);
                 }
                 iter::zip(moved, ticks).for_each(|(key, tick)| assert!(wheel.reset(key, tick)));
                 assert_eq!(advance(&mut wheel, edge - 5), [5]);
-                iter::zip(pulled, ticks).for_each(|(key, tick)| assert!(wheel.reset(key, tick)));
+                iter::zip(earlier, ticks).for_each(|(key, tick)| assert!(wheel.reset(key, tick)));
                 assert!(removed.iter().all(|&key| wheel.remove(key) == Some(0)));
                 for tick in ticks {
                     wheel.insert(tick, tick);
                 }
                 let expected: Vec<_> = ticks.into_iter().flat_map(|tick| [tick; 4]).collect();
-                assert_eq!(way(&mut wheel, edge), expected);
+                assert_eq!(label(&mut wheel, edge), expected);
                 assert!(wheel.is_empty());
             }
         }

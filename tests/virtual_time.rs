@@ -1,4 +1,4 @@
-//! Virtual time: a clock that moves when it is told to, for any number of timers and shards.
+//! Virtual time: a clock that the test advances, for any number of timers and shards.
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::*;
 use corewheel::{Executor, ManualClock, Timer};
 
 #[test]
-fn a_manual_clock_stands_still_until_it_is_moved() {
+fn a_manual_clock_stands_still_until_it_is_advanced() {
     let clock = ManualClock::new();
     let (start, same) = (clock.now(), clock.clone());
     thread::sleep(2 * MS);
@@ -27,7 +27,7 @@ fn a_manual_clock_stands_still_until_it_is_moved() {
 }
 
 #[test]
-fn to_an_earlier_instant_it_does_nothing() {
+fn advancing_to_an_earlier_instant_does_nothing() {
     let (timer, clock) = in_virtual_time();
     let start = clock.now();
     clock.advance(10 * SEC);
@@ -41,7 +41,7 @@ fn to_an_earlier_instant_it_does_nothing() {
 }
 
 #[test]
-fn time_that_does_not_pass_runs_nothing() {
+fn an_advance_by_zero_runs_nothing() {
     let (timer, clock) = in_virtual_time();
     let handle = timer.schedule(MS, || ()).unwrap();
     thread::sleep(20 * MS);
@@ -51,7 +51,7 @@ fn time_that_does_not_pass_runs_nothing() {
 }
 
 #[test]
-fn advance_returns_when_all_that_was_due_has_finished_in_every_timer() {
+fn advance_returns_after_every_due_callback_of_every_timer() {
     for executor in every_executor() {
         let clock = ManualClock::new();
         let ticks = [Duration::from_micros(1), MS, 7 * MS, 30 * MS, SEC];
@@ -84,7 +84,7 @@ fn advance_returns_when_all_that_was_due_has_finished_in_every_timer() {
 #[test]
 fn advance_waits_for_slow_callbacks() {
     let (builder, clock) = on_manual_clock();
-    let timer = builder.executor(Executor::Custom(Arc::new(Threads))).build().unwrap();
+    let timer = builder.executor(Executor::Custom(Arc::new(ThreadPerJob))).build().unwrap();
     let finished = Arc::new(AtomicUsize::new(0));
     let count = finished.clone();
     timer
@@ -98,7 +98,7 @@ fn advance_waits_for_slow_callbacks() {
 }
 
 #[test]
-fn callbacks_run_in_deadline_order_across_timers_and_shards_and_see_now_at_their_own_tick() {
+fn callbacks_run_in_deadline_order_across_timers_and_see_now_at_their_tick() {
     for executor in every_executor() {
         let clock = ManualClock::new();
         let start = clock.now();
@@ -109,7 +109,7 @@ fn callbacks_run_in_deadline_order_across_timers_and_shards_and_see_now_at_their
             Timer::builder().clock(clock.clone()).tick(tick).shards(2).executor(executor.clone()).build().unwrap()
         });
         thread::scope(|scope| {
-            // A thread each, so that every shard has some.
+            // Two threads for each timer, so that both of its shards get timers.
             for (timer, tick) in timers.iter().zip(ticks).cycle().take(6) {
                 let delays: Vec<_> = (0..40).map(|_| Duration::from_micros(random.below(400_000) + 1)).collect();
                 let (sender, clock) = (sender.clone(), clock.clone());
@@ -133,31 +133,31 @@ fn callbacks_run_in_deadline_order_across_timers_and_shards_and_see_now_at_their
     }
 }
 
-/// Schedules a callback from a thread of its own, so that the next is in another shard.
-fn schedule_elsewhere(timer: &Timer, deadline: Instant, callback: impl FnOnce() + Send + 'static) {
+/// Schedules a callback from a new thread, so that the next timer is in another shard.
+fn schedule_on_new_thread(timer: &Timer, deadline: Instant, callback: impl FnOnce() + Send + 'static) {
     thread::scope(|scope| drop(scope.spawn(|| timer.schedule_at(deadline, callback).unwrap())));
 }
 
 #[test]
 fn callbacks_of_one_tick_may_wait_for_each_other_in_any_shard() {
-    for executor in [Executor::Inline, Executor::Pool { threads: 3 }, Executor::Custom(Arc::new(Threads))] {
+    for executor in [Executor::Inline, Executor::Pool { threads: 3 }, Executor::Custom(Arc::new(ThreadPerJob))] {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(3).executor(executor).build().unwrap();
         let (due, barrier, (sender, receiver)) = (clock.now() + SEC, Arc::new(Barrier::new(3)), channel());
         for _ in 0..3 {
             let (sender, barrier, at) = (sender.clone(), barrier.clone(), clock.clone());
-            schedule_elsewhere(&timer, due, move || {
+            schedule_on_new_thread(&timer, due, move || {
                 barrier.wait();
                 sender.send(at.now()).unwrap();
             });
         }
         let advance = move || drop((clock.advance(HOUR), timer));
-        in_time("an advance over callbacks that meet", advance);
+        in_time("an advance over callbacks that wait for each other", advance);
         assert_eq!(received(&receiver), [due; 3]);
     }
 }
 
-/// Their ticks are of different lengths, and count from different instants.
+/// The ticks of the timers have different lengths, and count from different instants.
 #[test]
 fn callbacks_of_one_tick_may_wait_for_each_other_in_any_timer() {
     let clock = ManualClock::new();
@@ -179,12 +179,12 @@ fn callbacks_of_one_tick_may_wait_for_each_other_in_any_timer() {
         timer.schedule(13 * MS, meet).unwrap();
     }
     let advance = move || drop((clock.advance(HOUR), every_fifth, every_seventh));
-    in_time("an advance over callbacks that meet", advance);
+    in_time("an advance over callbacks that wait for each other", advance);
     assert_eq!(received(&receiver), [due; 2]);
 }
 
 #[test]
-fn a_callback_may_wait_for_what_it_schedules_for_now_in_another_timer() {
+fn a_callback_may_wait_for_one_that_it_schedules_in_another_timer() {
     let clock = ManualClock::new();
     let build = || Timer::builder().clock(clock.clone()).shards(1).executor(Executor::Inline).build().unwrap();
     let (asks, answers) = (build(), build());
@@ -201,7 +201,7 @@ fn a_callback_may_wait_for_what_it_schedules_for_now_in_another_timer() {
 }
 
 #[test]
-fn what_callbacks_schedule_up_to_the_target_runs_too() {
+fn timers_that_callbacks_schedule_up_to_the_target_run() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(3).executor(executor).build().unwrap();
@@ -213,7 +213,7 @@ fn what_callbacks_schedule_up_to_the_target_runs_too() {
         assert_eq!(timer.len(), 1);
     }
 
-    /// A callback that schedules the next, each on a thread of its own, and so in any shard.
+    /// Schedules a callback that schedules the next. Each is scheduled on a new thread, and so in any shard.
     fn chain(timer: &Timer, sender: std::sync::mpsc::Sender<Instant>) {
         let weak = timer.downgrade();
         let next = move || {
@@ -226,7 +226,7 @@ fn what_callbacks_schedule_up_to_the_target_runs_too() {
 }
 
 #[test]
-fn what_a_callback_schedules_in_another_timer_runs_too() {
+fn timers_that_callbacks_schedule_in_another_timer_run() {
     let clock = ManualClock::new();
     let build = |tick| Timer::builder().clock(clock.clone()).tick(tick).build().unwrap();
     let (first, second) = (build(MS), build(3 * MS));
@@ -245,9 +245,9 @@ fn what_a_callback_schedules_in_another_timer_runs_too() {
 }
 
 #[test]
-fn a_callback_may_cancel_and_move_what_is_due_later() {
+fn a_callback_may_cancel_and_reset_later_timers() {
     let (timer, clock) = in_virtual_time();
-    let cancelled = timer.schedule(2 * SEC, || panic!("it was cancelled")).unwrap();
+    let cancelled = timer.schedule(2 * SEC, || panic!("a cancelled timer ran")).unwrap();
     let moved = timer.schedule(2 * SEC, || ()).unwrap();
     let earlier = timer.schedule(HOUR, || ()).unwrap();
     timer
@@ -315,8 +315,8 @@ fn an_advance_inside_a_callback_panics_and_is_contained() {
     }
 }
 
-/// What runs in a timer's own pool would keep a callback's thread from it, and the only thread of another pool is needed
-/// as well.
+/// A task in the timer's own pool would occupy a thread that callbacks need; so would one in another pool of one
+/// thread.
 #[test]
 fn an_advance_on_a_thread_that_callbacks_need_panics() {
     for threads in [1, 3] {
@@ -329,7 +329,7 @@ fn an_advance_on_a_thread_that_callbacks_need_panics() {
             sender.send(advanced.is_ok()).unwrap();
         };
         timer.schedule(Duration::ZERO, || corewheel::rayon::spawn(advance)).unwrap();
-        assert!(!wait_for(&receiver), "it advanced inside the timer's pool");
+        assert!(!wait_for(&receiver), "an advance inside the timer's pool succeeded");
         drop(timer);
     }
     for threads in [1, 2] {
@@ -390,22 +390,22 @@ fn advance_does_not_wait_for_timers_that_were_shut_down_or_dropped() {
 
 #[test]
 fn advance_does_not_wait_for_jobs_whose_timers_have_ended() {
-    let shelf = Shelf::default();
+    let held_jobs = HeldJobs::default();
     let (builder, clock) = on_manual_clock();
-    let timer = builder.shards(1).executor(shelf.executor()).build().unwrap();
+    let timer = builder.shards(1).executor(held_jobs.executor()).build().unwrap();
     let cancelled = timer.schedule(Duration::ZERO, || ()).unwrap();
-    eventually("handed over", || shelf.len() == 1);
+    eventually("handed over", || held_jobs.len() == 1);
     assert!(cancelled.cancel());
     let moves = clock.clone();
-    in_time("an advance with nothing to wait for", move || moves.advance(SEC));
+    in_time("an advance without timers", move || moves.advance(SEC));
     timer.schedule(Duration::ZERO, || ()).unwrap();
-    eventually("handed over", || shelf.len() == 2);
+    eventually("handed over", || held_jobs.len() == 2);
     assert_eq!(timer.shutdown().len(), 1);
-    in_time("an advance with nothing to wait for", move || clock.advance(SEC));
+    in_time("an advance without timers", move || clock.advance(SEC));
 }
 
 #[test]
-fn a_shutdown_inside_a_callback_ends_the_advance_well() {
+fn a_shutdown_inside_a_callback_ends_the_advance() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.executor(executor).build().unwrap();
@@ -432,11 +432,11 @@ fn nothing_depends_on_the_real_clock() {
         clock.advance(MS);
         assert_eq!(received(&receiver), [round * MS]);
     }
-    assert_eq!(timer.stats().lateness.max(), Duration::ZERO, "virtual time makes nothing late");
+    assert_eq!(timer.stats().lateness.max(), Duration::ZERO, "a run was late in virtual time");
 }
 
 #[test]
-fn the_same_program_gives_the_same_run() {
+fn the_same_program_runs_the_same_way() {
     let run = || {
         let clock = ManualClock::new();
         let start = clock.now();
@@ -469,7 +469,7 @@ fn the_same_program_gives_the_same_run() {
         clock.advance(10 * SEC);
         let mut runs = received(&receiver);
         assert!(runs.is_sorted_by_key(|&(at, ..)| at));
-        // At one instant the timers run at the same time, and each its own in order.
+        // Different timers run concurrently at the same instant, but each runs its own callbacks in order.
         runs.sort_by_key(|&(at, which, _)| (at, which));
         runs
     };
@@ -482,13 +482,13 @@ fn the_same_program_gives_the_same_run() {
     }
 }
 
-/// The time that a number of ticks of 1 ms take.
+/// Returns the length of `number` ticks of 1 ms.
 fn ticks(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
 #[test]
-fn any_uptime_will_do() {
+fn timers_fire_at_any_uptime() {
     let uptimes = [
         (1 << 30) - 1,
         1 << 30,
@@ -512,12 +512,12 @@ fn any_uptime_will_do() {
                 let report = move || sender.send((ticks(tick), clock.now() - start)).unwrap();
                 timer.schedule_at(start + ticks(tick), report).unwrap()
             };
-            // Far ones from the start, and near ones when it is time.
+            // Far timers from the start, and near ones once time has advanced.
             let far = [uptime - 1, uptime, uptime + 1, uptime + 5000].map(&schedule);
             let never = timer.schedule(Duration::MAX, || panic!("never")).unwrap();
             let near = schedule(5);
             clock.advance_to(start + ticks(uptime) - ticks(2));
-            assert!(far.iter().all(|handle| handle.is_pending()), "early at {uptime}");
+            assert!(far.iter().all(|handle| handle.is_pending()), "a timer was early at {uptime}");
             assert!(!near.is_pending() && never.is_pending());
             let moved = schedule(uptime + 9000);
             assert!(moved.reset(ticks(10)));
@@ -539,7 +539,7 @@ fn any_uptime_will_do() {
 }
 
 #[test]
-fn time_jumps_any_distance_at_the_price_of_what_is_due() {
+fn a_jump_costs_only_what_its_due_timers_cost() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.tick(Duration::from_micros(1)).build().unwrap();
     for years in 0..50 {
@@ -561,7 +561,7 @@ fn deadlines_near_the_last_tick_are_not_early() {
 }
 
 #[test]
-fn never_outlasts_the_last_tick() {
+fn a_timer_that_is_never_due_does_not_fire_at_the_last_tick() {
     let (timer, clock) = in_virtual_time();
     let never = timer.schedule(Duration::MAX, || ()).unwrap();
     let start = clock.now();
@@ -573,7 +573,7 @@ fn never_outlasts_the_last_tick() {
 }
 
 #[test]
-fn a_callback_at_a_great_uptime_may_schedule_in_a_shard_that_slept_all_along() {
+fn a_callback_at_a_long_uptime_may_schedule_in_an_idle_shard() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.shards(4).executor(Executor::Pool { threads: 1 }).build().unwrap();
     let start = clock.now();

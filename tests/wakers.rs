@@ -1,4 +1,4 @@
-//! Wakers that panic, block, or end the service: where they are cloned, called and dropped.
+//! Wakers that panic, block, or shut the timer down while they are cloned, called or dropped.
 
 mod common;
 
@@ -15,54 +15,54 @@ use common::*;
 use corewheel::{Executor, ManualClock, Sleep, Timer};
 use futures::executor::block_on;
 
-/// Does something once, if it has been set.
+/// An action that runs once, if it has been set.
 #[derive(Default)]
-struct Trap(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+struct Action(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
-impl Trap {
+impl Action {
     fn set(&self, f: impl FnOnce() + Send + 'static) {
         *self.0.lock().unwrap() = Some(Box::new(f));
     }
 
-    fn spring(&self) {
+    fn run(&self) {
         let f = self.0.lock().unwrap().take();
         f.into_iter().for_each(|f| f());
     }
 }
 
-/// A task whose wakers do something when they are cloned, called or dropped uncalled.
+/// A task whose wakers run an action when they are cloned, called, or dropped without being called.
 #[derive(Default)]
 struct Task {
-    on_clone: Trap,
-    on_wake: Trap,
-    on_drop: Trap,
+    on_clone: Action,
+    on_wake: Action,
+    on_drop: Action,
     woken: Mutex<usize>,
 }
 
 impl Task {
     const VTABLE: RawWakerVTable = RawWakerVTable::new(
         |task| {
-            // SAFETY: the pointer of a waker is that of an `Arc` which it has a count of.
+            // SAFETY: the pointer of a waker comes from an `Arc`, and the waker owns one count of it.
             unsafe { Arc::increment_strong_count(task.cast::<Task>()) };
-            // SAFETY: the count made above.
+            // SAFETY: this takes over the count that was added above.
             let task = unsafe { Arc::from_raw(task.cast::<Task>()) };
-            task.on_clone.spring();
+            task.on_clone.run();
             RawWaker::new(Arc::into_raw(task).cast(), &Self::VTABLE)
         },
         |task| {
-            // SAFETY: as above, and this is the end of the waker.
+            // SAFETY: as above; the waker ends here, and this takes over its count.
             let task = unsafe { Arc::from_raw(task.cast::<Task>()) };
             *task.woken.lock().unwrap() += 1;
-            task.on_wake.spring();
+            task.on_wake.run();
         },
         |task| {
-            // SAFETY: as above; the waker goes on.
+            // SAFETY: as above; the waker keeps its count.
             *unsafe { &*task.cast::<Task>() }.woken.lock().unwrap() += 1;
         },
         |task| {
-            // SAFETY: as above, and this is the end of the waker.
+            // SAFETY: as above; the waker ends here, and this takes over its count.
             let task = unsafe { Arc::from_raw(task.cast::<Task>()) };
-            task.on_drop.spring();
+            task.on_drop.run();
         },
     );
 
@@ -74,20 +74,20 @@ impl Task {
         *self.woken.lock().unwrap()
     }
 
-    /// Whether the sleep is over when this task polls it.
+    /// Polls the sleep from this task, and returns whether it is over.
     fn polls(self: &Arc<Self>, sleep: &mut Sleep) -> bool {
         self.poll(|context| Pin::new(sleep).poll(context)).is_ready()
     }
 
     fn poll<R>(self: &Arc<Self>, poll: impl FnOnce(&mut Context<'_>) -> R) -> R {
-        // SAFETY: the functions take the pointer for what it is, and are as safe to share as an `Arc` of a `Task`. This
-        // one waker has no count, and so is not dropped.
+        // SAFETY: the functions of the table expect a pointer to a `Task` inside an `Arc`, and are as thread-safe as
+        // that `Arc`. This waker owns no count, so it is never dropped.
         let waker = ManuallyDrop::new(unsafe { Waker::new(Arc::as_ptr(self).cast(), &Self::VTABLE) });
         poll(&mut Context::from_waker(&waker))
     }
 }
 
-/// A timer in virtual time with two shards, its clock, and how many panics were reported.
+/// Returns a timer in virtual time with two shards, its clock, and the number of panics that it has reported.
 fn reporting() -> (Timer, ManualClock, Arc<AtomicUsize>) {
     let (builder, clock) = on_manual_clock();
     let panics = Arc::new(AtomicUsize::new(0));
@@ -97,7 +97,7 @@ fn reporting() -> (Timer, ManualClock, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_panic_of_a_clone_is_the_pollers_and_changes_nothing() {
+fn a_panic_in_clone_reaches_the_poller_and_changes_nothing() {
     let (timer, clock, panics) = reporting();
     let (good, odd) = (Task::new(), Task::new());
     let panics_when_polled = |sleep: &mut Sleep| {
@@ -117,7 +117,7 @@ fn a_panic_of_a_clone_is_the_pollers_and_changes_nothing() {
 }
 
 #[test]
-fn a_panic_of_a_drop_is_contained() {
+fn a_panic_in_drop_is_contained() {
     let (timer, clock, panics) = reporting();
     let (good, odd) = (Task::new(), Task::new());
     let mut replaced = timer.sleep(SEC);
@@ -150,7 +150,7 @@ fn a_panic_of_a_waker_at_the_shutdown_is_contained() {
     assert_balanced(&timer);
 }
 
-/// What ends the service, by the only clone or by another.
+/// Ways to end the service: by its last clone, or by a shutdown.
 fn ends_of_service() -> [fn(Timer); 2] {
     [drop, |timer| drop(timer.shutdown())]
 }
@@ -193,9 +193,10 @@ fn a_waker_may_end_the_service_where_it_is_dropped() {
     }
 }
 
-/// A shutdown wakes one after the other: the first that is woken moves the other, of which it has not taken the timer yet.
+/// A shutdown wakes the sleeps one after the other. The first waker resets the other sleep, whose timer the shutdown
+/// has not taken yet.
 #[test]
-fn a_waker_may_move_another_sleep_at_the_shutdown() {
+fn a_waker_may_reset_another_sleep_during_a_shutdown() {
     for polled in [false, true] {
         let (builder, _clock) = on_manual_clock();
         let timer = builder.shards(1).build().unwrap();
@@ -207,7 +208,7 @@ fn a_waker_may_move_another_sleep_at_the_shutdown() {
             task.on_wake.set(move || {
                 let mut other = other.lock().unwrap();
                 Pin::new(&mut *other).reset_after(HOUR);
-                // It is pending once.
+                // The sleep is pending once.
                 assert!(!polled || !late.polls(&mut other) && late.polls(&mut other));
             });
         }
@@ -223,7 +224,7 @@ fn a_waker_may_move_another_sleep_at_the_shutdown() {
     }
 }
 
-/// A poll at the deadline ends a timer that the driver is late for, and drops its waker.
+/// A poll after the deadline ends the timer itself if the driver is late, and drops its waker.
 #[test]
 fn a_waker_may_end_the_service_where_a_poll_ends_its_timer() {
     let panics = Arc::new(AtomicUsize::new(0));
@@ -255,7 +256,7 @@ fn a_waker_may_end_the_service_where_a_poll_ends_its_timer() {
     assert_balanced(&timer);
 }
 
-/// The tick that a poll has waited for is not due then.
+/// The service ends during the poll, so the tick that was polled for is not due.
 #[cfg(feature = "futures-core")]
 #[test]
 fn a_waker_may_end_the_service_where_a_stream_is_polled() {
@@ -276,16 +277,16 @@ fn a_panic_after_the_end_of_the_service_is_contained() {
         assert!(!odd.polls(&mut sleep));
         odd.on_drop.set(move || {
             end(timer);
-            quiet_panic("nobody is left to be told");
+            quiet_panic("after the end of the service");
         });
         in_time("the service ends in a waker", move || drop(sleep));
         assert_eq!((weak.upgrade().is_none(), Arc::strong_count(&odd)), (true, 1));
     }
 }
 
-/// A waker comes to a service that its own clone, or the drop of the one before, has just ended.
+/// The service ends during the poll: when the new waker is cloned, or when the previous one is dropped.
 #[test]
-fn a_waker_that_comes_too_late_is_dropped_and_a_panic_of_that_is_contained() {
+fn a_waker_that_is_registered_too_late_is_dropped_and_may_panic() {
     for renewed in [false, true] {
         let (timer, _clock, panics) = reporting();
         let (before, late) = (Task::new(), Task::new());
@@ -311,7 +312,7 @@ fn a_waker_that_comes_too_late_is_dropped_and_a_panic_of_that_is_contained() {
 }
 
 #[test]
-fn a_waker_that_blocks_holds_up_its_shard_only() {
+fn a_waker_that_blocks_delays_only_its_shard() {
     let timer = Timer::builder().shards(2).build().unwrap();
     let (gate, begun, odd) = (Gate::default(), Gate::default(), Task::new());
     let (pass, begin) = (gate.clone(), begun.clone());
@@ -319,20 +320,20 @@ fn a_waker_that_blocks_holds_up_its_shard_only() {
         begin.open();
         pass.pass();
     });
-    let (mut blocks, mut held_up, late) = (timer.sleep(SEC / 2), timer.sleep(SEC / 2 + 2 * MS), Task::new());
-    assert!(!odd.polls(&mut blocks) && !late.polls(&mut held_up));
+    let (mut blocks, mut delayed, late) = (timer.sleep(SEC / 2), timer.sleep(SEC / 2 + 2 * MS), Task::new());
+    assert!(!odd.polls(&mut blocks) && !late.polls(&mut delayed));
     begun.pass();
-    // Another thread has its home in the other shard.
+    // A new thread has its home in the other shard.
     thread::scope(|scope| scope.spawn(|| block_on(timer.sleep(5 * MS))).join().unwrap());
     assert_eq!(late.woken(), 0);
     gate.open();
-    eventually("woken at last", || late.woken() == 1);
+    eventually("the blocked shard wakes the other task", || late.woken() == 1);
 }
 
-/// They come between the poll's look at the clock and the arming of the timer. A jump this far is beyond what the word of
-/// an entry keeps of a deadline.
+/// The clock advances after the poll has read it and before the timer is armed. The jump is longer than the deadlines
+/// that an entry's state word can hold.
 #[test]
-fn a_waker_that_advances_the_clock_by_decades_when_it_is_cloned_or_dropped_loses_no_sleep() {
+fn a_waker_that_advances_the_clock_by_decades_loses_no_sleep() {
     const TICK: Duration = Duration::from_micros(1);
     const JUMP: Duration = Duration::from_micros((1 << 49) + (1 << 20));
     for dropped in [false, true] {

@@ -1,4 +1,4 @@
-//! The wheel against its model.
+//! The wheel, checked against its model.
 
 mod wheel_model;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use wheel_model::{Operation, When, advance, apply, check, in_model_order, set_up};
 
-/// Any number of bits is as likely as any other.
+/// Returns numbers of 0 to 64 bits, each length with the same probability.
 fn any_magnitude() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0..=64_u32).prop_map(|(n, bits)| n.checked_shr(64 - bits).unwrap_or(0))
 }
@@ -24,7 +24,7 @@ fn when() -> impl Strategy<Value = When> {
     ]
 }
 
-/// As [`when`], but rarely beyond all deadlines.
+/// Like [`when`], but rarely beyond all deadlines.
 fn jump() -> impl Strategy<Value = When> {
     prop_oneof![
         1 => any_magnitude().prop_map(When::Before),
@@ -67,7 +67,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
 
     #[test]
-    fn behaves_as_its_model(
+    fn the_wheel_matches_its_model(
         start in start(),
         geometry in geometry(),
         operations in vec(operation(), 1..120),
@@ -82,7 +82,7 @@ proptest! {
         prop_assert!(wheel.is_empty());
     }
 
-    /// Whatever is done to the wheel after a panic, what is left comes out in order.
+    /// After a panic the remaining entries expire in order, whatever operations follow.
     #[test]
     fn a_panicking_callback_leaves_the_rest_in_place(
         start in start(),
@@ -133,7 +133,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_due_comes_first_in_order_with_its_own_deadline() {
+fn entries_inserted_as_due_expire_first_in_order() {
     let mut wheel = Wheel::new(100);
     wheel.insert(100, "a");
     wheel.insert(7, "b");
@@ -160,9 +160,9 @@ fn an_earlier_tick_does_nothing() {
     assert_eq!((wheel.now(), wheel.len()), (100, 1));
 }
 
-/// A wheel at these ticks with one far timer and one near one has lost the near one elsewhere.
+/// Other timing wheels lost the near timer at these ticks.
 #[test]
-fn a_far_and_a_near_timer_at_the_edges_of_wide_counters() {
+fn a_far_and_a_near_timer_expire_at_the_edges_of_wide_counters() {
     for edge in [1 << 30, 1 << 32, 1 << 36, 1 << 48, u64::MAX / 2, u64::MAX - 2000] {
         for start in edge - 70..edge + 70 {
             let mut wheel = Wheel::new(start);
@@ -180,7 +180,7 @@ fn a_far_and_a_near_timer_at_the_edges_of_wide_counters() {
 }
 
 #[test]
-fn holds_values_that_stay_on_their_thread_and_drops_each_once() {
+fn values_need_not_be_send_and_are_dropped_once() {
     let value = std::rc::Rc::new(());
     let mut wheel = Wheel::new(0);
     let keys: Vec<_> = (0..10).map(|n| wheel.insert(n, value.clone())).collect();

@@ -1,4 +1,4 @@
-//! The worked examples of hierarchical timing wheels, with their numbers.
+//! Worked examples of hierarchical timing wheels, with their numbers.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ fn wheel<T>(start: u64, slots_per_level: &[usize]) -> Wheel<T> {
     Wheel::with_levels(start, slots_per_level).expect("valid levels")
 }
 
-/// Where an entry with this deadline would wait: level, first and last tick.
-fn place<T: Default>(wheel: &mut Wheel<T>, deadline: u64) -> (usize, u64, u64) {
+/// Returns where an entry with this deadline would wait: its level, and the first and last tick of its slot.
+fn position<T: Default>(wheel: &mut Wheel<T>, deadline: u64) -> (usize, u64, u64) {
     let key = wheel.insert(deadline, T::default());
     let position = wheel.position(key).expect("a deadline in the future");
     wheel.remove(key);
@@ -52,7 +52,7 @@ fn three_slots_a_level_slide_tick_by_tick() {
             let now = c + ticks;
             wheel.advance(now, |_, ()| unreachable!());
             for deadline in now + 1..=c + 26 {
-                let (level, first, last) = place(&mut wheel, deadline);
+                let (level, first, last) = position(&mut wheel, deadline);
                 let in_slot = |slot: &(u64, u64)| (slot.0..=slot.1).contains(&deadline);
                 let lowest = table.iter().position(|slots| slots.iter().any(in_slot));
                 assert_eq!(Some(level), lowest, "{deadline} at {now}");
@@ -87,12 +87,12 @@ fn fifteen_seconds_in_ten_slots_of_one_second() {
 fn nine_seconds_at_second_two_wrap_to_slot_one() {
     let mut wheel = wheel(0, &[10]);
     wheel.advance(2, |_, ()| unreachable!());
-    let (level, first, _) = place(&mut wheel, 2 + 9);
+    let (level, first, _) = position(&mut wheel, 2 + 9);
     assert_eq!((level, first % 10), (0, 1));
 }
 
 #[test]
-fn hops_from_the_minutes_to_the_seconds_to_the_tenths_and_fires_once() {
+fn a_timer_cascades_from_minutes_to_seconds_to_tenths_and_fires_once() {
     const SECOND: u64 = 10;
     const MINUTE: u64 = 60 * SECOND;
     const HOUR: u64 = 60 * MINUTE;
@@ -114,8 +114,8 @@ fn hops_from_the_minutes_to_the_seconds_to_the_tenths_and_fires_once() {
     assert_eq!(drain(&mut wheel, 100 * HOUR), []);
 
     let mut wheel = self::wheel::<()>(0, &[10, 60, 60, 12]);
-    assert_eq!(place(&mut wheel, 11 * HOUR), (3, 11 * HOUR, 12 * HOUR - 1));
-    assert_eq!(place(&mut wheel, 12 * HOUR), (4, 12 * HOUR, 24 * HOUR - 1));
+    assert_eq!(position(&mut wheel, 11 * HOUR), (3, 11 * HOUR, 12 * HOUR - 1));
+    assert_eq!(position(&mut wheel, 12 * HOUR), (4, 12 * HOUR, 24 * HOUR - 1));
 }
 
 #[test]
@@ -125,23 +125,23 @@ fn a_tenth_of_a_second_to_five_minutes_takes_75_slots() {
     assert_eq!(levels.iter().sum::<usize>(), 75);
     let mut wheel = wheel::<()>(0, &levels);
     for deadline in 1..FIVE_MINUTES {
-        let (level, _, _) = place(&mut wheel, deadline);
+        let (level, _, _) = position(&mut wheel, deadline);
         assert!(level < levels.len());
     }
 
-    // As time goes by, each of the slots is used.
+    // As time advances, each of the slots is used.
     let mut used = BTreeSet::new();
     for now in 0..FIVE_MINUTES {
         wheel.advance(now, |_, ()| unreachable!());
         for delay in [9, 590, FIVE_MINUTES - 600] {
-            let (level, first, last) = place(&mut wheel, now + delay);
+            let (level, first, last) = position(&mut wheel, now + delay);
             let span = last - first + 1;
             used.insert((level, first / span % levels[level] as u64));
         }
     }
     assert_eq!(used.len(), 75);
 
-    // Exactly five minutes are a whole turn of the coarsest level.
+    // Exactly five minutes are one turn of the coarsest level.
     for start in [0, 1, 599, 601, 2999] {
         let mut wheel = self::wheel(start, &levels);
         let due = start + FIVE_MINUTES;
@@ -203,7 +203,7 @@ fn a_million_timers_at_half_an_hour_almost_all_cancelled() {
 }
 
 #[test]
-fn levels_that_hold_nothing_are_refused() {
+fn invalid_levels_are_refused() {
     let refusal = |levels: &[usize]| Wheel::<()>::with_levels(0, levels).err();
     assert!(matches!(refusal(&[]), Some(BuildError::NoLevels)));
     for slots in [0, 1] {

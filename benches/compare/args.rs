@@ -1,54 +1,55 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
 use crate::child::Cell;
-use crate::entrant::{self, Entrant};
+use crate::entrant::{self, ListedContender};
 use crate::workload::{Scale, Workload};
 
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const DIRECTORY: &str = "docs/benchmarks";
 const REPETITIONS: usize = 3;
 
 /// Compares timers with one another.
 #[derive(Parser)]
-#[command(name = "cargo bench --bench compare --")]
+#[command(name = "cargo bench -p benches --bench compare --")]
 pub struct Args {
-    /// Only these workloads
+    /// Measure only these workloads
     #[arg(long, value_enum, value_delimiter = ',')]
     workload: Vec<Workload>,
-    /// Only the cases of these names; may be given several times
+    /// Measure only the cases of this name; can be given several times
     #[arg(long)]
     case: Vec<String>,
-    /// Only these contenders
+    /// Measure only these contenders
     #[arg(long, value_delimiter = ',')]
     contender: Vec<String>,
-    /// How often each measurement is made [default: 3, or 1 if quick]
+    /// Number of repetitions of each measurement [default: 3, or 1 if quick]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: Option<u16>,
-    /// Less of everything: to see that it works; writes nothing unless told where
+    /// Measure small workloads, as a test; write nothing without --output
     #[arg(long)]
     quick: bool,
-    /// Where the results, the tables and the plots are written [default: docs/benchmarks]
+    /// Directory for the results, the tables and the plots [default: docs/benchmarks]
     #[arg(long, conflicts_with = "no_write")]
     output: Option<PathBuf>,
     /// Write nothing
     #[arg(long)]
     no_write: bool,
-    /// Given by cargo, unless it tests
+    /// `cargo bench` passes this, `cargo test` does not
     #[arg(long, hide = true, global = true)]
     bench: bool,
     #[command(subcommand)]
     pub task: Option<Task>,
 }
 
-/// What is done instead of a comparison.
+/// A task other than a comparison.
 #[derive(Subcommand)]
 pub enum Task {
-    /// Measures nothing: writes the tables, the plots and the quoted figures from the recorded results
+    /// Writes the tables, the plots and the quoted figures from the recorded results; measures nothing
     Renew {
-        /// Write nothing, and fail if the tables are not those of the recorded results
+        /// Write nothing; fail if the tables differ from the recorded results
         #[arg(long)]
         check: bool,
     },
@@ -59,17 +60,18 @@ pub enum Task {
 }
 
 impl Args {
-    pub fn entrants(&self) -> Result<Vec<Entrant>, String> {
-        let mut entrants = entrant::all();
-        if let Some(unknown) = self.contender.iter().find(|name| entrants.iter().all(|entrant| entrant.name != **name))
+    pub fn contenders(&self) -> Result<Vec<ListedContender>, String> {
+        let mut contenders = entrant::all();
+        if let Some(unknown) =
+            self.contender.iter().find(|name| contenders.iter().all(|contender| contender.name != **name))
         {
-            let names: Vec<_> = entrants.iter().map(|entrant| entrant.name).collect();
+            let names: Vec<_> = contenders.iter().map(|contender| contender.name).collect();
             return Err(format!("there is no contender {unknown}; there are {}", names.join(", ")));
         }
         if !self.contender.is_empty() {
-            entrants.retain(|entrant| self.contender.iter().any(|name| name == entrant.name));
+            contenders.retain(|contender| self.contender.iter().any(|name| name == contender.name));
         }
-        Ok(entrants)
+        Ok(contenders)
     }
 
     pub fn workloads(&self) -> Vec<Workload> {
@@ -89,13 +91,15 @@ impl Args {
         self.repetitions.map_or(self.scale().pick(REPETITIONS, 1), usize::from)
     }
 
-    /// Where to write, if at all.
+    /// Returns the directory for the results; `None` to write nothing.
     pub fn directory(&self) -> Option<PathBuf> {
         let is_for_the_record = !self.no_write && !self.is_quick();
-        self.output.clone().or(is_for_the_record.then(|| DIRECTORY.into()))
+        let directory = self.output.clone().or(is_for_the_record.then(|| DIRECTORY.into()))?;
+        // Cargo starts benchmarks in `benches`.
+        Some(Path::new(REPOSITORY).join(directory))
     }
 
-    /// As a test, it only has to be seen that it works.
+    /// `cargo test` only checks that the benchmark works.
     fn is_quick(&self) -> bool {
         self.quick || !self.bench
     }

@@ -1,12 +1,12 @@
-//! One measurement of a workload, to be made.
+//! One planned measurement of a workload.
 
 use crate::measured::Measured;
 
 pub struct Case {
     pub name: String,
-    /// Its place on the horizontal axis of a plot, if it has one.
+    /// Coordinate on the horizontal axis of a plot, if the plot shows this case.
     pub x: Option<f64>,
-    /// Some callbacks keep their thread, which no waker may.
+    /// Some callbacks block their thread, which a waker must not do.
     pub blocks: bool,
     pub run: Box<dyn FnOnce() -> Measured>,
 }

@@ -1,4 +1,4 @@
-//! One measurement in a process of its own: what one leaves behind is not there for the next.
+//! One measurement in a process of its own, so that its memory and threads do not affect the next.
 
 use std::env;
 use std::error::Error;
@@ -12,11 +12,11 @@ use crate::entrant;
 use crate::measured::Measured;
 use crate::workload::{Scale, Workload};
 
-/// The longest that a measurement may take.
+/// Maximum time of a measurement.
 const LIMIT: Duration = Duration::from_secs(300);
 const FAILED: i32 = 101;
 
-/// What is measured.
+/// The workload, the case and the contender of a measurement.
 #[derive(Clone, clap::Args)]
 pub struct Cell {
     #[arg(long, value_enum)]
@@ -29,25 +29,25 @@ pub struct Cell {
     pub quick: bool,
 }
 
-/// Whether a contender does what is going to be measured.
-pub fn check(contender: &str) -> Result<(), Box<dyn Error>> {
+/// Checks that a contender does what the benchmark measures. Panics if it does not.
+pub fn check(name: &str) -> Result<(), Box<dyn Error>> {
     fail_fast();
-    let entrant = entrant::all().into_iter().find(|entrant| entrant.name == contender);
-    (entrant.ok_or("no such contender")?.check)();
+    let contender = entrant::all().into_iter().find(|contender| contender.name == name);
+    (contender.ok_or("no such contender")?.check)();
     Ok(())
 }
 
-/// Measures, and prints what came out.
+/// Makes the measurement, and prints its figures as JSON.
 pub fn measure(cell: &Cell) -> Result<(), Box<dyn Error>> {
     fail_fast();
-    let entrants = entrant::all().into_iter().filter(|entrant| entrant.name == cell.contender);
-    let mut cases = entrants.flat_map(|entrant| entrant.cases(cell.workload, Scale { quick: cell.quick }));
+    let contenders = entrant::all().into_iter().filter(|contender| contender.name == cell.contender);
+    let mut cases = contenders.flat_map(|contender| contender.cases(cell.workload, Scale { quick: cell.quick }));
     let case = cases.find(|case| case.name == cell.case).ok_or("the contender has no such case")?;
     serde_json::to_writer(io::stdout(), &(case.run)())?;
     Ok(())
 }
 
-/// Ends the process when a thread panics, for the others would wait for it, and when it takes too long.
+/// Ends the process when a thread panics, because the others would wait for it, or when the measurement takes too long.
 fn fail_fast() {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -78,14 +78,14 @@ fn this() -> Result<std::path::PathBuf, String> {
     env::current_exe().map_err(|error| error.to_string())
 }
 
-/// What the process has printed, or why it failed.
+/// Runs the process. Returns its output, or an error with the reason of its failure.
 fn run(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    // The first line of a panic says where, the second why.
+    // The first line of a panic has the location, the second the reason.
     let why = errors.lines().filter(|line| !line.trim().is_empty()).take(2).last();
-    Err(format!("{}: {}", output.status, why.unwrap_or("it said nothing")))
+    Err(format!("{}: {}", output.status, why.unwrap_or("no message")))
 }

@@ -1,4 +1,4 @@
-//! Who takes part in what.
+//! The list of contenders, each with its workloads.
 
 use corewheel::Wheel;
 
@@ -8,8 +8,8 @@ use crate::contender::corewheel::CoreWheel;
 use crate::contender::pingora::FastTimeout;
 use crate::contender::sleep::CoreSleep;
 use crate::contender::tokio::TokioSleep;
-use crate::contender::{self, Contender, check};
-use crate::extra::nothing::Nothing;
+use crate::contender::{self, Contender, FromContender, check};
+use crate::extra::nothing::Noop;
 use crate::extra::setting::{Custom, Fine, Inline, Rayon};
 use crate::extra::task::TokioTask;
 use crate::queue::Queue;
@@ -17,21 +17,21 @@ use crate::queue::heap::Heap;
 use crate::queue::nexus::Nexus;
 use crate::workload::{Scale, Workload, churn, rearm, wheel};
 
-/// A contender on the list.
-pub struct Entrant {
+/// A contender in the list.
+pub struct ListedContender {
     pub name: &'static str,
-    /// Panics if it does not do what is going to be measured.
+    /// Panics if the contender does not do what the benchmark measures.
     pub check: fn(),
-    /// What it does in a workload.
+    /// The contender's cases of a workload.
     cases: fn(Workload, Scale) -> Vec<Case>,
-    /// The workloads that it takes part in.
+    /// Whether the contender takes part in a workload.
     takes_part: fn(Workload) -> bool,
-    /// It wakes tasks where others call closures.
+    /// The contender calls wakers, not closures.
     wakes: bool,
 }
 
-impl contender::Entrant for Entrant {
-    fn of<C: Contender>() -> Self {
+impl FromContender for ListedContender {
+    fn from_contender<C: Contender>() -> Self {
         let takes_part = |workload| workload != Workload::Wheel;
         Self {
             name: C::NAME,
@@ -43,7 +43,7 @@ impl contender::Entrant for Entrant {
     }
 }
 
-impl Entrant {
+impl ListedContender {
     fn queue<Q: Queue + 'static>() -> Self {
         let takes_part = |workload| workload == Workload::Wheel;
         Self { name: Q::NAME, check: || {}, cases: |_, scale| wheel::cases::<Q>(scale), takes_part, wakes: false }
@@ -57,7 +57,7 @@ impl Entrant {
         Self { takes_part, ..self }
     }
 
-    /// What it does in a workload, if it takes part.
+    /// Returns the contender's cases of a workload; none if it does not take part.
     pub fn cases(&self, workload: Workload, scale: Scale) -> Vec<Case> {
         let mut cases = if (self.takes_part)(workload) { (self.cases)(workload, scale) } else { Vec::new() };
         cases.retain(|case| !(case.blocks && self.wakes));
@@ -73,24 +73,24 @@ const WAKERS: [&str; 5] = [
     FastTimeout::NAME,
 ];
 
-/// All of them, in the order of the report.
-pub fn all() -> Vec<Entrant> {
-    use contender::Entrant as _;
+/// Returns all contenders, in the order of the report.
+pub fn all() -> Vec<ListedContender> {
     let fires = |workload| matches!(workload, Workload::W3 | Workload::W6 | Workload::W8);
-    let mut all: Vec<Entrant> = contender::all();
+    let mut all: Vec<ListedContender> = contender::all();
     all.extend([
-        Entrant::of::<CoreWheel<Fine>>().only(|workload| workload == Workload::W3),
-        Entrant::of::<CoreWheel<Inline>>().only(fires),
-        Entrant::of::<CoreWheel<Rayon>>().only(fires),
-        Entrant::of::<CoreWheel<Custom>>().only(fires),
-        Entrant::of::<TokioTask>().only(|workload| workload == Workload::W8),
-        Entrant::of::<TokioTask<true>>().only(|workload| workload == Workload::W8),
-        Entrant { check: || {}, ..Entrant::of::<Nothing>() }.only(|workload| workload == Workload::W6),
-        Entrant::control(churn::control, |workload| matches!(workload, Workload::W1 | Workload::W1c)),
-        Entrant::control(|_, scale| rearm::control(scale), |workload| workload == Workload::W4),
-        Entrant::queue::<Wheel<u64>>(),
-        Entrant::queue::<Nexus>(),
-        Entrant::queue::<Heap>(),
+        ListedContender::from_contender::<CoreWheel<Fine>>().only(|workload| workload == Workload::W3),
+        ListedContender::from_contender::<CoreWheel<Inline>>().only(fires),
+        ListedContender::from_contender::<CoreWheel<Rayon>>().only(fires),
+        ListedContender::from_contender::<CoreWheel<Custom>>().only(fires),
+        ListedContender::from_contender::<TokioTask>().only(|workload| workload == Workload::W8),
+        ListedContender::from_contender::<TokioTask<true>>().only(|workload| workload == Workload::W8),
+        ListedContender { check: || {}, ..ListedContender::from_contender::<Noop>() }
+            .only(|workload| workload == Workload::W6),
+        ListedContender::control(churn::control, |workload| matches!(workload, Workload::W1 | Workload::W1c)),
+        ListedContender::control(|_, scale| rearm::control(scale), |workload| workload == Workload::W4),
+        ListedContender::queue::<Wheel<u64>>(),
+        ListedContender::queue::<Nexus>(),
+        ListedContender::queue::<Heap>(),
     ]);
     all
 }

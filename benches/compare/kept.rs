@@ -1,4 +1,5 @@
-//! What is kept of all runs: the figures, and the curves of the plots. A run renews what it has measured.
+//! The saved results of all runs: the figures, and the curves of the plots. A run replaces the results that it
+//! measures.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -17,11 +18,11 @@ use crate::{plot, report};
 const RESULTS: &str = "results.tsv";
 const CURVES: &str = "curves.tsv";
 const TABLES: &str = "compare.md";
-/// Where the record of the repository is, whose pages quote it.
+/// Directory of the repository's record, which its pages quote.
 const OF_THE_REPOSITORY: &str = "docs/benchmarks";
 
 #[derive(Default)]
-pub struct Kept {
+pub struct SavedResults {
     pub record: Record,
     curves: Vec<Curve>,
 }
@@ -34,8 +35,8 @@ struct Curve {
 /// The workload, the case and the contender.
 type Cell = [String; 3];
 
-impl Kept {
-    /// Loads what an earlier run has written, if there was one.
+impl SavedResults {
+    /// Loads the results of earlier runs, if there are any.
     pub fn load(directory: &Path) -> Result<Self, Box<dyn Error>> {
         let record = Record::parse(&read(&directory.join(RESULTS))?)?;
         let curves = read(&directory.join(CURVES))?;
@@ -43,7 +44,7 @@ impl Kept {
         Ok(Self { record, curves: curves.collect::<Result<_, _>>()? })
     }
 
-    /// Replaces what the run has measured, and keeps the rest.
+    /// Replaces the results that the run has measured, and keeps the others.
     pub fn renew(&mut self, results: &Results, scale: Scale, directory: &Path) {
         let (date, commit) = (system::date(), system::commit(directory));
         for (workload, cases) in &results.workloads {
@@ -56,7 +57,7 @@ impl Kept {
                 self.curves.extend((!points.is_empty()).then_some(Curve { cell, points }));
             }
         }
-        self.put_in_order(scale);
+        self.sort(scale);
         let run = format!("{date} {commit}");
         self.record.machines.retain(|(of, _)| *of != run);
         self.record.machines.push((run, system::machine()));
@@ -65,23 +66,23 @@ impl Kept {
         self.record.machines.sort();
     }
 
-    /// By workload, then by case and contender as they are planned. What is not planned comes last.
-    fn put_in_order(&mut self, scale: Scale) {
-        let mut places = HashMap::new();
+    /// Sorts by workload, then by case and contender as planned. Results that are not planned come last.
+    fn sort(&mut self, scale: Scale) {
+        let mut positions = HashMap::new();
         for workload in Workload::ALL {
             for case in plan(&entrant::all(), workload, scale) {
                 for row in case.rows {
-                    let place = places.len();
-                    places.insert([workload.name(), case.case.clone(), row.contender.to_owned()], place);
+                    let position = positions.len();
+                    positions.insert([workload.name(), case.case.clone(), row.contender.to_owned()], position);
                 }
             }
         }
-        let place = |cell: &Cell| {
+        let position = |cell: &Cell| {
             let workload = Workload::ALL.iter().position(|workload| workload.name() == cell[0]);
-            (workload, places.get(cell).copied().unwrap_or(usize::MAX))
+            (workload, positions.get(cell).copied().unwrap_or(usize::MAX))
         };
-        self.record.lines.sort_by_cached_key(|line| place(&cell_of(line)));
-        self.curves.sort_by_cached_key(|curve| place(&curve.cell));
+        self.record.lines.sort_by_cached_key(|line| position(&cell_of(line)));
+        self.curves.sort_by_cached_key(|curve| position(&curve.cell));
     }
 
     pub fn curve(&self, workload: &str, case: &str, contender: &str) -> Vec<(f64, f64)> {
@@ -89,7 +90,7 @@ impl Kept {
         curve.map_or_else(Vec::new, |curve| curve.points.clone())
     }
 
-    /// Writes what is kept, the tables, the plots, and the figures that pages quote.
+    /// Writes the results, the tables, the plots, and the figures that pages quote.
     pub fn write(&self, scale: Scale, directory: &Path) -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(directory)?;
         fs::write(directory.join(RESULTS), self.record.to_string())?;
@@ -102,12 +103,12 @@ impl Kept {
         Ok(())
     }
 
-    /// Fails if the tables are not what would be written.
+    /// Fails if the tables differ from those that `write` would write.
     pub fn check(&self, directory: &Path) -> Result<(), Box<dyn Error>> {
         let (is, should) = (read(&directory.join(TABLES))?, report::markdown(&self.record));
         match is.lines().zip(should.lines()).find(|(is, should)| is != should) {
-            Some((is, should)) => Err(format!("{TABLES} says\n{is}\nand the record\n{should}").into()),
-            None if is.len() != should.len() => Err(format!("{TABLES} is not as long as the record").into()),
+            Some((is, should)) => Err(format!("{TABLES} has\n{is}\nbut the record\n{should}").into()),
+            None if is.len() != should.len() => Err(format!("{TABLES} and the record differ in length").into()),
             None => Ok(()),
         }
     }
@@ -115,7 +116,7 @@ impl Kept {
     fn write_pages(&self, directory: &Path) -> Result<(), Box<dyn Error>> {
         let readme = directory.join("README.md");
         fs::write(&readme, summary::renew(&fs::read_to_string(&readme)?, &self.record)?)?;
-        let root = directory.ancestors().nth(2).expect("the folders that it ends with");
+        let root = directory.ancestors().nth(2).expect("the directory ends with two folders");
         for page in pages::pages(root) {
             let text = fs::read_to_string(&page)?;
             let (renewed, _) = quote::renew(&text, &self.record).map_err(|why| format!("{}: {why}", page.display()))?;
@@ -141,14 +142,14 @@ impl Curve {
 
     fn to_line(&self) -> String {
         let mut line = self.cell.join("\t");
-        for (place, (x, y)) in self.points.iter().enumerate() {
-            _ = write!(line, "{}{}:{}", if place == 0 { '\t' } else { ' ' }, rounded(*x), rounded(*y));
+        for (position, (x, y)) in self.points.iter().enumerate() {
+            _ = write!(line, "{}{}:{}", if position == 0 { '\t' } else { ' ' }, rounded(*x), rounded(*y));
         }
         line + "\n"
     }
 }
 
-/// The text of a file, or none if there is no file.
+/// Returns the text of a file; empty if the file does not exist.
 fn read(path: &Path) -> Result<String, Box<dyn Error>> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
@@ -156,7 +157,7 @@ fn read(path: &Path) -> Result<String, Box<dyn Error>> {
     }
 }
 
-/// The date and commit, by which the machine is found.
+/// Returns the date and the commit of a line, which identify the machine.
 pub fn run_of(line: &Line) -> String {
     format!("{} {}", line.date, line.commit)
 }
@@ -183,7 +184,7 @@ fn lines(cell: &Cell, row: &Row, date: &str, commit: &str) -> Vec<Line> {
     }
 }
 
-/// Four digits: more would only make differences that mean nothing.
+/// Rounds to four significant digits: more would only record noise.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().expect("a number")
 }

@@ -1,30 +1,30 @@
-//! Every contender at every workload, side by side.
+//! Measures every contender at every workload.
 //!
 //! ```text
-//! cargo bench --bench compare                                              all of it, about an hour: the report
-//! cargo bench --bench compare -- --quick                                   about a minute
-//! cargo bench --bench compare -- --workload w1,w4 --contender corewheel,heap
-//! cargo bench --bench compare -- --workload w1 --case "1 thread, 10^6 standing"
-//! cargo bench --bench compare -- renew                                     tables and pages of what is recorded
-//! cargo bench --bench compare -- renew --check                             whether the tables are of what is recorded
+//! cargo bench -p benches --bench compare                                   everything, about an hour
+//! cargo bench -p benches --bench compare -- --quick                        about a minute
+//! cargo bench -p benches --bench compare -- --workload w1,w4 --contender corewheel,heap
+//! cargo bench -p benches --bench compare -- --workload w1 --case "1 thread, 10^6 standing"
+//! cargo bench -p benches --bench compare -- renew                          write tables and pages from the record
+//! cargo bench -p benches --bench compare -- renew --check                  fail if the tables differ from the record
 //! ```
 //!
-//! Each measurement is made in a process of its own, and the contenders take turns. A run of some workloads, cases or
-//! contenders renews only their lines in `docs/benchmarks/results.tsv`.
+//! Each measurement runs in a process of its own, and the contenders take turns. A run of some workloads, cases or
+//! contenders replaces only their lines in `docs/benchmarks/results.tsv`.
 //!
-//! | file       | concern                                                    |
+//! | file       | contents                                                   |
 //! |------------|------------------------------------------------------------|
 //! | `args`     | the command line                                           |
-//! | `entrant`  | who takes part in what                                     |
-//! | `workload` | what is done and measured                                  |
-//! | `extra`    | contenders for one workload only                           |
-//! | `target`   | what timers wake, and how late that was                    |
+//! | `entrant`  | the list of contenders, each with its workloads            |
+//! | `workload` | the workloads                                              |
+//! | `extra`    | contenders for some workloads only                         |
+//! | `target`   | the objects that timers wake, and their lateness           |
 //! | `system`   | memory, processor time, context switches                   |
-//! | `case`     | one measurement, to be made                                |
+//! | `case`     | one planned measurement                                    |
 //! | `measured` | the figures of one measurement                             |
 //! | `child`    | one measurement in a process of its own                    |
-//! | `results`  | all measurements, in turns                                 |
-//! | `kept`     | what is kept of all runs, and written                      |
+//! | `results`  | runs all measurements, in turns                            |
+//! | `kept`     | the saved results of all runs                              |
 //! | `figures`  | the recorded figures, and the pages that quote them        |
 //! | `report`   | the tables                                                 |
 //! | `plot`     | the plots                                                  |
@@ -58,7 +58,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Args, Task};
-use kept::Kept;
+use kept::SavedResults;
 use results::Results;
 
 fn main() -> ExitCode {
@@ -79,22 +79,22 @@ fn main() -> ExitCode {
 }
 
 fn compare(args: &Args) -> Result<(), Box<dyn Error>> {
-    let (entrants, scale, directory) = (args.entrants()?, args.scale(), args.directory());
-    let results = Results::measure(&entrants, &args.workloads(), args.cases(), scale, args.repetitions());
-    let mut now = Kept::default();
+    let (contenders, scale, directory) = (args.contenders()?, args.scale(), args.directory());
+    let results = Results::measure(&contenders, &args.workloads(), args.cases(), scale, args.repetitions());
+    let mut now = SavedResults::default();
     now.renew(&results, scale, Path::new("."));
     println!("{}", report::markdown(&now.record));
     if let Some(directory) = directory {
-        let mut kept = Kept::load(&directory)?;
-        kept.renew(&results, scale, &directory);
-        kept.write(scale, &directory)?;
+        let mut saved = SavedResults::load(&directory)?;
+        saved.renew(&results, scale, &directory);
+        saved.write(scale, &directory)?;
     }
     Ok(())
 }
 
-/// Writes again what follows from the record, or only checks the tables.
+/// Writes the tables, plots and pages from the record, or only checks the tables.
 fn renew(args: &Args, check: bool) -> Result<(), Box<dyn Error>> {
-    let directory = args.directory().ok_or("it is not told where to write")?;
-    let kept = Kept::load(&directory)?;
-    if check { kept.check(&directory) } else { kept.write(args.scale(), &directory) }
+    let directory = args.directory().ok_or("no directory to write to")?;
+    let saved = SavedResults::load(&directory)?;
+    if check { saved.check(&directory) } else { saved.write(args.scale(), &directory) }
 }

@@ -1,11 +1,11 @@
-//! What comes out of a measurement.
+//! The result of a measurement.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The figures of one run, the most telling first, and a curve to draw.
+/// The figures of one run, the most important first, and a curve for the plot.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Measured {
     pub figures: Vec<(String, f64)>,
@@ -18,7 +18,7 @@ impl Measured {
         self
     }
 
-    /// Adds some percentiles, which were recorded in nanoseconds, in another unit of so many.
+    /// Adds percentiles of values in nanoseconds, and their maximum, in units of `unit` nanoseconds.
     pub fn with_percentiles(self, of: &str, recorded: &Histogram<u64>, unit: f64, percentiles: &[f64]) -> Self {
         let value = |percentile| recorded.value_at_percentile(percentile) as f64 / unit;
         let all = percentiles
@@ -28,9 +28,9 @@ impl Measured {
     }
 }
 
-/// For durations in nanoseconds.
+/// Returns an empty histogram for durations in nanoseconds.
 pub fn histogram() -> Histogram<u64> {
-    Histogram::new(3).expect("three digits are possible")
+    Histogram::new(3).expect("3 significant digits are valid")
 }
 
 pub fn nanos(duration: Duration) -> f64 {

@@ -12,12 +12,12 @@ pub fn markdown(record: &Record) -> String {
     let mut text = String::from(
         "# Beside other timers\n\n\
          Generated from [results.tsv](results.tsv); [the summary](README.md) is shorter.\n\n\
-         ```sh\ncargo bench --bench compare\n```\n\n\
-         Medians, in brackets the least and the most, then how many times that of the first row. Each \
-         measurement is made in a process of its own, and the contenders take turns. Costs are wall time x min(threads, cores) / \
-         operations. Settled means: until the timer's threads, too, have done what they were given. A contender that \
-         failed has no figures. Read the ratios: the absolute figures are those of one machine and one hour. Compare rows of \
-         different days with care. The commit is the last that changed the measured source.\n\n",
+         ```sh\ncargo bench -p benches --bench compare\n```\n\n\
+         Each cell has the median, in brackets the least and the most, then the ratio to the first row. Each \
+         measurement runs in a process of its own, and the contenders take turns. Costs are wall time x min(threads, \
+         cores) / operations. Settled figures include the work that the timer's threads do afterwards. A contender \
+         that failed has no figures. Read the ratios: the absolute figures are those of one machine and one hour. \
+         Compare rows of different days with care. The commit is the last that changed the measured source.\n\n",
     );
     for (run, machine) in &record.machines {
         _ = writeln!(text, "- {run}: {machine}");
@@ -70,7 +70,7 @@ fn write_case(text: &mut String, case: &str, lines: &[&Line]) {
     }
 }
 
-/// Each once, in the order of its first appearance.
+/// Returns each value once, in the order of its first occurrence.
 fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut distinct = Vec::new();
     for value in values {

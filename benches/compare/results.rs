@@ -1,9 +1,9 @@
-//! All measurements, in turns.
+//! Runs all measurements, in turns.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::child::{self, Cell};
-use crate::entrant::Entrant;
+use crate::entrant::ListedContender;
 use crate::figures::Median;
 use crate::measured::Measured;
 use crate::workload::{Scale, Workload};
@@ -21,36 +21,36 @@ pub struct Rows {
 
 pub struct Row {
     pub contender: &'static str,
-    /// None if one of them has failed.
+    /// Empty if one of the runs has failed.
     runs: Vec<Measured>,
     pub failure: Option<String>,
 }
 
 impl Results {
-    /// Measures the cases of these names, or all if none is named.
+    /// Measures the cases with these names, or all cases if `cases` is empty.
     pub fn measure(
-        entrants: &[Entrant],
+        contenders: &[ListedContender],
         workloads: &[Workload],
         cases: &[String],
         scale: Scale,
         repetitions: usize,
     ) -> Self {
         let wanted = |workload| {
-            let mut planned = plan(entrants, workload, scale);
+            let mut planned = plan(contenders, workload, scale);
             planned.retain(|rows| cases.is_empty() || cases.contains(&rows.case));
             planned
         };
         let planned: Vec<_> = workloads.iter().map(|&workload| (workload, wanted(workload))).collect();
         let cells: usize = planned.iter().flat_map(|(_, cases)| cases).map(|case| case.rows.len()).sum();
-        let bar = ProgressBar::new((entrants.len() + cells * repetitions) as u64);
+        let bar = ProgressBar::new((contenders.len() + cells * repetitions) as u64);
         let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed_precise} {msg}");
-        bar.set_style(style.expect("the template is right"));
+        bar.set_style(style.expect("the template is valid"));
 
         let mut results = Self { workloads: planned };
-        for entrant in entrants {
-            bar.set_message(format!("check {}", entrant.name));
-            if let Err(failure) = child::run_check(entrant.name) {
-                results.rows_mut().filter(|row| row.contender == entrant.name).for_each(|row| {
+        for contender in contenders {
+            bar.set_message(format!("check {}", contender.name));
+            if let Err(failure) = child::run_check(contender.name) {
+                results.rows_mut().filter(|row| row.contender == contender.name).for_each(|row| {
                     row.failure = Some(format!("the check of the contender, {failure}"));
                 });
             }
@@ -76,12 +76,12 @@ impl Results {
     }
 }
 
-/// The cases of a workload, each with those who take part.
-pub fn plan(entrants: &[Entrant], workload: Workload, scale: Scale) -> Vec<Rows> {
+/// Returns the cases of a workload, each with its contenders.
+pub fn plan(contenders: &[ListedContender], workload: Workload, scale: Scale) -> Vec<Rows> {
     let mut planned: Vec<Rows> = Vec::new();
-    for entrant in entrants {
-        for case in entrant.cases(workload, scale) {
-            let row = Row { contender: entrant.name, runs: Vec::new(), failure: None };
+    for contender in contenders {
+        for case in contender.cases(workload, scale) {
+            let row = Row { contender: contender.name, runs: Vec::new(), failure: None };
             match planned.iter_mut().find(|rows| rows.case == case.name) {
                 Some(rows) => rows.rows.push(row),
                 None => planned.push(Rows { case: case.name, x: case.x, rows: vec![row] }),
@@ -92,7 +92,7 @@ pub fn plan(entrants: &[Entrant], workload: Workload, scale: Scale) -> Vec<Rows>
 }
 
 impl Row {
-    /// Measures once more, unless it has failed before.
+    /// Measures once more, unless an earlier run has failed.
     fn run(&mut self, workload: Workload, case: &str, scale: Scale) {
         if self.failure.is_some() {
             return;
@@ -111,7 +111,7 @@ impl Row {
         self.runs.len()
     }
 
-    /// The names of the figures, the most telling first.
+    /// Returns the names of the figures, the most important first.
     pub fn figures(&self) -> impl Iterator<Item = &str> {
         self.runs.first().into_iter().flat_map(|run| &run.figures).map(|(name, _)| name.as_str())
     }
@@ -124,7 +124,7 @@ impl Row {
         Some(Median { value: values[values.len() / 2], min, max })
     }
 
-    /// The curve of the first run.
+    /// Returns the curve of the first run.
     pub fn curve(&self) -> &[(f64, f64)] {
         self.runs.first().map_or(&[], |run| &run.curve)
     }

@@ -1,4 +1,4 @@
-//! What the system knows of this process, and of the machine.
+//! Statistics of this process and of the machine, from the system.
 
 use std::fs;
 use std::path::Path;
@@ -11,40 +11,40 @@ use nix::sys::utsname::uname;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 
-/// The processor time that all threads of this process have used.
+/// Returns the processor time of all threads of this process.
 pub fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the system has the clock").into()
 }
 
-/// How often a thread of this process, other than the calling one, has begun to wait, or has been made to.
+/// Returns the number of context switches, voluntary or not, of all threads of this process but the calling one.
 pub fn context_switches() -> i64 {
     let of = |who| {
-        let usage = getrusage(who).expect("the system counts");
+        let usage = getrusage(who).expect("the system counts context switches");
         usage.voluntary_context_switches() + usage.involuntary_context_switches()
     };
     of(UsageWho::RUSAGE_SELF) - of(UsageWho::RUSAGE_THREAD)
 }
 
-/// How many threads this process has.
+/// Returns the number of threads of this process.
 pub fn threads() -> usize {
-    fs::read_dir("/proc/self/task").expect("Linux tells").count()
+    fs::read_dir("/proc/self/task").expect("Linux has /proc").count()
 }
 
-/// How much memory of this process is resident.
+/// Returns the resident memory of this process.
 pub fn resident_bytes() -> u64 {
-    let statm = fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let statm = fs::read_to_string("/proc/self/statm").expect("Linux has /proc");
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("resident pages");
     let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().expect("pages have a size");
     pages * page as u64
 }
 
-/// How much memory can be had without swapping; 0 if that is unknown.
+/// Returns the memory that is available without swapping; 0 if unknown.
 pub fn available_bytes() -> u64 {
     let kilobytes = proc_field("/proc/meminfo", "MemAvailable");
     kilobytes.and_then(|value| value.trim_end_matches(" kB").parse().ok()).map_or(0, |kilobytes: u64| kilobytes * 1024)
 }
 
-/// The machine in words.
+/// Describes the machine.
 pub fn machine() -> String {
     let cpu = proc_field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".into());
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -56,12 +56,12 @@ pub fn machine() -> String {
     )
 }
 
-/// Today, in UTC.
+/// Returns the date of today in UTC.
 pub fn date() -> String {
     output("date", &["--utc", "+%Y-%m-%d"])
 }
 
-/// The last commit that changed the measured source, in the repository of this folder.
+/// Returns the last commit that changed the measured source, in the repository that contains this directory.
 pub fn commit(directory: &Path) -> String {
     let directory = directory.to_string_lossy();
     let commit = output("git", &["-C", &directory, "log", "-1", "--format=%h", "--", ":/src"]);

@@ -1,4 +1,4 @@
-//! Targets of timers.
+//! The objects that timers wake.
 
 use std::hint;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::contender::Contender;
 use crate::measured::{Measured, histogram};
 
 const NOT_YET: i64 = i64::MIN;
-/// How often it is looked whether the timers have fired.
-const LOOK: Duration = Duration::from_millis(5);
-/// What the tables tell of how late many were, beside the latest.
+/// Pause between two checks whether all timers have fired.
+const POLL_EVERY: Duration = Duration::from_millis(5);
+/// Percentiles of lateness in the tables, besides the maximum.
 pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
-/// The percentiles of a curve: the further right, the fewer are later.
+/// Percentiles of lateness in the curves of the plots.
 const CURVE: [f64; 13] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 100.0];
 
-/// What most timeouts are for: nothing happens when they are due.
+/// A target that does nothing, for timeouts that are cancelled.
 pub struct Connection;
 
 impl Wake for Connection {
     fn wake(self: Arc<Self>) {}
 }
 
-/// Remembers how late it was woken.
+/// A target that records its lateness.
 pub struct Alarm {
     due: Instant,
     late: AtomicI64,
@@ -42,7 +42,7 @@ impl Alarm {
         self.due
     }
 
-    /// In nanoseconds, less than 0 if it was early; `None` if it has not been woken.
+    /// Returns the lateness in nanoseconds, negative if the timer was early; `None` if it has not fired.
     pub fn late(&self) -> Option<i64> {
         Some(self.late.load(Ordering::Acquire)).filter(|late| *late != NOT_YET)
     }
@@ -58,21 +58,21 @@ impl Wake for Alarm {
     }
 }
 
-/// Keeps the thread that wakes it for a while, and then is an alarm.
+/// A target that keeps the thread that wakes it busy for a while, and then wakes an alarm.
 pub struct Slow {
     pub alarm: Arc<Alarm>,
-    pub keep: fn(Duration),
+    pub block: fn(Duration),
     pub time: Duration,
 }
 
 impl Wake for Slow {
     fn wake(self: Arc<Self>) {
-        (self.keep)(self.time);
+        (self.block)(self.time);
         self.alarm.clone().wake();
     }
 }
 
-/// Keeps a core for so long.
+/// Keeps a core busy for `time`.
 pub fn spin(time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -80,7 +80,7 @@ pub fn spin(time: Duration) {
     }
 }
 
-/// Waits until all have been woken, or this moment.
+/// Waits until all timers have fired, or until `until`.
 pub fn wait_for_all(alarms: &[Arc<Alarm>], until: Instant) {
     let mut waiting = alarms;
     while let Some(first) = waiting.iter().position(|alarm| alarm.late().is_none()) {
@@ -88,12 +88,12 @@ pub fn wait_for_all(alarms: &[Arc<Alarm>], until: Instant) {
         if Instant::now() >= until {
             return;
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_EVERY);
     }
 }
 
-/// Schedules a timer that is due at once, and waits until it has fired: what was asked for before has been done then, by
-/// those who do one thing after the other.
+/// Schedules a timer of a millisecond, and waits until it has fired. A contender that handles requests in order has
+/// then handled all earlier ones.
 pub fn settle<C: Contender>(timer: &C) {
     const NOW: Duration = Duration::from_millis(1);
     let alarm = Alarm::new(Instant::now() + NOW);
@@ -103,7 +103,7 @@ pub fn settle<C: Contender>(timer: &C) {
     }
 }
 
-/// How late the alarms were, if any was woken.
+/// Lateness of alarms, and the number that were early or lost.
 pub struct Lateness {
     recorded: Histogram<u64>,
     early: usize,
@@ -125,7 +125,7 @@ impl Lateness {
         lateness
     }
 
-    /// Adds these percentiles, and the latest of all.
+    /// Adds these percentiles of lateness, and the maximum.
     pub fn add_to(&self, measured: Measured, percentiles: &[f64]) -> Measured {
         if self.recorded.is_empty() {
             return measured;

@@ -1,4 +1,4 @@
-//! async-io's `Timer`, of smol: a B-tree behind a mutex, and a thread that waits for what is due.
+//! `Timer` of smol's async-io: a B-tree behind a mutex, and a thread that waits for the earliest deadline.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use async_io::Timer;
 
 use super::{Contender, poll};
 
-/// A timer is a `Timer` that has been polled once, by a waker that is the target.
+/// A timer is a `Timer` that has been polled once, with the target as its waker.
 pub struct AsyncIo;
 
 impl Contender for AsyncIo {
@@ -32,7 +32,7 @@ impl Contender for AsyncIo {
     }
 
     fn rearm(&self, timer: &mut Timer, delay: Duration, _: &Arc<impl Wake + Send + Sync + 'static>) -> Option<bool> {
-        // It keeps its waker.
+        // The timer keeps its waker.
         timer.set_after(delay);
         None
     }

@@ -1,6 +1,6 @@
 //! A B-tree under a mutex, and one thread that waits at a condition variable for the earliest deadline.
 //!
-//! A cancelled timer leaves the tree at once. A timer moves by leaving the tree and entering it again.
+//! A cancel removes the timer from the tree at once. A reset removes it and inserts it again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::Contender;
 
-/// The most timers that are taken out of the tree at once.
+/// Maximum number of timers that the thread removes from the tree at once.
 const BATCH: usize = 256;
 
 pub struct BTreeTimer {
@@ -32,7 +32,7 @@ struct Queue {
     closed: bool,
 }
 
-/// A deadline, and a number that no other timer has had.
+/// A deadline, and a number that is unique to the timer.
 type Key = (Instant, u64);
 type Callback = Box<dyn FnOnce() + Send>;
 

@@ -1,4 +1,4 @@
-//! Whether a contender does what is going to be measured.
+//! Checks that a contender does what the benchmarks measure.
 
 use std::sync::{Arc, mpsc};
 use std::task::Wake;
@@ -10,14 +10,16 @@ use crate::harness::laps::alone;
 const HOUR: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_millis(20);
 
+/// Runs all checks.
+///
 /// # Panics
-/// If it does not.
+/// If one of them fails.
 pub fn check<C: Contender>() {
     let checks: [fn(&C); 4] = [
         fires_each_timer_once_and_none_early,
-        tells_a_pending_timer_from_one_that_has_fired,
-        fires_moved_timers_at_their_new_deadline,
-        keeps_what_is_pending_when_most_are_cancelled,
+        distinguishes_pending_from_fired_timers,
+        fires_reset_timers_at_their_new_deadline,
+        keeps_pending_timers_when_most_are_cancelled,
     ];
     for check in checks {
         alone(&Arc::new(C::start()), check);
@@ -37,8 +39,8 @@ fn call<F: Fn()>(f: F) -> Arc<Call<F>> {
     Arc::new(Call(f))
 }
 
-/// All that is sent. What a handle keeps of its target goes with it, so once so many as expected have come the handles
-/// are dropped, and the channel ends.
+/// Returns all values that are sent. A handle may keep its target, which has a sender. So the handles are dropped after
+/// `expected` values, which closes the channel.
 fn receive<C: Contender, T>(timer: &C, channel: mpsc::Receiver<T>, expected: usize, handles: impl Sized) -> Vec<T> {
     timer.wait(|| {
         let mut received: Vec<_> = channel.iter().take(expected).collect();
@@ -64,37 +66,37 @@ fn fires_each_timer_once_and_none_early<C: Contender>(timer: &C) {
     assert!(fired.iter().all(|(_, deadline, at)| *at + C::EARLY >= *deadline), "{} is early", C::NAME);
 }
 
-fn tells_a_pending_timer_from_one_that_has_fired<C: Contender>(timer: &C) {
+fn distinguishes_pending_from_fired_timers<C: Contender>(timer: &C) {
     let (fired, has_fired) = mpsc::channel();
     let target = call(move || fired.send(()).unwrap());
     let fires = |delay| timer.schedule(delay, target.clone());
     let (cancelled, mut past) = (fires(SOON), fires(SOON));
     assert_ne!(timer.cancel(cancelled), Some(false), "{} cancels a pending timer", C::NAME);
     timer.wait(|| has_fired.recv()).unwrap();
-    assert_ne!(timer.rearm(&mut past, HOUR, &target), Some(true), "{} moves no timer that has fired", C::NAME);
+    assert_ne!(timer.rearm(&mut past, HOUR, &target), Some(true), "{} resets no timer that has fired", C::NAME);
     assert_ne!(timer.cancel(past), Some(true), "{} cancels no timer that has fired", C::NAME);
     assert!(timer.wait(|| has_fired.recv_timeout(2 * SOON)).is_err(), "{} fires no timer that was cancelled", C::NAME);
 }
 
-fn fires_moved_timers_at_their_new_deadline<C: Contender>(timer: &C) {
+fn fires_reset_timers_at_their_new_deadline<C: Contender>(timer: &C) {
     let (fired, has_fired) = mpsc::channel();
     let start = Instant::now();
     let schedule = |(first, then)| {
         let fired = fired.clone();
         let target = call(move || fired.send((then, Instant::now())).unwrap());
         let mut handle = timer.schedule(first, target.clone());
-        assert_ne!(timer.rearm(&mut handle, then, &target), Some(false), "{} moves a pending timer", C::NAME);
+        assert_ne!(timer.rearm(&mut handle, then, &target), Some(false), "{} resets a pending timer", C::NAME);
         handle
     };
     let handles = [(HOUR, SOON), (SOON / 2, 2 * SOON)].map(schedule);
     drop(fired);
     let fired = receive(timer, has_fired, 2, handles);
-    assert_eq!(fired.len(), 2, "{} fires a moved timer once", C::NAME);
+    assert_eq!(fired.len(), 2, "{} fires a reset timer once", C::NAME);
     let due = |(delay, at): &(Duration, Instant)| *at + C::EARLY >= start + *delay;
-    assert!(fired.iter().all(due), "{} fires a moved timer when it is due", C::NAME);
+    assert!(fired.iter().all(due), "{} fires a reset timer at its new deadline", C::NAME);
 }
 
-fn keeps_what_is_pending_when_most_are_cancelled<C: Contender>(timer: &C) {
+fn keeps_pending_timers_when_most_are_cancelled<C: Contender>(timer: &C) {
     let (fired, has_fired) = mpsc::channel();
     let unreachable = call(|| unreachable!("due in an hour"));
     let far: Vec<_> = (0..1000).map(|_| timer.schedule(HOUR, unreachable.clone())).collect();
@@ -106,5 +108,5 @@ fn keeps_what_is_pending_when_most_are_cancelled<C: Contender>(timer: &C) {
     drop(fired);
     let cancelled = far.into_iter().all(|handle| timer.cancel(handle) != Some(false));
     assert!(cancelled, "{} cancels pending timers", C::NAME);
-    assert_eq!(receive(timer, has_fired, 100, near).len(), 100, "{} keeps what is pending", C::NAME);
+    assert_eq!(receive(timer, has_fired, 100, near).len(), 100, "{} keeps pending timers", C::NAME);
 }

@@ -9,7 +9,7 @@ use corewheel::{Builder, Timer, TimerHandle};
 
 use super::Contender;
 
-/// How the timer is built, and what it is called then.
+/// A configuration of the timer, and its name.
 pub trait Setting: 'static {
     const NAME: &'static str;
 
@@ -18,7 +18,7 @@ pub trait Setting: 'static {
     }
 }
 
-/// What users get by default, the pool included.
+/// The defaults, with the default pool.
 pub struct Defaults;
 
 impl Setting for Defaults {

@@ -1,4 +1,4 @@
-//! The timer of `hierarchical_hash_wheel_timer`: a wheel on a thread, to which everything goes through a channel.
+//! The timer of `hierarchical_hash_wheel_timer`: a wheel on a thread that receives every call through a channel.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use thread_local::ThreadLocal;
 
 use super::Contender;
 
-/// How many timers one thread can number before it would meet the numbers of the next.
+/// Number of timers for each thread, so that the numbers of different threads do not overlap.
 const NUMBERS: u64 = 1 << 40;
 
 pub struct HashWheel {
@@ -38,7 +38,7 @@ impl HashWheel {
 
 impl Contender for HashWheel {
     const NAME: &'static str = "hash-wheel";
-    /// It counts in whole milliseconds, both the time that has passed and the delay.
+    /// It rounds both the elapsed time and the delay to whole milliseconds.
     const EARLY: Duration = Duration::from_millis(2);
     type Handle = u64;
 

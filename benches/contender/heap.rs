@@ -1,12 +1,12 @@
 //! The textbook timer: a binary heap under a mutex, and one thread that waits at a condition variable for the earliest
 //! deadline.
 //!
-//! - The thread is woken only by a timer that is earlier than all others. It calls back outside of the lock, and takes
-//!   a batch of due timers each time it has the lock.
+//! - Only a timer that is earlier than all others wakes the thread. The thread pops a batch of expired timers at a
+//!   time, and calls back outside the lock.
 //! - A timer is one allocation, shared by its handle and the heap, and one item of the heap.
-//! - Cancelling is lazy: it marks the timer, without the lock, and leaves the item and the closure where they are until
-//!   they are due, or until more than half of the heap is such items and they are swept out.
-//! - Re-arming leaves the old item behind in the same way, and pushes a new one for the same closure.
+//! - Cancelling is lazy: it marks the timer, without the lock. The item and the closure stay until their deadline, or
+//!   until a sweep. A sweep removes dead items when they are more than half of the heap.
+//! - A reset leaves the old item behind in the same way, and pushes a new one for the same closure.
 
 use std::cmp::Ordering as Order;
 use std::collections::BinaryHeap;
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use super::Contender;
 
-/// The most timers that are taken out of the heap at once.
+/// Maximum number of timers that the thread pops at once.
 const BATCH: usize = 256;
 /// A heap smaller than this is not worth a sweep.
 const SMALL: i64 = 64;
-/// The live item of a timer that has ended.
+/// Value of [`Entry::live`] after the timer has ended.
 const ENDED: u64 = 0;
 
 pub struct HeapTimer {
@@ -33,9 +33,9 @@ pub struct HeapTimer {
 struct Shared {
     queue: Mutex<Queue>,
     earlier: Condvar,
-    /// How many items the heap has, for those who do not hold the lock.
+    /// Number of items in the heap, readable without the lock.
     items: AtomicI64,
-    /// How many of them are dead. A moment too low where one leaves the heap before its death is counted.
+    /// Number of dead items. It is briefly too low when an item leaves the heap before `count_dead` has counted it.
     dead: AtomicI64,
     closed: AtomicBool,
 }
@@ -47,7 +47,7 @@ struct Queue {
     last: u64,
 }
 
-/// A deadline of a timer, dead if the timer has ended or moved.
+/// A deadline of a timer. The item is dead if the timer has ended or was reset.
 struct Item {
     deadline: Instant,
     number: u64,
@@ -108,7 +108,7 @@ impl Contender for HeapTimer {
     fn cancel(&self, task: Arc<dyn Task>) -> Option<bool> {
         let was_live = task.live().swap(ENDED, Ordering::AcqRel) != ENDED;
         if was_live {
-            self.shared.bury();
+            self.shared.count_dead();
         }
         Some(was_live)
     }
@@ -120,14 +120,14 @@ impl Contender for HeapTimer {
         _: &Arc<impl Wake + Send + Sync + 'static>,
     ) -> Option<bool> {
         let deadline = Instant::now() + delay;
-        let moved = self.shared.push(deadline, task, |number| {
+        let was_reset = self.shared.push(deadline, task, |number| {
             let replace = |live| (live != ENDED).then_some(number);
             task.live().fetch_update(Ordering::AcqRel, Ordering::Acquire, replace).is_ok()
         });
-        if moved {
-            self.shared.bury();
+        if was_reset {
+            self.shared.count_dead();
         }
-        Some(moved)
+        Some(was_reset)
     }
 }
 
@@ -146,7 +146,7 @@ impl Shared {
         self.queue.lock().unwrap()
     }
 
-    /// Adds an item, if `claim` agrees to its number.
+    /// Pushes an item if `claim` accepts its number. Returns whether it did.
     fn push(&self, deadline: Instant, task: &Arc<dyn Task>, claim: impl FnOnce(u64) -> bool) -> bool {
         let mut queue = self.lock();
         let number = queue.last + 1;
@@ -156,7 +156,7 @@ impl Shared {
         queue.last = number;
         let is_earliest = queue.heap.peek().is_none_or(|first| deadline < first.deadline);
         queue.heap.push(Item { deadline, number, task: task.clone() });
-        self.tell(&queue);
+        self.publish_len(&queue);
         drop(queue);
         if is_earliest {
             self.earlier.notify_one();
@@ -164,19 +164,19 @@ impl Shared {
         true
     }
 
-    /// Counts a dead item, and sweeps if they are too many.
-    fn bury(&self) {
+    /// Counts a dead item, and sweeps if most items are dead.
+    fn count_dead(&self) {
         self.dead.fetch_add(1, Ordering::Relaxed);
         if !self.is_mostly_dead() {
             return;
         }
         let mut queue = self.lock();
-        // Another thread may have been first.
+        // Another thread may have swept before.
         if self.is_mostly_dead() {
             let before = queue.heap.len();
             queue.heap.retain(Item::is_live);
             self.dead.fetch_sub((before - queue.heap.len()) as i64, Ordering::Relaxed);
-            self.tell(&queue);
+            self.publish_len(&queue);
         }
     }
 
@@ -185,8 +185,8 @@ impl Shared {
         items > SMALL && self.dead.load(Ordering::Relaxed) > items / 2
     }
 
-    /// Tells those who do not hold the lock how many items there are.
-    fn tell(&self, queue: &Queue) {
+    /// Publishes the number of items to threads without the lock.
+    fn publish_len(&self, queue: &Queue) {
         self.items.store(queue.heap.len() as i64, Ordering::Relaxed);
     }
 
@@ -199,7 +199,7 @@ impl Shared {
                 due.extend(queue.heap.pop());
             }
             if !due.is_empty() {
-                self.tell(&queue);
+                self.publish_len(&queue);
                 drop(queue);
                 due.drain(..).for_each(|item| self.fire(item));
                 queue = self.lock();
@@ -231,7 +231,8 @@ impl Item {
 }
 
 impl Ord for Item {
-    /// The earliest is the greatest, and of those the one that was pushed first: [`BinaryHeap`] gives out the greatest.
+    /// Orders the earliest deadline, and of equal ones the first pushed, as the greatest: [`BinaryHeap`] pops the
+    /// greatest.
     fn cmp(&self, other: &Self) -> Order {
         (other.deadline, other.number).cmp(&(self.deadline, self.number))
     }

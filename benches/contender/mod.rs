@@ -1,6 +1,6 @@
-//! What a timer must be able to do to be measured, and the timers that are.
+//! The interface of a timer that the benchmarks can measure, and its implementations.
 //!
-//! To add one, give it a file here that implements [`Contender`], and its line in [`all`].
+//! To add a contender, implement [`Contender`] in a file of its own here, and add a line to [`all`].
 
 pub mod async_io;
 mod b_tree;
@@ -19,52 +19,53 @@ use std::task::{Context, Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Those who compete, as a benchmark wants them.
-pub fn all<E: Entrant>() -> Vec<E> {
+/// Returns all contenders, each converted by the benchmark's [`FromContender`].
+pub fn all<E: FromContender>() -> Vec<E> {
     vec![
-        E::of::<corewheel::CoreWheel>(),
-        E::of::<sleep::CoreSleep>(),
-        E::of::<heap::HeapTimer>(),
-        E::of::<sharded_heap::ShardedHeap>(),
-        E::of::<b_tree::BTreeTimer>(),
-        E::of::<tokio::TokioSleep>(),
+        E::from_contender::<corewheel::CoreWheel>(),
+        E::from_contender::<sleep::CoreSleep>(),
+        E::from_contender::<heap::HeapTimer>(),
+        E::from_contender::<sharded_heap::ShardedHeap>(),
+        E::from_contender::<b_tree::BTreeTimer>(),
+        E::from_contender::<tokio::TokioSleep>(),
         #[cfg(tokio_unstable)]
-        E::of::<tokio::TokioSleep<true>>(),
-        E::of::<async_io::AsyncIo>(),
-        E::of::<pingora::FastTimeout>(),
-        E::of::<hash_wheel::HashWheel>(),
+        E::from_contender::<tokio::TokioSleep<true>>(),
+        E::from_contender::<async_io::AsyncIo>(),
+        E::from_contender::<pingora::FastTimeout>(),
+        E::from_contender::<hash_wheel::HashWheel>(),
     ]
 }
 
-/// What a benchmark makes of a contender.
-pub trait Entrant {
-    fn of<C: Contender>() -> Self;
+/// A benchmark's description of a contender, which hides its type.
+pub trait FromContender {
+    fn from_contender<C: Contender>() -> Self;
 }
 
-/// A timer that wakes targets when they are due. Dropping it ends its threads.
+/// A timer service that wakes targets at their deadlines. Dropping it ends its threads.
 ///
-/// A target stands for the closure of a timer that calls closures, which captures it, and for the task of a future:
-/// either way a timer holds on to one `Arc`.
+/// For a service that calls closures, the closure captures the target. For one that has futures, the target is the
+/// waker of the task. In both cases a timer owns one `Arc`.
 pub trait Contender: Send + Sync + Sized + 'static {
-    /// What it is called in the results, and on the command line.
+    /// Name in the results and on the command line.
     const NAME: &'static str;
 
-    /// How early it may be, by its design.
+    /// Maximum time that a timer may be early by design.
     const EARLY: Duration = Duration::ZERO;
 
-    /// One timer. It is kept while the timer is wanted: dropping it may end the timer, or let it run on.
+    /// Handle of one timer. A benchmark keeps it while it needs the timer; dropping it may or may not end the timer.
     type Handle: Send;
 
-    /// Starts it, with the settings that its users get by default.
+    /// Starts the service with its default settings.
     fn start() -> Self;
 
-    /// Wakes `target` once, not before `delay` has passed.
+    /// Schedules a timer that wakes `target` once, not before `delay` has passed.
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Self::Handle;
 
-    /// Ends a timer, whose target will not be woken then. Whether it had not ended before, if that can be told.
+    /// Cancels a timer, so that it does not wake its target. Returns whether it was pending; `None` if the service does
+    /// not report that.
     fn cancel(&self, handle: Self::Handle) -> Option<bool>;
 
-    /// Moves a timer to `delay` from now, in the best way it has. Whether it had not ended before, if that can be told.
+    /// Resets a timer to `delay` from now, in the fastest way of the service. Returns the same as `cancel`.
     fn rearm(
         &self,
         handle: &mut Self::Handle,
@@ -72,18 +73,18 @@ pub trait Contender: Send + Sync + Sized + 'static {
         target: &Arc<impl Wake + Send + Sync + 'static>,
     ) -> Option<bool>;
 
-    /// Starts a thread from which it may be used.
+    /// Runs `work` on a thread that may use the service.
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         thread::spawn(work);
     }
 
-    /// Has such a thread wait for something, while its timers go on.
+    /// Calls `until`, which blocks such a thread. The thread's timers must still fire meanwhile.
     fn wait<R>(&self, until: impl FnOnce() -> R) -> R {
         until()
     }
 }
 
-/// Polls a future by a waker that is the target, which is woken at once if it is ready.
+/// Polls a future with the target as its waker. Wakes the target at once if the future is ready.
 fn poll(future: Pin<&mut impl Future>, target: Arc<impl Wake + Send + Sync + 'static>) {
     let waker = Waker::from(target);
     if future.poll(&mut Context::from_waker(&waker)).is_ready() {
@@ -91,7 +92,7 @@ fn poll(future: Pin<&mut impl Future>, target: Arc<impl Wake + Send + Sync + 'st
     }
 }
 
-/// Waits for the thread of a contender that has been told to end.
+/// Joins the thread of a contender, which has been asked to end.
 fn join(thread: &mut Option<JoinHandle<()>>) {
     let ended = thread.take().map(JoinHandle::join);
     assert!(ended.is_some_and(|result| result.is_ok()), "the timer's thread did not panic");

@@ -1,4 +1,4 @@
-//! The timer of pingora: slots of 10 ms, of which each thread has its own.
+//! The timer of pingora: slots of 10 ms, separate for each thread.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use pingora_timeout::fast_timeout::fast_sleep;
 
 use super::{Contender, poll};
 
-/// A timer is a `fast_sleep` that has been polled once, by a waker that is the target. It cannot be cancelled: dropping
-/// the future takes it off the list of its slot, and the slot stays.
+/// A timer is a `fast_sleep` that has been polled once, with the target as its waker. It cannot be cancelled: dropping
+/// the future removes it from the list of its slot, but the slot stays.
 pub struct FastTimeout;
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Contender for FastTimeout {
     const NAME: &'static str = "pingora";
-    /// It counts in whole milliseconds, and rounds down.
+    /// It rounds down to whole milliseconds.
     const EARLY: Duration = Duration::from_millis(1);
     type Handle = Sleep;
 

@@ -1,4 +1,4 @@
-//! The textbook timer several times: what sharding alone gives.
+//! Several textbook timers, to measure the gain of sharding alone.
 
 use std::array;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ thread_local! {
     static SHARD: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS;
 }
 
-/// Each thread schedules in a shard of its own, while there are no more threads than shards.
+/// Eight heaps. Each thread schedules in a shard of its own, unless there are more threads than shards.
 pub struct ShardedHeap([HeapTimer; SHARDS]);
 
 pub struct Handle {

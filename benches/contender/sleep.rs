@@ -1,4 +1,4 @@
-//! This crate's `Sleep`, used from any thread.
+//! This crate's `Sleep`, used from plain threads.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use corewheel::{Sleep, Timer};
 
 use super::{Contender, poll};
 
-/// A timer is a `Sleep` that has been polled once, by a waker that is the target. It needs no box.
+/// A timer is a `Sleep` that has been polled once, with the target as its waker. It needs no box.
 pub struct CoreSleep(Timer);
 
 impl Contender for CoreSleep {

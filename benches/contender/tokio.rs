@@ -12,14 +12,13 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::{Contender, poll};
 use crate::harness::laps::cores;
 
-/// How many threads of a benchmark can be workers. The others of the runtime are left to do what those never come to:
-/// to wait for what is due.
+/// Number of the runtime's workers that threads of a benchmark can occupy. The other workers drive the timers.
 const USERS: usize = 8;
 
-/// A timer is a `Sleep` that has been polled once, by a waker that is the target. Its box is all that is allocated.
+/// A timer is a `Sleep` that has been polled once, with the target as its waker. Its box is the only allocation.
 ///
-/// With `ALTERNATIVE` it is tokio's other timer, which a worker keeps for itself: `enable_alt_timer`. That exists only if
-/// all is built with `--cfg tokio_unstable`.
+/// With `ALTERNATIVE`, the runtime has tokio's other timer, `enable_alt_timer`, in which each worker keeps its own
+/// timers. It exists only in builds with `--cfg tokio_unstable`.
 pub struct TokioSleep<const ALTERNATIVE: bool = false>(Runtime);
 
 impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
@@ -56,7 +55,7 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
         if was_pending {
             sleep.as_mut().reset(Instant::now() + delay);
             if ALTERNATIVE {
-                // It is no timer until it is polled again.
+                // The sleep registers its timer only when it is polled again.
                 poll(sleep.as_mut(), target.clone());
             }
         }
@@ -64,12 +63,12 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
     }
 
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        // A task that does not yield would use up its budget, and then no `Sleep` registers.
+        // A task that does not yield would exhaust its budget, and then no `Sleep` would register.
         self.0.spawn(unconstrained(async { work() }));
     }
 
     fn wait<R>(&self, until: impl FnOnce() -> R) -> R {
-        // A worker's own timers stand still while it does not come back, unless another takes them over.
+        // A blocked worker does not drive its own timers; `block_in_place` moves them to another worker.
         if ALTERNATIVE { block_in_place(until) } else { until() }
     }
 }

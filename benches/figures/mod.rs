@@ -1,8 +1,8 @@
 //! The recorded figures of the comparison, and the pages that quote them.
 //!
-//! `docs/benchmarks/results.tsv` has one line for each figure of each contender in each case. A line names the day and the
-//! commit that it is from, so a run renews its own lines and keeps the others. `compare` writes the file, the pages
-//! and the plots; `tests/docs.rs` checks that the pages say what the file says.
+//! `docs/benchmarks/results.tsv` has one line for each figure of each contender in each case. A line has the date and
+//! the commit of its run, so a run replaces its own lines and keeps the others. `compare` writes the file, the pages
+//! and the plots; `tests/repository/docs.rs` checks that the pages say what the file says.
 
 pub mod pages;
 pub mod quote;
@@ -11,10 +11,10 @@ pub mod summary;
 use std::fmt::{self, Display, Formatter};
 
 const COLUMNS: &str = "workload\tcase\tcontender\tfigure\tmedian\tleast\tmost\truns\tdate\tcommit";
-/// Stands for the values of a contender that failed.
+/// Replaces the values of a contender that failed.
 const NO_VALUE: &str = "-";
 
-/// The middle of several values, and how far they spread.
+/// The median of several values, and their range.
 #[derive(Clone, Copy)]
 pub struct Median {
     pub value: f64,
@@ -26,7 +26,7 @@ pub struct Line {
     pub workload: String,
     pub case: String,
     pub contender: String,
-    /// What was measured, or `failed: ` and why.
+    /// The name of the figure, or `failed: ` and the reason.
     pub figure: String,
     /// None if the contender failed.
     pub median: Option<Median>,
@@ -48,7 +48,7 @@ impl Record {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut record = Self::default();
         for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| *line != COLUMNS) {
-            record.add(line).ok_or_else(|| format!("line {number} is none of the record: {line}"))?;
+            record.add(line).ok_or_else(|| format!("line {number} is not a line of the record: {line}"))?;
         }
         Ok(record)
     }
@@ -109,7 +109,7 @@ impl Display for Record {
     }
 }
 
-/// Three digits, and as many more as a whole number has.
+/// Formats a number with three significant digits, or all digits of the whole part if it has more.
 pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     let decimals = match magnitude {
@@ -121,8 +121,8 @@ pub fn number(value: f64) -> String {
     let (whole, part) = text.split_once('.').map_or((text.as_str(), ""), |(whole, part)| (whole, part));
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
     let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
             grouped.push(',');
         }
         grouped.push(digit);

@@ -10,7 +10,7 @@ pub fn pages(root: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// Returns all files of this kind in a folder, and in the folders in it.
+/// Returns all files with this extension in a folder and its subfolders.
 pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let of = |path: PathBuf| match path.extension() {

@@ -1,4 +1,4 @@
-//! Threads that do the same at the same time.
+//! Runs the same work on several threads at the same time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::contender::Contender;
 
-/// What one of the threads has timed.
-pub struct Laps {
-    line: Arc<Line>,
+/// Times the laps of one thread, which all threads start together.
+pub struct LapTimer {
+    barrier: Arc<SpinBarrier>,
     laps: Vec<(Instant, Instant)>,
 }
 
-impl Laps {
-    /// Times `f`. All threads begin it together.
+impl LapTimer {
+    /// Times `f`. All threads start it together.
     pub fn time(&mut self, f: impl FnOnce()) {
         self.wait();
         let start = Instant::now();
@@ -22,29 +22,29 @@ impl Laps {
         self.laps.push((start, Instant::now()));
     }
 
-    /// Waits until all threads are here.
+    /// Waits until all threads have called this.
     pub fn wait(&self) {
-        self.line.wait();
+        self.barrier.wait();
     }
 }
 
-/// Calls `f` on a thread for each input, where the contender wants its users to be. Returns how long their laps took,
-/// each from the start of the first thread to the end of the last, and what `f` returned. All make the same number of
-/// laps.
+/// Calls `f` for each input, on threads that the contender provides for its users. Returns the sum of the laps' times,
+/// and the results of `f`. The time of a lap is that from the start of the first thread to the end of the last. All
+/// threads must make the same number of laps.
 pub fn together<C: Contender, T: Send + 'static, R: Send + 'static>(
     timer: &Arc<C>,
     inputs: Vec<T>,
-    f: impl Fn(&C, T, &mut Laps) -> R + Send + Sync + 'static,
+    f: impl Fn(&C, T, &mut LapTimer) -> R + Send + Sync + 'static,
 ) -> (Duration, Vec<R>) {
-    let line = Arc::new(Line { threads: inputs.len(), arrived: AtomicUsize::new(0) });
+    let barrier = Arc::new(SpinBarrier { threads: inputs.len(), arrived: AtomicUsize::new(0) });
     let f = Arc::new(f);
     let spawn = |input| {
-        let (used, line, f) = (timer.clone(), line.clone(), f.clone());
+        let (used, barrier, f) = (timer.clone(), barrier.clone(), f.clone());
         let (sender, result) = mpsc::channel();
         timer.spawn(move || {
-            let mut laps = Laps { line, laps: Vec::new() };
+            let mut laps = LapTimer { barrier, laps: Vec::new() };
             let returned = f(&used, input, &mut laps);
-            // Whoever drops the timer last ends it, which must not be one of its own threads.
+            // The drop of the last reference ends the timer. One of its own threads must not do that.
             drop((used, f));
             sender.send((laps.laps, returned)).unwrap();
         });
@@ -62,24 +62,24 @@ pub fn together<C: Contender, T: Send + 'static, R: Send + 'static>(
     ((0..laps[0].len()).map(wall).sum(), returned)
 }
 
-/// Calls `f` on one thread, where the contender wants its users to be.
+/// Calls `f` on one thread that the contender provides for its users.
 pub fn alone<C: Contender, R: Send + 'static>(timer: &Arc<C>, f: impl Fn(&C) -> R + Send + Sync + 'static) -> R {
     let (_, mut returned) = together(timer, vec![()], move |timer, (), _| f(timer));
     returned.remove(0)
 }
 
-/// How many threads can run at once.
+/// Returns the number of threads that can run at once.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A barrier that nobody sleeps at: a thread that must be woken first starts too late.
-struct Line {
+/// A barrier at which threads spin: a thread that sleeps would start too late.
+struct SpinBarrier {
     threads: usize,
     arrived: AtomicUsize,
 }
 
-impl Line {
+impl SpinBarrier {
     fn wait(&self) {
         let before = self.arrived.fetch_add(1, Ordering::AcqRel);
         let complete = before - before % self.threads + self.threads;

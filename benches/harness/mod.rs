@@ -1,4 +1,4 @@
-//! What every measurement needs.
+//! Utilities of all benchmarks.
 
 pub mod laps;
 pub mod random;

@@ -1,17 +1,17 @@
-//! Random numbers that cost next to nothing.
+//! Cheap random numbers.
 
 use std::ops::Range;
 
-/// Random numbers (xorshift), the same in every run.
+/// A generator of random numbers (xorshift) with the same sequence in every run.
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence for each `seed`.
+    /// Returns a generator whose sequence depends on `seed`.
     pub fn new(seed: usize) -> Self {
         Self(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed as u64 + 1))
     }
 
-    /// The next number, in `range`.
+    /// Returns the next number, which is in `range`.
     pub fn next(&mut self, range: Range<u64>) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,5 +1,5 @@
-//! The standard library's heap, with what it takes to remove from it: the values lie in a table, a removal empties a
-//! place of the table and leaves the item in the heap, and the heap is swept when more than half of it is such items.
+//! The standard library's heap, extended by removal. The values are in a table. A removal empties a slot of the table
+//! and leaves the item in the heap. A sweep removes such items when they are more than half of the heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,33 +11,33 @@ const SMALL: usize = 64;
 
 #[derive(Default)]
 pub struct Heap {
-    /// The deadline, then what names the value.
+    /// The deadlines and the keys of the values.
     items: BinaryHeap<Reverse<(u64, Key)>>,
-    table: Vec<Place>,
+    table: Vec<Slot>,
     vacant: Vec<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    place: usize,
-    use_number: u64,
+    slot: usize,
+    generation: u64,
 }
 
-struct Place {
-    /// How many values have been here before.
-    use_number: u64,
+struct Slot {
+    /// Number of values that were in this slot before.
+    generation: u64,
     value: Option<u64>,
 }
 
 impl Heap {
     fn take(&mut self, key: Key) -> Option<u64> {
-        let place = &mut self.table[key.place];
-        if place.use_number != key.use_number {
+        let slot = &mut self.table[key.slot];
+        if slot.generation != key.generation {
             return None;
         }
-        place.use_number += 1;
-        self.vacant.push(key.place);
-        place.value.take()
+        slot.generation += 1;
+        self.vacant.push(key.slot);
+        slot.value.take()
     }
 
     fn len(&self) -> usize {
@@ -54,12 +54,12 @@ impl Queue for Heap {
     }
 
     fn insert(&mut self, deadline: u64, value: u64) -> Key {
-        let place = self.vacant.pop().unwrap_or_else(|| {
-            self.table.push(Place { use_number: 0, value: None });
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.table.push(Slot { generation: 0, value: None });
             self.table.len() - 1
         });
-        let key = Key { place, use_number: self.table[place].use_number };
-        self.table[place].value = Some(value);
+        let key = Key { slot, generation: self.table[slot].generation };
+        self.table[slot].value = Some(value);
         self.items.push(Reverse((deadline, key)));
         key
     }
@@ -67,7 +67,7 @@ impl Queue for Heap {
     fn remove(&mut self, key: Key) -> Option<u64> {
         let value = self.take(key)?;
         if self.items.len() > SMALL && self.len() < self.items.len() / 2 {
-            self.items.retain(|Reverse((_, key))| self.table[key.place].use_number == key.use_number);
+            self.items.retain(|Reverse((_, key))| self.table[key.slot].generation == key.generation);
         }
         Some(value)
     }

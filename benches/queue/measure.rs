@@ -1,4 +1,4 @@
-//! What is measured, on any [`Queue`].
+//! The measurements of a [`Queue`].
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use super::Queue;
 use crate::harness::random::Random;
 
 pub const WAITING: u64 = 100_000;
-/// Deadlines are at most so many ticks away: two minutes of milliseconds.
+/// Upper bound of the deadlines, in ticks: two minutes of milliseconds.
 const REACH: u64 = 1 << 17;
-/// How many values are inserted, or removed, in one go.
+/// Number of values that are inserted, or removed, at a time.
 const CHUNK: u64 = 1024;
 
-/// A queue with the values that wait.
+/// Returns a queue with the waiting values.
 pub fn filled<Q: Queue>(random: &mut Random) -> Q {
     let mut queue = Q::new();
     for value in 0..WAITING {
@@ -21,7 +21,7 @@ pub fn filled<Q: Queue>(random: &mut Random) -> Q {
     queue
 }
 
-/// Inserts values and removes them, beside those that wait: how long each of the two took.
+/// Inserts and removes values while others wait. Returns the time of the insertions and that of the removals.
 pub fn in_chunks<Q: Queue>(queue: &mut Q, random: &mut Random, times: u64) -> (Duration, Duration) {
     let (mut inserting, mut removing) = (Duration::ZERO, Duration::ZERO);
     let mut keys = Vec::with_capacity(CHUNK as usize);
@@ -41,7 +41,7 @@ pub fn in_chunks<Q: Queue>(queue: &mut Q, random: &mut Random, times: u64) -> (D
     (inserting, removing)
 }
 
-/// Lets all the values expire, tick by tick.
+/// Expires all values, tick by tick. Returns the time that this took.
 pub fn drain<Q: Queue>(random: &mut Random) -> Duration {
     let mut queue = filled::<Q>(random);
     let mut expired = 0;

@@ -1,32 +1,32 @@
-//! What a single-threaded queue of deadlines must be able to do to be measured.
+//! The interface of a single-threaded queue of deadlines that the benchmarks can measure, and its implementations.
 
 pub mod heap;
 pub mod measure;
 pub mod nexus;
 pub mod wheel;
 
-/// Values by their deadlines, which are ticks.
+/// A queue of values, ordered by their deadlines in ticks.
 pub trait Queue {
-    /// What it is called in the results.
+    /// Name in the results.
     const NAME: &'static str;
 
-    /// Whether an advance costs by what expires, and not by all that waits.
+    /// Whether the cost of an advance depends on the number of expiring values, not on that of waiting ones.
     const STEPS: bool = true;
 
-    /// Names a value while it waits.
+    /// Identifies a waiting value.
     type Key;
 
-    /// An empty one, for which it is now tick 0.
+    /// Returns an empty queue at tick 0.
     fn new() -> Self;
 
     fn insert(&mut self, deadline: u64, value: u64) -> Self::Key;
 
-    /// Takes a value out; `None` once it is gone.
+    /// Removes and returns a value; `None` if it has expired or was removed.
     fn remove(&mut self, key: Self::Key) -> Option<u64>;
 
-    /// Lets a value wait on without its key.
+    /// Releases the key of a value, which continues to wait.
     fn detach(&mut self, _: Self::Key) {}
 
-    /// Takes out every value whose deadline is not after `now`, in the order of the deadlines.
+    /// Expires every value whose deadline is not after `now`, in the order of the deadlines.
     fn advance(&mut self, now: u64, expired: impl FnMut(u64, u64));
 }

@@ -1,4 +1,4 @@
-//! The wheel of `nexus-timer`. It counts in instants: a tick is a millisecond.
+//! The wheel of `nexus-timer`. Its deadlines are instants; a tick is a millisecond.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use nexus_timer::{TimerHandle, Wheel};
 
 use super::Queue;
 
-/// How many values its storage grows by.
+/// Number of values by which its storage grows.
 const CHUNK: usize = 4096;
 
 pub struct Nexus {

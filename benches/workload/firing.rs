@@ -1,4 +1,4 @@
-//! Many timers due at one moment.
+//! Fires many timers with the same deadline.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::contender::Contender;
 use crate::harness::laps::together;
 
-/// How many timers share a counter: enough that it takes little memory, few enough that threads seldom meet at one.
+/// Number of timers that share a counter: enough to save memory, few enough that threads rarely contend for one.
 const BLOCK: usize = 50;
 
-/// A block of timers that have not run yet.
+/// Counts the timers of a block that have not run yet.
 struct Block {
     timers: AtomicUsize,
     blocks: Arc<AtomicUsize>,
@@ -27,7 +27,7 @@ impl Wake for Block {
     }
 }
 
-/// Schedules the timers for one moment, and returns how long after it the last of them has run.
+/// Schedules timers with the same deadline. Returns the time from the deadline until the last has run.
 pub fn fire<C: Contender>(timer: &Arc<C>, timers: usize, threads: usize) -> Duration {
     assert_eq!(timers % (BLOCK * threads), 0, "whole blocks for each thread");
     let mut lead = Duration::from_millis(10) + Duration::from_nanos(500) * timers as u32;

@@ -1,4 +1,4 @@
-//! What is measured, on any [`Contender`].
+//! The measurements of a [`Contender`].
 
 mod firing;
 
@@ -8,39 +8,39 @@ use std::task::Wake;
 use std::time::Duration;
 
 use crate::contender::Contender;
-use crate::harness::laps::{Laps, alone, cores, together};
+use crate::harness::laps::{LapTimer, alone, cores, together};
 use crate::harness::random::Random;
 
-/// How far away the standing timers are: nobody waits for them.
+/// Delay of the standing timers, which never fire.
 const STANDING: Duration = Duration::from_secs(30 * 60);
-/// How many timers a thread schedules, or cancels, in one go.
+/// Number of timers that a thread schedules, or cancels, at a time.
 const CHUNK: usize = 1024;
-/// How many live timers a thread has in [`Operation::Pair`].
+/// Number of live timers of a thread in [`Operation::Pair`].
 const RING: usize = 256;
 
-/// An operation whose cost is measured, beside timers that just stand.
+/// An operation whose cost is measured while other timers stand.
 #[derive(Clone, Copy)]
 pub enum Operation {
     Schedule,
     Cancel,
     /// Schedules a timer and cancels the oldest of the thread's own.
     Pair,
-    /// Moves a standing timer, picked at random from the thread's own part, to where it would stand if it were new:
-    /// what an idle timeout does.
+    /// Resets a random standing timer of the thread to its full delay, like an idle timeout.
     Rearm,
 }
 
 /// A contender with its standing timers.
 pub trait Rig {
-    /// What so many operations cost a core: each of the threads does them, and the wall time, from the start of the
-    /// first thread to the end of the last, is taken x min(threads, cores) / threads.
+    /// Lets each thread make `times` operations. Returns wall time x min(threads, cores) / threads. The wall time is
+    /// that from the start of the first thread to the end of the last.
     fn time(&mut self, operation: Operation, threads: usize, times: u64) -> Duration;
 
-    /// Lets so many timers, scheduled from so many threads, fall due at one moment: from then until all have run.
+    /// Schedules timers with the same deadline from several threads. Returns the time from the deadline until all have
+    /// run.
     fn fire(&mut self, timers: usize, threads: usize) -> Duration;
 }
 
-/// Starts a contender with so many standing timers.
+/// Starts a contender with a number of standing timers.
 pub fn rig<C: Contender>(standing: usize) -> Box<dyn Rig> {
     let timer = Arc::new(C::start());
     let standing = alone(&timer, move |timer| {
@@ -49,7 +49,7 @@ pub fn rig<C: Contender>(standing: usize) -> Box<dyn Rig> {
     Box::new(Loaded { timer, standing })
 }
 
-/// What a timeout is for.
+/// The target of a timeout; does nothing.
 struct Connection;
 
 impl Wake for Connection {
@@ -67,7 +67,8 @@ impl<C: Contender> Rig for Loaded<C> {
         let wall = match operation {
             Operation::Schedule | Operation::Cancel => {
                 let schedules = matches!(operation, Operation::Schedule);
-                let work = move |timer: &C, thread, laps: &mut Laps| in_chunks(timer, thread, laps, times, schedules);
+                let work =
+                    move |timer: &C, thread, laps: &mut LapTimer| in_chunks(timer, thread, laps, times, schedules);
                 together(&self.timer, each, work).0
             }
             Operation::Pair => {
@@ -91,7 +92,7 @@ impl<C: Contender> Rig for Loaded<C> {
     }
 }
 
-/// A timeout of a server: 5 to 30 s.
+/// Returns a typical timeout of a server: 5 to 30 s.
 fn timeout(random: &mut Random) -> Duration {
     Duration::from_nanos(random.next(5_000_000_000..30_000_000_000))
 }
@@ -100,9 +101,9 @@ fn cancel<C: Contender>(timer: &C, handle: C::Handle) {
     assert_ne!(timer.cancel(handle), Some(false), "{}: the timer was pending", C::NAME);
 }
 
-/// Schedules timers and cancels them, in chunks, so that not many more than the standing ones are pending; one of the
-/// two is timed.
-fn in_chunks<C: Contender>(timer: &C, thread: usize, laps: &mut Laps, times: u64, schedules: bool) {
+/// Schedules and cancels timers in chunks, and times one of the two. Chunks keep the number of pending timers close to
+/// that of the standing ones.
+fn in_chunks<C: Contender>(timer: &C, thread: usize, laps: &mut LapTimer, times: u64, schedules: bool) {
     let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
     let mut handles = Vec::with_capacity(CHUNK);
     let mut left = times as usize;
@@ -123,7 +124,7 @@ fn in_chunks<C: Contender>(timer: &C, thread: usize, laps: &mut Laps, times: u64
     }
 }
 
-fn pairs<C: Contender>(timer: &C, thread: usize, laps: &mut Laps, times: u64) {
+fn pairs<C: Contender>(timer: &C, thread: usize, laps: &mut LapTimer, times: u64) {
     let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
     let mut schedule = || timer.schedule(timeout(&mut random), connection.clone());
     let mut ring: Vec<_> = (0..RING).map(|_| schedule()).collect();
@@ -136,11 +137,11 @@ fn pairs<C: Contender>(timer: &C, thread: usize, laps: &mut Laps, times: u64) {
     ring.into_iter().for_each(|handle| cancel(timer, handle));
 }
 
-/// Re-arms the thread's own part of the standing timers, and hands it back.
+/// Resets random ones of the thread's standing timers, and returns all of them.
 fn rearm<C: Contender>(
     timer: &C,
     (thread, mut own): (usize, Vec<C::Handle>),
-    laps: &mut Laps,
+    laps: &mut LapTimer,
     times: u64,
 ) -> Vec<C::Handle> {
     let (mut random, connection) = (Random::new(thread), Arc::new(Connection));

@@ -1,4 +1,4 @@
-//! A binary heap under a mutex, with a cancel that marks.
+//! A binary heap under a mutex whose cancel only marks an item.
 
 use std::cmp::Ordering as Order;
 use std::collections::BinaryHeap;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use crate::holds::{Holds, Time};
 
-/// What the hold and the heap share: empty once the hold is over.
+/// The release callback, shared by the hold and the heap; `None` once the hold has ended.
 type Release = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
 pub struct Heap {
     time: Time,
     items: Mutex<BinaryHeap<Item>>,
-    /// How many items the heap has, for those who do not hold the lock.
+    /// Number of items in the heap, readable without the lock.
     len: AtomicUsize,
-    /// How many of them have been confirmed.
+    /// Number of items whose hold has been confirmed.
     dead: AtomicUsize,
 }
 
@@ -34,10 +34,10 @@ impl Heap {
         self.dead.load(Ordering::Relaxed) > self.len.load(Ordering::Relaxed) / 2
     }
 
-    /// Takes out all that have been confirmed.
+    /// Removes all items whose hold has been confirmed.
     fn sweep(&self) {
         let mut items = lock(&self.items);
-        // Another thread may have been first.
+        // Another thread may have swept before.
         if self.is_mostly_dead() {
             let before = items.len();
             items.retain(|item| lock(&item.release).is_some());
@@ -46,7 +46,7 @@ impl Heap {
         }
     }
 
-    /// Takes out the first item, if it is due.
+    /// Removes and returns the first item if it is due.
     fn pop(&self, now: Instant) -> Option<Item> {
         let mut items = lock(&self.items);
         let due = items.peek().is_some_and(|first| first.deadline <= now);
@@ -87,10 +87,10 @@ impl Holds for Heap {
         self.time.now()
     }
 
-    fn pass_until(&self, to: Instant) {
+    fn wait_until(&self, to: Instant) {
         loop {
             let next = lock(&self.items).peek().map_or(to, |first| first.deadline.min(to));
-            self.time.pass_until(next);
+            self.time.wait_until(next);
             while let Some(item) = self.pop(self.now()) {
                 let release = lock(&item.release).take();
                 match release {
@@ -106,11 +106,11 @@ impl Holds for Heap {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics with the lock")
+    mutex.lock().expect("no thread panics while it has the lock")
 }
 
 impl Ord for Item {
-    /// The earliest is the greatest, which [`BinaryHeap`] gives out first.
+    /// Orders the earliest deadline as the greatest, because [`BinaryHeap`] pops the greatest item first.
     fn cmp(&self, other: &Self) -> Order {
         other.deadline.cmp(&self.deadline)
     }

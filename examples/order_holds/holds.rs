@@ -1,4 +1,4 @@
-//! What a timer must do to hold stock, and corewheel doing it.
+//! What the shop needs of a timer, and its implementation with corewheel.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,17 +8,19 @@ use corewheel::{BuildError, Executor, ManualClock, Timer, TimerHandle};
 pub trait Holds: Sync {
     type Hold: Send;
 
+    /// Begins a hold. Runs `release` after `time`, unless the hold is confirmed before.
     fn hold(&self, time: Duration, release: impl FnOnce() + Send + 'static) -> Self::Hold;
-    /// Ends a hold before its time. Whether it was not released before.
+    /// Ends a hold before its time. Returns false if it was released before.
     fn confirm(&self, hold: Self::Hold) -> bool;
+    /// Returns the number of pending holds.
     fn len(&self) -> usize;
 
     fn now(&self) -> Instant;
-    /// Lets time pass until then, and releases what is due meanwhile.
-    fn pass_until(&self, to: Instant);
+    /// Waits until `to`, and releases the holds that end before.
+    fn wait_until(&self, to: Instant);
 }
 
-/// Whose time.
+/// The clock.
 pub enum Time {
     Virtual(ManualClock),
     Real,
@@ -32,7 +34,7 @@ impl Time {
         }
     }
 
-    pub fn pass_until(&self, to: Instant) {
+    pub fn wait_until(&self, to: Instant) {
         match self {
             Self::Virtual(clock) => clock.advance_to(to),
             Self::Real => thread::sleep(to.saturating_duration_since(Instant::now())),
@@ -47,7 +49,7 @@ pub struct Wheels {
 
 impl Wheels {
     pub fn start(time: Time) -> Result<Self, BuildError> {
-        // All that a release does is to add one: that needs no pool.
+        // A release only increments a counter, so it needs no pool.
         let builder = Timer::builder().executor(Executor::Inline);
         let timer = match &time {
             Time::Virtual(clock) => builder.clock(clock.clone()),
@@ -76,7 +78,7 @@ impl Holds for Wheels {
         self.timer.now()
     }
 
-    fn pass_until(&self, to: Instant) {
-        self.time.pass_until(to);
+    fn wait_until(&self, to: Instant) {
+        self.time.wait_until(to);
     }
 }

@@ -1,25 +1,25 @@
-//! An order service that holds stock for half an hour: a million holds in one burst, nearly all of them paid for in
-//! time, the rest released by the timer, and not a piece lost.
+//! An order service that holds stock for half an hour. A million holds begin in one burst. Customers pay for nearly all
+//! of them in time, the timer releases the rest, and no piece is lost.
 //!
 //! ```text
 //! cargo run --release --example order_holds
 //! cargo run --release --example order_holds -- --real
 //! ```
 //!
-//! Time is virtual, so that the half hour passes in a moment; `--real` has the burst on the real clock, with holds of a
-//! few seconds. Beside corewheel runs the timer that is usually written for this: a binary heap under a mutex. Its
-//! cancel marks a hold and leaves it where it is, until half of the heap is such.
+//! Time is virtual, so the half hour takes a moment; `--real` runs the burst on the real clock, with holds of a few
+//! seconds. For comparison, the shop also runs on a binary heap under a mutex, the timer that is usually written for
+//! this. Its cancel only marks a hold. The heap removes the marked ones when they are half of it.
 //!
-//! The memory is that of the whole process, with the list of the holds. While some are left here and there, hardly a
-//! page is without one; what cancelled holds have left is used again, but not given back before the end. What the heap
-//! has freed by then, the allocator keeps for itself.
+//! The figures of memory are those of the whole process, including the list of the holds. The few remaining holds are
+//! spread over almost all pages. So corewheel reuses the memory of cancelled holds at once, but gives it back to the
+//! system only at the end. The allocator keeps what the heap has freed.
 //!
-//! | file     | concern                                             |
+//! | file     | contents                                            |
 //! |----------|-----------------------------------------------------|
-//! | `shop`   | the burst, the payments, and the stock in the end   |
-//! | `holds`  | what a timer must do here, and corewheel doing it   |
-//! | `heap`   | the binary heap doing it                            |
-//! | `memory` | how much of it the process has                      |
+//! | `shop`   | the burst, the payments, and the stock at the end   |
+//! | `holds`  | what the shop needs of a timer, with corewheel      |
+//! | `heap`   | the same with a binary heap                         |
+//! | `memory` | the memory of the process                           |
 
 mod heap;
 mod holds;
@@ -37,13 +37,14 @@ use shop::{Figures, Orders, Shop};
 
 /// Holds stock for orders, most of which are paid for in time, and releases the rest.
 ///
-/// Panics if a piece is lost, or comes back too early.
+/// Panics if a piece is lost, or if one is released too early.
 #[derive(Parser)]
 struct Args {
+    /// Number of orders, each with one hold
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=20_000_000))]
     orders: u32,
 
-    /// On the real clock
+    /// Use the real clock
     #[arg(long)]
     real: bool,
 

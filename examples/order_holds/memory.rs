@@ -1,10 +1,10 @@
-//! How much memory the process has.
+//! The memory of the process.
 
 use std::fs;
 
 use nix::unistd::{SysconfVar, sysconf};
 
-/// How much of it is resident, where the system is Linux.
+/// Returns the resident memory of the process, on Linux.
 pub fn resident_bytes() -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The shop: a burst of orders that hold stock, the payments, and the stock in the end.
+//! The shop: a burst of orders that hold stock, the payments, and the stock at the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,19 +11,19 @@ use crate::holds::Holds;
 use crate::memory::resident_bytes;
 
 const ITEMS: usize = 1000;
-/// In percent.
+/// Percentage of orders that are paid for.
 const PAID: u8 = 97;
-/// The burst comes in so many parts, and takes this part of the time that a hold lasts.
+/// Number of parts of the burst, and its duration as a fraction of a hold's.
 const BURSTS: usize = 10;
 const BURST: f64 = 1.0 / 180.0;
-/// The payments come in so many parts, after the burst.
+/// Number of parts of the payments, which follow the burst, and their duration as a fraction of a hold's.
 const PAYMENTS: u8 = 20;
 const PAYING: f64 = 2.0 / 3.0;
 
 /// The orders, each for one piece of an item.
 pub struct Orders {
     hold: Duration,
-    /// In which part of the payments each of them is paid for, if it is.
+    /// The part of the payments in which each order is paid for; `None` if it is not.
     paid_in: Vec<Option<u8>>,
 }
 
@@ -39,7 +39,7 @@ impl Orders {
     }
 }
 
-/// The pieces of one item that nobody holds, and those that were sold. The rest is held.
+/// The free and the sold pieces of one item; all others are held.
 #[derive(Default)]
 struct Item {
     free: AtomicU32,
@@ -53,20 +53,20 @@ pub struct Shop<'a, H: Holds> {
     stock: Arc<Vec<Item>>,
 }
 
-/// What a shop had to do, and what it took.
+/// Counts of holds, and the cost of each in time and memory.
 pub struct Figures {
     pub paid: u64,
     pub released: u64,
-    /// To begin one hold, on average.
+    /// Mean time to begin a hold.
     pub hold: Duration,
-    /// To end one that is paid for.
+    /// Mean time to end a hold that is paid for.
     pub pay: Duration,
-    /// Before the burst, after it, after the payments, and in the end.
+    /// Resident memory before the burst, after it, after the payments, and at the end.
     pub memory: [Option<u64>; 4],
 }
 
 impl<'a, H: Holds> Shop<'a, H> {
-    /// A shop with a piece for each order, and no more.
+    /// Returns a shop with exactly one piece for each order.
     pub fn new(orders: &'a Orders, timer: H) -> Self {
         let count = orders.paid_in.len();
         let stock: Vec<_> = (0..ITEMS).map(|_| Item::default()).collect();
@@ -84,11 +84,15 @@ impl<'a, H: Holds> Shop<'a, H> {
         let at_peak = resident_bytes();
 
         let paying = self.take_payments(self.timer.now());
-        self.timer.pass_until(opening + hold - hold / 1000);
-        assert_eq!((self.free(), self.sold(), self.timer.len()), (0, paid, count - paid), "what is not paid is held");
+        self.timer.wait_until(opening + hold - hold / 1000);
+        assert_eq!(
+            (self.free(), self.sold(), self.timer.len()),
+            (0, paid, count - paid),
+            "the holds that are not paid for are pending"
+        );
         let when_paid = resident_bytes();
 
-        self.timer.pass_until(opening + hold.mul_f64(1.0 + BURST) + Duration::from_secs(1));
+        self.timer.wait_until(opening + hold.mul_f64(1.0 + BURST) + Duration::from_secs(1));
         assert_eq!((self.free(), self.sold(), self.timer.len()), (count - paid, paid, 0), "the rest is free again");
         self.check_items();
         Figures {
@@ -100,13 +104,13 @@ impl<'a, H: Holds> Shop<'a, H> {
         }
     }
 
-    /// How long the work took.
+    /// Begins all holds. Returns the time of the work.
     fn take_orders(&mut self, opening: Instant) -> Duration {
         let (timer, stock, time) = (&self.timer, &self.stock, self.orders.hold);
         let mut took = Duration::ZERO;
         let part = self.holds.len().div_ceil(BURSTS);
         for (number, holds) in self.holds.chunks_mut(part).enumerate() {
-            timer.pass_until(opening + time.mul_f64(BURST / BURSTS as f64 * number as f64));
+            timer.wait_until(opening + time.mul_f64(BURST / BURSTS as f64 * number as f64));
             let start = Instant::now();
             holds.par_iter_mut().enumerate().for_each(|(order, hold)| {
                 let item = (number * part + order) % ITEMS;
@@ -119,7 +123,7 @@ impl<'a, H: Holds> Shop<'a, H> {
         took
     }
 
-    /// How long the work took.
+    /// Confirms the holds that are paid for. Returns the time of the work.
     fn take_payments(&mut self, first: Instant) -> Duration {
         let (timer, stock, orders) = (&self.timer, &self.stock, self.orders);
         let mut took = Duration::ZERO;
@@ -133,9 +137,9 @@ impl<'a, H: Holds> Shop<'a, H> {
                 }
             });
             took += start.elapsed();
-            timer.pass_until(first + orders.hold.mul_f64(PAYING / f64::from(PAYMENTS) * f64::from(part + 1)));
+            timer.wait_until(first + orders.hold.mul_f64(PAYING / f64::from(PAYMENTS) * f64::from(part + 1)));
         }
-        // Nobody can pay any more: the holds that are left end by themselves.
+        // No more payments come. The timer ends the remaining holds.
         self.holds.iter_mut().for_each(|hold| *hold = None);
         took
     }
@@ -148,7 +152,7 @@ impl<'a, H: Holds> Shop<'a, H> {
         self.stock.iter().map(|item| item.sold.load(Ordering::Relaxed) as usize).sum()
     }
 
-    /// Each item has sold the pieces that were paid for, and no other.
+    /// Checks that each item has sold exactly the pieces that were paid for.
     fn check_items(&self) {
         let mut sold = vec![0; ITEMS];
         let paid_in = self.orders.paid_in.iter().enumerate();

@@ -1,4 +1,4 @@
-//! The clients, who ask twice and go, or stall.
+//! The clients: each sends two requests and closes its connection, or stalls.
 
 use fastrand::Rng;
 
@@ -6,44 +6,44 @@ use crate::SECOND;
 use crate::proxy::{Proxy, Wait};
 
 const REQUESTS: u32 = 2;
-/// The pieces that a request's header comes in, and the answer.
+/// Number of pieces in which a request's header arrives, and in which the answer does.
 const HEADER: u32 = 3;
 const ANSWER: u32 = 10;
 
 pub struct Client {
     pub id: usize,
-    /// What it has the proxy wait for in vain, if it does not behave.
+    /// The wait of the proxy in which this client stalls; `None` if it never does.
     pub stalls: Option<Wait>,
-    /// Since which tick it does.
+    /// The tick since which it stalls.
     pub since: u64,
     state: State,
-    /// That have been answered.
+    /// Number of requests that have been answered.
     requests: u32,
 }
 
 enum State {
-    Away,
+    Unconnected,
     Connecting,
-    /// So many pieces of a header have been sent.
-    Asking(u32),
-    /// So many pieces of an answer have come.
-    Answered(u32),
-    Resting,
+    /// The client has sent this number of pieces of a header.
+    SendingHeader(u32),
+    /// The client has received this number of pieces of an answer.
+    ReceivingAnswer(u32),
+    BetweenRequests,
 }
 
 impl Client {
-    /// One in twenty stalls in each of the ways.
+    /// Creates a client. For each [`Wait`], one client in twenty stalls in it.
     pub fn new(id: usize) -> Self {
         let stalls = Wait::ALL.get(id % 20).copied();
-        Self { id, stalls, since: 0, state: State::Away, requests: 0 }
+        Self { id, stalls, since: 0, state: State::Unconnected, requests: 0 }
     }
 
-    /// Does the next thing. Returns in how many ticks it will do another.
+    /// Makes the client's next step. Returns the number of ticks until the one after, if there is one.
     pub fn act(&mut self, proxy: &mut Proxy, now: u64, rng: &mut Rng) -> Option<u64> {
         let id = self.id;
         let is_last = self.requests + 1 == REQUESTS;
         match self.state {
-            State::Away => {
+            State::Unconnected => {
                 proxy.opened(id);
                 self.state = State::Connecting;
                 if self.stall(Wait::Connect, now) {
@@ -51,50 +51,50 @@ impl Client {
                 }
             }
             State::Connecting => {
-                proxy.asked(id);
-                self.state = State::Asking(0);
+                proxy.request_begins(id);
+                self.state = State::SendingHeader(0);
                 self.stall(Wait::Header, now);
             }
-            State::Asking(_) if self.stalls == Some(Wait::Header) => {
-                // Byte by byte, and never the last.
+            State::SendingHeader(_) if self.stalls == Some(Wait::Header) => {
+                // One byte a second, but never the last one.
                 proxy.byte(id);
                 return Some(SECOND);
             }
-            State::Asking(pieces) => {
+            State::SendingHeader(pieces) => {
                 proxy.byte(id);
-                self.state = State::Asking(pieces + 1);
+                self.state = State::SendingHeader(pieces + 1);
                 if pieces + 1 == HEADER {
                     proxy.header_complete(id);
-                    self.state = State::Answered(0);
+                    self.state = State::ReceivingAnswer(0);
                 }
             }
-            State::Answered(pieces) => {
+            State::ReceivingAnswer(pieces) => {
                 proxy.byte(id);
-                self.state = State::Answered(pieces + 1);
+                self.state = State::ReceivingAnswer(pieces + 1);
                 if pieces == ANSWER / 2 && is_last && self.stall(Wait::Idle, now) {
                     return None;
                 }
                 if pieces + 1 == ANSWER {
                     proxy.answered(id);
-                    self.state = State::Resting;
+                    self.state = State::BetweenRequests;
                     self.requests += 1;
                     let stalls = is_last && self.stall(Wait::KeepAlive, now);
                     return (!stalls).then(|| rng.u64(SECOND..=5 * SECOND));
                 }
             }
-            State::Resting if self.requests == REQUESTS => {
+            State::BetweenRequests if self.requests == REQUESTS => {
                 proxy.closed(id);
                 return None;
             }
-            State::Resting => {
-                proxy.asked(id);
-                self.state = State::Asking(1);
+            State::BetweenRequests => {
+                proxy.request_begins(id);
+                self.state = State::SendingHeader(1);
             }
         }
         Some(rng.u64(1..=SECOND / 5))
     }
 
-    /// Whether this is the way in which it stalls.
+    /// Returns whether the client stalls in this wait, and if so records since when.
     fn stall(&mut self, wait: Wait, now: u64) -> bool {
         let stalls = self.stalls == Some(wait);
         if stalls {

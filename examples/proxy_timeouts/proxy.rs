@@ -1,4 +1,4 @@
-//! The proxy: the timers of its connections, and what becomes of them.
+//! The proxy: its connections, their timers, and how they end.
 
 use std::mem;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use corewheel::{BuildError, CancelOnDrop, Executor, ManualClock, Timer};
 
 use crate::{SECOND, TICK};
 
-/// What the proxy waits for.
+/// A wait of the proxy, which has a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     Connect,
@@ -19,7 +19,7 @@ pub enum Wait {
 impl Wait {
     pub const ALL: [Self; 4] = [Self::Connect, Self::Header, Self::Idle, Self::KeepAlive];
 
-    /// For so many ticks.
+    /// Returns the timeout in ticks.
     pub const fn ticks(self) -> u64 {
         match self {
             Self::Connect => 5 * SECOND,
@@ -30,18 +30,18 @@ impl Wait {
     }
 }
 
-/// How a connection has ended.
+/// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     Closed,
-    /// At this tick.
+    /// The timer of this wait closed the connection, at this tick.
     TimedOut(Wait, u64),
 }
 
 /// The proxy's side of a connection.
 #[derive(Default)]
 pub struct Connection {
-    /// Until the next step: connected, header complete, next request.
+    /// The timer of the current wait, except `Idle`: for the connection, the header, or the next request.
     step: Option<CancelOnDrop>,
     idle: Option<CancelOnDrop>,
     pub end: Option<End>,
@@ -51,19 +51,19 @@ pub struct Proxy {
     clock: ManualClock,
     pub timer: Timer,
     pub connections: Vec<Connection>,
-    /// The timers that have fired in this tick.
+    /// Timers that have fired in this tick.
     fired: Arc<Mutex<Vec<(u32, Wait)>>>,
     pub armed: [u64; Wait::ALL.len()],
-    /// The timers for idleness, at every byte.
-    pub moved: u64,
-    /// Connections.
+    /// Number of resets of idle timers, one for each byte.
+    pub resets: u64,
+    /// Number of connections that have ended.
     pub ended: u64,
 }
 
 impl Proxy {
     pub fn start(connections: usize) -> Result<Self, BuildError> {
         let clock = ManualClock::new();
-        // One thread has all the connections, so one shard has all the timers.
+        // One thread serves all connections, so one shard suffices.
         let builder = Timer::builder().clock(clock.clone()).tick(TICK).shards(1).executor(Executor::Inline);
         let connections = (0..connections).map(|_| Connection::default()).collect();
         Ok(Self {
@@ -72,15 +72,15 @@ impl Proxy {
             connections,
             fired: Arc::default(),
             armed: [0; 4],
-            moved: 0,
+            resets: 0,
             ended: 0,
         })
     }
 
-    /// Lets a tick pass, and closes the connections whose timers fire.
-    pub fn pass_tick(&mut self, now: u64) {
+    /// Advances the clock by a tick, and closes the connections whose timers fire.
+    pub fn advance_tick(&mut self, now: u64) {
         self.clock.advance(TICK);
-        let fired = mem::take(&mut *self.fired.lock().expect("a lock"));
+        let fired = mem::take(&mut *self.fired.lock().expect("no thread panics while it has the lock"));
         for (connection, wait) in fired {
             self.end(connection as usize, End::TimedOut(wait, now));
         }
@@ -91,16 +91,16 @@ impl Proxy {
     }
 
     /// The upstream server is connected, or another request begins.
-    pub fn asked(&mut self, connection: usize) {
+    pub fn request_begins(&mut self, connection: usize) {
         self.connections[connection] = Connection::default();
         self.connections[connection].step = Some(self.arm(connection, Wait::Header));
         self.connections[connection].idle = Some(self.arm(connection, Wait::Idle));
     }
 
     pub fn byte(&mut self, connection: usize) {
-        let idle = self.connections[connection].idle.as_ref().expect("a request is on its way");
+        let idle = self.connections[connection].idle.as_ref().expect("a request is being served");
         assert!(idle.reset(TICK * Wait::Idle.ticks() as u32), "an open connection's timer is pending");
-        self.moved += 1;
+        self.resets += 1;
     }
 
     pub fn header_complete(&mut self, connection: usize) {
@@ -124,7 +124,7 @@ impl Proxy {
     fn arm(&mut self, connection: usize, wait: Wait) -> CancelOnDrop {
         self.armed[wait as usize] += 1;
         let (fired, connection) = (self.fired.clone(), connection as u32);
-        let fire = move || fired.lock().expect("a lock").push((connection, wait));
+        let fire = move || fired.lock().expect("no thread panics while it has the lock").push((connection, wait));
         let timer = self.timer.schedule(TICK * wait.ticks() as u32, fire).expect("the timer is not shut down");
         timer.cancel_on_drop()
     }

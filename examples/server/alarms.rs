@@ -1,4 +1,4 @@
-//! From a timer that fires to the thread that owns the connection.
+//! Sends a message to the thread that owns a connection when one of its timers fires.
 
 use std::io;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use mio::{Token, Waker};
 
 use crate::timeouts::{Timeout, Timeouts};
 
-/// What a thread of the server is told.
-pub enum Letter {
+/// A message to a thread of the server.
+pub enum Message {
     /// This timer of this connection has fired.
     Expired(Token, Timeout),
-    /// To end with its last connection.
+    /// The thread is to end after its last connection.
     Stop,
 }
 
-/// Where a thread of the server is told it.
+/// Sends messages to a thread of the server, and wakes it.
 pub struct Mailbox {
-    letters: Sender<Letter>,
+    messages: Sender<Message>,
     waker: Waker,
 }
 
 impl Mailbox {
-    pub fn new(letters: Sender<Letter>, waker: Waker) -> Self {
-        Self { letters, waker }
+    pub fn new(messages: Sender<Message>, waker: Waker) -> Self {
+        Self { messages, waker }
     }
 
-    /// A thread that has ended gets no letters, and misses none.
-    pub fn post(&self, letter: Letter) {
-        if self.letters.send(letter).is_ok() {
-            self.waker.wake().expect("a thread that waits for events can be woken");
+    /// Sends a message. Does nothing if the thread has ended, because it needs no message then.
+    pub fn send(&self, message: Message) {
+        if self.messages.send(message).is_ok() {
+            self.waker.wake().expect("the thread's poll can be woken");
         }
     }
 }
@@ -44,10 +44,10 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// A timer that is cancelled when it is dropped. If it fires first, the thread is told.
+    /// Starts a timer, which sends `Expired` to the thread when it fires. Dropping the result cancels it.
     pub fn arm(&self, token: Token, timeout: Timeout) -> io::Result<CancelOnDrop> {
         let mailbox = self.mailbox.clone();
-        let expire = move || mailbox.post(Letter::Expired(token, timeout));
+        let expire = move || mailbox.send(Message::Expired(token, timeout));
         let handle = self.timer.schedule(self.timeouts.of(timeout), expire).map_err(io::Error::other)?;
         Ok(handle.cancel_on_drop())
     }

@@ -7,17 +7,17 @@ use clap::builder::RangedU64ValueParser;
 
 use crate::timeouts::Timeouts;
 
-/// A TCP server on loopback whose timeouts are held by corewheel, under a load of which a part stalls.
+/// A TCP server on loopback with timeouts by corewheel, under a load in which some connections stall.
 ///
-/// It must close exactly the connections that stall, each by the right timer and at its time. Exits with 1 if one was
-/// closed wrongly, or wrongly kept.
+/// The server must close exactly the connections that stall, each on time and by the right timer. Exits with 1 if it
+/// closed another connection, or kept one that stalled.
 #[derive(Parser)]
 pub struct Args {
     /// Connections to open
     #[arg(long, default_value_t = 2000, value_parser = RangedU64ValueParser::<usize>::new().range(1..=25_000))]
     pub connections: usize,
 
-    /// Seconds within which the connections stall; the run ends when the last of them has been closed
+    /// Seconds within which the connections stall; the run ends when the server has closed the last of them
     #[arg(long, default_value = "10", value_parser = seconds)]
     pub seconds: Duration,
 
@@ -25,11 +25,11 @@ pub struct Args {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(..=100))]
     pub stall: u8,
 
-    /// Seconds between an answer and the next request, on average: a quarter of the idle timeout at the most
+    /// Mean of the seconds between an answer and the next request: at most a quarter of the idle timeout
     #[arg(long, default_value = "0.1", value_parser = seconds)]
     pub pause: Duration,
 
-    /// Threads of the server, and as many of the load
+    /// Number of threads of the server, and of the load
     #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
     pub threads: usize,
 
@@ -37,25 +37,25 @@ pub struct Args {
     #[arg(long, default_value = "4", value_parser = seconds)]
     pub idle_timeout: Duration,
 
-    /// Seconds that a request may take, from its first byte to its response: half the idle timeout at the most
+    /// Seconds that a request may take, from its first byte to its response: at most half the idle timeout
     #[arg(long, default_value = "2", value_parser = seconds)]
     pub request_timeout: Duration,
 
-    /// Seconds that a close may be late
+    /// Maximum lateness of a close, in seconds
     #[arg(long, default_value = "2", value_parser = seconds)]
     pub late: Duration,
 }
 
 impl Args {
-    /// What the timeouts are, if the load can tell them apart.
+    /// Returns the timeouts, or an error if the load could not distinguish which one closed a connection.
     pub fn timeouts(&self) -> Result<Timeouts, &'static str> {
         if self.request_timeout > self.idle_timeout / 2 {
-            return Err("--request-timeout must be half of --idle-timeout at the most: \
+            return Err("--request-timeout must be at most half of --idle-timeout: \
                         otherwise either may close a connection that stops within a request");
         }
         if self.pause > self.idle_timeout / 4 {
-            return Err("--pause must be a quarter of --idle-timeout at the most: \
-                        otherwise a connection that does not stall may seem to");
+            return Err("--pause must be at most a quarter of --idle-timeout: \
+                        otherwise the server may close a connection that does not stall");
         }
         Ok(Timeouts { idle: self.idle_timeout, request: self.request_timeout })
     }

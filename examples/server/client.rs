@@ -13,26 +13,26 @@ use crate::timeouts::Timeout;
 
 const REQUEST: &[u8] = b"Time and tide wait for no man.\n";
 const HALF: usize = REQUEST.len() / 2;
-/// One request in so many comes in two halves.
+/// One request in `IN_HALVES`, on average, is sent in two halves.
 const IN_HALVES: u32 = 8;
 
 /// What a connection does when its time to stall has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Habit {
-    /// It goes on: it never stalls.
+    /// It continues to send requests.
     Steady,
-    /// It says nothing more.
+    /// It sends nothing more.
     FallSilent,
-    /// It says half a request, and nothing more.
+    /// It sends half a request, and nothing more.
     StopHalfway,
-    /// It says half a request, and then a byte now and again.
+    /// It sends half a request, and then single bytes with pauses between them.
     Trickle,
 }
 
 impl Habit {
     pub const STALLING: [Self; 3] = [Self::FallSilent, Self::StopHalfway, Self::Trickle];
 
-    /// The timer that must close such a connection.
+    /// Returns the timer that must close such a connection.
     pub fn closed_by(self) -> Option<Timeout> {
         match self {
             Self::Steady => None,
@@ -51,19 +51,19 @@ impl Habit {
     }
 }
 
-/// What became of a connection, as seen from this end.
+/// What the client observed of its connection.
 pub struct Outcome {
     pub address: SocketAddr,
     pub habit: Habit,
-    /// Since when it has stalled, for the timer that must close it: taken before the byte in question was sent.
+    /// Start of the interval that the closing timer measures, read before the client sent the byte that began it.
     pub since: Instant,
-    /// When it was seen to be closed.
+    /// When the client found the connection closed.
     pub closed: Option<Instant>,
 }
 
-/// What a client has heard from the server.
+/// What a client has received from the server.
 #[derive(PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     Nothing,
     Connected,
     Answer,
@@ -71,9 +71,11 @@ pub enum Heard {
 
 enum State {
     Connecting,
+    /// Between an answer and the next request.
     Thinking,
+    /// Between the two halves of a request.
     Halfway,
-    /// For so many bytes.
+    /// For an answer, of which this number of bytes is missing.
     Waiting(usize),
     Stalled,
     Closed(Instant),
@@ -84,8 +86,8 @@ pub struct Client {
     stream: TcpStream,
     habit: Habit,
     stall_after: Duration,
-    /// How long it waits within a request.
-    dawdle: Duration,
+    /// Pause within a request.
+    pause: Duration,
     state: State,
     last_byte: Instant,
     first_byte: Instant,
@@ -107,15 +109,15 @@ impl Client {
             stream,
             habit,
             stall_after,
-            dawdle: plan.timeouts.request / 10,
+            pause: plan.timeouts.request / 10,
             state: State::Connecting,
             last_byte: now,
             first_byte: now,
         })
     }
 
-    /// Whether it has yet to be closed by the server.
-    pub fn is_owed_a_close(&self) -> bool {
+    /// Returns whether the server has yet to close this connection.
+    pub fn awaits_close(&self) -> bool {
         self.habit != Habit::Steady && !matches!(self.state, State::Closed(_))
     }
 
@@ -128,13 +130,14 @@ impl Client {
         Outcome { address: self.address, habit: self.habit, since, closed }
     }
 
-    /// Does what its time has come for, so long after the start. Returns in how long it wants to act again.
+    /// Makes the client's next step, `elapsed` after the start. Returns the time until the one after, if the client
+    /// need not wait for the server.
     pub fn act(&mut self, elapsed: Duration, rng: &mut Rng) -> Option<Duration> {
         match self.state {
             State::Thinking if self.habit != Habit::Steady && self.stall_after <= elapsed => self.stall(),
             State::Thinking if rng.u32(..IN_HALVES) == 0 => {
                 self.begin(&REQUEST[..HALF], State::Halfway);
-                Some(self.dawdle)
+                Some(self.pause)
             }
             State::Thinking => {
                 self.begin(REQUEST, State::Waiting(REQUEST.len()));
@@ -146,20 +149,20 @@ impl Client {
             }
             State::Stalled => {
                 self.send(b".", State::Stalled);
-                Some(self.dawdle)
+                Some(self.pause)
             }
             State::Connecting | State::Waiting(_) | State::Closed(_) => None,
         }
     }
 
-    /// Takes what has come.
-    pub fn hear(&mut self) -> Heard {
+    /// Reads all that the server has sent.
+    pub fn receive(&mut self) -> Received {
         if matches!(self.state, State::Connecting) {
             self.state = State::Thinking;
-            return Heard::Connected;
+            return Received::Connected;
         }
         let mut buffer = [0; REQUEST.len()];
-        let mut heard = Heard::Nothing;
+        let mut received = Received::Nothing;
         while !matches!(self.state, State::Closed(_)) {
             match (self.stream.read(&mut buffer), &self.state) {
                 (Ok(count), &State::Waiting(missing)) if 0 < count && count < missing => {
@@ -167,15 +170,15 @@ impl Client {
                 }
                 (Ok(count), &State::Waiting(missing)) if count == missing => {
                     self.state = State::Thinking;
-                    heard = Heard::Answer;
+                    received = Received::Answer;
                 }
                 (Err(error), _) if error.kind() == ErrorKind::WouldBlock => break,
                 (Err(error), _) if error.kind() == ErrorKind::Interrupted => {}
-                // The end, or what nobody has asked for.
+                // The end of the stream, an error, or bytes that answer no request.
                 _ => self.state = State::Closed(Instant::now()),
             }
         }
-        heard
+        received
     }
 
     fn stall(&mut self) -> Option<Duration> {
@@ -184,7 +187,7 @@ impl Client {
             return None;
         }
         self.begin(&REQUEST[..HALF], State::Stalled);
-        (self.habit == Habit::Trickle).then_some(self.dawdle)
+        (self.habit == Habit::Trickle).then_some(self.pause)
     }
 
     fn begin(&mut self, bytes: &[u8], next: State) {

@@ -1,4 +1,4 @@
-//! One connection of the server: lines come in and go back, against two timers.
+//! One connection of the server. It echoes lines, and has two timers.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use crate::timeouts::Timeout;
 pub struct Closed {
     pub peer: SocketAddr,
     pub timeout: Timeout,
-    /// When what the timer waits for began, so that it was due no earlier than its duration after this.
+    /// Start of the interval that the timer measures: it must not fire earlier than its duration after this.
     pub since: Instant,
     pub at: Instant,
 }
 
-/// Dropped, it is closed, and its timers are cancelled.
+/// An open connection. Dropping it closes it and cancels its timers.
 pub struct Connection {
     token: Token,
     peer: SocketAddr,
@@ -31,7 +31,7 @@ pub struct Connection {
     first_byte: Instant,
     line: Vec<u8>,
     reply: Vec<u8>,
-    /// A timer has fired, and the letter that closes the connection is on its way: nothing is served any more.
+    /// A timer has fired, and the message that closes the connection follows. The connection serves nothing more.
     expired: bool,
 }
 
@@ -56,14 +56,14 @@ impl Connection {
         &mut self.stream
     }
 
-    /// Serves what has come, as far as the socket allows. False if the peer has closed the connection.
+    /// Reads and answers until the socket would block. Returns false if the peer has closed the connection.
     pub fn serve(&mut self, alarms: &Alarms) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         self.flush()?;
         while !self.expired {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Ok(false),
-                Ok(count) => self.take(&buffer[..count], alarms)?,
+                Ok(count) => self.receive(&buffer[..count], alarms)?,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -72,7 +72,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Closes the connection, as one of its timers has fired.
+    /// Closes the connection because one of its timers has fired.
     pub fn expire(self, timeout: Timeout) -> Closed {
         let since = match timeout {
             Timeout::Idle => self.last_byte,
@@ -81,7 +81,7 @@ impl Connection {
         Closed { peer: self.peer, timeout, since, at: Instant::now() }
     }
 
-    fn take(&mut self, bytes: &[u8], alarms: &Alarms) -> io::Result<()> {
+    fn receive(&mut self, bytes: &[u8], alarms: &Alarms) -> io::Result<()> {
         let now = Instant::now();
         if !self.idle.reset(alarms.timeouts.idle) {
             self.expired = true;
@@ -105,7 +105,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what there is of a reply. When all of it has gone, the request is over.
+    /// Sends the reply. When all of it is sent and no other request has begun, cancels the request's timer.
     fn flush(&mut self) -> io::Result<()> {
         while !self.reply.is_empty() {
             match self.stream.write(&self.reply) {

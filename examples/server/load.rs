@@ -12,30 +12,30 @@ use corewheel::Wheel;
 use fastrand::Rng;
 use mio::{Events, Poll, Token};
 
-use crate::client::{Client, Habit, Heard, Outcome};
+use crate::client::{Client, Habit, Outcome, Received};
 use crate::timeouts::Timeouts;
 
-/// How many connections are opened at once, for the server to accept before the next.
+/// Number of connections that the load opens before it pauses, so that the server can accept them.
 const BURST: usize = 32;
 
-/// What the load is to be.
+/// Parameters of the load.
 #[derive(Clone, Copy)]
 pub struct Plan {
     pub server: SocketAddr,
     pub connections: usize,
-    /// In percent.
+    /// Percentage of connections that stall.
     pub stall: u8,
-    /// Within which the connections stall.
+    /// Time within which they stall.
     pub time: Duration,
-    /// Between an answer and the next request, on average.
+    /// Mean pause between an answer and the next request.
     pub pause: Duration,
-    /// How late a close may be.
+    /// Maximum lateness of a close.
     pub late: Duration,
     pub timeouts: Timeouts,
 }
 
 impl Plan {
-    /// Spreads those that stall evenly, and each way to do so among them.
+    /// Returns the habit of a connection. Spreads the stalling ones evenly over all, and the habits evenly over these.
     fn habit(&self, number: usize) -> Habit {
         let share = number * usize::from(self.stall);
         if share % 100 < usize::from(self.stall) {
@@ -46,12 +46,12 @@ impl Plan {
     }
 }
 
-/// What has happened so far.
+/// Counts of the load so far.
 #[derive(Default)]
 pub struct Tally {
     pub answers: AtomicU64,
-    /// The longest that a thread of the load was late for what it had to do, in milliseconds.
-    pub held_up: AtomicU64,
+    /// Maximum lateness of a step of the load itself, in milliseconds.
+    pub late: AtomicU64,
 }
 
 /// A running load.
@@ -61,7 +61,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Opens all connections before the first can stall: while none is closed, no two have the same address.
+    /// Opens all connections before the first can stall. While all are open, no two have the same address.
     pub fn start(plan: Plan, threads: usize) -> Result<Self, Box<dyn Error>> {
         let tally = Arc::new(Tally::default());
         let opening = Instant::now();
@@ -98,14 +98,14 @@ struct Worker {
     tally: Arc<Tally>,
     poll: Poll,
     clients: Vec<Client>,
-    /// Which client acts when, in milliseconds since the start.
+    /// Clients by the time of their next step, in milliseconds since the start.
     wheel: Wheel<usize>,
     start: Instant,
     rng: Rng,
 }
 
 impl Worker {
-    /// Opens every `step`th connection, beginning with the `first`.
+    /// Opens every `step`th connection, starting with number `first`.
     fn open(plan: Plan, first: usize, step: usize, tally: Arc<Tally>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut rng = Rng::with_seed(first as u64);
@@ -121,7 +121,7 @@ impl Worker {
         Ok(Self { plan, tally, poll, clients, wheel: Wheel::new(0), start: Instant::now(), rng })
     }
 
-    /// Serves the clients to the end, and closes those that are left.
+    /// Drives the clients to the end, and closes the remaining connections.
     fn run(mut self) -> io::Result<Vec<Outcome>> {
         self.start = Instant::now();
         let mut events = Events::with_capacity(1024);
@@ -131,33 +131,32 @@ impl Worker {
                 _ => {}
             }
             for event in &events {
-                self.hear(event.token());
+                self.receive(event.token());
             }
             self.advance();
         }
         Ok(self.clients.iter().map(Client::outcome).collect())
     }
 
-    /// Whether all that stall have been closed, or the last of them should have been long ago.
+    /// Returns whether the server has closed all stalling connections, or is far too late for it.
     fn is_done(&self) -> bool {
         let elapsed = self.start.elapsed();
         let Plan { time, timeouts, late, .. } = self.plan;
-        elapsed >= time && !self.clients.iter().any(Client::is_owed_a_close)
-            || elapsed >= time + timeouts.idle + 2 * late
+        elapsed >= time && !self.clients.iter().any(Client::awaits_close) || elapsed >= time + timeouts.idle + 2 * late
     }
 
-    /// How long to wait for events.
+    /// Returns the time to wait for events.
     fn pause(&self) -> Duration {
         let next = self.wheel.next_deadline().map_or(self.plan.time, Duration::from_millis);
         next.saturating_sub(self.start.elapsed()).min(Duration::from_millis(100))
     }
 
-    fn hear(&mut self, Token(number): Token) {
-        let heard = self.clients[number].hear();
-        if heard == Heard::Answer {
+    fn receive(&mut self, Token(number): Token) {
+        let received = self.clients[number].receive();
+        if received == Received::Answer {
             self.tally.answers.fetch_add(1, Ordering::Relaxed);
         }
-        if heard != Heard::Nothing {
+        if received != Received::Nothing {
             let pause = self.plan.pause.mul_f64(0.5 + self.rng.f64());
             self.act_after(pause, number);
         }
@@ -168,13 +167,13 @@ impl Worker {
         self.wheel.insert(at.as_millis() as u64, number);
     }
 
-    /// Has those act whose time has come.
+    /// Lets the clients whose time has come make their next step.
     fn advance(&mut self) {
         let elapsed = self.start.elapsed();
         let now = elapsed.as_millis() as u64;
         let mut due = Vec::new();
         self.wheel.advance(now, |at, number| {
-            self.tally.held_up.fetch_max(now - at, Ordering::Relaxed);
+            self.tally.late.fetch_max(now - at, Ordering::Relaxed);
             due.push(number);
         });
         for number in due {

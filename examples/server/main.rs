@@ -1,19 +1,19 @@
-//! A TCP server on loopback whose timeouts are held by corewheel, under a load of which a part stalls.
+//! A TCP server on loopback with timeouts by corewheel, under a load in which some connections stall.
 //!
 //! ```text
 //! cargo run --release --example server
 //! ```
 //!
-//! | file         | concern                                                             |
+//! | file         | contents                                                            |
 //! |--------------|---------------------------------------------------------------------|
 //! | `args`       | the command line                                                    |
-//! | `timeouts`   | the two timers of a connection, and how long they are               |
-//! | `alarms`     | from a timer that fires to the thread that owns the connection      |
-//! | `connection` | a connection of the server: arms, moves and cancels its timers      |
+//! | `timeouts`   | the two timers of a connection, and their durations                 |
+//! | `alarms`     | messages of timers to the thread that owns the connection           |
+//! | `connection` | a connection of the server: arms, resets and cancels its timers     |
 //! | `server`     | the server's threads                                                |
-//! | `client`     | a connection of the load: asks, waits, and may stall                |
+//! | `client`     | a connection of the load: sends requests, waits, and may stall      |
 //! | `load`       | the load's threads, each driven by a `Wheel` of its own             |
-//! | `verdict`    | whether exactly those that stalled were closed, and at their time   |
+//! | `verdict`    | checks that exactly the stalled connections were closed, on time    |
 //! | `report`     | throughput, timers and lateness                                     |
 
 mod alarms;
@@ -40,7 +40,7 @@ use load::{Load, Plan, Tally};
 use server::Server;
 use verdict::Verdict;
 
-/// How many faults are shown.
+/// Maximum number of faults that are printed.
 const SHOWN: usize = 10;
 
 fn main() -> ExitCode {
@@ -54,12 +54,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the server has done right.
+/// Runs the server under the load. Returns whether it closed the right connections.
 fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let timeouts = args.timeouts()?;
     raise_file_limit(args)?;
 
-    // All that a callback does here is to wake a thread: that needs no pool.
+    // A callback only sends a message and wakes a thread, so it needs no pool.
     let timer = Timer::builder().executor(Executor::Inline).build()?;
     let server = Server::start(&timer, timeouts, args.threads)?;
     let plan = Plan {
@@ -75,7 +75,7 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let start = Instant::now();
     watch(&load, &timer, args.seconds + args.idle_timeout);
     let (time, answers) = (start.elapsed(), load.tally().answers.load(Ordering::Relaxed));
-    let held_up = Duration::from_millis(load.tally().held_up.load(Ordering::Relaxed));
+    let load_late = Duration::from_millis(load.tally().late.load(Ordering::Relaxed));
     let outcomes = load.finish()?;
     let closed = server.stop()?;
     let stats = timer.stats();
@@ -83,10 +83,10 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let mut verdict = Verdict::of(&outcomes, closed, timeouts, args.late);
     verdict.faults.extend(unaccounted(&stats));
     report::print(&verdict, &stats, answers, time);
-    Ok(conclude(args, &verdict, held_up))
+    Ok(conclude(args, &verdict, load_late))
 }
 
-/// Each connection has two ends here.
+/// Raises the limit of open files to what the connections need, each with two ends in this process.
 fn raise_file_limit(args: &Args) -> Result<(), Box<dyn Error>> {
     let needed = (2 * args.connections + 16 * args.threads + 64) as u64;
     let limit = rlimit::increase_nofile_limit(needed)?;
@@ -101,9 +101,9 @@ fn raise_file_limit(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Shows how far the load is, until it ends.
+/// Shows the progress of the load until it ends.
 fn watch(load: &Load, timer: &Timer, expected: Duration) {
-    let style = ProgressStyle::with_template("{wide_bar} {elapsed}/{prefix} {msg}").expect("the template is right");
+    let style = ProgressStyle::with_template("{wide_bar} {elapsed}/{prefix} {msg}").expect("the template is valid");
     let bar = ProgressBar::new(expected.as_millis() as u64).with_style(style).with_prefix(format!("{expected:.0?}"));
     let start = Instant::now();
     while !load.is_finished() {
@@ -116,19 +116,19 @@ fn watch(load: &Load, timer: &Timer, expected: Duration) {
     bar.finish_and_clear();
 }
 
-/// A timer that has got lost: with the last connection, every one has fired or been cancelled.
+/// Returns a fault if a timer was lost. After the last connection, each timer must have fired or been cancelled.
 fn unaccounted(stats: &Stats) -> Option<String> {
     let Stats { scheduled, fired, cancelled, .. } = *stats;
     (scheduled != fired + cancelled)
         .then(|| format!("{scheduled} timers were armed, but {fired} fired and {cancelled} were cancelled"))
 }
 
-fn conclude(args: &Args, verdict: &Verdict, held_up: Duration) -> bool {
+fn conclude(args: &Args, verdict: &Verdict, load_late: Duration) -> bool {
     let faults = &verdict.faults;
     println!();
     if faults.is_empty() {
         println!(
-            "ok: closed all {} that stalled and no other, none early, none over {:?} late",
+            "ok: closed exactly the {} connections that stalled, none early, none over {:?} late",
             verdict.as_closed.len(),
             args.late
         );
@@ -140,8 +140,8 @@ fn conclude(args: &Args, verdict: &Verdict, held_up: Duration) -> bool {
     if faults.len() > SHOWN {
         eprintln!("wrong: .. and {} more", faults.len() - SHOWN);
     }
-    if held_up > args.request_timeout / 2 {
-        eprintln!("note: the load itself was held up for {held_up:?}: too busy a machine for such short timeouts");
+    if load_late > args.request_timeout / 2 {
+        eprintln!("note: the load itself was {load_late:?} late: the machine is too busy for such short timeouts");
     }
     eprintln!("error: {} faults", faults.len());
     false

@@ -1,4 +1,4 @@
-//! What is printed in the end.
+//! Prints the figures of a run.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub fn print(verdict: &Verdict, stats: &Stats, answers: u64, time: Duration) {
     };
     count("requests answered", answers);
     count("timers armed", stats.scheduled);
-    count("timers moved", stats.rearmed);
+    count("timers reset", stats.rearmed);
     count("timers cancelled", stats.cancelled);
     count("timers fired", stats.fired);
 

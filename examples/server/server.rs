@@ -1,4 +1,4 @@
-//! The server: a few threads, each with a readiness loop and the connections that it has accepted.
+//! The server: a few threads, each with an event loop and the connections that it has accepted.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use corewheel::Timer;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use crate::alarms::{Alarms, Letter, Mailbox};
+use crate::alarms::{Alarms, Mailbox, Message};
 use crate::connection::{Closed, Connection};
 use crate::timeouts::{Timeout, Timeouts};
 
@@ -45,10 +45,10 @@ impl Server {
         self.address
     }
 
-    /// Waits until the peers have closed all connections that are left. Returns those that timers had closed.
+    /// Waits until the peers have closed all remaining connections. Returns the connections that timers closed.
     pub fn stop(self) -> io::Result<Vec<Closed>> {
         for mailbox in self.mailboxes {
-            mailbox.post(Letter::Stop);
+            mailbox.send(Message::Stop);
         }
         let mut closed = Vec::new();
         for thread in self.threads {
@@ -61,10 +61,10 @@ impl Server {
 struct Worker {
     poll: Poll,
     listener: TcpListener,
-    letters: Receiver<Letter>,
+    messages: Receiver<Message>,
     alarms: Alarms,
     connections: HashMap<Token, Connection>,
-    /// No token is used twice: a letter or an event that comes too late finds no connection, rather than another's.
+    /// Token of the next connection. No token is used twice, so a late message or event finds no other connection.
     next_token: Token,
     closed: Vec<Closed>,
 }
@@ -74,12 +74,12 @@ impl Worker {
         let poll = Poll::new()?;
         let mut listener = TcpListener::from_std(listener);
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        let (sender, letters) = mpsc::channel();
+        let (sender, messages) = mpsc::channel();
         let mailbox = Arc::new(Mailbox::new(sender, Waker::new(poll.registry(), MAILBOX)?));
         Ok(Self {
             poll,
             listener,
-            letters,
+            messages,
             alarms: Alarms { timer, timeouts, mailbox },
             connections: HashMap::new(),
             next_token: FIRST_CONNECTION,
@@ -102,10 +102,10 @@ impl Worker {
                     token => self.serve(token),
                 }
             }
-            while let Ok(letter) = self.letters.try_recv() {
-                match letter {
-                    Letter::Expired(token, timeout) => self.expire(token, timeout),
-                    Letter::Stop => stopping = true,
+            while let Ok(message) = self.messages.try_recv() {
+                match message {
+                    Message::Expired(token, timeout) => self.expire(token, timeout),
+                    Message::Stop => stopping = true,
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What the server waits for, and for how long.
+//! The two timers of a connection, and their durations.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 /// A timer of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Timeout {
-    /// Since the last byte.
+    /// Runs since the last byte.
     Idle,
-    /// Since the first byte of a request that has not been answered.
+    /// Runs since the first byte of an unanswered request.
     Request,
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for Timeout {
     }
 }
 
-/// How long each of them is.
+/// The durations of the two timers.
 #[derive(Clone, Copy)]
 pub struct Timeouts {
     pub idle: Duration,

@@ -1,4 +1,4 @@
-//! Whether the server has closed what it had to, when it had to, and nothing else.
+//! Checks that the server closed exactly the stalled connections, each on time and by the right timer.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use crate::client::{Habit, Outcome};
 use crate::connection::Closed;
 use crate::timeouts::Timeouts;
 
-/// What both ends say, compared.
+/// The records of the server and of the load, compared.
 pub struct Verdict {
     pub habits: Vec<Habit>,
-    /// How late the server was with each close, by its own account, in ascending order.
+    /// Lateness of each close by the server's record, in ascending order.
     pub as_closed: Vec<Duration>,
-    /// The same by the account of the load.
+    /// The same by the load's record.
     pub as_seen: Vec<Duration>,
     pub faults: Vec<String>,
 }
@@ -31,7 +31,7 @@ impl Verdict {
                 verdict.faults.push(format!("{} ({}) {fault}", outcome.address, outcome.habit.name()));
             }
         }
-        verdict.faults.extend(closed.keys().map(|peer| format!("{peer} was closed, but is not of the load")));
+        verdict.faults.extend(closed.keys().map(|peer| format!("{peer} was closed, but is no connection of the load")));
         verdict.as_closed.sort_unstable();
         verdict.as_seen.sort_unstable();
         verdict
@@ -56,7 +56,7 @@ impl Verdict {
             (Some(timeout), Some(closed), _) if closed.timeout != timeout => {
                 Err(format!("was closed by its {}, not by its {timeout}", closed.timeout))
             }
-            (Some(_), Some(_), None) => Err("was closed, but has not seen it".to_owned()),
+            (Some(_), Some(_), None) => Err("was closed, but did not notice it".to_owned()),
             (Some(_), None, None) => Err("was not closed".to_owned()),
             (_, None, Some(_)) | (Some(_), Some(_), Some(_)) => Err("was closed by no timer".to_owned()),
         }

@@ -1,4 +1,4 @@
-//! What a thread does in a round.
+//! The random steps of a thread in a round.
 
 use std::panic;
 use std::slice;
@@ -9,35 +9,35 @@ use std::time::{Duration, Instant};
 use corewheel::{CancelOnDrop, ScheduleError, Timer, TimerHandle};
 use fastrand::Rng;
 
-use crate::course::Course;
+use crate::course::Repeating;
 use crate::fault;
-use crate::life::{Life, Soul, floor, mark};
-use crate::nap::{self, Nap};
+use crate::life::{Probe, TimerRecord, earliest, mark};
+use crate::nap::{self, PolledSleep};
 use crate::round::Round;
-use crate::stay::Stay;
+use crate::stay::SlowRun;
 
-/// A thread keeps as many handles, guards and sleeps of each kind at the most.
+/// Maximum number of handles, of guards, and of sleeps that a thread keeps.
 const KEPT: usize = 50;
-/// How many steps a thread goes on after it was refused.
-const AFTERWARDS: usize = 30;
-/// How many lives it takes at once.
-const HANDFUL: usize = 32;
-/// One callback in so many is slow, and so are some that are due with it.
-const SELDOM: u32 = 1 << 18;
-/// At the most so many: more than the small pools have threads, so that all of them are blocked.
-const SLOW: u8 = 6;
+/// Number of steps that a thread makes after the round is over.
+const STEPS_AFTER_END: usize = 30;
+/// Number of records that a thread takes at a time.
+const RECORD_BATCH: usize = 32;
+/// One call of `schedule` in `SLOW_ONE_IN`, on average, schedules slow callbacks.
+const SLOW_ONE_IN: u32 = 1 << 18;
+/// Maximum number of slow callbacks that expire together. The small pools have fewer threads, so all of them block.
+const MAX_SLOW: u8 = 6;
 
 pub struct Actor {
     round: Arc<Round>,
     timer: Timer,
     random: Rng,
-    lives: slice::Iter<'static, Life>,
-    own: Vec<(TimerHandle, &'static Life)>,
+    records: slice::Iter<'static, TimerRecord>,
+    own: Vec<(TimerHandle, &'static TimerRecord)>,
     guards: Vec<CancelOnDrop>,
-    naps: Vec<Nap>,
-    moved: u64,
-    naps_moved: u64,
-    /// Nothing more is to be scheduled.
+    sleeps: Vec<PolledSleep>,
+    resets: u64,
+    sleep_resets: u64,
+    /// The round is over: the thread schedules nothing more.
     over: bool,
 }
 
@@ -47,17 +47,17 @@ impl Actor {
             round: round.clone(),
             timer: timer.clone(),
             random,
-            lives: [].iter(),
+            records: [].iter(),
             own: Vec::new(),
             guards: Vec::new(),
-            naps: Vec::new(),
-            moved: 0,
-            naps_moved: 0,
+            sleeps: Vec::new(),
+            resets: 0,
+            sleep_resets: 0,
             over: false,
         }
     }
 
-    /// Takes so many steps, unless the round is over before. Returns whether it is.
+    /// Makes `steps` steps, or fewer if the round ends before. Returns whether it is over.
     pub fn act(&mut self, steps: usize) -> bool {
         for _ in 0..steps {
             if self.over {
@@ -66,26 +66,26 @@ impl Actor {
             match self.random.u8(..16) {
                 0..=6 => self.schedule(),
                 7 => self.sleep(),
-                _ => self.handle(),
+                _ => self.use_one(),
             }
         }
         if self.over {
-            (0..AFTERWARDS).for_each(|_| self.handle());
+            (0..STEPS_AFTER_END).for_each(|_| self.use_one());
         }
         self.over
     }
 
-    /// Does something with what there is.
-    fn handle(&mut self) {
+    /// Uses a random timer or sleep of this thread.
+    fn use_one(&mut self) {
         match self.random.u8(..8) {
             0..=2 => self.cancel(),
             3..=4 => self.reset(),
             5 => self.share(),
-            6 => self.nap(),
+            6 => self.use_sleep(),
             _ => {
                 self.own.truncate(KEPT);
                 self.guards.truncate(KEPT);
-                self.naps.truncate(KEPT);
+                self.sleeps.truncate(KEPT);
             }
         }
     }
@@ -93,51 +93,51 @@ impl Actor {
     fn random_delay(&mut self) -> Duration {
         match self.random.u8(..16) {
             0..=1 => Duration::ZERO,
-            2 if self.round.patient => Duration::ZERO,
+            2 if self.round.drains => Duration::ZERO,
             2 => [Duration::from_secs(10), Duration::from_secs(3600), Duration::MAX][self.random.usize(..3)],
             3..=5 => self.round.tick * self.random.u32(..4),
             _ => Duration::from_micros(self.random.u64(..3000)),
         }
     }
 
-    /// A life to begin, unless the round is over.
-    fn life(&mut self) -> Option<&'static Life> {
-        if self.lives.len() == 0 {
-            let Some((before, lives)) = self.round.lives.take(HANDFUL) else {
+    /// Takes the record of a new timer; `None` if the round is over.
+    fn take_record(&mut self) -> Option<&'static TimerRecord> {
+        if self.records.len() == 0 {
+            let Some((before, records)) = self.round.records.take(RECORD_BATCH) else {
                 self.over = true;
                 return None;
             };
-            self.lives = lives.iter();
-            if (before..before + lives.len()).contains(&self.round.shutdown_at) {
+            self.records = records.iter();
+            if (before..before + records.len()).contains(&self.round.shutdown_at) {
                 self.round.collect(nap::close(&self.timer));
             }
         }
-        self.lives.next()
+        self.records.next()
     }
 
     fn schedule(&mut self) {
-        if self.random.u32(..SELDOM) == 0 {
+        if self.random.u32(..SLOW_ONE_IN) == 0 {
             return self.schedule_slow();
         }
-        let Some(life) = self.life() else { return };
-        let (delay, soul, timer) = (self.random_delay(), Soul::new(life), &self.timer);
-        life.aim(floor(delay));
+        let Some(record) = self.take_record() else { return };
+        let (delay, probe, timer) = (self.random_delay(), Probe::new(record), &self.timer);
+        record.set_earliest(earliest(delay));
         let scheduled = match self.random.u8(..64) {
             0 => {
                 let step = Duration::from_micros(self.random.u64(1..3000));
-                Course::new(soul, delay, step, self.random.u32(1..8)).schedule(timer, delay, self.random.u8(..3))
+                Repeating::new(probe, delay, step, self.random.u32(1..8)).schedule(timer, delay, self.random.u8(..3))
             }
             1 => {
                 let panics = move || {
-                    soul.run();
-                    soul.panic();
+                    probe.run();
+                    probe.panic();
                 };
                 timer.schedule(delay, panics).map_err(ScheduleError::without_closure)
             }
             2..=3 => {
                 let round = self.round.clone();
                 let continues = move || {
-                    soul.run();
+                    probe.run();
                     round.continue_inside();
                 };
                 timer.schedule(delay, continues).map_err(ScheduleError::without_closure)
@@ -146,12 +146,12 @@ impl Actor {
                 let ballast = [7_u8; 64];
                 let large = move || {
                     assert_eq!(ballast, [7; 64]);
-                    soul.run();
+                    probe.run();
                 };
                 timer.schedule(delay, large).map_err(ScheduleError::without_closure)
             }
             kind => {
-                let small = move || soul.run();
+                let small = move || probe.run();
                 match Instant::now().checked_add(delay) {
                     Some(deadline) if kind < 36 => timer.schedule_at(deadline, small),
                     _ => timer.schedule(delay, small),
@@ -159,47 +159,47 @@ impl Actor {
                 .map_err(ScheduleError::without_closure)
             }
         };
-        self.scheduled(scheduled, life);
+        self.scheduled(scheduled, record);
     }
 
-    /// Schedules some slow callbacks for the same time.
+    /// Schedules some slow callbacks for the same deadline.
     fn schedule_slow(&mut self) {
         let delay = self.random_delay();
-        for _ in 0..self.random.u8(1..=SLOW) {
-            let Some(life) = self.life() else { return };
-            let (soul, stay) = (Soul::new(life), Stay::random(&mut self.random));
-            life.mark(mark::SLOW);
-            life.aim(floor(delay));
-            let slow = move || soul.life().run_while(|| stay.keep());
+        for _ in 0..self.random.u8(1..=MAX_SLOW) {
+            let Some(record) = self.take_record() else { return };
+            let (probe, slow_run) = (Probe::new(record), SlowRun::random(&mut self.random));
+            record.mark(mark::SLOW);
+            record.set_earliest(earliest(delay));
+            let slow = move || probe.record().run_while(|| slow_run.run());
             let scheduled = self.timer.schedule(delay, slow).map_err(ScheduleError::without_closure);
-            self.scheduled(scheduled, life);
+            self.scheduled(scheduled, record);
         }
     }
 
-    fn scheduled(&mut self, scheduled: Result<TimerHandle, ScheduleError<()>>, life: &'static Life) {
+    fn scheduled(&mut self, scheduled: Result<TimerHandle, ScheduleError<()>>, record: &'static TimerRecord) {
         match scheduled {
             Ok(handle) => {
-                life.mark(mark::ACCEPTED);
-                self.keep(handle, life);
+                record.mark(mark::ACCEPTED);
+                self.keep(handle, record);
             }
             Err(error) => {
                 self.over |= error.is_shutdown();
-                self.round.refused(&error, life);
+                self.round.refused(&error, record);
             }
         }
     }
 
-    fn keep(&mut self, handle: TimerHandle, life: &'static Life) {
+    fn keep(&mut self, handle: TimerHandle, record: &'static TimerRecord) {
         match self.random.u8(..8) {
             0..=1 => drop(handle),
-            2 => self.round.shared().push((Arc::new(handle), life)),
-            // Most slow ones are left to run, so that they meet.
-            3..=5 if life.has(mark::SLOW) => drop(handle),
-            3 if !life.has(mark::REPEATS) => {
-                life.mark(mark::GUARDED);
+            2 => self.round.shared().push((Arc::new(handle), record)),
+            // Most slow callbacks run, so that several of them block the pool at the same time.
+            3..=5 if record.has(mark::SLOW) => drop(handle),
+            3 if !record.has(mark::REPEATS) => {
+                record.mark(mark::GUARDED);
                 self.guards.push(handle.cancel_on_drop());
             }
-            _ => self.own.push((handle, life)),
+            _ => self.own.push((handle, record)),
         }
     }
 
@@ -207,22 +207,22 @@ impl Actor {
         if self.own.is_empty() {
             return;
         }
-        let (handle, life) = self.own.swap_remove(self.random.usize(..self.own.len()));
-        self.cancel_one(&handle, life, true);
+        let (handle, record) = self.own.swap_remove(self.random.usize(..self.own.len()));
+        self.cancel_one(&handle, record, true);
     }
 
-    /// `alone` tells that nobody else has the handle.
-    fn cancel_one(&mut self, handle: &TimerHandle, life: &Life, alone: bool) {
+    /// Cancels a timer and checks its state. `alone`: no other thread uses the handle.
+    fn cancel_one(&mut self, handle: &TimerHandle, record: &TimerRecord, alone: bool) {
         let waits = self.random.u8(..4) == 0;
         let won = if waits { handle.cancel_and_wait() } else { handle.cancel() };
-        life.cancels.fetch_add(u32::from(won), Relaxed);
-        if won && !life.has(mark::REPEATS) && !life.was_dropped() {
+        record.cancels.fetch_add(u32::from(won), Relaxed);
+        if won && !record.has(mark::REPEATS) && !record.was_dropped() {
             fault::note(|| "a cancel left the closure alive".to_owned());
         }
-        if waits && life.has(mark::RUNNING) {
+        if waits && record.has(mark::RUNNING) {
             fault::note(|| "a callback ran after `cancel_and_wait`".to_owned());
         }
-        if waits && alone && !life.was_dropped() && !self.timer.is_shutdown() {
+        if waits && alone && !record.was_dropped() && !self.timer.is_shutdown() {
             fault::note(|| "a closure was alive after `cancel_and_wait`".to_owned());
         }
         if handle.cancel() || handle.is_pending() || handle.reset(Duration::ZERO) || handle.deadline().is_some() {
@@ -235,41 +235,41 @@ impl Actor {
             return;
         }
         let delay = self.random_delay();
-        let (handle, life) = &self.own[self.random.usize(..self.own.len())];
-        if life.has(mark::REPEATS) {
-            life.mark(mark::MOVED);
+        let (handle, record) = &self.own[self.random.usize(..self.own.len())];
+        if record.has(mark::REPEATS) {
+            record.mark(mark::RESET);
         }
-        let floor = floor(delay);
-        let moved = match Instant::now().checked_add(delay) {
+        let earliest = earliest(delay);
+        let was_reset = match Instant::now().checked_add(delay) {
             Some(deadline) if self.random.bool() => handle.reset_at(deadline),
             _ => handle.reset(delay),
         };
-        if moved {
-            if !life.has(mark::REPEATS) {
-                life.aim(floor);
+        if was_reset {
+            if !record.has(mark::REPEATS) {
+                record.set_earliest(earliest);
             }
-            self.moved += 1;
+            self.resets += 1;
         }
     }
 
-    /// Does something with a handle that others use at the same time.
+    /// Uses a handle that other threads may use at the same time.
     fn share(&mut self) {
         let taken = {
             let mut shared = self.round.shared();
             if shared.is_empty() {
                 return;
             }
-            let place = self.random.usize(..shared.len());
-            if self.random.u8(..4) == 0 { shared.swap_remove(place) } else { shared[place].clone() }
+            let index = self.random.usize(..shared.len());
+            if self.random.u8(..4) == 0 { shared.swap_remove(index) } else { shared[index].clone() }
         };
-        let (handle, life) = taken;
+        let (handle, record) = taken;
         match self.random.u8(..3) {
-            0 => self.cancel_one(&handle, life, false),
+            0 => self.cancel_one(&handle, record, false),
             1 => {
                 let delay = self.random_delay();
-                life.mark(mark::MOVED);
-                life.may_run(floor(delay));
-                self.moved += u64::from(handle.reset(delay));
+                record.mark(mark::RESET);
+                record.lower_earliest(earliest(delay));
+                self.resets += u64::from(handle.reset(delay));
             }
             _ => {
                 let _ = (handle.deadline(), handle.is_pending());
@@ -278,41 +278,41 @@ impl Actor {
     }
 
     fn sleep(&mut self) {
-        let Some(life) = self.life() else { return };
+        let Some(record) = self.take_record() else { return };
         let delay = self.random_delay();
-        self.naps.extend(Nap::begin(&self.timer, delay, life));
+        self.sleeps.extend(PolledSleep::start(&self.timer, delay, record));
         self.over |= self.timer.is_shutdown();
     }
 
-    fn nap(&mut self) {
-        if self.naps.is_empty() {
+    fn use_sleep(&mut self) {
+        if self.sleeps.is_empty() {
             return;
         }
-        let place = self.random.usize(..self.naps.len());
+        let index = self.random.usize(..self.sleeps.len());
         let pending = match self.random.u8(..3) {
-            0 if self.round.moves_naps => {
-                self.naps_moved += 1;
+            0 if self.round.resets_sleeps => {
+                self.sleep_resets += 1;
                 let delay = self.random_delay();
-                self.naps[place].reset(delay)
+                self.sleeps[index].reset(delay)
             }
             0 => false,
-            _ => self.naps[place].poll(),
+            _ => self.sleeps[index].poll(),
         };
         if !pending {
-            self.naps.swap_remove(place);
+            self.sleeps.swap_remove(index);
         }
     }
 
-    /// Dies with all that it has.
-    pub fn die(self) -> ! {
-        panic::resume_unwind(Box::new("a thread of the storm has died"))
+    /// Panics, and drops all handles, guards and sleeps of this thread.
+    pub fn panic(self) -> ! {
+        panic::resume_unwind(Box::new("a thread of the storm panics on purpose"))
     }
 }
 
 impl Drop for Actor {
     fn drop(&mut self) {
         let mut tally = self.round.tally();
-        tally.moved += self.moved;
-        tally.naps_moved += self.naps_moved;
+        tally.resets += self.resets;
+        tally.sleep_resets += self.sleep_resets;
     }
 }

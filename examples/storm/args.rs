@@ -3,7 +3,7 @@
 use clap::Parser;
 use clap::builder::RangedU64ValueParser;
 
-/// Timers on the real clock in races of every kind, from many threads, and an exact account of what became of each.
+/// Runs timers on the real clock through races of many kinds, from many threads, and checks how each of them ended.
 ///
 /// Exits with 1 if a timer was early, was lost, or ended in two ways.
 #[derive(Parser)]
@@ -12,7 +12,7 @@ pub struct Args {
     #[arg(long, default_value_t = 100_000_000, value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     pub timers: u64,
 
-    /// What all is drawn from, but for what the threads do to each other [default: another every time]
+    /// Seed of all random choices; the schedule of the threads still differs [default: random]
     #[arg(long)]
     pub seed: Option<u64>,
 

@@ -5,31 +5,31 @@ use std::time::{Duration, Instant};
 use corewheel::{ScheduleError, Timer, TimerHandle};
 
 use crate::fault;
-use crate::life::{Soul, floor, mark, now};
+use crate::life::{Probe, earliest, mark, now};
 
-/// Runs some times, and ends itself.
-pub struct Course {
-    soul: Soul,
+/// A callback that runs some times, and then ends itself.
+pub struct Repeating {
+    probe: Probe,
     step: Duration,
-    /// When the next run may be, at the earliest.
-    floor: u64,
+    /// Time before which the next run would be early.
+    earliest: u64,
     left: u32,
 }
 
-impl Course {
-    pub fn new(soul: Soul, delay: Duration, step: Duration, runs: u32) -> Self {
-        soul.life().mark(mark::REPEATS);
-        Self { soul, step, floor: floor(delay), left: runs }
+impl Repeating {
+    pub fn new(probe: Probe, delay: Duration, step: Duration, runs: u32) -> Self {
+        probe.record().mark(mark::REPEATS);
+        Self { probe, step, earliest: earliest(delay), left: runs }
     }
 
-    /// Schedules it in one of three ways.
-    pub fn schedule(mut self, timer: &Timer, delay: Duration, way: u8) -> Result<TimerHandle, ScheduleError<()>> {
+    /// Schedules the callback with one of the three methods for repeating timers.
+    pub fn schedule(mut self, timer: &Timer, delay: Duration, method: u8) -> Result<TimerHandle, ScheduleError<()>> {
         let step = self.step;
-        match (way, Instant::now().checked_add(delay)) {
+        match (method, Instant::now().checked_add(delay)) {
             (0, Some(first)) => {
                 let recurs = move |deadline: Instant| {
                     let early = deadline.saturating_duration_since(Instant::now());
-                    if !early.is_zero() && !self.soul.life().has(mark::UNFIRED) {
+                    if !early.is_zero() && !self.probe.record().has(mark::UNFIRED) {
                         fault::note(|| {
                             format!("a recurring callback was run {early:?} before the deadline it was given")
                         });
@@ -40,40 +40,40 @@ impl Course {
             }
             (1, _) => {
                 let runs = move || {
-                    let next = self.floor.saturating_add(self.step.as_nanos() as u64);
+                    let next = self.earliest.saturating_add(self.step.as_nanos() as u64);
                     self.run_or_panic();
-                    self.floor = next;
+                    self.earliest = next;
                 };
                 timer.schedule_at_fixed_rate(delay, step, runs).map_err(ScheduleError::without_closure)
             }
             _ => {
                 let runs = move || {
                     self.run_or_panic();
-                    self.floor = floor(self.step);
+                    self.earliest = earliest(self.step);
                 };
                 timer.schedule_with_fixed_delay(delay, step, runs).map_err(ScheduleError::without_closure)
             }
         }
     }
 
-    /// Makes a run; returns whether there is another.
+    /// Records a run. Returns whether another follows.
     fn run(&mut self) -> bool {
-        let early = Duration::from_nanos(self.floor.saturating_sub(now()));
-        if !early.is_zero() && !self.soul.life().has(mark::MOVED | mark::UNFIRED) {
+        let early = Duration::from_nanos(self.earliest.saturating_sub(now()));
+        if !early.is_zero() && !self.probe.record().has(mark::RESET | mark::UNFIRED) {
             fault::note(|| format!("a run of a repeating timer was {early:?} early"));
         }
-        self.soul.run();
+        self.probe.run();
         self.left -= 1;
         if self.left == 0 {
-            self.soul.life().mark(mark::ENDED);
+            self.probe.record().mark(mark::ENDED);
         }
         self.left > 0
     }
 
-    /// The same; the last run ends in a panic, as there is no other way.
+    /// Records a run. The last one panics, because such a callback cannot end itself in another way.
     fn run_or_panic(&mut self) {
         if !self.run() {
-            self.soul.panic();
+            self.probe.panic();
         }
     }
 }

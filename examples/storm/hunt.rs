@@ -1,5 +1,5 @@
-//! The hunt for lost wake-ups: few timers and long gaps, so that nobody else's timer wakes a driver that should have been
-//! woken; and they are scheduled around the instant at which it goes to sleep.
+//! The hunt for lost wake-ups. Timers are few and the gaps between them long, so no other timer wakes a driver that has
+//! missed its wake-up. The threads schedule around the instant at which the driver goes to sleep.
 
 use std::error::Error;
 use std::future::Future;
@@ -18,69 +18,69 @@ use crate::fault;
 use crate::life::now;
 use crate::setting::Setting;
 
-/// Later than this a timer was found by accident only.
+/// A timer that is later than this has lost its wake-up.
 const BOUND: Duration = Duration::from_secs(5);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What was hunted, and the latest of it.
+/// The number of timers of a hunt, and the maximum lateness.
 #[derive(Default)]
-pub struct Bag {
-    pub shots: u64,
+pub struct HuntResult {
+    pub timers: u64,
     pub latest: Duration,
 }
 
-/// Has each thread schedule so many timers, one when the last has fired.
-pub fn run(shots: u64, threads: usize, mut random: Rng) -> Result<Bag, Box<dyn Error>> {
+/// Lets each thread schedule `timers` timers, each after the one before has fired.
+pub fn run(timers: u64, threads: usize, mut random: Rng) -> Result<HuntResult, Box<dyn Error>> {
     let setting = Setting::random(&mut random).unlimited();
-    let timer = setting.start(&Arc::default())?;
+    let service = setting.start(&Arc::default())?;
     let latest = thread::scope(|scope| {
         let hunters: Vec<_> = (0..threads)
             .map(|_| {
-                let (timer, setting, random) = (&timer, &setting, random.fork());
-                scope.spawn(move || Hunter::new(timer, random).hunt(shots, setting))
+                let (service, setting, random) = (&service, &setting, random.fork());
+                scope.spawn(move || Hunter::new(service, random).hunt(timers, setting))
             })
             .collect();
         hunters.into_iter().filter_map(|hunter| hunter.join().ok()).max().unwrap_or_default()
     });
-    Ok(Bag { shots: shots * threads as u64, latest })
+    Ok(HuntResult { timers: timers * threads as u64, latest })
 }
 
 struct Hunter<'a> {
     timer: &'a Timer,
     random: Rng,
-    hit: Arc<Hit>,
+    signal: Arc<Signal>,
 }
 
-/// Where a timer that fires says so.
-struct Hit {
+/// Set by a timer that fires; wakes the thread that waits for it.
+struct Signal {
     at: AtomicU64,
     hunter: Thread,
 }
 
-impl Hit {
-    fn tell(&self) {
+impl Signal {
+    fn set(&self) {
         self.at.store(now(), Ordering::Release);
         self.hunter.unpark();
     }
 }
 
-impl Wake for Hit {
+impl Wake for Signal {
     fn wake(self: Arc<Self>) {
-        self.tell();
+        self.set();
     }
 }
 
 impl<'a> Hunter<'a> {
     fn new(timer: &'a Timer, random: Rng) -> Self {
-        Self { timer, random, hit: Arc::new(Hit { at: AtomicU64::new(0), hunter: thread::current() }) }
+        Self { timer, random, signal: Arc::new(Signal { at: AtomicU64::new(0), hunter: thread::current() }) }
     }
 
-    /// Returns the worst lateness.
-    fn hunt(mut self, shots: u64, setting: &Setting) -> Duration {
+    /// Schedules the timers, and returns the maximum lateness.
+    fn hunt(mut self, timers: u64, setting: &Setting) -> Duration {
         let mut latest = Duration::ZERO;
-        for _ in 0..shots {
+        for _ in 0..timers {
             self.pause();
-            let Some(late) = self.shoot() else {
+            let Some(late) = self.fire_one() else {
                 fault::note(|| format!("a wake-up was lost: a timer was over {BOUND:?} late with {setting}"));
                 return BOUND;
             };
@@ -89,7 +89,7 @@ impl<'a> Hunter<'a> {
         latest
     }
 
-    /// A random time: until the driver or a worker goes to sleep, or until all of them sleep.
+    /// Waits for a random time: about until the driver or a worker goes to sleep, or until all of them sleep.
     fn pause(&mut self) {
         let micros = match self.random.u8(..64) {
             0 => return thread::sleep(Duration::from_micros(self.random.u64(40_000..60_000))),
@@ -103,12 +103,12 @@ impl<'a> Hunter<'a> {
         }
     }
 
-    /// Has a timer fire in one of several ways. Returns how late it was; `None` if it did not come.
-    fn shoot(&mut self) -> Option<Duration> {
-        self.hit.at.store(0, Ordering::Relaxed);
+    /// Waits for a timer that is armed in one of several ways. Returns its lateness; `None` if it did not fire.
+    fn fire_one(&mut self) -> Option<Duration> {
+        self.signal.at.store(0, Ordering::Relaxed);
         let delay = Duration::from_micros(self.random.u64(..1000)) * self.random.u32(..2);
         let due = now() + delay.as_nanos() as u64;
-        // What is moved must be there before, and the driver asleep until its old deadline.
+        // A timer to be reset must be pending, and the driver must sleep until its old deadline.
         match self.random.u8(..4) {
             0 => self.schedule(delay).map(drop)?,
             1 => {
@@ -124,7 +124,7 @@ impl<'a> Hunter<'a> {
             }
             _ => {
                 let mut sleep = pin!(self.timer.sleep(delay));
-                let waker = Waker::from(self.hit.clone());
+                let waker = Waker::from(self.signal.clone());
                 if sleep.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(()) {
                     return Some(Duration::ZERO);
                 }
@@ -135,14 +135,14 @@ impl<'a> Hunter<'a> {
     }
 
     fn schedule(&self, delay: Duration) -> Option<TimerHandle> {
-        let hit = self.hit.clone();
-        self.timer.schedule(delay, move || hit.tell()).ok()
+        let signal = self.signal.clone();
+        self.timer.schedule(delay, move || signal.set()).ok()
     }
 
     fn wait(&self, due: u64) -> Option<Duration> {
         let end = Instant::now() + BOUND;
         loop {
-            let at = self.hit.at.load(Ordering::Acquire);
+            let at = self.signal.at.load(Ordering::Acquire);
             if at > 0 {
                 if at < due {
                     fault::note(|| "a timer of the hunt was early".to_owned());

@@ -1,6 +1,7 @@
-//! The life of one timer, as its closure and those who handle it tell it.
+//! The record of one timer: its closure and the threads that use its handle write it.
 //!
-//! All is relaxed: that whoever settles the account sees what was done on other threads is for the timer to see to.
+//! All accesses are relaxed. The timer itself must order what other threads have recorded before the thread that
+//! counts.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{LazyLock, OnceLock};
@@ -9,48 +10,48 @@ use std::{iter, panic};
 
 use crate::fault;
 
-/// Marks of a life.
+/// Marks of a record.
 pub mod mark {
     pub const ACCEPTED: u32 = 1;
     pub const REFUSED: u32 = 1 << 1;
     pub const REPEATS: u32 = 1 << 2;
     pub const SLEEPS: u32 = 1 << 3;
-    /// It is cancelled when its handle is dropped, which does not tell.
+    /// A guard cancels the timer when it is dropped; the drop does not report whether it did.
     pub const GUARDED: u32 = 1 << 4;
-    /// A repeating timer was moved, so nobody knows when its next run is due.
-    pub const MOVED: u32 = 1 << 5;
-    /// It has ended by itself: a repeating timer had its last run, or a sleep was seen to be over.
+    /// A repeating timer was reset, so the deadline of its next run is unknown.
+    pub const RESET: u32 = 1 << 5;
+    /// The timer has ended by itself: a repeating timer after its last run, or a sleep that has elapsed.
     pub const ENDED: u32 = 1 << 6;
     pub const PANICKED: u32 = 1 << 7;
     pub const RUNNING: u32 = 1 << 8;
-    /// It was handed back, and so may run at any time.
+    /// The shutdown handed the timer back, so it may run at any time.
     pub const UNFIRED: u32 = 1 << 9;
-    /// Its run keeps a thread for a while.
+    /// The run keeps its thread busy for a while.
     pub const SLOW: u32 = 1 << 10;
 }
 
 #[derive(Default)]
-pub struct Life {
+pub struct TimerRecord {
     marks: AtomicU32,
     pub runs: AtomicU32,
     pub drops: AtomicU32,
-    /// How often a cancel was told that it won.
+    /// Number of cancels that returned true.
     pub cancels: AtomicU32,
-    /// It may not run before this, which is [so many nanoseconds](now) after the beginning.
-    floor: AtomicU64,
-    /// When it ran last.
+    /// Time before which a run would be early, in nanoseconds since the [start](now).
+    earliest: AtomicU64,
+    /// Time of the last run, in the same unit.
     ran: AtomicU64,
 }
 
-/// Nanoseconds since the storm began.
+/// Returns the nanoseconds since the storm started.
 pub fn now() -> u64 {
     static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
     let beginning = *BEGINNING;
     nanos(beginning.elapsed())
 }
 
-/// The earliest that something may run which is due `delay` after now, or later.
-pub fn floor(delay: Duration) -> u64 {
+/// Returns the earliest permitted time of a run whose delay starts now.
+pub fn earliest(delay: Duration) -> u64 {
     now().saturating_add(nanos(delay))
 }
 
@@ -58,13 +59,13 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Life {
-    /// Makes it that of another timer.
+impl TimerRecord {
+    /// Clears the record for another timer.
     pub fn clear(&self) {
         for count in [&self.marks, &self.runs, &self.drops, &self.cancels] {
             count.store(0, Relaxed);
         }
-        self.floor.store(0, Relaxed);
+        self.earliest.store(0, Relaxed);
         self.ran.store(0, Relaxed);
     }
 
@@ -77,22 +78,22 @@ impl Life {
         self.marks.load(Relaxed) & marks != 0
     }
 
-    /// Nobody else can move it, and it may run from `floor` on.
-    pub fn aim(&self, floor: u64) {
-        self.floor.store(floor, Relaxed);
+    /// Sets the earliest permitted time of a run. No other thread may reset the timer at the same time.
+    pub fn set_earliest(&self, earliest: u64) {
+        self.earliest.store(earliest, Relaxed);
     }
 
-    /// It may run from `floor` on, or from whenever it might before.
-    pub fn may_run(&self, floor: u64) {
-        self.floor.fetch_min(floor, Relaxed);
+    /// Permits runs from `earliest` on, in addition to those permitted before.
+    pub fn lower_earliest(&self, earliest: u64) {
+        self.earliest.fetch_min(earliest, Relaxed);
     }
 
-    /// It runs.
+    /// Records a run.
     pub fn run(&self) {
         self.run_while(|| ());
     }
 
-    /// It runs, for as long as `f` does.
+    /// Records a run that takes as long as `f`.
     pub fn run_while(&self, f: impl FnOnce()) {
         if self.mark(mark::RUNNING) {
             fault::note(|| "two runs of one timer overlapped".to_owned());
@@ -103,10 +104,10 @@ impl Life {
         self.marks.fetch_and(!mark::RUNNING, Relaxed);
     }
 
-    /// How much too early it ran, if it did.
+    /// Returns how much too early the last run was, if it was early.
     pub fn early(&self) -> Option<Duration> {
-        let (ran, floor) = (self.ran.load(Relaxed), self.floor.load(Relaxed));
-        (self.runs.load(Relaxed) > 0 && ran < floor).then(|| Duration::from_nanos(floor - ran))
+        let (ran, earliest) = (self.ran.load(Relaxed), self.earliest.load(Relaxed));
+        (self.runs.load(Relaxed) > 0 && ran < earliest).then(|| Duration::from_nanos(earliest - ran))
     }
 
     pub fn was_dropped(&self) -> bool {
@@ -114,54 +115,54 @@ impl Life {
     }
 }
 
-/// The lives of all timers of a round, and then of the next.
-pub struct Lives {
-    all: Vec<Life>,
+/// The records of all timers of a round. Each round uses them again.
+pub struct Records {
+    all: Vec<TimerRecord>,
     taken: AtomicUsize,
-    /// As many are given out in this round.
+    /// Maximum number of records in this round.
     limit: AtomicUsize,
 }
 
-impl Lives {
-    /// As many as the longest round can need. They are never freed, so that what comes too late is seen to. To be called
-    /// once.
+impl Records {
+    /// Creates records for the longest round. They are never freed, so a callback that runs too late still finds its
+    /// record. Must be called only once.
     pub fn new(most: usize) -> &'static Self {
-        static LIVES: OnceLock<Lives> = OnceLock::new();
-        LIVES.get_or_init(|| Self {
-            all: iter::repeat_with(Life::default).take(most).collect(),
+        static RECORDS: OnceLock<Records> = OnceLock::new();
+        RECORDS.get_or_init(|| Self {
+            all: iter::repeat_with(TimerRecord::default).take(most).collect(),
             taken: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
         })
     }
 
-    /// Begins a round.
+    /// Clears the records for a round of `limit` timers.
     pub fn renew(&self, limit: usize) {
-        self.used().iter().for_each(Life::clear);
+        self.used().iter().for_each(TimerRecord::clear);
         self.limit.store(limit.min(self.all.len()), Relaxed);
         self.taken.store(0, Relaxed);
     }
 
-    /// Gives out as many, or the last of them; and tells how many were given out before.
-    pub fn take(&self, count: usize) -> Option<(usize, &[Life])> {
+    /// Takes `count` records, or the remaining ones if these are fewer. Returns the number taken before, too.
+    pub fn take(&self, count: usize) -> Option<(usize, &[TimerRecord])> {
         let (start, limit) = (self.taken.fetch_add(count, Relaxed), self.limit.load(Relaxed));
         (start < limit).then(|| (start, &self.all[start..limit.min(start + count)]))
     }
 
-    /// All that were given out.
-    pub fn used(&self) -> &[Life] {
+    /// Returns all records that were taken.
+    pub fn used(&self) -> &[TimerRecord] {
         &self.all[..self.taken.load(Relaxed).min(self.limit.load(Relaxed))]
     }
 }
 
-/// What a closure captures: tells its life when it runs and when it is dropped.
-pub struct Soul(&'static Life);
+/// Captured by the closure of a timer: records its runs and its drop.
+pub struct Probe(&'static TimerRecord);
 
-impl Soul {
-    pub fn new(life: &'static Life) -> Self {
-        Self(life)
+impl Probe {
+    pub fn new(record: &'static TimerRecord) -> Self {
+        Self(record)
     }
 
-    pub fn life(&self) -> &'static Life {
+    pub fn record(&self) -> &'static TimerRecord {
         self.0
     }
 
@@ -176,7 +177,7 @@ impl Soul {
     }
 }
 
-impl Drop for Soul {
+impl Drop for Probe {
     fn drop(&mut self) {
         self.0.drops.fetch_add(1, Relaxed);
     }

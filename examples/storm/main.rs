@@ -1,22 +1,22 @@
-//! A storm: a hundred million timers on the real clock through every race there is, and an exact account at the end.
+//! A storm: a hundred million timers on the real clock, in races of many kinds, with an exact account at the end.
 //!
 //! ```text
 //! cargo run --release --example storm
 //! ```
 //!
-//! | file      | concern                                                                        |
+//! | file      | contents                                                                       |
 //! |-----------|--------------------------------------------------------------------------------|
 //! | `args`    | the command line                                                               |
-//! | `setting` | how the timer of a round is built                                              |
-//! | `life`    | the life of one timer, as its closure and those who handle it tell it          |
+//! | `setting` | the random configuration of a round's timer                                    |
+//! | `life`    | the record of one timer                                                        |
 //! | `course`  | a repeating callback                                                           |
-//! | `stay`    | how a callback keeps its thread                                                |
-//! | `nap`     | a sleep, polled by hand                                                        |
-//! | `actor`   | what a thread does                                                             |
-//! | `round`   | a timer, threads that use it and die, and a shutdown in the middle of it       |
-//! | `account` | what became of every timer, and whether `stats` says the same                  |
+//! | `stay`    | a callback that keeps its thread busy                                          |
+//! | `nap`     | a sleep that is polled without an executor                                     |
+//! | `actor`   | the random steps of a thread                                                   |
+//! | `round`   | a timer, threads that use it, some of which panic, and a shutdown              |
+//! | `account` | counts how every timer ended, and compares the counts with `stats`             |
 //! | `hunt`    | the hunt for lost wake-ups                                                     |
-//! | `fault`   | what has gone wrong so far                                                     |
+//! | `fault`   | the faults found so far                                                        |
 
 mod account;
 mod actor;
@@ -40,26 +40,26 @@ use account::Account;
 use args::Args;
 use clap::Parser;
 use fastrand::Rng;
-use hunt::Bag;
+use hunt::HuntResult;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use life::Lives;
+use life::Records;
 use round::Round;
 
-/// The timers of the longest round.
+/// Number of timers of the longest round.
 const LONGEST: usize = 1 << 19;
-/// How many timers each thread hunts with at once.
-const SHOTS: u64 = 25;
-/// At the most so many threads hunt, as idle as the machine must be.
+/// Number of timers of each thread in a hunt.
+const HUNT_TIMERS: u64 = 25;
+/// Maximum number of threads in a hunt, for which the machine must be idle.
 const HUNTERS: usize = 4;
-/// A storm that makes no progress for so long hangs.
+/// A storm that makes no progress for this time hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// What a storm has come to.
+/// The result of a storm.
 #[derive(Default)]
 struct Outcome {
     rounds: u64,
     account: Account,
-    bag: Bag,
+    hunts: HuntResult,
 }
 
 fn main() -> ExitCode {
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
         Ok(outcome) => report(&outcome, start.elapsed()),
         Err(error) => fault::note(|| error),
     }
-    fault::tell();
+    fault::print();
     if fault::count() > 0 {
         eprintln!("error: {} faults; run again with --seed {seed} --threads {}", fault::count(), args.threads);
         return ExitCode::FAILURE;
@@ -85,34 +85,34 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Makes rounds, with a hunt after every other, until there were as many timers, or something is wrong.
+/// Runs rounds, with a hunt after every eighth, until all timers were scheduled or a fault was found.
 fn storm(args: &Args, seed: u64, done: &AtomicU64) -> Result<Outcome, Box<dyn Error>> {
-    let lives = Lives::new(LONGEST.min(args.timers as usize));
+    let records = Records::new(LONGEST.min(args.timers as usize));
     let mut random = Rng::with_seed(seed);
     let mut outcome = Outcome::default();
     while done.load(Ordering::Relaxed) < args.timers && fault::count() == 0 {
         let longest = (args.timers / 16).clamp(16, LONGEST as u64).ilog2();
-        // As many short rounds as long ones, as the end is the most interesting part.
+        // Short rounds are as frequent as long ones, because the shutdown at the end is the most interesting part.
         let octave = random.u32(4..=longest);
         let length = random.usize(1 << octave..2 << octave).min(LONGEST);
-        let account = Round::run(lives, length, args.threads, random.fork())?;
+        let account = Round::run(records, length, args.threads, random.fork())?;
         done.fetch_add(account.scheduled + account.sleeps, Ordering::Relaxed);
         outcome.account += account;
         outcome.rounds += 1;
         if outcome.rounds.is_multiple_of(8) {
-            let bag = hunt::run(SHOTS, args.threads.min(HUNTERS), random.fork())?;
-            done.fetch_add(bag.shots, Ordering::Relaxed);
-            outcome.bag.shots += bag.shots;
-            outcome.bag.latest = outcome.bag.latest.max(bag.latest);
+            let hunt = hunt::run(HUNT_TIMERS, args.threads.min(HUNTERS), random.fork())?;
+            done.fetch_add(hunt.timers, Ordering::Relaxed);
+            outcome.hunts.timers += hunt.timers;
+            outcome.hunts.latest = outcome.hunts.latest.max(hunt.latest);
         }
     }
     Ok(outcome)
 }
 
-/// Shows how far the storm is, until it ends; ends the process if it never does.
+/// Shows the progress of the storm until it ends. Ends the process if the storm hangs.
 fn watch(args: &Args, seed: u64, done: &AtomicU64, ended: impl Fn() -> bool) {
     let style = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} {per_sec} {eta}");
-    let bar = ProgressBar::new(args.timers).with_style(style.expect("the template is right"));
+    let bar = ProgressBar::new(args.timers).with_style(style.expect("the template is valid"));
     let mut last = (0, Instant::now());
     while !ended() {
         let position = done.load(Ordering::Relaxed);
@@ -120,7 +120,7 @@ fn watch(args: &Args, seed: u64, done: &AtomicU64, ended: impl Fn() -> bool) {
             last = (position, Instant::now());
         }
         if last.1.elapsed() > HANGS {
-            fault::tell();
+            fault::print();
             eprintln!("error: no progress for {HANGS:?}; run again with --seed {seed} --threads {}", args.threads);
             process::exit(1);
         }
@@ -131,8 +131,8 @@ fn watch(args: &Args, seed: u64, done: &AtomicU64, ended: impl Fn() -> bool) {
 }
 
 fn report(outcome: &Outcome, time: Duration) {
-    let Outcome { rounds, account, bag } = outcome;
-    let timers = account.scheduled + account.sleeps + bag.shots;
+    let Outcome { rounds, account, hunts } = outcome;
+    let timers = account.scheduled + account.sleeps + hunts.timers;
     let lines = [
         ("rounds", *rounds),
         ("callbacks scheduled", account.scheduled),
@@ -144,15 +144,15 @@ fn report(outcome: &Outcome, time: Duration) {
         ("  dropped pending", account.sleeps_dropped),
         ("runs and wakes", account.fired),
         ("  slow", account.slow),
-        ("moves", account.moved),
+        ("resets", account.resets),
         ("panics", account.panicked),
-        ("threads that died", account.deaths),
-        ("hunted one by one", bag.shots),
+        ("threads that panicked", account.thread_panics),
+        ("timers of hunts", hunts.timers),
     ];
     for (name, count) in lines {
-        println!("{name:<20} {:>14}", HumanCount(count).to_string());
+        println!("{name:<22} {:>14}", HumanCount(count).to_string());
     }
-    println!("{:<20} {:>14.1?}", "the latest of these", bag.latest);
+    println!("{:<22} {:>14.1?}", "maximum lateness there", hunts.latest);
     let rate = timers as f64 / time.as_secs_f64();
     println!("{} timers in {time:.1?}: {} a second", HumanCount(timers), HumanCount(rate as u64));
 }

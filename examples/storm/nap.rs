@@ -1,4 +1,4 @@
-//! A sleep of the storm, polled by hand.
+//! A sleep of the storm, polled without an executor.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use corewheel::{Sleep, Timer, Unfired};
 
 use crate::fault;
-use crate::life::{Life, floor, mark};
+use crate::life::{TimerRecord, earliest, mark};
 
 thread_local! {
     static CLOSING: Cell<bool> = const { Cell::new(false) };
-    /// How often a task was woken by the poll that this thread is in the middle of.
+    /// Number of wake-ups by the poll that this thread is executing; `None` outside of a poll.
     static WOKEN_BY_POLL: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Shuts the timer down. Sleeps that are woken meanwhile by this thread are woken before their time.
+/// Shuts the timer down. The sleeps that this thread wakes meanwhile have not elapsed.
 pub fn close(timer: &Timer) -> Unfired {
     CLOSING.set(true);
     let unfired = timer.shutdown();
@@ -27,14 +27,15 @@ pub fn close(timer: &Timer) -> Unfired {
     unfired
 }
 
-pub struct Nap {
+pub struct PolledSleep {
     sleep: Sleep,
-    life: &'static Life,
+    record: &'static TimerRecord,
 }
 
-struct Alarm(&'static Life);
+/// A waker that records the wake-up as a run.
+struct RecordingWaker(&'static TimerRecord);
 
-impl Wake for Alarm {
+impl Wake for RecordingWaker {
     fn wake(self: Arc<Self>) {
         if let Some(times) = WOKEN_BY_POLL.get() {
             WOKEN_BY_POLL.set(Some(times + 1));
@@ -46,44 +47,44 @@ impl Wake for Alarm {
     }
 }
 
-impl Nap {
-    /// A sleep that has been polled once, or `None` if it was over then.
-    pub fn begin(timer: &Timer, delay: Duration, life: &'static Life) -> Option<Self> {
-        life.mark(mark::SLEEPS);
-        life.aim(floor(delay));
-        let mut nap = Self { sleep: timer.sleep(delay), life };
-        nap.poll().then(|| {
-            life.mark(mark::ACCEPTED);
-            nap
+impl PolledSleep {
+    /// Creates a sleep and polls it once; `None` if it has elapsed then.
+    pub fn start(timer: &Timer, delay: Duration, record: &'static TimerRecord) -> Option<Self> {
+        record.mark(mark::SLEEPS);
+        record.set_earliest(earliest(delay));
+        let mut polled = Self { sleep: timer.sleep(delay), record };
+        polled.poll().then(|| {
+            record.mark(mark::ACCEPTED);
+            polled
         })
     }
 
-    /// Polls it, mostly with another waker than before. Returns whether it is pending.
+    /// Polls the sleep with a new waker. Returns whether it is pending.
     pub fn poll(&mut self) -> bool {
-        let waker = Waker::from(Arc::new(Alarm(self.life)));
+        let waker = Waker::from(Arc::new(RecordingWaker(self.record)));
         let mut poll = || Pin::new(&mut self.sleep).poll(&mut Context::from_waker(&waker)) == Poll::Pending;
         WOKEN_BY_POLL.set(Some(0));
         let mut pending = poll();
         if WOKEN_BY_POLL.get() == Some(1) {
-            // The sleep gave way to other tasks.
+            // The sleep yielded to other tasks.
             pending = poll();
             if pending {
-                fault::note(|| "a sleep gave way twice".to_owned());
+                fault::note(|| "a sleep yielded twice".to_owned());
             }
         }
         WOKEN_BY_POLL.set(None);
         if !pending {
-            self.life.mark(mark::ENDED);
+            self.record.mark(mark::ENDED);
             if !self.sleep.is_shutdown() && Instant::now() < self.sleep.deadline() {
-                fault::note(|| "a sleep was over before its time".to_owned());
+                fault::note(|| "a sleep elapsed before its deadline".to_owned());
             }
         }
         pending
     }
 
-    /// Moves it, and polls it. Returns whether it is pending.
+    /// Resets the sleep and polls it. Returns whether it is pending.
     pub fn reset(&mut self, delay: Duration) -> bool {
-        self.life.may_run(floor(delay));
+        self.record.lower_earliest(earliest(delay));
         if let Some(deadline) = Instant::now().checked_add(delay) {
             Pin::new(&mut self.sleep).reset(deadline);
         }
@@ -91,8 +92,8 @@ impl Nap {
     }
 }
 
-impl Drop for Nap {
+impl Drop for PolledSleep {
     fn drop(&mut self) {
-        self.life.drops.fetch_add(1, Relaxed);
+        self.record.drops.fetch_add(1, Relaxed);
     }
 }

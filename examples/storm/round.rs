@@ -1,4 +1,4 @@
-//! A round: a timer, threads that use it and die, and a shutdown in the middle of it.
+//! A round: a timer, threads that use it, some of which panic, and a shutdown, often in the middle of their work.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -13,26 +13,26 @@ use fastrand::Rng;
 use crate::account::Account;
 use crate::actor::Actor;
 use crate::fault;
-use crate::life::{Life, Lives, Soul, floor, mark};
+use crate::life::{Probe, Records, TimerRecord, earliest, mark};
 use crate::nap;
 use crate::setting::Setting;
 
-/// For how long a timer whose deadlines are all close may be in use once nobody uses it any more.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The most steps that a thread takes in its life.
+/// Time after the last use within which all timers must have ended, if their deadlines are close.
+const DRAIN_LIMIT: Duration = Duration::from_secs(20);
+/// Maximum number of steps of a thread.
 const STEPS: usize = 20_000;
 
-/// A handle that any number of threads use, and its timer's life.
-pub type Shared = (Arc<TimerHandle>, &'static Life);
+/// A handle that several threads use, and its timer's record.
+pub type Shared = (Arc<TimerHandle>, &'static TimerRecord);
 
-/// What the threads of a round have in common.
+/// State that the threads of a round share.
 pub struct Round {
-    pub lives: &'static Lives,
-    /// Whoever takes the life of this number shuts the timer down.
+    pub records: &'static Records,
+    /// The thread that takes the record of this number shuts the timer down.
     pub shutdown_at: usize,
-    /// There is no shutdown before everything has ended by itself.
-    pub patient: bool,
-    pub moves_naps: bool,
+    /// The shutdown comes only after all timers have ended.
+    pub drains: bool,
+    pub resets_sleeps: bool,
     pub tick: Duration,
     limited: bool,
     timer: WeakTimer,
@@ -40,16 +40,17 @@ pub struct Round {
     tally: Mutex<Tally>,
 }
 
-/// What is not told by the lives.
+/// Counts that the records do not contain.
 #[derive(Default)]
 pub struct Tally {
-    /// How many resets of handles were told that they moved their timer.
-    pub moved: u64,
-    /// Resets of sleeps, which are told nothing.
-    pub naps_moved: u64,
-    pub deaths: u64,
+    /// Resets by handles that returned true.
+    pub resets: u64,
+    /// Resets of sleeps, which return no result.
+    pub sleep_resets: u64,
+    /// Threads that ended by a panic.
+    pub thread_panics: u64,
     pub unfired: Vec<UnfiredTimer>,
-    /// How many shutdowns handed something back.
+    /// Number of shutdowns that handed timers back.
     shutdowns: u32,
 }
 
@@ -62,16 +63,16 @@ impl Round {
         self.tally.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Keeps what a shutdown has handed back.
+    /// Keeps the timers that a shutdown has handed back.
     pub fn collect(&self, unfired: Unfired) {
         let mut tally = self.tally();
         tally.shutdowns += u32::from(unfired.len() > 0);
         tally.unfired.extend(unfired);
     }
 
-    /// A timer was refused.
-    pub fn refused(&self, error: &ScheduleError<()>, life: &Life) {
-        life.mark(mark::REFUSED);
+    /// Records that a timer was refused.
+    pub fn refused(&self, error: &ScheduleError<()>, record: &TimerRecord) {
+        record.mark(mark::REFUSED);
         let expected = error.is_shutdown() || error.is_full() && self.limited;
         if !expected {
             fault::note(|| format!("a timer was refused for no reason: {error}"));
@@ -81,34 +82,34 @@ impl Round {
     /// Schedules one more timer, from inside a callback.
     pub fn continue_inside(&self) {
         if let Some(timer) = self.timer.upgrade()
-            && let Some((_, [life])) = self.lives.take(1)
+            && let Some((_, [record])) = self.records.take(1)
         {
-            let (soul, delay) = (Soul::new(life), self.tick);
-            life.aim(floor(delay));
-            match timer.schedule(delay, move || soul.run()) {
-                Ok(_) => _ = life.mark(mark::ACCEPTED),
-                Err(error) => self.refused(&error.without_closure(), life),
+            let (probe, delay) = (Probe::new(record), self.tick);
+            record.set_earliest(earliest(delay));
+            match timer.schedule(delay, move || probe.run()) {
+                Ok(_) => _ = record.mark(mark::ACCEPTED),
+                Err(error) => self.refused(&error.without_closure(), record),
             }
         }
     }
 
-    /// Makes a round of `length` timers, and settles its account.
+    /// Runs a round of `length` timers, and checks how they ended.
     pub fn run(
-        lives: &'static Lives,
+        records: &'static Records,
         length: usize,
         threads: usize,
         mut random: Rng,
     ) -> Result<Account, Box<dyn Error>> {
-        lives.renew(length);
+        records.renew(length);
         let setting = Setting::random(&mut random);
         let panics = Arc::new(AtomicU64::new(0));
         let timer = setting.start(&panics)?;
-        let patient = random.u8(..4) == 0;
+        let drains = random.u8(..4) == 0;
         let round = Arc::new(Round {
-            lives,
-            shutdown_at: if patient { usize::MAX } else { random.usize(..2 * length) },
-            patient,
-            moves_naps: random.bool(),
+            records,
+            shutdown_at: if drains { usize::MAX } else { random.usize(..2 * length) },
+            drains,
+            resets_sleeps: random.bool(),
             tick: setting.tick,
             limited: setting.max_pending.is_some(),
             timer: timer.downgrade(),
@@ -118,27 +119,27 @@ impl Round {
         thread::scope(|scope| {
             for _ in 0..threads {
                 let (round, timer, random) = (&round, &timer, random.fork());
-                scope.spawn(move || live_and_die(round, timer, random));
+                scope.spawn(move || run_threads(round, timer, random));
             }
         });
         round.shared().clear();
-        if patient {
+        if drains {
             wait_until_empty(&timer, &setting);
         }
         round.collect(nap::close(&timer));
 
         let faults = fault::count();
         let mut tally = std::mem::take(&mut *round.tally());
-        if tally.shutdowns > 1 || patient && !tally.unfired.is_empty() {
-            fault::note(|| "a shutdown handed back what it had not".to_owned());
+        if tally.shutdowns > 1 || drains && !tally.unfired.is_empty() {
+            fault::note(|| "a shutdown handed back timers that had ended".to_owned());
         }
         let unfired = std::mem::take(&mut tally.unfired);
-        let account = Account::settle(lives.used(), &tally, unfired.len() as u64, &timer.stats());
-        fault::unless_equal("payloads given to `on_panic`", panics.load(Relaxed), account.panicked);
+        let account = Account::new(records.used(), &tally, unfired.len() as u64, &timer.stats());
+        fault::unless_equal("payloads passed to `on_panic`", panics.load(Relaxed), account.panicked);
         drop(timer);
-        account.close(lives.used(), unfired);
+        account.close(records.used(), unfired);
         if fault::count() > faults {
-            fault::note(|| format!("all this with {setting}"));
+            fault::note(|| format!("the setting of these faults: {setting}"));
         }
         Ok(account)
     }
@@ -147,51 +148,52 @@ impl Round {
 fn wait_until_empty(timer: &Timer, setting: &Setting) {
     let start = Instant::now();
     while !timer.is_empty() {
-        if start.elapsed() > PATIENCE {
-            return fault::note(|| format!("{} timers got lost: {setting}", timer.len()));
+        if start.elapsed() > DRAIN_LIMIT {
+            return fault::note(|| format!("{} timers were lost: {setting}", timer.len()));
         }
         thread::sleep(Duration::from_micros(200));
     }
 }
 
-/// Threads, one after the other, until the round is over: each uses the timer for a while, and some die by a panic.
-fn live_and_die(round: &Arc<Round>, timer: &Timer, mut random: Rng) {
+/// Starts threads, one after another, until the round is over. Each uses the timer for a while, and some panic.
+fn run_threads(round: &Arc<Round>, timer: &Timer, mut random: Rng) {
     thread_local! {
-        static AFTERLIFE: RefCell<Option<Afterlife>> = const { RefCell::new(None) };
+        static USE_AT_THREAD_END: RefCell<Option<UseAtThreadEnd>> = const { RefCell::new(None) };
     }
     let mut over = false;
     while !over {
         let (steps, mut random) = (random.usize(1..STEPS), random.fork());
-        let life = move || {
-            let [early, late, dies] = [0; 3].map(|_| random.u8(..4) == 0);
+        let thread = move || {
+            let [early, late, panics] = [0; 3].map(|_| random.u8(..4) == 0);
             if early {
-                // Before the timer keeps anything for this thread, as destructors run in the reverse order.
-                AFTERLIFE.set(Some(Afterlife(Actor::new(round, timer, random.fork()))));
+                // Before the timer creates its thread-local state. Destructors run in reverse order, so this one then
+                // runs after the timer's.
+                USE_AT_THREAD_END.set(Some(UseAtThreadEnd(Actor::new(round, timer, random.fork()))));
             }
             let mut actor = Actor::new(round, timer, random);
             let over = actor.act(steps);
-            if dies && !over {
-                actor.die();
+            if panics && !over {
+                actor.panic();
             }
             if late {
-                AFTERLIFE.set(Some(Afterlife(actor)));
+                USE_AT_THREAD_END.set(Some(UseAtThreadEnd(actor)));
             }
             over
         };
         over = thread::scope(|scope| {
-            // A thread that has died leaves the rest to others.
-            scope.spawn(life).join().unwrap_or_else(|_| {
-                round.tally().deaths += 1;
+            // After a thread has panicked, the next one continues.
+            scope.spawn(thread).join().unwrap_or_else(|_| {
+                round.tally().thread_panics += 1;
                 false
             })
         });
     }
 }
 
-/// Uses the timer when its thread has ended, but for the destructors of its thread-local variables.
-struct Afterlife(Actor);
+/// A thread-local variable that uses the timer in its destructor, at the end of the thread.
+struct UseAtThreadEnd(Actor);
 
-impl Drop for Afterlife {
+impl Drop for UseAtThreadEnd {
     fn drop(&mut self) {
         self.0.act(10);
     }

@@ -1,4 +1,4 @@
-//! How the timer of a round is built.
+//! The random configuration of a round's timer.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use corewheel::{BuildError, Execute, Executor, Timer};
 use fastrand::Rng;
 
 type Job = Box<dyn FnOnce() + Send>;
-/// An executor, and what it is called.
+/// The name of an executor, and its constructor.
 type Named = (&'static str, fn() -> Executor);
 
 const TICKS: [u64; 5] = [1, 20, 100, 1000, 5000];
@@ -37,7 +37,7 @@ static QUEUE: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
         let receiver = receiver.clone();
         thread::spawn(move || {
             loop {
-                let job = receiver.lock().expect("nobody panics with it").recv();
+                let job = receiver.lock().expect("no thread panics while it has the lock").recv();
                 job.expect("the sender is never dropped")();
             }
         });
@@ -49,7 +49,7 @@ struct Queue;
 
 impl Execute for Queue {
     fn execute(&self, job: Job) {
-        QUEUE.send(job).expect("its threads never end");
+        QUEUE.send(job).expect("the threads of the queue never end");
     }
 }
 
@@ -83,12 +83,12 @@ impl Setting {
         }
     }
 
-    /// The same with as many timers as one likes.
+    /// Returns the same setting without a limit of pending timers.
     pub fn unlimited(self) -> Self {
         Self { max_pending: None, ..self }
     }
 
-    /// Starts such a timer, whose panics are counted.
+    /// Starts a timer with this setting, which counts its panics in `panics`.
     pub fn start(&self, panics: &Arc<AtomicU64>) -> Result<Timer, BuildError> {
         let panics = panics.clone();
         let builder = Timer::builder()

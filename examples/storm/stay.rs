@@ -1,4 +1,4 @@
-//! How a callback of the storm keeps its thread.
+//! A callback of the storm that keeps its thread busy.
 
 use std::hint;
 use std::ops::Range;
@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-/// Milliseconds that it sleeps: long enough for a pool to notice that its threads are blocked, and to start others.
+/// Milliseconds of a sleep: enough for a pool to notice that its threads are blocked, and to start others.
 const SLEEP: Range<u64> = 20..50;
-/// Milliseconds that it spins: not blocked, but late to come back.
+/// Milliseconds of a spin, which keeps the thread but does not block it.
 const SPIN: Range<u64> = 1..5;
 
-pub enum Stay {
+pub enum SlowRun {
     Sleep(Duration),
     Spin(Duration),
 }
 
-impl Stay {
-    /// Mostly a sleep.
+impl SlowRun {
+    /// Returns a sleep in three of four cases, else a spin.
     pub fn random(random: &mut Rng) -> Self {
         if random.u8(..4) > 0 {
             Self::Sleep(Duration::from_millis(random.u64(SLEEP)))
@@ -27,7 +27,7 @@ impl Stay {
         }
     }
 
-    pub fn keep(self) {
+    pub fn run(self) {
         match self {
             Self::Sleep(time) => thread::sleep(time),
             Self::Spin(time) => {

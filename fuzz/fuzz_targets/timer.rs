@@ -1,4 +1,4 @@
-//! Programs for a `Timer` in virtual time against their oracle.
+//! Random programs for timers in virtual time, checked against an oracle.
 
 #![no_main]
 
@@ -8,6 +8,6 @@ mod common;
 mod program;
 
 use libfuzzer_sys::fuzz_target;
-use program::{Program, play};
+use program::{Program, run};
 
-fuzz_target!(|program: Program| play(&program));
+fuzz_target!(|program: Program| run(&program));

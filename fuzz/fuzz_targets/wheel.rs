@@ -1,4 +1,4 @@
-//! Operations on a `Wheel` against its model.
+//! Random operations on a `Wheel`, checked against a model.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ struct Input {
     operations: Vec<Operation>,
 }
 
-/// As many as there are bytes for. By its own rule a `Vec` tosses a coin after each, whether that was the last.
+/// Reads operations until the bytes are used up. `Vec`'s own implementation would end at random after any of them.
 fn operations(bytes: &mut Unstructured<'_>) -> Result<Vec<Operation>> {
     let mut operations = Vec::new();
     while !bytes.is_empty() {

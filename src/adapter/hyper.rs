@@ -1,4 +1,4 @@
-//! hyper's timer: a server or a client takes its timeouts from a [`Timer`].
+//! hyper's timer trait: servers and clients take their timeouts from a [`Timer`].
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -7,11 +7,12 @@ use hyper::rt;
 
 use crate::{Sleep, Timer};
 
-/// For the builders of hyper and hyper-util: `builder.timer(timer.clone())`, and `pool_timer` of hyper-util's client.
+/// The timer of hyper's and hyper-util's builders: `builder.timer(timer.clone())`, and `pool_timer` of hyper-util's
+/// client.
 ///
-/// A shutdown of the timer does not complete these sleeps: from then on they stay pending for ever, and hyper goes on
-/// without timeouts. hyper would take a sleep that completes for one whose deadline has come: it would end connections,
-/// or begin the same sleep again without a pause.
+/// A shutdown of the timer does not complete these sleeps. They stay pending for ever, and hyper continues without
+/// timeouts. The reason: hyper takes the completion of a sleep for its deadline. It would end connections, or begin the
+/// same sleep again without a pause.
 ///
 /// ```
 /// let timer = corewheel::Timer::new()?;
@@ -32,11 +33,11 @@ impl rt::Timer for Timer {
         Timer::now(self)
     }
 
-    /// Re-arms in place.
+    /// Resets the sleep itself, without a new allocation.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
             Some(sleep) => sleep.reset(new_deadline),
-            // Another timer's.
+            // A sleep of another timer implementation.
             None => *sleep = rt::Timer::sleep_until(self, new_deadline),
         }
     }

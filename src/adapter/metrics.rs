@@ -1,26 +1,26 @@
-//! [`Stats`] by way of the [`metrics`] facade.
+//! Reports [`Stats`] through the `metrics` facade: see [`Exporter`].
 //!
-//! | name                             | kind      | unit    | what                                                   |
-//! |----------------------------------|-----------|---------|--------------------------------------------------------|
-//! | `corewheel_scheduled_total`      | counter   | count   | timers accepted                                        |
-//! | `corewheel_fired_total`          | counter   | count   | runs started                                           |
-//! | `corewheel_completed_total`      | counter   | count   | timers that ended by running                           |
-//! | `corewheel_cancelled_total`      | counter   | count   | timers cancelled                                       |
-//! | `corewheel_unfired_total`        | counter   | count   | timers handed back by a shutdown                       |
-//! | `corewheel_rearmed_total`        | counter   | count   | deadlines moved                                        |
-//! | `corewheel_enqueued_total`       | counter   | count   | timers that gave the shard's thread work               |
-//! | `corewheel_panicked_total`       | counter   | count   | panics of callbacks                                    |
-//! | `corewheel_rejected_total`       | counter   | count   | timers refused                                         |
-//! | `corewheel_wakeups_total`        | counter   | count   | times the shard's thread woke up                       |
-//! | `corewheel_pending`              | gauge     | count   | timers pending                                         |
-//! | `corewheel_lateness_seconds`     | histogram | seconds | how much later than its tick a run started, to an eighth |
+//! | name                             | kind      | unit    | what                                                 |
+//! |----------------------------------|-----------|---------|------------------------------------------------------|
+//! | `corewheel_scheduled_total`      | counter   | count   | timers accepted                                      |
+//! | `corewheel_fired_total`          | counter   | count   | runs started                                         |
+//! | `corewheel_completed_total`      | counter   | count   | timers that ended by running                         |
+//! | `corewheel_cancelled_total`      | counter   | count   | timers cancelled                                     |
+//! | `corewheel_unfired_total`        | counter   | count   | callbacks that a shutdown returned                   |
+//! | `corewheel_rearmed_total`        | counter   | count   | resets that found their timer pending                |
+//! | `corewheel_enqueued_total`       | counter   | count   | timers that gave the shard's driver work             |
+//! | `corewheel_panicked_total`       | counter   | count   | panics caught                                        |
+//! | `corewheel_rejected_total`       | counter   | count   | timers refused                                       |
+//! | `corewheel_wakeups_total`        | counter   | count   | wake-ups of the shard's driver                       |
+//! | `corewheel_pending`              | gauge     | count   | timers pending                                       |
+//! | `corewheel_lateness_seconds`     | histogram | seconds | how late a run started after its tick, to an eighth  |
 //!
-//! Each has the label `shard`, from 0. These are of the timer as a whole, and have no label:
+//! Each has the label `shard`, which counts from 0. These concern the timer as a whole, and have no label:
 //!
-//! | name                                   | kind    | unit  | what                                                    |
-//! |----------------------------------------|---------|-------|---------------------------------------------------------|
-//! | `corewheel_extra_threads`              | gauge   | count | extra threads that the pool has now                     |
-//! | `corewheel_extra_threads_needed_total` | counter | count | times an extra thread was called or started             |
+//! | name                                   | kind    | unit  | what                                                 |
+//! |----------------------------------------|---------|-------|------------------------------------------------------|
+//! | `corewheel_extra_threads`              | gauge   | count | extra threads that the pool has now                  |
+//! | `corewheel_extra_threads_needed_total` | counter | count | how often the pool needed an extra thread            |
 
 use metrics::{Label, Unit, describe_counter, describe_gauge, describe_histogram};
 
@@ -45,7 +45,7 @@ const EXTRA_THREADS: &str = "corewheel_extra_threads";
 const EXTRA_THREADS_NEEDED: &str = "corewheel_extra_threads_needed_total";
 const LATENESS: &str = "corewheel_lateness_seconds";
 
-/// Hands the [`Stats`] of one timer to the recorder.
+/// Reports the [`Stats`] of one timer to the recorder of the program. [The module](self) lists the metrics.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -53,18 +53,26 @@ const LATENESS: &str = "corewheel_lateness_seconds";
 ///
 /// let timer = Timer::new()?;
 /// let mut exporter = Exporter::new();
-/// // From time to time, or when they are asked for:
+/// // Every ten seconds, or before each scrape:
 /// exporter.export(&timer.stats());
 /// # Ok::<(), corewheel::BuildError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Exporter {
-    /// What of each shard's lateness was exported before.
+    /// The lateness of each shard that has been exported.
     exported: Vec<Lateness>,
 }
 
 impl Exporter {
-    /// An exporter for one timer. Describes the metrics to the recorder.
+    /// Creates an exporter for one timer, and describes the metrics to the recorder.
+    ///
+    /// ```
+    /// use corewheel::metrics::Exporter;
+    ///
+    /// // Install the recorder of the program first.
+    /// let exporter = Exporter::new();
+    /// # drop(exporter);
+    /// ```
     pub fn new() -> Self {
         for (name, description, _) in COUNTERS {
             describe_counter!(name, Unit::Count, description);
@@ -76,7 +84,24 @@ impl Exporter {
         Self::default()
     }
 
-    /// Hands over what has been counted, and the lateness of the runs since the last time.
+    /// Reports all counts, and the lateness of the runs since the last call.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use corewheel::metrics::Exporter;
+    /// use std::time::Duration;
+    ///
+    /// let timer = Timer::new()?;
+    /// let mut exporter = Exporter::new();
+    /// let weak = timer.downgrade();
+    /// let export = move || {
+    ///     if let Some(timer) = weak.upgrade() {
+    ///         exporter.export(&timer.stats());
+    ///     }
+    /// };
+    /// timer.schedule_with_fixed_delay(Duration::ZERO, Duration::from_secs(10), export)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn export(&mut self, stats: &Stats) {
         metrics::gauge!(EXTRA_THREADS).set(stats.extra_threads as f64);
         metrics::counter!(EXTRA_THREADS_NEEDED).absolute(stats.extra_threads_needed);

@@ -1,4 +1,4 @@
-//! What other libraries need of a timer, each behind a feature of its own.
+//! Adapters to the timer traits of other libraries, each behind a feature of its own.
 
 #[cfg(feature = "hyper")]
 mod hyper;

@@ -1,4 +1,8 @@
-//! quinn's timers: a QUIC endpoint whose timers are a [`Timer`]'s.
+//! quinn's runtime trait: a QUIC endpoint takes its timers from a [`Timer`].
+//!
+//! [quinn.md] has a complete program.
+//!
+//! [quinn.md]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/quinn.md
 
 use std::fmt;
 use std::future::Future;
@@ -13,11 +17,11 @@ use quinn::{AsyncTimer, AsyncUdpSocket};
 
 use crate::{Sleep, Timer};
 
-/// A runtime that has its tasks and sockets from another, and its timers from a [`Timer`].
+/// A runtime that takes its tasks and sockets from another runtime, and its timers from a [`Timer`].
 ///
-/// A shutdown of the timer does not complete these timers: from then on they stay pending for ever. Connections go on
-/// without timeouts and retransmissions, and a connection that is closed is not forgotten; so close the endpoint first,
-/// and wait for [`Endpoint::wait_idle`](quinn::Endpoint::wait_idle).
+/// A shutdown of the timer does not complete these timers. They stay pending for ever: connections continue without
+/// timeouts and retransmissions, and the endpoint never forgets a closed connection. So close the endpoint first, and
+/// await [`Endpoint::wait_idle`](quinn::Endpoint::wait_idle).
 ///
 /// ```no_run
 /// use corewheel::Timer;
@@ -38,7 +42,17 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// The runtime `others`, with the timers of `timer`.
+    /// Creates a runtime with the tasks and sockets of `others`, and the timers of `timer`.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use corewheel::quinn::Runtime;
+    /// use std::sync::Arc;
+    ///
+    /// let runtime = Runtime::new(Timer::new()?, Arc::new(quinn::TokioRuntime));
+    /// # drop(runtime);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn new(timer: Timer, others: Arc<dyn quinn::Runtime>) -> Self {
         Self { timer, others }
     }
@@ -68,6 +82,7 @@ impl fmt::Debug for Runtime {
     }
 }
 
+/// quinn resets the sleep itself, without a new allocation.
 impl AsyncTimer for Sleep {
     fn reset(self: Pin<&mut Self>, deadline: Instant) {
         Sleep::reset(self, deadline);

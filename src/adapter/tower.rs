@@ -1,4 +1,8 @@
-//! Timeouts for tower's services: axum's, tonic's, or any other.
+//! Timeouts for tower services, such as those of axum and tonic.
+//!
+//! [axum.md] has a complete program.
+//!
+//! [axum.md]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/axum.md
 
 use std::error::Error;
 use std::future::Future;
@@ -12,14 +16,24 @@ use tower_service::Service;
 
 use crate::Timer;
 
-/// The error of a service that is subject to a timeout: its own, or [`Elapsed`](crate::Elapsed).
+/// The error of a service with a timeout: the error of the service itself, or [`Elapsed`](crate::Elapsed).
+///
+/// ```
+/// use corewheel::Elapsed;
+/// use corewheel::tower::BoxError;
+///
+/// fn status(error: &BoxError) -> u16 {
+///     if error.is::<Elapsed>() { 504 } else { 500 }
+/// }
+/// # assert_eq!(status(&"broken".into()), 500);
+/// ```
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Gives every call of a service so much time.
+/// A layer that gives each call of a service a time limit.
 ///
 /// When the timer is shut down, each call that is not ready ends with an [`Elapsed`](crate::Elapsed) whose
-/// [`is_shutdown`](crate::Elapsed::is_shutdown) is true. So does a call that is made after that, unless it is ready when
-/// it is polled for the second time.
+/// [`is_shutdown`](crate::Elapsed::is_shutdown) is true. A later call ends so, too, unless it is ready by its second
+/// poll.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -41,7 +55,17 @@ pub struct TimeoutLayer {
 }
 
 impl TimeoutLayer {
-    /// A call ends with an error `after` this time.
+    /// Creates a layer whose services end each call with an error `after` this time.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use corewheel::tower::TimeoutLayer;
+    /// use std::time::Duration;
+    ///
+    /// let layer = TimeoutLayer::new(Timer::new()?, Duration::from_secs(30));
+    /// # drop(layer);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn new(timer: Timer, after: Duration) -> Self {
         Self { timer, after }
     }
@@ -55,7 +79,19 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// A service whose calls end with an error after some time.
+/// A service whose calls end with an error after some time. [`TimeoutLayer`] creates it.
+///
+/// ```
+/// use corewheel::Timer;
+/// use corewheel::tower::Timeout;
+/// use std::time::Duration;
+/// use tower::{ServiceExt, service_fn};
+///
+/// let double = service_fn(|n: u32| async move { Ok::<_, std::io::Error>(2 * n) });
+/// let service = Timeout::new(double, Timer::new()?, Duration::from_secs(5));
+/// assert_eq!(futures::executor::block_on(service.oneshot(21)).unwrap(), 42);
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Timeout<S> {
     service: S,
@@ -64,22 +100,54 @@ pub struct Timeout<S> {
 }
 
 impl<S> Timeout<S> {
-    /// `service`, of which a call ends with an error `after` this time.
+    /// Creates a service that ends each call of `service` with an error `after` this time.
+    ///
+    /// ```
+    /// # use corewheel::{Timer, tower::Timeout};
+    /// # use std::time::Duration;
+    /// let service = Timeout::new("any service", Timer::new()?, Duration::from_secs(5));
+    /// # drop(service);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn new(service: S, timer: Timer, after: Duration) -> Self {
         Self { service, timer, after }
     }
 
-    /// The service itself.
+    /// Returns a reference to the service.
+    ///
+    /// ```
+    /// # use corewheel::{Timer, tower::Timeout};
+    /// # use std::time::Duration;
+    /// let service = Timeout::new("any service", Timer::new()?, Duration::from_secs(5));
+    /// assert_eq!(*service.get_ref(), "any service");
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn get_ref(&self) -> &S {
         &self.service
     }
 
-    /// The service itself.
+    /// Returns a mutable reference to the service.
+    ///
+    /// ```
+    /// # use corewheel::{Timer, tower::Timeout};
+    /// # use std::time::Duration;
+    /// let mut service = Timeout::new("any service", Timer::new()?, Duration::from_secs(5));
+    /// *service.get_mut() = "another service";
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.service
     }
 
-    /// The service, without the timeout.
+    /// Returns the service, without the timeout.
+    ///
+    /// ```
+    /// # use corewheel::{Timer, tower::Timeout};
+    /// # use std::time::Duration;
+    /// let service = Timeout::new("any service", Timer::new()?, Duration::from_secs(5));
+    /// assert_eq!(service.into_inner(), "any service");
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn into_inner(self) -> S {
         self.service
     }
@@ -104,7 +172,24 @@ where
 }
 
 pin_project! {
-    /// The response of a [`Timeout`].
+    /// The future of a call of a [`Timeout`]: the response, or an error.
+    ///
+    /// ```
+    /// use corewheel::tower::{BoxError, ResponseFuture, Timeout};
+    /// use tower::Service;
+    ///
+    /// fn ask<S>(service: &mut Timeout<S>) -> ResponseFuture<S::Future>
+    /// where
+    ///     S: Service<&'static str>,
+    ///     S::Error: Into<BoxError>,
+    /// {
+    ///     service.call("a question")
+    /// }
+    /// # let echo = tower::service_fn(async |question: &'static str| Ok::<_, std::io::Error>(question));
+    /// # let mut service = Timeout::new(echo, corewheel::Timer::new()?, std::time::Duration::from_secs(5));
+    /// # assert_eq!(futures::executor::block_on(ask(&mut service)).unwrap(), "a question");
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     #[derive(Debug)]
     pub struct ResponseFuture<F> {
         #[pin]

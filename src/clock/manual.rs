@@ -7,31 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::quiescence::{Quiesce, wait_for_all};
 
-/// A clock that stands still until it is told to move: virtual time, for tests.
+/// A clock that stands still until a call advances it: virtual time, for tests.
 ///
-/// Give a clone to [`Builder::clock`](crate::Builder::clock); any number of timers may share one clock. No deadline, no
-/// order and no `now` of a timer on it depends on the real clock. Its timers do take locks, unlike others: the one of
-/// the clock, which is held for some instructions.
-///
-/// # Order
-/// The clock stops at every tick of every timer at which something is due. Ticks count from a timer's
-/// [`build`](crate::Builder::build), so those of two timers need not be the same instants. At each stop all that is due
-/// runs, and finishes before the clock moves on. What is due at one tick runs in any order, and at the same time as far
-/// as the executors have threads: such callbacks may wait for each other, whatever shard or timer they belong to.
-///
-/// # What makes an `advance` hang
-/// [`advance`](Self::advance) waits for all that is due. So it does not return
-/// - while a callback waits for something that the advancing thread does after the `advance`, or for another thread
-///   that advances the same clock;
-/// - while callbacks wait for each other that have no thread each: [`Inline`](crate::Executor::Inline) gives a shard
-///   one thread, and `Pool { threads: 1 }` one to them all, unless the pool may grow;
-/// - if a [custom executor](crate::Executor::Custom) keeps a job without running or dropping it, or leaks it; or if it
-///   is the advancing thread itself that runs the jobs, after the `advance`;
-/// - if something is always due: a [fixed delay](crate::Timer::schedule_with_fixed_delay) of zero, or a
-///   [recurring](crate::Timer::schedule_recurring) deadline that never gets past the present. Such a timer runs again
-///   and again at one instant.
-///
-/// Where the clock can tell that it would wait for the calling thread, it panics instead.
+/// Pass a clone to [`Builder::clock`](crate::Builder::clock). Any number of timers may share one clock. No deadline, no
+/// order and no `now` of these timers depends on the real clock. Unlike other timers, they take a lock of the clock for
+/// some instructions.
 ///
 /// ```
 /// use corewheel::{ManualClock, Timer};
@@ -46,44 +26,76 @@ use super::quiescence::{Quiesce, wait_for_all};
 /// assert!(!hourly.is_pending());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Order
+///
+/// The clock stops at each tick at which a timer of any service is due. The ticks of a service count from its
+/// [`build`](crate::Builder::build), so those of two services may fall on different instants. At each stop, everything
+/// that is due runs and finishes before the clock goes on.
+///
+/// Callbacks of one tick run in any order, and at the same time as far as the executors have threads. They may
+/// therefore wait for each other, even across shards and services.
+///
+/// # What makes an `advance` hang
+///
+/// [`advance`](Self::advance) waits for everything that is due. It does not return
+///
+/// - while a callback waits for an action of the advancing thread after the `advance`, or for another thread that
+///   advances the same clock;
+/// - while callbacks wait for each other and there are fewer threads than callbacks:
+///   [`Inline`](crate::Executor::Inline) gives a shard one thread, and `Pool { threads: 1 }` one to all of them, unless
+///   the pool may grow;
+/// - if a [custom executor](crate::Executor::Custom) keeps or leaks a job without running or dropping it, or runs its
+///   jobs on the advancing thread after the `advance`;
+/// - if something is always due: a [fixed delay](crate::Timer::schedule_with_fixed_delay) of zero, or a
+///   [recurring](crate::Timer::schedule_recurring) deadline that never passes the present. Such a timer runs again and
+///   again at one instant.
+///
+/// If the clock can tell that it would wait for the calling thread, it panics instead.
 #[derive(Clone)]
 pub struct ManualClock(Arc<State>);
 
 struct State {
     start: Instant,
-    /// How long after `start` the clock stands. It stays there while any thread has this for reading.
+    /// The time since `start`. It does not change while any thread holds a read lock.
     elapsed: RwLock<Duration>,
-    /// Held by the thread that moves the clock.
+    /// Locked by the thread that advances the clock.
     moving: Mutex<()>,
     shards: Mutex<Shards>,
 }
 
-/// The shards that live by a clock.
+/// The shards on a clock.
 #[derive(Default)]
 struct Shards {
     next_id: u64,
-    /// In the order of their registration, in which they are always asked.
+    /// In the order of their registration, which is also the order of requests.
     list: BTreeMap<u64, Weak<OnClock>>,
 }
 
 /// A shard as the clock sees it.
 pub(crate) type OnClock = dyn Quiesce<Time = Instant>;
 
-/// Keeps a shard on its clock's list.
+/// Keeps a shard in its clock's list.
 pub(crate) struct Registration {
     clock: ManualClock,
     id: u64,
 }
 
-/// A clock that does not move for as long as this lives. The thread that has it must not read the clock.
+/// Keeps a clock from advancing. The thread that has it must not read the clock.
 pub(crate) struct Pinned<'a> {
-    /// By reference: an `Option` of this is passed on where time is real, and costs nothing in registers.
+    /// By reference: real time passes an `Option` of this along, which then costs nothing in registers.
     start: &'a Instant,
     elapsed: RwLockReadGuard<'a, Duration>,
 }
 
 impl ManualClock {
-    /// Returns a clock that stands at some instant.
+    /// Returns a clock that stands at an arbitrary instant.
+    ///
+    /// ```
+    /// # use corewheel::ManualClock;
+    /// let clock = ManualClock::new();
+    /// assert_eq!(clock.now(), clock.now());
+    /// ```
     pub fn new() -> ManualClock {
         ManualClock(Arc::new(State {
             start: Instant::now(),
@@ -94,21 +106,50 @@ impl ManualClock {
     }
 
     /// Returns the instant at which the clock stands.
+    ///
+    /// ```
+    /// # use corewheel::ManualClock;
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let start = clock.now();
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(clock.now() - start, Duration::from_secs(5));
+    /// ```
     pub fn now(&self) -> Instant {
         self.pin().now()
     }
 
-    /// Moves the clock forward by `by`, and returns once every callback that was due by then, in every timer on this
-    /// clock, has finished, including those that such callbacks scheduled.
+    /// Advances the clock by `by`, and returns once every callback due by then has finished, in every timer on this
+    /// clock.
     ///
-    /// The callbacks run tick by tick in the [order](Self#order) of their deadlines, and see [`now`](Self::now) at their
-    /// own tick. Concurrent calls add up. `advance(Duration::ZERO)` waits for what is due already. Wakers are called,
-    /// but what the woken tasks do is not waited for. See also [what makes it hang](Self#what-makes-an-advance-hang).
+    /// This includes callbacks that such callbacks schedule. Callbacks run tick by tick in the [order](Self#order) of
+    /// their deadlines, and see [`now`](Self::now) at their own tick. The clock waits until wakers have been called,
+    /// but not for what the woken tasks do. Concurrent calls add up. `advance(Duration::ZERO)` waits for what is due
+    /// already. See also [what makes it hang](Self#what-makes-an-advance-hang).
     ///
     /// # Panics
-    /// If it would wait for the calling thread: inside a callback of a timer on this clock, on any thread of such a
-    /// timer (of its shards, or of its [`Pool`](crate::Executor::Pool)), and on the only thread of a
-    /// [`Rayon`](crate::Executor::Rayon) pool that such a timer uses. And if an [`Instant`] cannot hold the sum.
+    /// Panics if it would wait for the calling thread:
+    ///
+    /// - inside a callback of a timer on this clock;
+    /// - on any thread of such a timer: a driver, or a thread of its [`Pool`](crate::Executor::Pool);
+    /// - on the only thread of a [`Rayon`](crate::Executor::Rayon) pool that such a timer uses.
+    ///
+    /// Also panics if an [`Instant`] cannot represent the sum.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::{sync::mpsc, time::Duration};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// for seconds in [30, 10, 20] {
+    ///     let sender = sender.clone();
+    ///     timer.schedule(Duration::from_secs(seconds), move || sender.send(seconds).unwrap())?;
+    /// }
+    /// clock.advance(Duration::from_secs(25));
+    /// assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [10, 20]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn advance(&self, by: Duration) {
         let moving = self.begin();
@@ -116,11 +157,23 @@ impl ManualClock {
         self.run_until(target.expect("a clock cannot be advanced past the last `Instant`: advance it by less"), moving);
     }
 
-    /// Moves the clock forward to `to` in the manner of [`advance`](Self::advance). To an earlier instant it does
-    /// nothing.
+    /// Advances the clock to `to`, as [`advance`](Self::advance) does. An earlier instant has no effect.
     ///
     /// # Panics
     /// As [`advance`](Self::advance).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let handle = timer.schedule(Duration::from_secs(90), || println!("expired"))?;
+    /// if let Some(deadline) = handle.deadline() {
+    ///     clock.advance_to(deadline);
+    /// }
+    /// assert!(!handle.is_pending());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn advance_to(&self, to: Instant) {
         let moving = self.begin();
@@ -144,11 +197,12 @@ impl ManualClock {
             self.set(next.max(self.now()));
         }
         self.set(target);
-        // What another thread has sent since the last look is due by now, and nobody else asks for it.
+        // Another thread may have enqueued a timer since the last request. It is due by now, and no later request
+        // covers it.
         self.wait_for_quiescence();
     }
 
-    /// Has all shards do what is due. Returns when the first wants to be asked again.
+    /// Waits until no shard has anything due. Returns the earliest instant at which a shard wants another request.
     fn wait_for_quiescence(&self) -> Option<Instant> {
         wait_for_all(|| self.shards())
     }
@@ -158,13 +212,13 @@ impl ManualClock {
         *elapsed = now.duration_since(self.0.start);
     }
 
-    /// Keeps the clock where it stands.
+    /// Keeps the clock from advancing.
     pub(super) fn pin(&self) -> Pinned<'_> {
         let elapsed = self.0.elapsed.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         Pinned { start: &self.0.start, elapsed }
     }
 
-    /// Lets a shard live by this clock, for as long as the registration lives.
+    /// Registers a shard with the clock, for as long as the registration lives.
     pub(crate) fn register(&self, shard: Weak<OnClock>) -> Registration {
         let mut shards = lock(&self.0.shards);
         let id = shards.next_id;
@@ -180,7 +234,7 @@ impl ManualClock {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // Nothing is kept of the shard: not even its empty allocation, which a `Weak` would keep.
+        // Removes the `Weak`, too, which would keep the allocation of the shard.
         lock(&self.clock.0.shards).list.remove(&self.id);
     }
 }
@@ -212,7 +266,7 @@ mod tests {
     use super::super::quiescence::Quiet;
     use super::*;
 
-    /// A shard in which nothing is due, and when the clock has asked it.
+    /// A shard in which nothing is due. It records the instants of the clock's requests.
     struct Requested {
         clock: ManualClock,
         at: Mutex<Vec<Instant>>,
@@ -235,7 +289,8 @@ mod tests {
         }
     }
 
-    /// Another thread may send a timer between the last look at a shard and the move of the clock. Nobody else asks for it.
+    /// Another thread may enqueue a timer between the last request to a shard and the advance of the clock. No later
+    /// request covers it.
     #[test]
     fn shards_are_asked_once_more_when_the_clock_has_moved() {
         let clock = ManualClock::new();

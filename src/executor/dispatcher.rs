@@ -1,4 +1,4 @@
-//! Gives batches to the executor of a timer.
+//! Dispatches batches to the executor of a timer.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
@@ -12,10 +12,10 @@ use super::job_queue::JobQueue;
 use super::kinds::Execute;
 use super::pool;
 
-/// An executor that is up and running.
+/// A running executor, to which drivers dispatch batches.
 #[derive(Clone)]
 pub(crate) enum Dispatcher {
-    /// To the workers of the timer's own pool.
+    /// The timer's own pool.
     Own {
         queue: Arc<JobQueue>,
         extras: Option<Arc<Extras>>,
@@ -25,24 +25,24 @@ pub(crate) enum Dispatcher {
     Custom(Arc<dyn Execute>),
 }
 
-/// Forgets which type the batch has.
+/// Erases the type of the batch.
 pub(crate) fn erase(batch: Arc<impl Batch>) -> Arc<dyn Batch> {
     batch
 }
 
 impl Dispatcher {
-    /// Whether [`dispatch`](Self::dispatch) runs code of the user's on the calling thread.
+    /// Returns whether [`dispatch`](Self::dispatch) runs foreign code on the calling thread.
     pub(crate) fn runs_foreign_code(&self) -> bool {
         matches!(self, Self::Inline | Self::Custom(_))
     }
 
-    /// Whether [`dispatch`](Self::dispatch) may wait for code of the user's.
+    /// Returns whether [`dispatch`](Self::dispatch) may wait for foreign code.
     pub(crate) fn may_block(&self) -> bool {
         matches!(self, Self::Custom(_))
     }
 
-    /// Tells a thread whether callbacks may have to wait until it is free: any thread of the timer's own pool, or the only
-    /// one of a pool of the user's. Keeps no pool.
+    /// Returns a function that returns whether callbacks may have to wait until the calling thread is free. That is any
+    /// thread of the timer's own pool, or the only thread of a borrowed one. The function keeps no pool alive.
     pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
         let own = if let Self::Own { queue, .. } = self { Some(pool::is_served_here(queue)) } else { None };
         let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
@@ -52,12 +52,12 @@ impl Dispatcher {
         }
     }
 
-    /// Has the batch run. A panic of the executor itself goes to `panicked`. Returns the batch if the caller should look
-    /// after it: see [`assist`](Self::assist).
+    /// Submits the batch for execution, or runs it. A panic of the executor itself goes to `panicked`. Returns the
+    /// batch if the caller should watch it: see [`assist`](Self::assist).
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<B>> {
         match self {
             Self::Own { queue, .. } => {
-                // One hand-over for all: it costs as much as several callbacks.
+                // One hand-over for the whole batch, because it costs as much as several callbacks.
                 let batch = Arc::new(batch);
                 queue.put(batch.clone());
                 return Some(batch);
@@ -80,14 +80,14 @@ impl Dispatcher {
         None
     }
 
-    /// The queue of the timer's own pool, whose workers can drive.
+    /// Returns the queue of the timer's own pool, whose workers can drive.
     pub(crate) fn own_queue(&self) -> Option<&Arc<JobQueue>> {
         if let Self::Own { queue, .. } = self { Some(queue) } else { None }
     }
 
-    /// Has idle workers see to a batch that was not finished [`STRAGGLER_AFTER`] after its hand-over. False if the caller
-    /// should ask again: nobody has begun it. `unpin` is called before a thread is started, which inherits the cores of the
-    /// caller.
+    /// Makes idle workers assist with a batch that was not finished [`STRAGGLER_AFTER`] after its dispatch. Returns
+    /// false if no worker has begun it; the caller should then call again. Calls `unpin` before it starts a thread,
+    /// which inherits the cores of the caller.
     pub(crate) fn assist(&self, batch: Arc<impl Batch>, unpin: impl FnOnce()) -> bool {
         match self {
             Self::Own { queue, extras } => {

@@ -1,75 +1,123 @@
-//! The executors that a user chooses from.
+//! The executors from which a user chooses.
 
 use std::fmt;
 use std::sync::Arc;
 
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
 ///
-/// Timers that are due together are handed over together, in the order of their ticks.
+/// Timers that are due together reach the executor together, in the order of their ticks. Futures do not use it:
+/// drivers call their wakers. [tuning.md] compares the executors.
 ///
-/// Callbacks may use rayon (`rayon::join`, `scope`, `par_iter`, `spawn`), which works in the pool that they run in, or in
-/// rayon's global pool with `Inline` and `Custom`. A thread that waits inside such a call runs other work of rayon's
-/// meanwhile. With the pools below it never runs another callback on top of one that waits, so a callback may hold a lock
-/// over `rayon::join` that other callbacks take. A [custom executor](Self::Custom) may do otherwise.
+/// ```
+/// use corewheel::{Executor, Timer};
 ///
-/// A callback that waits for work that it gives to its pool must not wait there for itself: see
-/// [`Timer::shutdown`](crate::Timer::shutdown) and
-/// [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
+/// // Callbacks that only set flags need no pool.
+/// let timer = Timer::builder().executor(Executor::Inline).build()?;
+/// # drop(timer);
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
+///
+/// # Callbacks that use rayon
+///
+/// Callbacks may use rayon: `join`, `scope`, `par_iter`, `spawn`. The work goes to the pool in which the callback runs,
+/// or to rayon's global pool with `Inline` and `Custom`.
+///
+/// A thread that waits inside such a call runs other work of rayon meanwhile. With `Pool`, `Rayon` and `RayonGlobal`,
+/// it never runs another callback on top of one that waits. So a callback may hold a lock over `rayon::join` that other
+/// callbacks take. A [custom executor](Self::Custom) may behave otherwise.
+///
+/// A callback that waits for work in its pool must not wait there for itself: see
+/// [`Timer::shutdown`](crate::Timer::shutdown) and [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
+///
+/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Executor {
-    /// A rayon pool of the timer's own with this many threads, at least 1. This is the default, with
+    /// A rayon pool of the timer's own, with this many threads. This is the default, with
     /// [`available_parallelism`](std::thread::available_parallelism) threads.
     ///
-    /// One worker runs what is due together. If it has not come to the last callback after a millisecond, all idle
-    /// workers help, so a slow callback delays no other for longer while a worker is idle.
+    /// One worker runs what is due together. If that takes over a millisecond, all idle workers assist. So a slow
+    /// callback delays no other for longer while a worker is idle.
     ///
-    /// While threads are blocked inside callbacks and others wait, extra threads run those:
-    /// see [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one thread.
-    /// `join`, `scope` and `par_iter` work there as in any pool, and `spawn`ed work runs there after the callback. So a
-    /// callback should not block until another thread has run what it has `spawn`ed.
+    /// While workers are blocked inside callbacks and other callbacks wait, extra threads run these: see
+    /// [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one thread.
+    /// There, `join`, `scope` and `par_iter` work as in any pool, and `spawn`ed work runs after the callback. So a
+    /// callback should not block until another thread has run the work that it has `spawn`ed.
     ///
-    /// The threads run callbacks first. What a callback gives to rayon is run by the worker of that callback after the
-    /// callbacks that are due with it. Idle workers share that work once the callback, and those due with it, take
-    /// over a millisecond: the first at once, each further one about a millisecond after the one before.
+    /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
+    /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:
+    /// the first worker at once, each further one about a millisecond later.
     Pool {
-        /// How many threads.
+        /// The number of threads; minimum: 1.
         threads: usize,
     },
-    /// The caller's own rayon pool. It must be made with [`corewheel::rayon`](crate::rayon).
+    /// The program's own rayon pool, built with [`corewheel::rayon`](crate::rayon).
     ///
-    /// Callbacks are jobs of this pool like any other. So a thread of it that waits inside `rayon::join` and the like may run
-    /// callbacks meanwhile, unless it is inside a callback already. Code that is no callback, and runs in this pool, should
-    /// hold no lock over such a wait that a callback takes: jobs of `rayon::spawn` and `install`, also those of
+    /// Callbacks are jobs of this pool like any other. A thread of it that waits inside `rayon::join` and similar calls
+    /// may run a callback meanwhile, unless it is inside a callback already. So other code in this pool should hold no
+    /// lock over such a wait that a callback takes. This concerns jobs of `rayon::spawn` and `install`, even those of
     /// callbacks, and callbacks that a [custom executor](Self::Custom) runs in this pool.
+    ///
+    /// ```
+    /// use corewheel::{Executor, Timer, rayon};
+    /// use std::sync::Arc;
+    ///
+    /// let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build()?);
+    /// let timer = Timer::builder().executor(Executor::Rayon(pool.clone())).build()?;
+    /// # drop(timer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     Rayon(Arc<rayon::ThreadPool>),
-    /// Rayon's global pool, which is started with rayon's defaults if nothing has started it before. The same holds as for
+    /// Rayon's global pool. The timer starts it with rayon's defaults if the program has not. Otherwise as
     /// [`Rayon`](Self::Rayon).
     RayonGlobal,
-    /// The shard's own thread: for callbacks that only wake something. One that takes long delays every other timer of
-    /// its shard.
+    /// The driver thread of the shard: for callbacks that only wake something. A callback that takes long delays every
+    /// other timer of its shard.
     Inline,
-    /// Anything else, one job for each callback.
+    /// Any other executor. It receives one job for each callback.
     Custom(Arc<dyn Execute>),
 }
 
-/// An executor of one's own: see [`Executor::Custom`].
+/// An executor of the program: see [`Executor::Custom`].
+///
+/// ```
+/// use corewheel::{Execute, Executor, Timer};
+/// use std::sync::{Arc, mpsc};
+/// use std::{thread, time::Duration};
+///
+/// /// Runs callbacks on one thread, in order.
+/// struct OneThread(mpsc::Sender<Box<dyn FnOnce() + Send>>);
+///
+/// impl Execute for OneThread {
+///     fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+///         let _ = self.0.send(job); // without a receiver the job is dropped: it counts as cancelled
+///     }
+/// }
+///
+/// let (sender, jobs) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+/// thread::spawn(move || jobs.into_iter().for_each(|job| job()));
+/// let timer = Timer::builder().executor(Executor::Custom(Arc::new(OneThread(sender)))).build()?;
+/// # let (done, receiver) = mpsc::channel();
+/// timer.schedule(Duration::from_millis(2), move || done.send("on that thread").unwrap())?;
+/// assert_eq!(receiver.recv()?, "on that thread");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Execute: Send + Sync + 'static {
     /// Runs `job`, now or later, on any thread.
     ///
-    /// It is called on a shard's thread, and blocks this shard for as long as it takes. A job that is dropped unrun
-    /// drops its closures, and counts them as cancelled. A panic is caught, and reported to
+    /// A driver thread calls this. While the call lasts, it blocks that shard alone. A job that is dropped unrun drops
+    /// its closure and counts the timer as cancelled. A panic of `execute` is caught and passed to
     /// [`on_panic`](crate::Builder::on_panic).
     ///
-    /// A [`reset`](crate::TimerHandle::reset) to a later deadline takes the timer out of a job that waits. That job does
-    /// nothing, run or dropped, and the timer stays pending: there is another job at its new deadline.
+    /// A [`reset`](crate::TimerHandle::reset) to a later deadline removes the timer from a job that waits. That job
+    /// then does nothing, run or dropped. The timer stays pending, and another job follows at its new deadline.
     ///
-    /// A [`shutdown`](crate::Timer::shutdown) does not wait for a call that is in progress: so the consumer of a bounded queue may
-    /// shut the timer down while `execute` waits for room. The shard's thread ends when the call has returned, and calls
-    /// again for no other job. A job that is run, or dropped, after the shutdown does nothing.
+    /// A [`shutdown`](crate::Timer::shutdown) does not wait for a call in progress. So the consumer of a bounded queue
+    /// may shut the timer down while `execute` waits for room. The driver ends when the call has returned, and submits
+    /// no other job. A job that is run or dropped after the shutdown does nothing.
     ///
-    /// An executor that runs jobs in a rayon pool of its own runs them on top of what waits in that pool, as rayon does with
-    /// any job: see [`Executor::Rayon`], which does not do that to callbacks.
+    /// An executor that runs jobs in a rayon pool runs them on top of whatever waits in that pool, as rayon does with
+    /// any job. [`Executor::Rayon`] does not do that to callbacks.
     fn execute(&self, job: Box<dyn FnOnce() + Send>);
 }
 

@@ -1,13 +1,13 @@
-//! Runs expired timers.
+//! Executors: run expired timers.
 //!
 //! | file         | concern                                                                                  |
 //! |--------------|------------------------------------------------------------------------------------------|
-//! | `kinds`      | the executors that a user chooses from                                                   |
+//! | `kinds`      | the executors from which a user chooses                                                  |
 //! | `batch`      | what an executor knows of the timers that it runs                                        |
-//! | `dispatcher` | gives batches to the executor                                                            |
+//! | `dispatcher` | dispatches batches to the executor                                                       |
 //! | `job_queue`  | where batches wait for the workers of a timer's own pool                                 |
 //! | `pool`, `extras` | the workers of that pool, and the extra ones while those are blocked                 |
-//! | `borrowed`   | a rayon pool of the user's                                                               |
+//! | `borrowed`   | a rayon pool that others use, too                                                        |
 
 pub(crate) mod batch;
 #[cfg(not(loom))]

@@ -1,4 +1,4 @@
-//! Ticks at a fixed period, to be awaited.
+//! Ticks with a fixed period, for tasks to await.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -8,32 +8,32 @@ use std::time::{Duration, Instant};
 
 use super::Sleep;
 
-/// A tick that is later than this was missed: as tokio has it.
+/// How late a tick may be without counting as missed: tokio's tolerance.
 const LATE: Duration = Duration::from_millis(5);
 
-/// Completes again and again, a period apart: what [`Timer::interval`](crate::Timer::interval) and
-/// [`Timer::interval_at`](crate::Timer::interval_at) return.
+/// A source of ticks with a fixed period.
 ///
-/// A tick that nobody awaits happens when [`tick`](Self::tick) is next called; what becomes of those after it is up to
-/// [`MissedTickBehavior`].
+/// [`Timer::interval`](crate::Timer::interval) and [`Timer::interval_at`](crate::Timer::interval_at) return it. A tick
+/// that is due while no task awaits it completes at the next call of [`tick`](Self::tick). [`MissedTickBehavior`]
+/// decides about the ticks after it.
 ///
-/// When the service is shut down, a tick that is pending completes at once, before it is due: see
-/// [`is_shutdown`](Self::is_shutdown). Each tick after it is pending once, wakes its task, and completes when it is polled
-/// again. As a `Stream` (feature `futures-core`) the interval ends then.
+/// When the service is shut down, a pending tick completes at once, before its instant; see
+/// [`is_shutdown`](Self::is_shutdown). Each later tick is pending once, wakes its task, and completes when it is polled
+/// again. As a `Stream` (feature `futures-core`) the interval ends.
 ///
-/// Ticks that are overdue complete without a pause, but after every 128 of them one is pending like that, so that other
-/// tasks have their turn: see [`Sleep`](Sleep#loops). None is lost by it.
+/// Overdue ticks complete without a pause. After every 128 of them, one is pending first so that [other
+/// tasks](Sleep#loops) get their turn. No tick is lost by this.
 ///
 /// ```
 /// use corewheel::Timer;
 /// use std::time::Duration;
 ///
 /// let timer = Timer::new()?;
-/// let mut interval = timer.interval(Duration::from_millis(10));
-/// futures::executor::block_on(async {
-///     let first = interval.tick().await;
-///     assert_eq!(interval.tick().await - first, Duration::from_millis(10));
-/// });
+/// # futures::executor::block_on(async {
+/// let mut interval = timer.interval(Duration::from_millis(5));
+/// let first = interval.tick().await; // at once
+/// assert_eq!(interval.tick().await - first, Duration::from_millis(5));
+/// # });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Interval {
@@ -42,43 +42,85 @@ pub struct Interval {
     behavior: MissedTickBehavior,
 }
 
-/// What an [`Interval`] does when ticks have been missed.
+/// What an [`Interval`] does about missed ticks. A tick is missed if it is over 5 ms late.
 ///
-/// With a period of 50 ms, and 120 ms between the second tick and the next call of [`Interval::tick`], ticks complete
-/// after so many milliseconds:
+/// An example: the period is 50 ms, and 120 ms pass between the second tick and the next call of [`Interval::tick`].
+/// The ticks then complete after this many milliseconds:
 ///
 /// | tick    | 1st | 2nd | 3rd | 4th | 5th | 6th |
 /// |---------|-----|-----|-----|-----|-----|-----|
 /// | `Burst` | 0   | 50  | 170 | 170 | 200 | 250 |
 /// | `Delay` | 0   | 50  | 170 | 220 | 270 | 320 |
 /// | `Skip`  | 0   | 50  | 170 | 200 | 250 | 300 |
+///
+/// ```
+/// use corewheel::{MissedTickBehavior, Timer};
+/// use std::time::Duration;
+///
+/// let timer = Timer::new()?;
+/// let mut interval = timer.interval(Duration::from_millis(50));
+/// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
+/// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// They are made up for, one after the other, without a pause.
+    /// Missed ticks complete one after the other, without a pause.
     #[default]
     Burst,
-    /// They are gone, and the period counts from the late tick on.
+    /// Missed ticks are dropped, and the period counts from the late tick.
     Delay,
-    /// They are gone, and the next tick is the next one of those that were due from the beginning.
+    /// Missed ticks are dropped, and the next tick is the next one of the original grid.
     Skip,
 }
 
 impl Interval {
     /// # Panics
-    /// If the period is zero.
+    /// Panics if the period is zero.
     pub(crate) fn new(first: Sleep, period: Duration) -> Self {
         assert!(!period.is_zero(), "a period of zero: give an interval a longer one");
         Self { sleep: first, period, behavior: MissedTickBehavior::default() }
     }
 
-    /// Completes at the next tick, and tells when that was due.
+    /// Completes at the next tick, and returns the instant for which that tick was scheduled.
     ///
-    /// To drop the future before it completes loses no tick.
+    /// Cancel safe: dropping the future before it completes loses no tick.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// # let timer = Timer::new()?;
+    /// # futures::executor::block_on(async {
+    /// let mut interval = timer.interval(Duration::from_millis(2));
+    /// for _ in 0..3 {
+    ///     let scheduled = interval.tick().await;
+    ///     println!("{:?} late", timer.now() - scheduled);
+    /// }
+    /// # });
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|context| self.poll_tick(context)).await
     }
 
-    /// As [`tick`](Self::tick), for those who poll themselves.
+    /// Polls for the next tick: [`tick`](Self::tick) for code that implements a future itself.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// use std::task::{Context, Poll, Waker};
+    ///
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let mut interval = timer.interval(Duration::from_secs(1));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// let first = clock.now();
+    /// assert_eq!(interval.poll_tick(&mut context), Poll::Ready(first));
+    /// assert!(interval.poll_tick(&mut context).is_pending());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(interval.poll_tick(&mut context), Poll::Ready(first + Duration::from_secs(1)));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(context));
         let due = self.sleep.deadline();
@@ -93,37 +135,99 @@ impl Interval {
         Poll::Ready(due)
     }
 
-    /// Has the next tick come a period from now.
+    /// Schedules the next tick one period from now.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// # let timer = Timer::new()?;
+    /// # futures::executor::block_on(async {
+    /// let mut interval = timer.interval(Duration::from_millis(5));
+    /// let start = timer.now();
+    /// interval.reset(); // the first tick no longer comes at once
+    /// assert!(interval.tick().await >= start + Duration::from_millis(5));
+    /// # });
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn reset(&mut self) {
         let (now, period) = (self.sleep.now(), self.period);
         self.sleep.reset_by(|ticks| ticks.after_instant(now, period));
     }
 
-    /// The time between two ticks.
+    /// Returns the time between two ticks.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::time::Duration;
+    /// assert_eq!(timer.interval(Duration::from_secs(1)).period(), Duration::from_secs(1));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// What is done when ticks have been missed.
+    /// Returns what the interval does about missed ticks. Default: [`Burst`](MissedTickBehavior::Burst).
+    ///
+    /// ```
+    /// # use corewheel::{MissedTickBehavior, Timer};
+    /// # use std::time::Duration;
+    /// # let timer = Timer::new()?;
+    /// let interval = timer.interval(Duration::from_secs(1));
+    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.behavior
     }
 
-    /// Sets what is done when ticks have been missed.
+    /// Sets what the interval does about missed ticks.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, MissedTickBehavior, Timer};
+    /// # use std::time::Duration;
+    /// use futures::FutureExt;
+    ///
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let mut interval = timer.interval(Duration::from_secs(1));
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    /// clock.advance(Duration::from_secs(10)); // no task awaits a tick for ten seconds
+    /// assert!(interval.tick().now_or_never().is_some());
+    /// assert!(interval.tick().now_or_never().is_none()); // the next comes in a second
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.behavior = behavior;
     }
 
-    /// Returns whether the service has been shut down: then no tick waits until it is due.
+    /// Returns whether the service has been shut down. If so, no tick waits for its instant.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// # let timer = Timer::new()?;
+    /// # futures::executor::block_on(async {
+    /// let mut interval = timer.interval(Duration::from_millis(2));
+    /// # timer.shutdown();
+    /// loop {
+    ///     interval.tick().await;
+    ///     if interval.is_shutdown() {
+    ///         break;
+    ///     }
+    ///     println!("still alive");
+    /// }
+    /// # });
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         self.sleep.is_closed()
     }
 }
 
-/// By how much `time` is more than a whole number of periods.
+/// Returns the part of `time` beyond a whole number of periods.
 fn remainder(time: Duration, period: Duration) -> Duration {
     let nanos = time.as_nanos() % period.as_nanos();
-    // Less than a second is left below 10^9, so this loses nothing.
+    // Both casts are lossless: the remainder is less than the period, whose seconds are a `u64`.
     Duration::new((nanos / 1_000_000_000) as u64, (nanos % 1_000_000_000) as u32)
 }
 
@@ -137,7 +241,7 @@ impl fmt::Debug for Interval {
     }
 }
 
-/// Ends when the service is shut down.
+/// The ticks as a stream, which ends when the service is shut down.
 #[cfg(feature = "futures-core")]
 impl futures_core::Stream for Interval {
     type Item = Instant;
@@ -145,7 +249,7 @@ impl futures_core::Stream for Interval {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Instant>> {
         if !self.is_shutdown() {
             let tick = ready!(self.poll_tick(context));
-            // A shutdown since then may have completed it before it was due.
+            // A shutdown during the poll may have completed the tick before its instant.
             if !self.is_shutdown() {
                 return Poll::Ready(Some(tick));
             }

@@ -1,6 +1,5 @@
-//! Timers to be awaited, on any executor or none: no runtime is needed.
-//!
-//! [`Sleep`] is a future on an entry of a shard; [`Timeout`] and [`Interval`] are made of it.
+//! Futures on timers: [`Sleep`] is a future on an entry of a shard; [`Timeout`] and [`Interval`] contain one. They run
+//! on any executor, without a runtime.
 
 mod interval;
 mod sleep;

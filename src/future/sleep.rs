@@ -10,41 +10,45 @@ use std::time::{Duration, Instant};
 use crate::clock::{Deadline, Requested, Ticks};
 use crate::shard::{Coop, Progress, Shard, SleepEntry};
 
-/// Completes at a deadline, never before, except that a shutdown completes it: what
-/// [`Timer::sleep`](crate::Timer::sleep) and [`Timer::sleep_until`](crate::Timer::sleep_until) return.
+/// A future that completes at a deadline.
 ///
-/// Until it is first polled, it is no timer: nothing is counted, and no thread is woken for it. The waker that it was last
-/// polled with is called on a thread of the timer, without a lock; a panic of it is caught, counted, and given to
-/// [`on_panic`](crate::Builder::on_panic). Dropping a `Sleep` cancels it.
+/// [`Timer::sleep`](crate::Timer::sleep) and [`Timer::sleep_until`](crate::Timer::sleep_until) return it. It completes
+/// before its deadline only if the service is shut down; [`is_shutdown`](Self::is_shutdown) then returns true.
 ///
-/// It does not keep the service alive. When that is shut down, it completes at once;
-/// [`is_shutdown`](Self::is_shutdown) tells. It neither counts against [`max_pending`](crate::Builder::max_pending) nor
-/// is it ever refused.
+/// A sleep becomes a timer at its first pending poll. Before that, no count includes it, and no thread wakes for it. A
+/// thread of the timer calls the waker of the last poll, without a lock. A panic of the waker is caught, counted, and
+/// passed to [`on_panic`](crate::Builder::on_panic).
 ///
-/// Polling and dropping it take no lock and never wait for another thread. After it has completed it can be
-/// [`reset`](Self::reset) and awaited again; to poll it once more without that is no error, and it is complete still.
+/// Dropping a `Sleep` cancels it. A `Sleep` does not keep the service alive. It does not count against
+/// [`max_pending`](crate::Builder::max_pending), and is never refused. Polling and dropping it take no lock and never
+/// wait for another thread. (In [virtual time](crate::ManualClock), a poll may take a lock for some instructions.)
 ///
-/// # Loops
-///
-/// No loop over sleeps keeps its executor from other tasks. A sleep that need not wait (its deadline has passed, or it
-/// is polled after it has completed) is ready at once, but after every 128 of these on a thread one is pending first: it
-/// wakes its task and is ready when it is polled again, as tokio's are by their budget. A sleep that is made or reset
-/// after the shutdown is pending like that each time.
+/// After it has completed, it can be [`reset`](Self::reset) and awaited again. Another poll without a reset is no
+/// error; the sleep is still complete.
 ///
 /// ```
 /// use corewheel::Timer;
-/// use std::time::{Duration, Instant};
+/// use std::time::Duration;
 ///
 /// let timer = Timer::new()?;
-/// let start = Instant::now();
-/// futures::executor::block_on(timer.sleep(Duration::from_millis(20)));
-/// assert!(start.elapsed() >= Duration::from_millis(20));
+/// # futures::executor::block_on(async {
+/// println!("working");
+/// timer.sleep(Duration::from_millis(5)).await;
+/// println!("rested");
+/// # });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Loops
+///
+/// No loop over sleeps keeps its executor from other tasks. A sleep that need not wait is ready at once: its deadline
+/// has passed, or it is polled after it has completed. But after 128 of these on a thread, the next is pending once: it
+/// wakes its task, and is ready when it is polled again. tokio's sleeps do the same when their budget is spent. After
+/// the shutdown, each sleep that is created or reset is pending once in this way.
 #[must_use = "a sleep does nothing unless it is polled"]
 pub struct Sleep {
     source: Source,
-    /// The tick at which it is due.
+    /// The tick of the deadline.
     tick: u64,
     requested: Requested,
 }
@@ -53,7 +57,7 @@ enum Source {
     Held(SleepEntry),
     /// The service had been shut down before: no entry can be armed.
     Closed {
-        /// Has the clock.
+        /// Any shard of the service: it has the clock.
         shard: Arc<Shard>,
         progress: Progress,
         coop: Coop,
@@ -61,8 +65,8 @@ enum Source {
 }
 
 impl Sleep {
-    /// Creates a sleep until `deadline`. `entry` is `None` if the service has been shut down; then `shard` returns any of its
-    /// shards.
+    /// Creates a sleep until `deadline`. `entry` is `None` if the service has been shut down. `shard` then returns any
+    /// of its shards.
     #[inline]
     pub(crate) fn new(entry: Option<SleepEntry>, deadline: Deadline, shard: impl FnOnce() -> Arc<Shard>) -> Self {
         let closed =
@@ -70,7 +74,7 @@ impl Sleep {
         Self { source: entry.map_or_else(closed, Source::Held), tick: deadline.tick, requested: deadline.requested() }
     }
 
-    /// Makes a shutdown not complete the sleep: if its deadline has not come then, it stays pending for ever.
+    /// Makes the sleep stay pending for ever if a shutdown comes before its deadline.
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     pub(crate) fn outlasting_shutdown(mut self) -> Self {
         self.coop().outlast_shutdown();
@@ -93,20 +97,54 @@ impl Sleep {
         }
     }
 
-    /// Returns the instant at which it completes. If that is never, this is an instant a hundred years ahead.
+    /// Returns the deadline. A sleep that never completes reports an instant a hundred years ahead.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let sleep = timer.sleep(Duration::from_secs(10));
+    /// assert_eq!(sleep.deadline(), timer.now() + Duration::from_secs(10));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn deadline(&self) -> Instant {
         self.ticks().display_requested(self.requested)
     }
 
     /// Returns whether the deadline has come, or the service has been shut down.
     ///
-    /// The next poll is ready then, except one that gives way to other tasks: see [Loops](Sleep#loops).
+    /// If so, the next poll is ready, except one that [gives way](Sleep#loops) to other tasks.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let cooldown = timer.sleep(Duration::from_secs(10));
+    /// assert!(!cooldown.is_elapsed());
+    /// clock.advance(Duration::from_secs(10));
+    /// assert!(cooldown.is_elapsed()); // also without a poll
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     #[inline]
     pub fn is_elapsed(&self) -> bool {
         self.progress() != Progress::Pending
     }
 
-    /// Returns whether it completes, or has completed, before its deadline, because the service was shut down.
+    /// Returns whether a shutdown of the service completes the sleep, or has completed it, before its deadline.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// # let timer = Timer::new()?;
+    /// # futures::executor::block_on(async {
+    /// let mut sleep = timer.sleep(Duration::from_secs(3600));
+    /// timer.shutdown();
+    /// (&mut sleep).await;
+    /// assert!(sleep.is_shutdown());
+    /// # });
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         self.progress() == Progress::Shutdown
     }
@@ -119,7 +157,7 @@ impl Sleep {
         }
     }
 
-    /// Returns whether the service has been shut down, whatever became of this sleep.
+    /// Returns whether the service has been shut down, even if this sleep completed before.
     pub(crate) fn is_closed(&self) -> bool {
         match &self.source {
             Source::Held(entry) => entry.is_closed(),
@@ -127,23 +165,49 @@ impl Sleep {
         }
     }
 
-    /// Moves the deadline, also after the sleep has completed: then it is to be polled again. The waker stays the one it
-    /// was last polled with.
+    /// Sets a new deadline, even after the sleep has completed. In that case, poll it again. The waker of the last poll
+    /// stays in place.
     ///
-    /// Lock-free, in constant time. To move a pending one later costs one atomic step and disturbs no other thread.
+    /// Lock-free, in constant time. A reset of a pending sleep to a later deadline is one atomic step that disturbs no
+    /// other thread; see *Re-arming in place* in [protocols.md].
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::{pin::pin, time::Duration};
+    /// # let timer = Timer::new()?;
+    /// # futures::executor::block_on(async {
+    /// let mut sleep = pin!(timer.sleep(Duration::from_secs(3600)));
+    /// sleep.as_mut().reset(timer.now() + Duration::from_millis(5));
+    /// sleep.await;
+    /// # });
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    ///
+    /// [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
     #[inline]
     pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         self.reset_by(|ticks| ticks.at(deadline));
     }
 
-    /// As [`reset`](Self::reset), to `delay` from now: that is cheaper, as most of the time no clock is read. A delay too
-    /// long to represent means never.
+    /// Sets a new deadline, `delay` from now. A delay too long to represent means never. Otherwise as
+    /// [`reset`](Self::reset), but cheaper: it seldom reads a clock.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::{pin::Pin, time::Duration};
+    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let mut idle = timer.sleep(Duration::from_secs(60));
+    /// // A byte has arrived:
+    /// Pin::new(&mut idle).reset_after(Duration::from_secs(90));
+    /// assert_eq!(idle.deadline(), timer.now() + Duration::from_secs(90));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     #[inline]
     pub fn reset_after(mut self: Pin<&mut Self>, delay: Duration) {
         self.reset_by(|ticks| ticks.requested_after(delay));
     }
 
-    /// The same, to what `when` tells.
+    /// Sets the deadline that `when` returns.
     #[inline]
     pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
         let deadline = when(self.ticks());
@@ -157,7 +221,7 @@ impl Sleep {
         }
     }
 
-    /// The present, by the timer's clock.
+    /// Returns the present by the timer's clock.
     pub(crate) fn now(&self) -> Instant {
         self.ticks().now()
     }

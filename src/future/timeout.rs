@@ -1,4 +1,4 @@
-//! A future that gives up at a deadline.
+//! The future that gives another future until a deadline.
 
 use std::error::Error;
 use std::fmt;
@@ -11,13 +11,14 @@ use pin_project_lite::pin_project;
 use super::Sleep;
 
 pin_project! {
-    /// Another future, until a deadline: what [`Timer::timeout`](crate::Timer::timeout) and
-    /// [`Timer::timeout_at`](crate::Timer::timeout_at) return.
+    /// A future that awaits another future until a deadline.
     ///
-    /// The other future is polled first, so that one that is ready is never timed out. When the service is shut down, the
-    /// timeout ends at once with an [`Elapsed`] whose [`is_shutdown`](Elapsed::is_shutdown) is true. One that is made
-    /// after that, or whose deadline has passed, gives way to other tasks as a [`Sleep`](Sleep#loops) does: its future is
-    /// polled once more then.
+    /// [`Timer::timeout`](crate::Timer::timeout) and [`Timer::timeout_at`](crate::Timer::timeout_at) return it. Each
+    /// poll polls the other future first, so a future that is ready is never timed out.
+    ///
+    /// When the service is shut down, the timeout completes at once with an [`Elapsed`] whose
+    /// [`is_shutdown`](Elapsed::is_shutdown) is true. A timeout that is created later, or after its deadline, gives way
+    /// to other tasks as a [`Sleep`](Sleep#loops) does. Its future is then polled once more.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -25,10 +26,10 @@ pin_project! {
     /// use std::time::Duration;
     ///
     /// let timer = Timer::new()?;
-    /// let answer = timer.timeout(Duration::from_millis(20), future::pending::<u8>());
-    /// assert!(futures::executor::block_on(answer).is_err());
-    /// let answer = timer.timeout(Duration::from_millis(20), future::ready(7));
-    /// assert_eq!(futures::executor::block_on(answer), Ok(7));
+    /// # futures::executor::block_on(async {
+    /// assert_eq!(timer.timeout(Duration::from_millis(5), future::ready(7)).await, Ok(7));
+    /// assert!(timer.timeout(Duration::from_millis(5), future::pending::<u8>()).await.is_err());
+    /// # });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[derive(Debug)]
@@ -45,17 +46,42 @@ impl<F> Timeout<F> {
         Self { future, sleep }
     }
 
-    /// The future.
+    /// Returns a reference to the future.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::{future, time::Duration};
+    /// let timeout = timer.timeout(Duration::from_secs(1), future::ready(7));
+    /// println!("waiting for {:?}", timeout.get_ref());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn get_ref(&self) -> &F {
         &self.future
     }
 
-    /// The future.
+    /// Returns a mutable reference to the future.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::{future, time::Duration};
+    /// let mut timeout = timer.timeout(Duration::from_secs(1), future::ready(7));
+    /// *timeout.get_mut() = future::ready(8);
+    /// assert_eq!(futures::executor::block_on(timeout), Ok(8));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn get_mut(&mut self) -> &mut F {
         &mut self.future
     }
 
-    /// The future, without the deadline.
+    /// Returns the future, without the deadline.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::{future, time::Duration};
+    /// let timeout = timer.timeout(Duration::from_secs(1), future::ready(7));
+    /// assert_eq!(futures::executor::block_on(timeout.into_inner()), 7);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn into_inner(self) -> F {
         self.future
     }
@@ -74,14 +100,32 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// The deadline of a [`Timeout`] came first.
+/// The error of a [`Timeout`]: its deadline, or a shutdown, came before its future was ready.
+///
+/// ```
+/// # let timer = corewheel::Timer::new()?;
+/// # use std::{future, time::Duration};
+/// let timeout = timer.timeout(Duration::from_millis(1), future::pending::<()>());
+/// let elapsed = futures::executor::block_on(timeout).unwrap_err();
+/// assert_eq!(elapsed.to_string(), "the deadline came before the future was ready");
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed {
     shutdown: bool,
 }
 
 impl Elapsed {
-    /// Whether it did not come, but the [`Timer`](crate::Timer) was shut down.
+    /// Returns whether the [`Timer`](crate::Timer) was shut down before the deadline.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::{future, time::Duration};
+    /// let timeout = timer.timeout(Duration::from_secs(3600), future::pending::<()>());
+    /// timer.shutdown();
+    /// assert!(futures::executor::block_on(timeout).unwrap_err().is_shutdown());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         self.shutdown
     }

@@ -1,12 +1,12 @@
 //! Reports callbacks that take long.
 //!
-//! A run is measured from just before the callback is called until it has returned or panicked, by the real clock: in
-//! virtual time the timer's own clock stands still meanwhile. Without a hook no clock is read: the shard itself is the
-//! [`RunHooks`] of its runs then, as [`Measuring`] is with one.
+//! A measurement begins just before the callback is called, and ends when it has returned or panicked. It uses the real
+//! clock, because the clock of virtual time stands still meanwhile. Without a hook no clock is read. The [`RunHooks`]
+//! of the runs are then the shard itself; with a hook they are [`Measuring`].
 //!
-//! The hook is called while the run is still in progress to all others: before the transition that ends the run, and within
-//! the run's frame of the [call stack](crate::engine::call_stack). So whatever waits for the run waits for the hook too, and the
-//! hook itself may call whatever a callback may call.
+//! The worker calls the hook before the transition that ends the run, and within the run's frame of the
+//! [call stack](crate::engine::call_stack). To all other threads the run is still in progress. So a call that waits for
+//! the run also waits for the hook, and the hook may call whatever a callback may call.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,16 +16,36 @@ use super::binding::Shard;
 use crate::engine::entry::Role;
 use crate::engine::run::{RunHooks, catch_panic};
 
-/// A run of a callback that took longer than [`Builder::on_slow`](crate::Builder::on_slow) allows.
+/// A run of a callback that took longer than the threshold of [`Builder::on_slow`](crate::Builder::on_slow).
+///
+/// ```
+/// use corewheel::{SlowCallback, Timer};
+/// # use corewheel::ManualClock;
+/// use std::sync::mpsc;
+/// use std::{thread, time::Duration};
+///
+/// let (sender, reports) = mpsc::channel();
+/// # let clock = ManualClock::new();
+/// let timer = Timer::builder()
+/// #   .clock(clock.clone())
+///     .on_slow(Duration::from_millis(1), move |slow| sender.send(slow).unwrap())
+///     .build()?;
+/// timer.schedule(Duration::from_secs(1), || thread::sleep(Duration::from_millis(2)))?;
+/// # clock.advance(Duration::from_secs(1));
+/// let slow: SlowCallback = reports.recv()?;
+/// assert!(slow.took > Duration::from_millis(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct SlowCallback {
-    /// How long the callback took, by the real clock, also in [virtual time](crate::ManualClock).
+    /// How long the callback took, by the real clock, even in [virtual time](crate::ManualClock).
     ///
     /// This includes the drop of what a one-shot callback captured, unless the callback gave it away. It excludes
     /// [`on_panic`](crate::Builder::on_panic).
     pub took: Duration,
-    /// How much later than its due tick the run started: its sample in [`Stats::lateness`](crate::Stats::lateness).
+    /// How much later than the tick of its deadline the run started: its sample in
+    /// [`Stats::lateness`](crate::Stats::lateness).
     pub late: Duration,
     /// The index of the callback's shard in [`Stats::shards`](crate::Stats::shards).
     pub shard: usize,
@@ -44,7 +64,7 @@ impl SlowHook {
         Self { over, call: call.into() }
     }
 
-    /// Returns the monitor for the shard with this index.
+    /// Returns the monitor of the shard with this index.
     pub(crate) fn monitor(self, shard: usize) -> SlowMonitor {
         SlowMonitor { hook: self, shard }
     }
@@ -65,7 +85,7 @@ impl SlowMonitor {
     }
 }
 
-/// A shard that measures its runs.
+/// The hooks of a shard that measures its runs.
 pub(super) struct Measuring<'a> {
     pub(super) shard: &'a Shard,
     pub(super) monitor: &'a SlowMonitor,
@@ -93,7 +113,7 @@ impl RunHooks for Measuring<'_> {
     }
 
     fn ended(&self, run: Self::Run) {
-        // A callback may have forked, and the child comes here too: the run is the parent's.
+        // After a fork inside a callback, the child also reaches this point. The run belongs to the parent.
         if let Some(run) = run
             && !self.shard.is_inherited()
         {

@@ -1,4 +1,4 @@
-//! How late runs start: a histogram with buckets that grow with what they hold.
+//! A histogram of how late runs start, with buckets that widen with their values.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -6,27 +6,57 @@ use std::time::Duration;
 
 use super::Count;
 
-/// Buckets to an octave, as a power of two: a bucket is at most an eighth of what it holds wide.
+/// The logarithm of the number of buckets in an octave. The width of a bucket is at most an eighth of its values.
 const FINENESS: u32 = 3;
 const PER_OCTAVE: u64 = 1 << FINENESS;
 const BUCKETS: usize = ((64 - FINENESS + 1) as usize) << FINENESS;
 
-/// How much later than its due tick each run started, in buckets an eighth of their value wide.
+/// How much later than the tick of its deadline each run started, in buckets an eighth of their value wide.
+///
+/// ```
+/// # use corewheel::{ManualClock, Timer};
+/// # use std::time::Duration;
+/// # let clock = ManualClock::new();
+/// # let timer = Timer::builder().clock(clock.clone()).build()?;
+/// # timer.schedule(Duration::from_secs(1), || ())?;
+/// # clock.advance(Duration::from_secs(1));
+/// let lateness = timer.stats().lateness;
+/// println!("p50 {:?}, p99 {:?}, max {:?}", lateness.quantile(0.5), lateness.quantile(0.99), lateness.max());
+/// # assert_eq!((lateness.count(), lateness.max()), (1, Duration::ZERO));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Lateness {
-    /// Runs by bucket; empty as long as there was none.
+    /// The runs of each bucket; empty before the first run.
     buckets: Vec<u64>,
     max: u64,
 }
 
 impl Lateness {
-    /// The number of runs.
+    /// Returns the number of runs.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// let stats = timer.stats();
+    /// assert_eq!(stats.lateness.count(), stats.fired);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The lateness that this share of the runs, from 0.0 to 1.0, did not exceed: exact to an eighth, rounded up. Zero
-    /// if there was no run.
+    /// Returns the lateness that `share` of the runs did not exceed, for a share from 0.0 to 1.0.
+    ///
+    /// The result is rounded up, by at most an eighth. It is zero if there was no run.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::time::Duration;
+    /// if timer.stats().lateness.quantile(0.99) > Duration::from_millis(10) {
+    ///     eprintln!("over 1 % of the callbacks start 10 ms late");
+    /// }
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (share.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -37,7 +67,8 @@ impl Lateness {
         Duration::from_nanos(bucket.map_or(0, last_of).min(self.max))
     }
 
-    /// How many runs were how late since `earlier`, a former state of this. Exact to an eighth, rounded up.
+    /// Returns the lateness, and the number of runs, of each bucket that has grown since `earlier`, a former reading.
+    /// The lateness is rounded up, by at most an eighth.
     #[cfg(feature = "metrics")]
     pub(crate) fn since(&self, earlier: &Lateness) -> impl Iterator<Item = (Duration, u64)> {
         let before = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
@@ -46,7 +77,14 @@ impl Lateness {
         runs.enumerate().filter(|&(_, runs)| runs > 0).map(move |(bucket, runs)| (late(bucket), runs))
     }
 
-    /// The greatest lateness.
+    /// Returns the greatest lateness, exactly.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// let lateness = timer.stats().lateness;
+    /// assert!(lateness.quantile(0.5) <= lateness.max());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
@@ -75,7 +113,7 @@ impl AddAssign<&Lateness> for Lateness {
     }
 }
 
-/// A histogram that one thread fills and others read.
+/// A histogram that one thread writes and others read.
 pub(crate) struct Recorder {
     buckets: [Count; BUCKETS],
     max: Count,
@@ -93,7 +131,7 @@ impl Recorder {
         self.buckets[bucket_of(nanos)].add(1, shared);
     }
 
-    /// Adds what was recorded to `sum`.
+    /// Adds the recorded runs to `sum`.
     pub(crate) fn add_to(&self, sum: &mut Lateness) {
         sum.buckets.resize(BUCKETS, 0);
         for (sum, bucket) in sum.buckets.iter_mut().zip(&self.buckets) {
@@ -103,7 +141,8 @@ impl Recorder {
     }
 }
 
-/// Below `PER_OCTAVE` a bucket for each value, above it `PER_OCTAVE` buckets for each power of two.
+/// Returns the bucket of a value. There is one bucket for each value below `PER_OCTAVE`; above, each power of two has
+/// `PER_OCTAVE` buckets.
 #[inline]
 fn bucket_of(value: u64) -> usize {
     if value < PER_OCTAVE {
@@ -113,7 +152,7 @@ fn bucket_of(value: u64) -> usize {
     (u64::from(octave) * PER_OCTAVE + (value >> octave)) as usize
 }
 
-/// The greatest value of a bucket.
+/// Returns the greatest value of a bucket.
 fn last_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let Some(octave) = (bucket / PER_OCTAVE).checked_sub(1) else {

@@ -1,4 +1,4 @@
-//! What a timer has done, counted without a shared counter.
+//! Counts of what a timer has done, without a shared counter.
 
 mod counters;
 mod lateness;
@@ -11,46 +11,75 @@ pub use lateness::Lateness;
 
 /// What a [`Timer`](crate::Timer) has done since it was built: see [`Timer::stats`](crate::Timer::stats).
 ///
-/// Exact once the threads that use the timer are quiet. Always:
-/// `scheduled = completed + cancelled + unfired + pending`.
+/// Each count is exact once the threads that use the timer are quiet. At any time: `scheduled = completed + cancelled +
+/// unfired + pending`. [tuning.md] says what to conclude from which count.
+///
+/// ```
+/// # use corewheel::{ManualClock, Timer};
+/// # use std::time::Duration;
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+/// timer.schedule(Duration::from_secs(1), || ())?;
+/// timer.schedule(Duration::from_secs(2), || ())?.cancel();
+/// timer.schedule(Duration::from_secs(3), || ())?;
+/// clock.advance(Duration::from_secs(1));
+/// let stats = timer.stats();
+/// assert_eq!((stats.scheduled, stats.completed, stats.cancelled, stats.pending), (3, 1, 1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers accepted.
+    /// Timers accepted. A [`Sleep`](crate::Sleep) counts from its first pending poll.
     pub scheduled: u64,
-    /// Runs started: one for a one-shot timer, every run of a repeating one.
+    /// Runs started: one for a one-shot timer, each run for a repeating one.
     pub fired: u64,
-    /// Timers that ended by running: one-shots that started, and repeating ones ended by `None` or by a panic.
+    /// Timers that ended by running, and sleeps that completed. A repeating timer ends so by `None` or by a panic.
     pub completed: u64,
-    /// Timers ended by a cancel, by an executor that dropped them unrun, or, where they repeat, by a shutdown from
-    /// inside their own callback.
+    /// Timers that a cancel ended, that an executor dropped unrun, or that a shutdown from inside their own repeating
+    /// callback ended.
     pub cancelled: u64,
-    /// Timers handed back by a shutdown.
+    /// Callbacks that a shutdown returned, or that the drop of the last clone dropped.
     pub unfired: u64,
-    /// Timers that have not ended; a repeating one also while it runs.
+    /// Timers that have not ended. A repeating timer is pending during its runs, too.
     pub pending: u64,
     /// Resets that found their timer pending.
     pub rearmed: u64,
-    /// Timers that were put into the intake of a shard, by `schedule` and by `reset`. A timer that takes the place of one
-    /// that its thread has just cancelled need not be, nor one that is moved to a later deadline: then no other thread
-    /// has any work with it.
+    /// Timers that entered the intake of a shard, by `schedule` or `reset`.
+    ///
+    /// Each of these gives a driver work. A timer whose entry is re-armed in place does not count, and neither does a
+    /// reset to a later deadline.
     pub enqueued: u64,
-    /// Panics caught: of callbacks, of their drops, and of a custom executor.
+    /// Panics caught: of callbacks, of their drops, of wakers, of the slow hook, and of a custom executor.
     pub panicked: u64,
     /// Timers refused.
     pub rejected: u64,
-    /// How often the shards' threads have woken up.
+    /// Wake-ups of the driver threads.
     pub wakeups: u64,
-    /// How many extra threads the pool has now: see [`max_extra_threads`](crate::Builder::max_extra_threads).
+    /// Extra threads that the pool has now: see [`max_extra_threads`](crate::Builder::max_extra_threads).
     pub extra_threads: u64,
-    /// How often an extra thread was needed: an idle one was called, or a new one was started.
+    /// How often the pool needed an extra thread: it called an idle one, or started a new one.
     pub extra_threads_needed: u64,
-    /// How much later than its due tick each run started.
+    /// How much later than the tick of its deadline each run started.
     pub lateness: Lateness,
     shards: Vec<ShardStats>,
 }
 
-/// What one shard of a [`Timer`](crate::Timer) has done: its part of the [`Stats`], with the same meanings.
+/// What one shard of a [`Timer`](crate::Timer) has done. The fields have the meanings of those of [`Stats`].
+///
+/// ```
+/// # use corewheel::{ShardStats, Timer};
+/// let timer = Timer::builder().shards(4).build()?;
+/// let stats = timer.stats();
+/// for (index, shard) in stats.shards().iter().enumerate() {
+///     println!("shard {index}: {} pending, {} wake-ups", shard.pending, shard.wakeups);
+/// }
+/// let first_two: ShardStats = stats.shards()[..2].iter().sum();
+/// assert_eq!(first_two.pending, 0);
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the fields are documented at `Stats`")]
@@ -70,12 +99,21 @@ pub struct ShardStats {
 }
 
 impl Stats {
-    /// The same for each shard.
+    /// Returns the same counts for each shard.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # let timer = Timer::builder().shards(2).build()?;
+    /// let stats = timer.stats();
+    /// let busiest = stats.shards().iter().map(|shard| shard.fired).max();
+    /// assert_eq!(busiest, Some(0));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn shards(&self) -> &[ShardStats] {
         &self.shards
     }
 
-    /// The statistics of a timer with these shards, and without extra threads.
+    /// Returns the statistics of a timer with these shards, without extra threads.
     pub(crate) fn of(shards: Vec<ShardStats>) -> Self {
         let all: ShardStats = shards.iter().sum();
         Self {
@@ -99,12 +137,13 @@ impl Stats {
 }
 
 impl ShardStats {
-    /// Returns how many timers have ended.
+    /// Returns the number of timers that have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.completed + self.cancelled + self.unfired
     }
 
-    /// The same with `scheduled` and `pending` worked out. `scheduled` must have been read after the ends.
+    /// Returns the same counts with `scheduled` and `pending` computed. The caller must have read `scheduled` after the
+    /// ends.
     pub(crate) fn balanced(mut self, scheduled: u64) -> Self {
         self.pending = pending(scheduled, self.ended());
         self.scheduled = self.ended() + self.pending;
@@ -112,11 +151,11 @@ impl ShardStats {
     }
 }
 
-/// Returns how many timers are pending. The ends must have been read first: then the beginning of each is read, too, unless
-/// its `schedule` has not returned yet.
+/// Returns the number of pending timers. The caller must have read the ends first, so that it has read the beginning of
+/// each of them, too.
 ///
-/// That one exception is why this does not go below zero: a thread counts a timer after it has armed it, and the timer may
-/// have ended meanwhile. Such an end counts for both.
+/// The exception is a timer whose `schedule` has not returned. A thread counts a timer after it has armed it, and the
+/// timer may have ended meanwhile. Such an end counts as its own beginning, so the result is not negative.
 pub(crate) fn pending(scheduled: u64, ended: u64) -> u64 {
     scheduled.saturating_sub(ended)
 }

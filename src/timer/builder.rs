@@ -1,4 +1,4 @@
-//! How a `Timer` is to be.
+//! The settings of a [`Timer`](crate::Timer).
 
 use std::any::Any;
 use std::fmt;
@@ -9,7 +9,9 @@ use crate::clock::ManualClock;
 use crate::executor::Executor;
 use crate::shard::{PanicHook, SlowCallback, SlowHook};
 
-/// Settings for a [`Timer`](crate::Timer): see [`Timer::builder`](crate::Timer::builder).
+/// The settings of a [`Timer`](crate::Timer): see [`Timer::builder`](crate::Timer::builder).
+///
+/// The defaults are those of a server. [tuning.md] says what each setting does, and when to change it.
 ///
 /// ```
 /// use corewheel::{Executor, Timer};
@@ -26,6 +28,8 @@ use crate::shard::{PanicHook, SlowCallback, SlowHook};
 /// # drop(timer);
 /// # Ok::<(), corewheel::BuildError>(())
 /// ```
+///
+/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     pub(super) tick: Duration,
@@ -58,59 +62,111 @@ impl Builder {
         }
     }
 
-    /// How finely time is told: deadlines are rounded up to a tick. 1 ms by default, 1 µs at the least.
+    /// Sets the resolution of deadlines, which are rounded up to a tick. Default: 1 ms; minimum: 1 µs.
     ///
-    /// A finer tick costs nothing while nothing is due; timers that would have been due together then wake their
-    /// shard one by one.
+    /// A finer tick costs nothing while nothing is due. But timers with close deadlines then wake their shard one by
+    /// one instead of together.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).tick(Duration::from_millis(10)).build()?;
+    /// let handle = timer.schedule(Duration::from_millis(11), || ())?;
+    /// clock.advance(Duration::from_millis(19));
+    /// assert!(handle.is_pending()); // until the tick at 20 ms
+    /// clock.advance(Duration::from_millis(1));
+    /// assert!(!handle.is_pending());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tick(self, tick: Duration) -> Self {
         Self { tick, ..self }
     }
 
-    /// How many shards, each with a thread of its own: as many as
-    /// [`available_parallelism`](std::thread::available_parallelism) says by default, 1 at the least.
+    /// Sets the number of shards, each of which has a wheel and a driver thread.
+    ///
+    /// Default: [`available_parallelism`](std::thread::available_parallelism); minimum: 1. One shard is enough for a
+    /// program with one busy thread.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// let timer = Timer::builder().shards(1).build()?;
+    /// assert_eq!(timer.stats().shards().len(), 1);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn shards(self, shards: usize) -> Self {
         Self { shards, ..self }
     }
 
-    /// Whether each shard's thread stays on one core: false by default. Best effort, never an error.
+    /// Sets whether each driver thread stays on one core. Default: false.
     ///
-    /// Shard *i* stays on the *i*-th of the cores that the process may use. So several processes that pin, or several
-    /// containers on one machine, use the same cores: pin where the process has its cores to itself. Threads that foreign
-    /// code starts on a shard's thread (a callback, a waker, an [executor](Executor::Custom)) may use all the process's
-    /// cores, pinned or not. On Linux, Android, Windows and macOS; elsewhere the setting has no effect.
+    /// Pinning is best effort and never an error. It works on Linux, Android, Windows and macOS; elsewhere the setting
+    /// has no effect.
+    ///
+    /// The driver of shard *i* stays on the *i*-th core that the process may use. Two processes that pin, or two
+    /// containers on one machine, therefore use the same cores. Pin only where the process has its cores to itself. A
+    /// thread that foreign code starts on a driver (a callback, a waker, an [executor](Executor::Custom)) may use all
+    /// cores of the process.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// let timer = Timer::builder().shards(2).pin_cores(true).build()?;
+    /// # drop(timer);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn pin_cores(self, pin: bool) -> Self {
         Self { pin_cores: pin, ..self }
     }
 
-    /// The slots of each level of the wheels, the finest first, for instance `[60, 60, 12]`: 64 per level by default, 2
-    /// at the least, and 2^24 at the most. Past the last level given, as many more of its size are added as a deadline
-    /// needs.
+    /// Sets the number of slots of each level of the wheels, the finest level first. Default: 64 for every level.
+    ///
+    /// A level has 2 to 2^24 slots. Beyond the last level of the list, the wheel adds levels of that size where a
+    /// deadline needs them. No setting makes a timer less precise. [tuning.md] has a table of what each level reaches.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// // Ticks of a second, and levels of a minute, an hour and half a day.
+    /// let timer = Timer::builder().tick(Duration::from_secs(1)).wheel(&[60, 60, 12]).build()?;
+    /// # drop(timer);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    ///
+    /// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
     pub fn wheel(self, slots_per_level: &[usize]) -> Self {
         Self { slots_per_level: slots_per_level.to_vec(), ..self }
     }
 
-    /// Who runs the callbacks: a pool of the timer's own by default.
+    /// Sets where callbacks run. Default: a [pool](Executor::Pool) of the timer's own.
+    ///
+    /// ```
+    /// use corewheel::{Executor, Timer};
+    ///
+    /// let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build()?;
+    /// # drop(timer);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
     pub fn executor(self, executor: Executor) -> Self {
         Self { executor, ..self }
     }
 
-    /// How many more threads the [pool](Executor::Pool) may have while its own are blocked inside callbacks: 256 by default.
+    /// Sets how many extra threads the [pool](Executor::Pool) may have while its own are blocked inside callbacks.
+    /// Default: 256.
     ///
-    /// While a callback waits and the pool's threads are blocked (on a lock, a channel, a disk, a sleep), extra threads run
-    /// what is due, within a few milliseconds. A thread that is busy, or waits for a core, is not blocked: so overload starts
-    /// no thread. An extra thread that has had nothing to do for 5 seconds ends, and a shutdown waits for all of
-    /// them. With 0, timers that are due wait until a thread of the pool is free.
+    /// While a callback waits and the pool's threads are blocked, extra threads run it within a few milliseconds. A
+    /// thread is blocked on a lock, a channel, a disk or a sleep. One that computes, or waits for a core, is not
+    /// blocked, so overload starts no thread. An extra thread ends after 5 idle seconds. A shutdown waits for all of
+    /// them. With a limit of 0, timers that are due wait until a thread of the pool is free.
     ///
-    /// This is for Linux and Android, where `/proc` tells which threads are blocked. Elsewhere, and without `/proc`, no
-    /// extra thread is started. It concerns no other executor than `Pool`.
+    /// Extra threads exist on Linux and Android, where `/proc` tells which threads are blocked. On other systems, and
+    /// without `/proc`, the pool starts none. Other executors ignore the setting.
     ///
-    /// [`Stats::extra_threads_needed`](crate::Stats::extra_threads_needed) tells whether there is any need for them.
+    /// [`Stats::extra_threads_needed`](crate::Stats::extra_threads_needed) counts how often the pool needed one.
     ///
     /// ```
     /// use corewheel::Timer;
-    /// use std::time::Duration;
     ///
-    /// // Callbacks that call a database, at most 20 at the same time beside the pool's own threads.
+    /// // Callbacks that call a database: at most 20 at the same time beside the pool's own threads.
     /// let timer = Timer::builder().max_extra_threads(20).build()?;
     /// # drop(timer);
     /// # Ok::<(), corewheel::BuildError>(())
@@ -119,31 +175,91 @@ impl Builder {
         Self { max_extra_threads: limit, ..self }
     }
 
-    /// How many timers may be pending at once: any number by default. Exact, at the price of two atomic steps on a
-    /// number that all threads share for each timer. A repeating timer counts as one all its life.
+    /// Sets the maximum number of pending timers. Default: unbounded.
+    ///
+    /// A timer beyond the limit is refused with [`ScheduleError::Full`](crate::ScheduleError::Full). The limit is
+    /// exact. It costs each timer two atomic steps on a number that all threads share. A repeating timer counts as one
+    /// until it ends. Futures do not count.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// let timer = Timer::builder().max_pending(1).build()?;
+    /// let first = timer.schedule(Duration::from_secs(60), || ())?;
+    /// let refused = timer.schedule(Duration::from_secs(60), || ()).unwrap_err();
+    /// assert!(refused.is_full());
+    /// first.cancel();
+    /// timer.schedule(Duration::from_secs(60), refused.into_inner())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_pending(self, limit: usize) -> Self {
         Self { max_pending: Some(limit), ..self }
     }
 
-    /// Virtual time, for tests. No deadline, no order and no [`now`](crate::Timer::now) of the timer depends on the real
-    /// clock then.
+    /// Sets a [`ManualClock`], for tests in virtual time. Default: the system's clock.
+    ///
+    /// No deadline, no order and no [`now`](crate::Timer::now) of the timer then depends on the real clock.
+    ///
+    /// ```
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.schedule(Duration::from_secs(24 * 3600), || println!("a day has passed"))?;
+    /// clock.advance(Duration::from_secs(24 * 3600));
+    /// assert_eq!(timer.stats().fired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clock(self, clock: ManualClock) -> Self {
         Self { clock: Some(clock), ..self }
     }
 
-    /// What the names of the timer's threads begin with: `corewheel` by default. (Linux shows 15 bytes of a name.)
+    /// Sets the prefix of the names of the timer's threads. Default: `corewheel`. Linux shows 15 bytes of a name.
+    ///
+    /// ```
+    /// # use corewheel::{Executor, Timer};
+    /// # use std::{sync::mpsc, thread, time::Duration};
+    /// let timer = Timer::builder().thread_name("timeouts").executor(Executor::Inline).shards(1).build()?;
+    /// # let (sender, receiver) = mpsc::channel();
+    /// timer.schedule(Duration::ZERO, move || {
+    ///     sender.send(thread::current().name().map(str::to_owned)).unwrap();
+    /// })?;
+    /// assert_eq!(receiver.recv()?.as_deref(), Some("timeouts-0"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn thread_name(self, prefix: impl Into<String>) -> Self {
         Self { thread_name: prefix.into(), ..self }
     }
 
-    /// Called with the payload of every panic that is caught: of a callback, of the drop of one, or of a
-    /// [custom executor](Executor::Custom). It is called on the thread where the panic was, from any number of threads
-    /// at once. If it panics itself, that is caught.
+    /// Calls `hook` with the payload of every panic that the timer catches.
     ///
-    /// A panic of a shard's own thread is a defect of corewheel. Then this is called with a `String` that says so, or
-    /// without a hook that is written to the standard error. The shard is shut down: it refuses new timers with
-    /// [`Shutdown`](crate::ScheduleError::Shutdown), its sleeps are over, and its callbacks do not run: they wait for the
-    /// [`shutdown`](crate::Timer::shutdown) of the timer, which hands them back. Other shards go on.
+    /// These are panics of a callback, of the drop of a callback, of a waker, of the [slow hook](Self::on_slow), and of
+    /// a [custom executor](Executor::Custom). The hook runs on the thread that panicked. Several threads may call it at
+    /// once. A panic of the hook itself is caught.
+    ///
+    /// A panic of a driver thread is a defect of corewheel. The hook then receives a `String` that says so; without a
+    /// hook, this text goes to the standard error. The driver's shard is shut down, and other shards go on. The closed
+    /// shard refuses new timers with [`Shutdown`](crate::ScheduleError::Shutdown), and its sleeps complete. Its
+    /// callbacks do not run; the [`shutdown`](crate::Timer::shutdown) of the timer returns them.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::{sync::mpsc, time::Duration};
+    /// let (sender, receiver) = mpsc::channel();
+    /// # let clock = ManualClock::new();
+    /// let timer = Timer::builder()
+    /// #   .clock(clock.clone())
+    ///     .on_panic(move |payload| {
+    ///         let message = payload.downcast_ref::<&str>().copied().unwrap_or("no message");
+    ///         sender.send(message.to_owned()).unwrap();
+    ///     })
+    ///     .build()?;
+    /// timer.schedule(Duration::from_secs(1), || panic!("a defect of the callback"))?;
+    /// # clock.advance(Duration::from_secs(1));
+    /// assert_eq!(receiver.recv()?, "a defect of the callback");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
         let hook: Box<PanicHook> = Box::new(hook);
         Self { on_panic: Some(hook.into()), ..self }
@@ -151,27 +267,28 @@ impl Builder {
 
     /// Calls `hook` after each run of a callback that took longer than `over`, on the thread of the callback.
     ///
-    /// The hook finds callbacks that block: each keeps a worker of the [`Executor`] from other timers. It is called for
-    /// one-shot callbacks and for each run of a repeating one, on every executor. After a run that panics,
-    /// [`on_panic`](Self::on_panic) is called first. A waker of a future is no callback, and an
-    /// [`UnfiredTimer`](crate::UnfiredTimer) that the program runs is no longer the timer's: the hook is called for neither.
+    /// The hook finds callbacks that block: each of them keeps a worker of the [`Executor`] from other timers. It
+    /// covers one-shot callbacks and each run of a repeating one, on every executor. After a run that panics,
+    /// [`on_panic`](Self::on_panic) is called first. The hook covers neither wakers of futures nor the
+    /// [`UnfiredTimer`](crate::UnfiredTimer)s that the program runs.
     ///
-    /// Without a hook, no clock is read for it. With one, the real clock is read twice a run, also in
+    /// Without a hook, the timer reads no clock for it. With one, it reads the real clock twice for each run, even in
     /// [virtual time](Self::clock).
     ///
-    /// The hook belongs to the run:
+    /// The hook is part of the run:
     ///
-    /// - A call that waits for the run waits for the hook, too: [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait),
-    ///   [`shutdown`](crate::Timer::shutdown) and [`ManualClock::advance`].
-    /// - The hook may do what a callback may do: schedule, reset or cancel, drop the last `Timer`, or shut it down. On the
-    ///   hook's own timer, `cancel_and_wait` does not wait. A [`Timer`](crate::Timer) that the hook captures keeps the service
-    ///   alive for ever: capture a [`WeakTimer`](crate::WeakTimer) instead.
-    /// - A timer whose last run is reported is not pending any more. The next run of a repeating timer starts after the
-    ///   hook has returned. A fixed delay counts from the end of the callback, not of the hook.
-    /// - The hook occupies the callback's thread: keep it short. Several threads may call it at once.
+    /// - A call that waits for the run also waits for the hook:
+    ///   [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait), [`shutdown`](crate::Timer::shutdown) and
+    ///   [`ManualClock::advance`].
+    /// - The hook may do what a callback may do: schedule, reset or cancel, drop the last `Timer`, or shut it down. On
+    ///   the reported timer, `cancel_and_wait` does not wait. A [`Timer`](crate::Timer) that the hook captures keeps
+    ///   the service alive for ever; capture a [`WeakTimer`](crate::WeakTimer) instead.
+    /// - After its last run, a timer is no longer pending when the hook is called. The next run of a repeating timer
+    ///   starts after the hook has returned. A fixed delay counts from the end of the callback, not of the hook.
+    /// - The hook occupies the callback's thread, so keep it short. Several threads may call it at once.
     ///
-    /// A panic of the hook is caught, counted in [`Stats::panicked`](crate::Stats::panicked), and given to `on_panic`. A
-    /// repeating timer goes on after it.
+    /// A panic of the hook is caught, counted in [`Stats::panicked`](crate::Stats::panicked), and passed to `on_panic`.
+    /// A repeating timer goes on after it.
     ///
     /// ```
     /// use corewheel::Timer;

@@ -1,17 +1,17 @@
-//! Callbacks that run more than once, and when they run next.
+//! Repeating callbacks: when each of them runs next.
 
 use std::time::{Duration, Instant};
 
 use crate::clock::{Deadline, Ticks, UNKNOWN};
 use crate::engine::entry::PeriodicCallback;
 
-/// When a repeating callback runs next.
+/// Computes the deadlines of a repeating callback.
 pub(super) trait Schedule: Send {
-    /// Makes the run that was due at `deadline`, and returns when the next is; `None` to end.
+    /// Makes the run for `deadline`, and returns the deadline of the next; `None` ends the timer.
     fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Deadline>;
 }
 
-/// A period after the run before was due, however long that took.
+/// Runs a period after the deadline of the run before, however long that run took.
 pub(super) struct FixedRate<F> {
     pub(super) period: Duration,
     pub(super) f: F,
@@ -24,7 +24,7 @@ impl<F: FnMut() + Send> Schedule for FixedRate<F> {
     }
 }
 
-/// A delay after the run before has ended.
+/// Runs a delay after the end of the run before.
 pub(super) struct FixedDelay<F> {
     pub(super) delay: Duration,
     pub(super) f: F,
@@ -37,7 +37,7 @@ impl<F: FnMut() + Send> Schedule for FixedDelay<F> {
     }
 }
 
-/// Whenever it says itself.
+/// Runs at the instant that the closure returns.
 pub(super) struct Recurring<F> {
     pub(super) f: F,
 }
@@ -48,7 +48,8 @@ impl<F: FnMut(Instant) -> Option<Instant> + Send> Schedule for Recurring<F> {
     }
 }
 
-/// A rule, with the exact deadline of its next run: the entry has only the tick, and a grid of ticks would drift.
+/// A repeating callback with the exact deadline of its next run. The entry has only the tick, and a grid of ticks would
+/// drift.
 pub(super) struct Periodic<R> {
     pub(super) schedule: R,
     pub(super) ticks: Ticks,
@@ -57,7 +58,7 @@ pub(super) struct Periodic<R> {
 
 impl<R: Schedule> PeriodicCallback for Periodic<R> {
     fn run(&mut self, due: u64) -> Option<u64> {
-        // A reset has moved the run if the tick is another: then it counts on from there.
+        // A tick other than that of `next` comes from a reset: the next deadline counts from that tick.
         let deadline = self.ticks.deadline(self.next.requested()).filter(|_| due == self.next.tick);
         let deadline = deadline.unwrap_or_else(|| self.ticks.display_deadline(due, UNKNOWN));
         self.next = self.schedule.run(deadline, &self.ticks)?;

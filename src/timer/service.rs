@@ -1,4 +1,4 @@
-//! The service behind a `Timer` and its clones: its shards, its threads, and their end.
+//! The service behind a `Timer` and its clones: its shards, its threads, and the shutdown.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,17 +21,18 @@ use crate::wheel::Levels;
 const LEAST_TICK: Duration = Duration::from_micros(1);
 
 pub(super) struct Service {
-    /// Unlike any other service's or shard's, ever.
+    /// Unique among all services and shards of the process.
     id: u64,
     pub(super) ticks: Ticks,
     shards: Vec<Arc<Shard>>,
-    /// Where the next new thread begins to look for a home, or a sleep after the shutdown for a shard.
+    /// The index at which the next search for a shard begins: a new thread's for its home, or a sleep's after the
+    /// shutdown.
     next_turn: AtomicUsize,
     closed: AtomicBool,
-    /// The one that has the threads.
+    /// The process that has the threads.
     process: Process,
     threads: Mutex<Option<Threads>>,
-    /// That of the timer's own pool.
+    /// The queue of the timer's own pool.
     queue: Option<Arc<JobQueue>>,
 }
 
@@ -50,7 +51,7 @@ impl Service {
             return Err(BuildError::NoShards);
         }
         Levels::new(0, &builder.slots_per_level)?;
-        // Both before any thread is pinned: from then on it, and its children, see its own core only.
+        // Reads the cores before any thread is pinned: a pinned thread, and its children, see their own core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
         let (dispatcher, pool) = match builder.executor {
             Executor::Pool { threads } => {
@@ -74,7 +75,7 @@ impl Service {
             queue: pool.as_ref().map(Pool::queue).cloned(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
         };
-        // A worker that drives is there for no other shard. So all shards lend, or none does.
+        // While a worker drives one shard, it serves no other. So all shards lend, or none does.
         let lends = pool_threads >= builder.shards && !builder.pin_cores && service.ticks.manual().is_none();
         let lends = lends.then_some(builder.shards);
         let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
@@ -88,7 +89,7 @@ impl Service {
             let driven = shard.clone();
             let drive = move |place: &_| shard::drive(driven, levels, dispatcher, core, lends, place);
             let driver = DriverThread::start(name, drive);
-            // Dropping the service ends what has been started so far.
+            // On an error, the drop of the service ends the threads that have been started.
             let driver = driver.map_err(BuildError::ThreadStart)?;
             service.shards.push(shard);
             if let Some(threads) = service.threads.get_mut().ok().and_then(Option::as_mut) {
@@ -111,37 +112,38 @@ impl Service {
             return Err(Rejection::Shutdown);
         }
         let (raw, due) = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
-        // SAFETY: it comes from `schedule`, for this handle.
+        // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
         Ok(unsafe { TimerHandle::new(raw, due) })
     }
 
+    /// Creates a sleep until `due`, in a shard that is closed if the service is.
     pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
         let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
         Sleep::new(entry, deadline, || self.next_shard().clone())
     }
 
-    /// Counts a timer that is refused for what it is.
+    /// Counts a timer that is refused before it reaches a shard.
     #[cold]
     pub(super) fn reject(&self) {
         Shard::reject(self.id, || self.choose_home());
     }
 
-    /// Chooses the shard in which a thread that is new here schedules as long as it lives.
+    /// Chooses the home of a thread that is new here: the shard in which it schedules for the rest of its life.
     fn choose_home(&self) -> &Arc<Shard> {
         Shard::choose_home(&self.shards, self.take_turn())
     }
 
-    /// Returns one shard or another, where it does not matter which.
+    /// Returns the shards in turn, where any shard is right.
     fn next_shard(&self) -> &Arc<Shard> {
         &self.shards[self.take_turn() % self.shards.len()]
     }
 
     fn take_turn(&self) -> usize {
-        // Relaxed: any spread will do.
+        // Relaxed: only spreads the threads, and guards nothing.
         self.next_turn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns how many timers are pending, by four counters of each thread.
+    /// Returns the number of pending timers. Reads four counters of each thread.
     pub(super) fn pending(&self) -> u64 {
         self.shards.iter().map(|shard| shard.pending()).sum()
     }
@@ -156,12 +158,12 @@ impl Service {
 
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
-        // Relaxed: a hint that saves work. What decides is the word of each entry.
+        // Relaxed: a hint that saves work. The state word of each entry decides.
         self.closed.load(Ordering::Relaxed) || self.process.is_gone()
     }
 
-    /// Refuses new timers, waits for the callbacks that have started, takes back the others, and ends the threads. Only
-    /// the first call does anything.
+    /// Refuses new timers, waits for callbacks that have started, takes back all others, and ends the threads. Only the
+    /// first call does anything.
     pub(super) fn shutdown(&self) -> Unfired {
         let mut unfired = Vec::new();
         if let Some(pending) = self.close() {
@@ -171,8 +173,8 @@ impl Service {
         Unfired::new(unfired, self.ticks.clone())
     }
 
-    /// Closes every shard before anything is waited for: from here on no callback starts, in any of them. Returns how many
-    /// timers [`end`](Self::end) finds at most; or `None` if this is not the first call.
+    /// Closes every shard before anything waits: from then on, no callback starts in any of them. Returns the maximum
+    /// number of timers that [`end`](Self::end) finds, or `None` if this is not the first call.
     fn close(&self) -> Option<usize> {
         if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
             return None;
@@ -180,15 +182,16 @@ impl Service {
         Some(self.shards.iter().map(Shard::close).sum())
     }
 
-    /// Gives every timer that has not fired to `unfired`, with its shard and its tick, and ends the threads.
+    /// Passes every callback that has not started to `unfired`, with its shard and its tick, and ends the threads.
     ///
-    /// In this order: a closure that is dropped, or a callback that runs, may wait for a sleep; and a callback that runs may
-    /// wait for the drop of a closure.
+    /// Sleeps complete first, because a closure that is dropped, or a callback that runs, may wait for a sleep.
+    /// Closures come before the wait for running callbacks, because a callback may wait for the drop of a closure.
     fn end(&self, mut unfired: impl FnMut(&Shard, u64, Callback)) {
         let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let on_pool = threads.as_ref().and_then(|threads| threads.pool.as_ref()).is_some_and(Pool::is_on_this_thread);
-        // Work on the timer's own pool outside of any callback is what a callback has given to the pool. That callback may
-        // be waiting for this very work, as for its half of a `rayon::join`, and which one it is cannot be known.
+        // Work on the timer's own pool outside of any callback comes from some callback. That callback may be waiting
+        // for this very work, as for its half of a `rayon::join`. Nothing says which callback it is, so this waits for
+        // none.
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         self.shards.iter().for_each(|shard| shard.complete_sleeps());
@@ -201,8 +204,8 @@ impl Service {
         }
 
         if let Some(Threads { drivers, pool }) = threads {
-            // A callback cannot wait for threads, nor one of them for the others: one of these may be waiting for it. They
-            // end by themselves.
+            // A callback, or a thread of the timer, must not join the threads: one of them may be waiting for it. The
+            // threads end by themselves.
             let inside = on_pool || self.shards.iter().any(|shard| shard.is_on_this_thread());
             if !inside {
                 drivers.into_iter().for_each(DriverThread::join);
@@ -217,11 +220,11 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         if self.process.is_gone() {
-            // Threads of another process: there is nothing to let go of.
+            // These are threads of another process, so there is nothing to join.
             mem::forget(self.threads.get_mut().map(Option::take));
         }
         if self.close().is_some() {
-            // Each closure is dropped where it is found: no list is made, and no order.
+            // Drops each closure where it is found, without a list and in any order.
             self.end(|shard, _, callback| shard.drop_unfired(callback));
         }
     }
@@ -239,7 +242,7 @@ mod tests {
 
     const SEC: Duration = Duration::from_secs(1);
 
-    /// A task that notes that it was woken.
+    /// Records that a task was woken.
     #[derive(Default)]
     struct Woken(AtomicBool);
 
@@ -249,19 +252,19 @@ mod tests {
         }
     }
 
-    /// Has the driver of the shard panic when the next timer is due.
+    /// Makes the driver of the shard panic when the next timer is due.
     fn break_shard(timer: &Timer, shard: usize) {
         timer.0.shards[shard].fault.store(true, SeqCst);
     }
 
-    /// Runs `f`, and fails if it takes forever.
+    /// Runs `f` on another thread, and fails if it does not return in time.
     fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || sender.send(f()));
         receiver.recv_timeout(20 * SEC).expect("it does not hang")
     }
 
-    /// A timer in virtual time, and what its `on_panic` was given.
+    /// Returns a timer in virtual time, its clock, and the payloads that its `on_panic` hook receives.
     fn timer_that_reports(shards: usize, executor: Executor) -> (Timer, ManualClock, mpsc::Receiver<String>) {
         let (clock, (sender, reports)) = (ManualClock::new(), mpsc::channel());
         let sender: Mutex<Sender<String>> = Mutex::new(sender);
@@ -301,7 +304,7 @@ mod tests {
             in_time(move || advancing.advance(SEC));
             assert_eq!(ran.load(SeqCst), 1, "the first has run");
             break_shard(&timer, 0);
-            // What is due when the driver panics has been taken out of the wheel.
+            // A timer that is due when the driver panics is no longer in the wheel.
             let advancing = clock.clone();
             in_time(move || {
                 advancing.advance(2 * SEC);
@@ -336,7 +339,7 @@ mod tests {
         let (timer, clock, reports) = timer_that_reports(2, Executor::default());
         break_shard(&timer, 0);
         let (in_first, elsewhere) = (timer.clone(), timer.clone());
-        // Each new thread is at home in the next shard.
+        // Each new thread has the next shard as its home.
         thread::spawn(move || _ = in_first.schedule(SEC, || ()).unwrap()).join().unwrap();
         let (sender, receiver) = mpsc::channel();
         let schedule = move || _ = elsewhere.schedule(SEC, move || sender.send(()).unwrap()).unwrap();
@@ -358,7 +361,7 @@ mod tests {
         let executor = Executor::Pool { threads: 1 };
         let timer = Timer::builder().shards(1).executor(executor).on_panic(report).build().unwrap();
         let every = timer.schedule_at_fixed_rate(SEC / 1000, SEC / 1000, || ()).unwrap();
-        // By then a worker drives, whatever else this machine does.
+        // Long enough for a worker to drive, even on a busy machine.
         thread::sleep(SEC / 5);
         break_shard(&timer, 0);
         let report = in_time(move || reports.recv().unwrap());
@@ -384,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_job_that_is_dropped_when_its_shard_is_closed_leaves_the_timer_to_the_shutdown() {
-        /// Keeps the jobs.
+        /// An executor that keeps its jobs.
         #[derive(Default)]
         struct Keeps(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
         impl crate::Execute for Keeps {

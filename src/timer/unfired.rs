@@ -1,4 +1,4 @@
-//! What a shutdown hands back.
+//! The timers that a shutdown returns.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -8,29 +8,73 @@ use std::vec;
 use crate::clock::{NEVER, Ticks, UNKNOWN};
 use crate::engine::entry::Callback;
 
-/// The timers that had not fired when their [`Timer`](crate::Timer) was shut down, in the order of their deadlines.
+/// The callbacks of the timers that were pending when their [`Timer`](crate::Timer) was shut down, in the order of
+/// their deadlines.
 ///
-/// Dropping it drops their closures.
+/// [`Timer::shutdown`](crate::Timer::shutdown) returns it. Dropping it drops the closures.
+///
+/// ```
+/// # use corewheel::{ManualClock, Timer};
+/// # use std::time::Duration;
+/// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+/// let start = timer.now();
+/// timer.schedule(Duration::from_secs(20), || println!("flushed"))?;
+/// timer.schedule(Duration::from_secs(10), || println!("committed"))?;
+/// let unfired = timer.shutdown();
+/// assert_eq!(unfired.len(), 2);
+/// let deadlines: Vec<_> = unfired.map(|timer| (timer.deadline - start).as_secs()).collect();
+/// assert_eq!(deadlines, [10, 20]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Unfired {
-    /// With the tick that each was due at, by which they are sorted.
+    /// The callbacks with the ticks of their deadlines, sorted by these.
     timers: vec::IntoIter<(u64, Callback)>,
-    /// Tells the instants of these ticks.
+    /// Converts these ticks to instants.
     ticks: Ticks,
-    /// What is shown where there is none: no earlier than any other.
+    /// The deadline of a tick that no instant stands for: no earlier than any other.
     never: Instant,
 }
 
-/// A timer that had not fired when its [`Timer`](crate::Timer) was shut down. Dropping it drops its closure.
+/// The callback of a timer that was pending when its [`Timer`](crate::Timer) was shut down. Dropping it drops the
+/// closure.
+///
+/// ```
+/// # use corewheel::{ManualClock, Timer};
+/// # use std::time::Duration;
+/// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+/// timer.schedule(Duration::from_secs(10), || println!("committed"))?;
+/// let soon = timer.now() + Duration::from_secs(60);
+/// for unfired in timer.shutdown() {
+///     if unfired.deadline < soon {
+///         unfired.run();
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 pub struct UnfiredTimer {
-    /// When it was due, rounded up to its timer's tick.
+    /// The deadline, rounded up to the timer's tick. For a repeating timer, that of its next run.
     pub deadline: Instant,
     tick: u64,
     callback: Callback,
 }
 
 impl UnfiredTimer {
-    /// Runs the callback, on the calling thread; that of a repeating timer once. A panic is the caller's.
+    /// Runs the callback on the calling thread; a repeating callback runs once.
+    ///
+    /// # Panics
+    /// Panics if the callback panics.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::{sync::mpsc, time::Duration};
+    /// let (sender, receiver) = mpsc::channel();
+    /// let minute = Duration::from_secs(60);
+    /// timer.schedule_at_fixed_rate(minute, minute, move || sender.send("saved").unwrap())?;
+    /// timer.shutdown().for_each(|unfired| unfired.run());
+    /// assert_eq!(receiver.iter().collect::<Vec<_>>(), ["saved"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run(self) {
         self.callback.run(self.tick);
     }
@@ -43,9 +87,9 @@ impl fmt::Debug for UnfiredTimer {
 }
 
 impl Unfired {
-    /// Timers with the ticks that they were due at, in any order.
+    /// Returns `timers`, each a callback with the tick of its deadline, sorted by these ticks.
     pub(super) fn new(mut timers: Vec<(u64, Callback)>, ticks: Ticks) -> Self {
-        // In place: a stable sort would need half as much memory again.
+        // Unstable, because a stable sort would need half as much memory again.
         timers.sort_unstable_by_key(|&(tick, _)| tick);
         let latest = timers.iter().rev().find_map(|&(tick, _)| ticks.instant(tick));
         let never = ticks.display_deadline(NEVER, UNKNOWN);

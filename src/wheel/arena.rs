@@ -2,10 +2,18 @@
 
 use super::{Links, Nodes};
 
-/// Names one entry of a [`Wheel`](crate::Wheel), from its insertion until it expires or is removed.
+/// The name of one entry of a [`Wheel`](crate::Wheel): valid from its insertion until it expires or is removed.
 ///
-/// A key is never given out twice by the same wheel: one whose entry is gone finds nothing, also when the
-/// entry's place in memory has been reused. Keys mean nothing to another wheel.
+/// A wheel never returns the same key twice. A key whose entry is gone finds nothing, even if a new entry uses its
+/// memory. A key has no meaning in another wheel.
+///
+/// ```
+/// let mut wheel = corewheel::Wheel::new(0);
+/// let old = wheel.insert(10, "old");
+/// wheel.remove(old);
+/// let new = wheel.insert(10, "new");
+/// assert_eq!((wheel.get(old), wheel.get(new)), (None, Some(&"new")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub(super) index: u32,

@@ -1,4 +1,4 @@
-//! The pure, single-threaded hierarchical timing wheel.
+//! The hierarchical timing wheel: a data structure for one thread.
 
 mod arena;
 mod divisor;
@@ -19,16 +19,14 @@ pub(crate) use links::{Links, Nodes};
 use crate::BuildError;
 use arena::Arena;
 
-/// A single-threaded hierarchical timing wheel, for event loops, game loops and simulations that drive
-/// time themselves.
+/// A single-threaded hierarchical timing wheel, for event loops, game loops and simulations that drive time themselves.
 ///
-/// The wheel knows only *ticks*: a `u64` that starts where [`new`](Wheel::new) says and moves when
-/// [`advance`](Wheel::advance) is called. How long a tick is, is up to the caller. It reads no clock,
-/// starts no thread and uses no atomics; it is [`Send`] if `T` is.
+/// The wheel counts *ticks*: `u64` numbers that begin where [`new`](Wheel::new) says. The caller decides how long a
+/// tick is, and moves time with [`advance`](Wheel::advance). The wheel reads no clock, starts no thread and uses no
+/// atomics. It is [`Send`] if `T` is.
 ///
-/// Inserting, removing and resetting an entry take constant time, however many are pending, and an entry
-/// that has been removed leaves nothing behind. The memory of entries that are gone is reused, and goes
-/// back to the allocator with the wheel.
+/// Inserting, removing and resetting an entry take constant time, however many are pending. A removed entry leaves
+/// nothing behind. The wheel reuses the memory of entries that are gone, and frees it when it is dropped.
 ///
 /// ```
 /// use corewheel::Wheel;
@@ -38,9 +36,9 @@ use arena::Arena;
 /// let timeout = wheel.insert(1_000, "timeout");
 /// wheel.insert(5, "flush");
 ///
-/// let mut fired = Vec::new();
-/// wheel.advance(40, |deadline, name| fired.push((deadline, name)));
-/// assert_eq!(fired, [(5, "flush"), (30, "retry")]);
+/// let mut expired = Vec::new();
+/// wheel.advance(40, |deadline, name| expired.push((deadline, name)));
+/// assert_eq!(expired, [(5, "flush"), (30, "retry")]);
 ///
 /// assert_eq!(wheel.remove(timeout), Some("timeout"));
 /// assert!(wheel.is_empty());
@@ -48,54 +46,71 @@ use arena::Arena;
 ///
 /// # Levels
 ///
-/// Level 0 is a ring of slots of one tick each. A slot of every further level spans the whole ring below
-/// it: `span(0) = 1`, `span(i + 1) = span(i) * slots(i)`. An entry inserted at tick `now` waits at the lowest
-/// level `i` with `deadline / span(i) - now / span(i) < slots(i)`, and leaves its slot when `now` reaches the
-/// slot's first tick: it expires then or is handed down, by the same rule, to a finer level.
-/// [`position`](Wheel::position) tells where an entry waits. Past the last level given, as many more of
-/// its size are added as a deadline needs, so that every `u64` is a valid deadline.
+/// Level 0 is a ring of slots of one tick each. Each slot of a further level spans the whole ring below it: `span(0) =
+/// 1`, `span(i + 1) = span(i) * slots(i)`. [tuning.md] has a table of what each level reaches.
+///
+/// An entry inserted at tick `now` waits at the lowest level `i` with `deadline / span(i) - now / span(i) < slots(i)`.
+/// It leaves its slot when `now` reaches the first tick of that slot. It then expires, or cascades to a finer level by
+/// the same rule. So a coarse slot makes no entry late. [`position`](Wheel::position) returns the slot of an entry.
+///
+/// Every `u64` is a valid deadline. Beyond the last level that the caller gave, the wheel adds levels of that size
+/// where a deadline needs them.
+///
+/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
 pub struct Wheel<T> {
     levels: Levels,
     arena: Arena<T>,
 }
 
 impl<T> Wheel<T> {
-    /// A wheel with 64 slots a level, for which it is now `start_tick`.
+    /// Creates a wheel with 64 slots a level, whose present tick is `start_tick`.
+    ///
+    /// ```
+    /// let wheel = corewheel::Wheel::<&str>::new(1_000);
+    /// assert_eq!(wheel.now(), 1_000);
+    /// ```
     pub fn new(start_tick: u64) -> Wheel<T> {
         Wheel::with_levels(start_tick, &[64]).expect("64 slots are a valid level")
     }
 
-    /// A wheel with these numbers of slots, the finest level first.
+    /// Creates a wheel with these numbers of slots, the finest level first.
     ///
-    /// Small levels take little memory and hand entries down more often; an entry is handed down at most
-    /// once a level. Powers of two make the arithmetic cheaper. A level takes memory, 4 bytes a slot,
-    /// from the first time an entry waits there.
+    /// Small levels take little memory, but entries cascade more often: at most once a level. Powers of two make the
+    /// arithmetic cheaper. A level takes 4 bytes a slot, from the first time that an entry waits in it.
+    ///
+    /// # Errors
+    /// Fails if the list is empty, or if a level has fewer than 2 or more than 2^24 slots.
     ///
     /// ```
     /// use corewheel::Wheel;
     ///
-    /// // Ticks of one second: a minute, an hour, half a day.
+    /// // Ticks of one second, and levels of a minute, an hour and half a day.
     /// let mut wheel = Wheel::with_levels(0, &[60, 60, 12])?;
     /// let key = wheel.insert(2 * 60 + 4, "tea");
     /// assert_eq!(wheel.position(key), Some((1, 120, 179)));
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the list is empty, or a level has fewer than 2 or more than 2^24 slots.
     pub fn with_levels(start_tick: u64, slots_per_level: &[usize]) -> Result<Wheel<T>, BuildError> {
         Ok(Wheel { levels: Levels::new(start_tick, slots_per_level)?, arena: Arena::new() })
     }
 
-    /// Adds an entry that expires when `advance` reaches `deadline_tick`. O(1).
+    /// Adds an entry that expires when [`advance`](Self::advance) reaches `deadline_tick`, and returns its key. O(1).
     ///
-    /// An entry that is due already (`deadline_tick <= now`) expires first at the next `advance`, also at one
-    /// to the present tick; several of them in the order they were inserted.
+    /// An entry with `deadline_tick <= now` expires at the next `advance`, even at one to the present tick. Such
+    /// entries expire first, in the order of their insertion.
     ///
     /// # Panics
+    /// Panics if the wheel holds 2^32 - 1 entries.
     ///
-    /// If the wheel holds 2^32 - 1 entries.
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(100);
+    /// wheel.insert(160, "in 60 ticks");
+    /// wheel.insert(90, "overdue");
+    ///
+    /// let mut expired = Vec::new();
+    /// wheel.advance(100, |_, name| expired.push(name));
+    /// assert_eq!(expired, ["overdue"]);
+    /// ```
     #[inline]
     pub fn insert(&mut self, deadline_tick: u64, value: T) -> Key {
         let key = self.arena.insert(deadline_tick, value);
@@ -103,7 +118,7 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Takes an entry out. `None` once it has expired or been removed. O(1).
+    /// Removes an entry and returns its value, or `None` if it has expired or been removed. O(1).
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);
@@ -121,8 +136,9 @@ impl<T> Wheel<T> {
         Some(value)
     }
 
-    /// Moves an entry to another deadline, earlier or later, under the same key. `false` if the entry is
-    /// gone. O(1).
+    /// Sets a new deadline for an entry, earlier or later; its key stays valid. O(1).
+    ///
+    /// Returns false if the entry is gone.
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);
@@ -144,24 +160,38 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// The value of an entry, while it waits. O(1).
+    /// Returns a reference to the value of an entry, or `None` if the entry is gone. O(1).
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(0);
+    /// let key = wheel.insert(10, "ping");
+    /// assert_eq!(wheel.get(key), Some(&"ping"));
+    /// ```
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
         self.arena.get(key)
     }
 
-    /// The value of an entry, while it waits. O(1).
+    /// Returns a mutable reference to the value of an entry, or `None` if the entry is gone. O(1).
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(0);
+    /// let key = wheel.insert(10, vec!["first waiter"]);
+    /// if let Some(waiters) = wheel.get_mut(key) {
+    ///     waiters.push("second waiter");
+    /// }
+    /// wheel.advance(10, |_, waiters| assert_eq!(waiters.len(), 2));
+    /// ```
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.arena.get_mut(key)
     }
 
-    /// When to look again: a tick no later than the earliest deadline. `None` if the wheel is empty.
-    /// O(levels).
+    /// Returns the tick at which to call [`advance`](Self::advance) next, or `None` if the wheel is empty. O(levels).
     ///
-    /// It is `now` or earlier only if an entry is due. Otherwise it is the first tick of the next occupied
-    /// slot: the deadline itself for an entry at level 0, and for one farther off the time at which it
-    /// is handed down.
+    /// The tick is never later than the earliest deadline. It is `now` or earlier only if an entry is due. Otherwise it
+    /// is the first tick of the next occupied slot. For an entry at level 0 that is its deadline; for an entry at a
+    /// coarser level, the tick at which it cascades.
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);
@@ -175,25 +205,26 @@ impl<T> Wheel<T> {
         self.levels.next_deadline()
     }
 
-    /// Moves time to `now_tick` and calls `expired` with the deadline and the value of every entry due by
-    /// then.
+    /// Moves time to `now_tick`, and calls `expired` with the deadline and the value of each entry that is due by then.
     ///
-    /// The entries that were due when they were inserted come first, in that order; then the others by
-    /// deadline. Order among equal deadlines is not promised. A call costs amortised O(levels) for each entry that expires or is handed down, and nothing
-    /// for the ticks it passes. An earlier tick than now does nothing.
+    /// Entries that were due when they were inserted expire first, in the order of their insertion. The others expire
+    /// in the order of their deadlines; the order among equal deadlines is unspecified. An `advance` to an earlier tick
+    /// does nothing.
     ///
-    /// A panic in `expired` leaves every entry not yet handed over in place, and the wheel usable: time
-    /// has come to the deadline of the entry it was called with, and the next `advance` goes on from there.
+    /// The cost is amortised O(levels) for each entry that expires or cascades, and nothing for the ticks in between.
+    ///
+    /// If `expired` panics, every other entry stays in place and the wheel stays usable. Time has then reached the
+    /// deadline of the entry that was passed to `expired`, and the next `advance` continues from there.
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(1_000);
     /// wheel.insert(u64::MAX, "the end");
     /// wheel.insert(900, "overdue");
     ///
-    /// let mut fired = Vec::new();
-    /// wheel.advance(1_000, |deadline, name| fired.push((deadline, name)));
-    /// wheel.advance(u64::MAX, |deadline, name| fired.push((deadline, name)));
-    /// assert_eq!(fired, [(900, "overdue"), (u64::MAX, "the end")]);
+    /// let mut expired = Vec::new();
+    /// wheel.advance(1_000, |deadline, name| expired.push((deadline, name)));
+    /// wheel.advance(u64::MAX, |deadline, name| expired.push((deadline, name)));
+    /// assert_eq!(expired, [(900, "overdue"), (u64::MAX, "the end")]);
     /// ```
     #[inline]
     pub fn advance(&mut self, now_tick: u64, mut expired: impl FnMut(u64, T)) {
@@ -212,38 +243,75 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The present tick.
+    /// Returns the present tick.
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::<()>::new(0);
+    /// wheel.advance(1_000_000, |_, _| ());
+    /// assert_eq!(wheel.now(), 1_000_000);
+    /// ```
     #[inline]
     pub fn now(&self) -> u64 {
         self.levels.now()
     }
 
-    /// How many entries wait, those that are due included.
+    /// Returns the number of entries, including those that are due.
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(100);
+    /// wheel.insert(90, "overdue");
+    /// wheel.insert(160, "later");
+    /// assert_eq!(wheel.len(), 2);
+    /// ```
     #[inline]
     pub fn len(&self) -> usize {
         self.arena.len()
     }
 
-    /// Whether no entry waits.
+    /// Returns whether the wheel has no entry.
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(0);
+    /// wheel.insert(5, ());
+    /// wheel.advance(5, |_, _| ());
+    /// assert!(wheel.is_empty());
+    /// ```
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The key, the deadline and the value of every entry, in no particular order. O(the most entries
-    /// there have been at once).
+    /// Returns the key, the deadline and the value of each entry, in no particular order.
+    ///
+    /// The cost grows with the greatest number of entries that the wheel has had at once.
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(0);
+    /// wheel.insert(10, "near");
+    /// wheel.insert(1_000, "far");
+    /// let (_, deadline, _) = wheel.iter().find(|&(_, _, name)| *name == "far").unwrap();
+    /// assert_eq!(deadline, 1_000);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
         self.arena.iter()
     }
 
-    /// Drops every entry. The present tick stays, and so does the memory, for reuse.
+    /// Drops every entry. The wheel keeps the present tick, and its memory for new entries.
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(0);
+    /// let key = wheel.insert(10, "stale");
+    /// wheel.clear();
+    /// assert_eq!((wheel.len(), wheel.get(key)), (0, None));
+    /// ```
     pub fn clear(&mut self) {
         self.levels.clear();
         self.arena.clear();
     }
 
-    /// Where an entry waits: the level, and the first and the last tick of its slot. `None` if the entry
-    /// is gone, or was due when it was inserted and waits in no slot. O(1).
+    /// Returns where an entry waits: its level, and the first and the last tick of its slot. O(1).
+    ///
+    /// Returns `None` if the entry is gone, or if it was due when it was inserted: it then waits in no slot.
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);

@@ -1,5 +1,5 @@
-//! What the integration tests share.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+//! Helpers that the integration tests share.
+#![allow(dead_code, reason = "each test file uses only some of it")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,30 +14,30 @@ pub const SEC: Duration = Duration::from_secs(1);
 pub const HOUR: Duration = Duration::from_secs(3600);
 pub const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
-/// For how long a test waits for what must come: only what never comes takes longer.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a test waits before it fails. Only a test that fails takes this long.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The settings of a timer in virtual time, and its clock.
+/// Returns a builder with a manual clock, and the clock.
 pub fn on_manual_clock() -> (Builder, ManualClock) {
     let clock = ManualClock::new();
     (Timer::builder().clock(clock.clone()), clock)
 }
 
-/// A timer in virtual time with one shard that runs its callbacks itself, in order; and its clock.
+/// Returns a timer on a manual clock, with one shard that runs callbacks inline and in order; and the clock.
 pub fn in_virtual_time() -> (Timer, ManualClock) {
     let (builder, clock) = on_manual_clock();
     (builder.shards(1).executor(Executor::Inline).build().unwrap(), clock)
 }
 
-/// What an executor is given to run.
+/// What `Execute::execute` receives.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// A rayon pool of two threads of the caller's own.
+/// A rayon pool of two threads, built by the test.
 pub fn rayon_pool() -> Executor {
     Executor::Rayon(Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap()))
 }
 
-/// Returns the sum of the numbers below 100, each added by a task of rayon's.
+/// Returns the sum of the numbers below 100, each added by a rayon task.
 pub fn sum_in_a_scope() -> usize {
     let sum = AtomicUsize::new(0);
     rayon::scope(|scope| {
@@ -49,7 +49,7 @@ pub fn sum_in_a_scope() -> usize {
     sum.into_inner()
 }
 
-/// One executor of each kind.
+/// Returns one executor of each kind.
 pub fn every_executor() -> Vec<Executor> {
     vec![
         Executor::Pool { threads: 1 },
@@ -57,40 +57,40 @@ pub fn every_executor() -> Vec<Executor> {
         rayon_pool(),
         Executor::RayonGlobal,
         Executor::Inline,
-        Executor::Custom(Arc::new(Threads)),
-        Executor::Custom(Arc::new(AtOnce)),
+        Executor::Custom(Arc::new(ThreadPerJob)),
+        Executor::Custom(Arc::new(RunInPlace)),
     ]
 }
 
-/// A thread for each job.
-pub struct Threads;
+/// Runs each job on a new thread.
+pub struct ThreadPerJob;
 
-impl Execute for Threads {
+impl Execute for ThreadPerJob {
     fn execute(&self, job: Job) {
         thread::spawn(job);
     }
 }
 
-/// Runs each job where it is handed over.
-pub struct AtOnce;
+/// Runs each job inside `execute`.
+pub struct RunInPlace;
 
-impl Execute for AtOnce {
+impl Execute for RunInPlace {
     fn execute(&self, job: Job) {
         job();
     }
 }
 
-/// Keeps the jobs until the test takes them.
+/// Holds the jobs until the test takes them.
 #[derive(Clone, Default)]
-pub struct Shelf(Arc<Mutex<Vec<Job>>>);
+pub struct HeldJobs(Arc<Mutex<Vec<Job>>>);
 
-impl Execute for Shelf {
+impl Execute for HeldJobs {
     fn execute(&self, job: Job) {
         self.0.lock().unwrap().push(job);
     }
 }
 
-impl Shelf {
+impl HeldJobs {
     pub fn executor(&self) -> Executor {
         Executor::Custom(Arc::new(self.clone()))
     }
@@ -104,16 +104,16 @@ impl Shelf {
     }
 }
 
-/// Calls a function of any kind as an executor.
-pub struct Calls<F>(pub F);
+/// An executor that calls a function.
+pub struct ExecuteFn<F>(pub F);
 
-impl<F: Fn(Job) + Send + Sync + 'static> Execute for Calls<F> {
+impl<F: Fn(Job) + Send + Sync + 'static> Execute for ExecuteFn<F> {
     fn execute(&self, job: Job) {
         (self.0)(job);
     }
 }
 
-/// Keeps whoever waits at it until it is opened.
+/// Blocks the threads that pass it until it is opened.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -125,17 +125,17 @@ impl Gate {
 
     /// Waits until the gate is open.
     pub fn pass(&self) {
-        let open = self.0.1.wait_timeout_while(self.0.0.lock().unwrap(), PATIENCE, |open| !*open).unwrap();
+        let open = self.0.1.wait_timeout_while(self.0.0.lock().unwrap(), TIMEOUT, |open| !*open).unwrap();
         assert!(*open.0, "the gate was never opened");
     }
 
-    /// Whether the gate is opened within `time`.
+    /// Returns whether the gate is opened within `time`.
     pub fn opens_within(&self, time: Duration) -> bool {
         *self.0.1.wait_timeout_while(self.0.0.lock().unwrap(), time, |open| !*open).unwrap().0
     }
 }
 
-/// Callbacks that wait until the gate is open, each of them inside by now.
+/// Schedules callbacks that wait for the gate, and returns once all of them wait.
 pub fn block(timer: &Timer, callbacks: usize, gate: &Gate) {
     let (sender, receiver) = channel();
     for _ in 0..callbacks {
@@ -149,11 +149,11 @@ pub fn block(timer: &Timer, callbacks: usize, gate: &Gate) {
     (0..callbacks).for_each(|_| wait_for(&receiver));
 }
 
-/// Counts what is alive of the [`Token`]s that it has given out.
+/// Counts the live [`Token`]s that it has handed out.
 #[derive(Clone, Default)]
 pub struct Tokens(Arc<AtomicUsize>);
 
-/// To be captured by a closure: tells when that is dropped.
+/// A value for a closure to capture, which reveals when the closure is dropped.
 pub struct Token(Arc<AtomicUsize>);
 
 impl Tokens {
@@ -182,7 +182,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Panics when it is dropped, unless the thread is panicking already.
+/// Panics when it is dropped, unless the thread is already panicking.
 pub struct Bomb;
 
 impl Drop for Bomb {
@@ -193,52 +193,52 @@ impl Drop for Bomb {
     }
 }
 
-/// Panics, without a message on the terminal.
+/// Panics without a message on the terminal.
 pub fn quiet_panic(payload: &'static str) -> ! {
     panic::resume_unwind(Box::new(payload))
 }
 
-/// Where callbacks send to, and where to receive it.
+/// Returns a channel on which callbacks report to the test.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     mpsc::channel()
 }
 
-/// What has been sent so far.
+/// Returns what has been sent so far.
 pub fn received<T>(receiver: &Receiver<T>) -> Vec<T> {
     receiver.try_iter().collect()
 }
 
-/// The next that is sent.
+/// Waits for the next message.
 pub fn wait_for<T>(receiver: &Receiver<T>) -> T {
-    receiver.recv_timeout(PATIENCE).expect("it should have come by now")
+    receiver.recv_timeout(TIMEOUT).expect("no message arrived in time")
 }
 
-/// Waits until `condition` holds.
+/// Waits until `condition` is true.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "still not so: {what}");
+        assert!(start.elapsed() < TIMEOUT, "not true in time: {what}");
         thread::sleep(MS);
     }
 }
 
-/// Runs `f` on a thread of its own, and fails if it takes forever.
+/// Runs `f` on a thread of its own, and fails if `f` does not return in time.
 pub fn in_time<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || sender.send(f()));
-    match receiver.recv_timeout(PATIENCE) {
+    match receiver.recv_timeout(TIMEOUT) {
         Ok(result) => result,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs: {what}"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("does not return: {what}"),
         Err(mpsc::RecvTimeoutError::Disconnected) => panic::resume_unwind(thread.join().unwrap_err()),
     }
 }
 
-/// How many threads of this process have a name that begins with `prefix`, which has 15 bytes at the most.
+/// Returns the number of this process's threads whose names begin with `prefix`, which has at most 15 bytes.
 pub fn threads_named(prefix: &str) -> usize {
     tasks_named(prefix).len()
 }
 
-/// The numbers of these threads.
+/// Returns the thread ids of these threads.
 pub fn tasks_named(prefix: &str) -> Vec<i32> {
     fs::read_dir("/proc/self/task")
         .unwrap()
@@ -250,7 +250,7 @@ pub fn tasks_named(prefix: &str) -> Vec<i32> {
         .collect()
 }
 
-/// How often the threads of this process whose name begins so have gone to sleep.
+/// Returns how often the threads whose names begin with `prefix` have gone to sleep.
 pub fn sleeps_of(prefix: &str) -> u64 {
     let sleeps = |task| {
         let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).ok()?;
@@ -260,13 +260,13 @@ pub fn sleeps_of(prefix: &str) -> u64 {
     tasks_named(prefix).into_iter().filter_map(sleeps).sum()
 }
 
-/// Runs one test of this binary in a process of its own, with an environment variable set that tells it so; it goes
-/// through a shell, which may lower its limits first.
+/// Runs one test of this binary in a new process, and tells it so by an environment variable. `shell` runs first in the
+/// process's shell, and may lower its limits.
 pub fn child(test: &str, shell: &str, variables: &[(&str, &str)]) -> process::Output {
     child_command(test, shell).envs(variables.iter().copied()).output().unwrap()
 }
 
-/// The same, not started yet.
+/// Returns the command for [`child`], with its output not yet captured.
 pub fn child_command(test: &str, shell: &str) -> process::Command {
     let mut command = process::Command::new("sh");
     command
@@ -277,12 +277,12 @@ pub fn child_command(test: &str, shell: &str) -> process::Command {
     command
 }
 
-/// Whether this process was started by [`child`] for this test.
+/// Returns whether this process was started by [`child`] for this test.
 pub fn is_child(test: &str) -> bool {
     std::env::var("COREWHEEL_TEST_CHILD").is_ok_and(|name| name == test)
 }
 
-/// The timer's books: every timer that was accepted has ended in one way, or is pending; in each shard, and in all.
+/// Asserts that each accepted timer is counted in exactly one outcome or is pending, in each shard and in all.
 #[track_caller]
 pub fn assert_balanced(timer: &Timer) {
     let stats = timer.stats();
@@ -304,7 +304,7 @@ pub fn assert_balanced(timer: &Timer) {
     assert_sums!(scheduled fired completed cancelled unfired pending rearmed panicked rejected wakeups);
 }
 
-/// A callback that counts its runs.
+/// Returns a callback that counts its runs.
 pub fn counting(runs: &Arc<AtomicUsize>) -> impl Fn() + Send + 'static {
     let runs = runs.clone();
     move || {
@@ -312,11 +312,11 @@ pub fn counting(runs: &Arc<AtomicUsize>) -> impl Fn() + Send + 'static {
     }
 }
 
-/// Numbers that look random, the same every time.
+/// A generator of pseudo-random numbers with a fixed sequence.
 pub struct Random(pub u64);
 
 impl Random {
-    /// One that is below `limit`.
+    /// Returns a number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         // The splitmix64 generator.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,4 @@
-//! The executors of a program: the crate's own kinds, and custom ones.
+//! The executors of a program: each kind of the crate's, and custom ones.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,40 +7,40 @@ use std::thread;
 
 use corewheel::{Execute, Executor, rayon};
 
-use super::language::{Workers, number_of};
+use super::grammar::{ExecutorKind, pool_size};
 use crate::common::Job;
 
 /// Starts the executor. The names of its own threads begin with `name`.
-pub fn start(workers: Workers, name: &str) -> Executor {
-    match workers {
-        Workers::Inline => Executor::Inline,
-        Workers::InTurn => Executor::Custom(Arc::new(InTurn::default())),
-        Workers::Later => Executor::Custom(Arc::new(Later::start(name))),
-        Workers::Dropping { one_in } => Executor::Custom(Arc::new(Dropping::new(one_in))),
-        Workers::Pool { threads } => Executor::Pool { threads: number_of(threads) },
-        Workers::Rayon { threads } => {
-            let (threads, name) = (number_of(threads), name.to_owned());
+pub fn start(kind: ExecutorKind, name: &str) -> Executor {
+    match kind {
+        ExecutorKind::Inline => Executor::Inline,
+        ExecutorKind::Serial => Executor::Custom(Arc::new(Serial::default())),
+        ExecutorKind::Background => Executor::Custom(Arc::new(Background::start(name))),
+        ExecutorKind::Dropping { one_in } => Executor::Custom(Arc::new(Dropping::new(one_in))),
+        ExecutorKind::Pool { threads } => Executor::Pool { threads: pool_size(threads) },
+        ExecutorKind::Rayon { threads } => {
+            let (threads, name) = (pool_size(threads), name.to_owned());
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.clone());
             Executor::Rayon(Arc::new(pool.build().unwrap()))
         }
     }
 }
 
-/// Runs one callback at a time, in whichever shard.
+/// Runs one job at a time, over all shards.
 #[derive(Default)]
-struct InTurn(Mutex<()>);
+struct Serial(Mutex<()>);
 
-impl Execute for InTurn {
+impl Execute for Serial {
     fn execute(&self, job: Job) {
         let _turn = self.0.lock();
         job();
     }
 }
 
-/// Has a thread of its own run the jobs. The thread ends when the timer has dropped the executor.
-struct Later(mpsc::Sender<Job>);
+/// Runs the jobs on a thread of its own, which ends when the timer drops the executor.
+struct Background(mpsc::Sender<Job>);
 
-impl Later {
+impl Background {
     fn start(name: &str) -> Self {
         let (jobs, received) = mpsc::channel::<Job>();
         let run = move || received.into_iter().for_each(|job| job());
@@ -49,13 +49,13 @@ impl Later {
     }
 }
 
-impl Execute for Later {
+impl Execute for Background {
     fn execute(&self, job: Job) {
-        self.0.send(job).expect("its thread outlives it");
+        self.0.send(job).expect("the thread outlives the executor");
     }
 }
 
-/// Runs one callback at a time, but drops one job in some.
+/// Runs one job at a time, but drops one in `one_in` without running it.
 struct Dropping {
     one_in: u8,
     turn: Mutex<()>,

@@ -1,43 +1,43 @@
-//! Random programs of all that one can do with timers on one clock, played in virtual time, and compared step by step with
-//! an oracle that keeps a list of what is due when.
+//! Random programs: operations on the timers of one clock, run in virtual time and checked after each step against an
+//! oracle, which keeps a list of deadlines.
 //!
-//! | file         | concern                                                              |
-//! |--------------|----------------------------------------------------------------------|
-//! | `language`   | what a program says                                                  |
-//! | `oracle`     | what should come of it, timer by timer                               |
-//! | `simulation` | moves the clock, and takes the steps of a program                    |
-//! | `shortage`   | lets a program run short of threads and memory                       |
-//! | `stage`      | a timer and its oracle, side by side                                 |
-//! | `ending`     | the shutdown of a timer, and the drop of its last clone              |
-//! | `acts`       | what is done with callbacks and their handles                        |
-//! | `naps`       | what is done with futures                                            |
-//! | `bed`        | a future, and what each poll of it should return                     |
-//! | `awaited`    | the kinds of futures                                                 |
-//! | `task`       | the tasks that poll, and whom a call wakes                           |
-//! | `callback`   | the closure of every timer                                           |
-//! | `executors`  | executors of every kind                                              |
+//! | file          | concern                                                              |
+//! |---------------|----------------------------------------------------------------------|
+//! | `grammar`     | the types of a program, and how it is generated                      |
+//! | `simulation`  | runs the steps of a program, and moves the clock                     |
+//! | `harness`     | a `Timer`, its oracle, its handles and its futures                   |
+//! | `oracle`      | what each timer should do                                            |
+//! | `timer_ops`   | operations on callbacks and their handles                            |
+//! | `sleeps`      | operations on futures                                                |
+//! | `sleep_slot`  | a future, and what each poll of it should return                     |
+//! | `test_future` | the kinds of futures                                                 |
+//! | `task`        | the tasks that poll futures, and a check of which task a call wakes  |
+//! | `callback`    | the closure of every timer                                           |
+//! | `shutdown`    | the shutdown of a `Timer`, and the drop of its last clone            |
+//! | `executors`   | executors of every kind                                              |
+//! | `shortage`    | makes the process run short of threads or memory                     |
 //!
-//! The order in which the shards run what is due at the same tick is open. So the oracle is not asked for a list to be
-//! compared at the end: each callback tells it that it runs, and it says whether that is right here and now. Callbacks
-//! that an executor may run at the same time leave each other's timers alone, as there either outcome would be right.
+//! The order in which shards run timers of the same tick is not specified, so the oracle predicts no sequence. Instead,
+//! each callback reports its run to the oracle, which checks that the run is allowed at this time. Callbacks that may run
+//! concurrently do not operate on each other's timers: either outcome would be right.
 //!
-//! Shared by a test, where proptest makes the programs, and a fuzz target, where `arbitrary` does.
-#![allow(dead_code, unused_imports, reason = "one fuzz target is short of nothing")]
+//! Shared by a test, which generates programs with proptest, and by fuzz targets, which generate them with `arbitrary`.
+#![allow(dead_code, unused_imports, reason = "one fuzz target does not use the shortage")]
 
-mod acts;
-mod awaited;
-mod bed;
 mod callback;
-mod ending;
 mod executors;
-mod language;
-mod naps;
+mod grammar;
+mod harness;
 mod oracle;
 mod shortage;
+mod shutdown;
 mod simulation;
-mod stage;
+mod sleep_slot;
+mod sleeps;
 mod task;
+mod test_future;
+mod timer_ops;
 
-pub use language::Program;
-pub use shortage::{Lack, Shortage};
-pub use simulation::{play, play_short};
+pub use grammar::Program;
+pub use shortage::{Resource, Shortage};
+pub use simulation::{run, run_with_shortage};

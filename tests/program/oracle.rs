@@ -1,20 +1,20 @@
-//! What should come of a program: a list of timers, what each is due at, and the books.
+//! The oracle: a list of timers, the tick at which each is due, and the expected counts.
 //!
-//! Time is counted from the timer's birth. It knows of no wheel, shard or thread.
+//! Time counts from the build of the timer. The oracle knows no wheel, shard or thread.
 
 use std::time::Duration;
 
 use corewheel::Stats;
 
-use super::language::ticks;
+use super::grammar::ticks;
 
-/// A timer by its place in the list.
+/// A timer's index in the list.
 pub type Id = usize;
 
 /// `None` is never.
 pub type Deadline = Option<Duration>;
 
-/// The tick of what is never due.
+/// The tick of a timer that is never due.
 pub const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,30 +27,30 @@ pub enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Waiting,
-    /// A repeating one in a run, and whether that has been given another deadline meanwhile.
+    /// A repeating timer runs; `was_reset` says whether its deadline has been reset during the run.
     Running {
-        moved: bool,
+        was_reset: bool,
     },
-    Over,
+    Ended,
 }
 
 #[derive(Clone, Debug)]
-pub struct Timer {
+pub struct TimerRecord {
     kind: Kind,
     state: State,
-    /// As it was last asked for by whoever has the handle, until it has run then.
-    asked: Option<Duration>,
+    /// The deadline of the last call that set one, until the timer has run for it.
+    requested: Option<Duration>,
     /// The tick at which it runs.
     pub due: u64,
-    /// When that was set: it cannot run before.
-    since: Duration,
-    /// The deadline by the timer's own rule, and the tick that it comes to: it may have been moved to another since.
-    by_rule: (Deadline, u64),
+    /// When `due` was set. The timer cannot run before.
+    set_at: Duration,
+    /// The deadline by the timer's own schedule and its tick. A reset may have replaced it since.
+    own_deadline: (Deadline, u64),
     /// When it ran last.
-    ran: Option<Duration>,
+    last_run: Option<Duration>,
 }
 
-/// Why a timer is not accepted.
+/// Why a timer was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     ZeroPeriod,
@@ -59,9 +59,9 @@ pub enum Refusal {
     OutOfMemory,
 }
 
-/// What can be told of the [`Stats`].
+/// The fields of [`Stats`] that the oracle predicts.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Books {
+pub struct Counts {
     pub scheduled: u64,
     pub fired: u64,
     pub completed: u64,
@@ -73,7 +73,7 @@ pub struct Books {
     pub rejected: u64,
 }
 
-impl From<Stats> for Books {
+impl From<Stats> for Counts {
     fn from(stats: Stats) -> Self {
         Self {
             scheduled: stats.scheduled,
@@ -94,8 +94,8 @@ pub struct Oracle {
     max_pending: Option<usize>,
     pub now: Duration,
     pub is_shut_down: bool,
-    pub timers: Vec<Timer>,
-    pub books: Books,
+    pub timers: Vec<TimerRecord>,
+    pub counts: Counts,
 }
 
 impl Oracle {
@@ -106,11 +106,11 @@ impl Oracle {
             now: Duration::ZERO,
             is_shut_down: false,
             timers: Vec::new(),
-            books: Books::default(),
+            counts: Counts::default(),
         }
     }
 
-    /// What is due by now is due at the present tick; what is due later, at the first tick that is not before.
+    /// Returns the tick of a deadline: the present tick for one that has passed, else the first tick not before it.
     pub fn due(&self, deadline: Deadline) -> u64 {
         let tick = self.tick.as_nanos();
         match deadline {
@@ -120,22 +120,22 @@ impl Oracle {
         }
     }
 
-    /// The time of a tick.
+    /// Returns the time of a tick.
     pub fn time(&self, tick: u64) -> Deadline {
         (tick != NEVER).then(|| ticks(self.tick, tick))
     }
 
-    pub fn has_come(&self, tick: u64) -> bool {
+    pub fn is_reached(&self, tick: u64) -> bool {
         self.time(tick).is_some_and(|time| time <= self.now)
     }
 
-    /// The first tick at which something is due.
+    /// Returns the first tick at which a timer is due.
     pub fn next(&self) -> Option<u64> {
         self.timers.iter().filter(|timer| timer.state == State::Waiting).map(|timer| timer.due).min()
     }
 
     pub fn is_anything_due(&self) -> bool {
-        self.next().is_some_and(|tick| self.has_come(tick))
+        self.next().is_some_and(|tick| self.is_reached(tick))
     }
 
     pub fn has_limit(&self) -> bool {
@@ -143,7 +143,7 @@ impl Oracle {
     }
 
     pub fn is_pending(&self, id: Id) -> bool {
-        self.timers[id].state != State::Over
+        self.timers[id].state != State::Ended
     }
 
     pub fn has_closure(&self, id: Id) -> bool {
@@ -155,11 +155,11 @@ impl Oracle {
     }
 
     pub fn is_due(&self, id: Id) -> bool {
-        self.is_pending(id) && self.has_come(self.timers[id].due)
+        self.is_pending(id) && self.is_reached(self.timers[id].due)
     }
 
     pub fn ran_now(&self, id: Id) -> bool {
-        self.timers[id].ran == Some(self.now)
+        self.timers[id].last_run == Some(self.now)
     }
 
     /// Whether a callback may be running.
@@ -167,64 +167,72 @@ impl Oracle {
         self.is_anything_due() || (0..self.timers.len()).any(|id| self.ran_now(id))
     }
 
-    /// The callbacks that are yet to run.
+    /// Returns the callbacks that wait for their next run.
     pub fn waiting(&self) -> Vec<Id> {
         let waits = |&id: &Id| self.timers[id].state == State::Waiting && self.has_closure(id);
         (0..self.timers.len()).filter(waits).collect()
     }
 
-    /// A timer is offered. Who is refused has an id as well.
+    /// Adds a timer, and says whether it is refused. A refused timer has an id, too.
     pub fn schedule(&mut self, kind: Kind, deadline: Deadline, zero_period: bool) -> (Id, Option<Refusal>) {
         let refusal = if zero_period {
             Some(Refusal::ZeroPeriod)
         } else if self.is_shut_down {
             Some(Refusal::Shutdown)
-        } else if self.max_pending.is_some_and(|most| self.places_taken() >= most) {
+        } else if self.max_pending.is_some_and(|max| self.permits_taken() >= max) {
             Some(Refusal::Full)
         } else {
             None
         };
         let id = self.add(kind, deadline, self.due(deadline));
         if refusal.is_some() {
-            self.timers[id].state = State::Over;
-            self.books.rejected += 1;
+            self.timers[id].state = State::Ended;
+            self.counts.rejected += 1;
         } else {
-            self.books.scheduled += 1;
-            self.books.pending += 1;
+            self.counts.scheduled += 1;
+            self.counts.pending += 1;
         }
         (id, refusal)
     }
 
-    /// The system had no memory for a timer that would have been accepted.
-    pub fn lacks_memory(&mut self, id: Id) {
+    /// Turns a timer that was accepted into one that was refused for lack of memory.
+    pub fn refuse_for_memory(&mut self, id: Id) {
         self.end(id);
-        self.books.scheduled -= 1;
-        self.books.rejected += 1;
+        self.counts.scheduled -= 1;
+        self.counts.rejected += 1;
     }
 
-    /// A future waits for its deadline, which came to the tick `due` when it was set.
+    /// Adds the timer of a future. Its deadline was at the tick `due` when it was set.
     pub fn sleep(&mut self, deadline: Deadline, due: u64) -> Id {
-        self.books.scheduled += 1;
-        self.books.pending += 1;
+        self.counts.scheduled += 1;
+        self.counts.pending += 1;
         self.add(Kind::Sleep, deadline, due)
     }
 
-    fn add(&mut self, kind: Kind, asked: Deadline, due: u64) -> Id {
-        let (since, by_rule) = (self.now, (asked, due));
-        self.timers.push(Timer { kind, state: State::Waiting, asked, due, since, by_rule, ran: None });
+    fn add(&mut self, kind: Kind, requested: Deadline, due: u64) -> Id {
+        let (set_at, own_deadline) = (self.now, (requested, due));
+        self.timers.push(TimerRecord {
+            kind,
+            state: State::Waiting,
+            requested,
+            due,
+            set_at,
+            own_deadline,
+            last_run: None,
+        });
         self.timers.len() - 1
     }
 
-    /// Futures take none.
-    fn places_taken(&self) -> usize {
-        self.timers.iter().filter(|timer| timer.state != State::Over && timer.kind != Kind::Sleep).count()
+    /// Returns how many of the `max_pending` permits are taken. Futures take none.
+    fn permits_taken(&self) -> usize {
+        self.timers.iter().filter(|timer| timer.state != State::Ended && timer.kind != Kind::Sleep).count()
     }
 
     pub fn cancel(&mut self, id: Id) -> bool {
         let pending = self.is_pending(id);
         if pending {
             self.end(id);
-            self.books.cancelled += 1;
+            self.counts.cancelled += 1;
         }
         pending
     }
@@ -233,83 +241,83 @@ impl Oracle {
         let (due, now) = (self.due(deadline), self.now);
         let timer = &mut self.timers[id];
         match &mut timer.state {
-            State::Over => return false,
-            State::Running { moved } => *moved = true,
+            State::Ended => return false,
+            State::Running { was_reset } => *was_reset = true,
             State::Waiting => {}
         }
-        (timer.asked, timer.due, timer.since) = (deadline, due, now);
-        self.books.rearmed += 1;
+        (timer.requested, timer.due, timer.set_at) = (deadline, due, now);
+        self.counts.rearmed += 1;
         true
     }
 
-    /// A timer runs: it must be time for it. Returns the deadline that it runs for.
+    /// Checks that a timer may run now. Returns the deadline of the run.
     pub fn start(&mut self, id: Id) -> Duration {
         let now = self.now;
         let timer = &self.timers[id];
         assert_eq!(timer.state, State::Waiting, "timer {id} runs");
-        let time = self.time(timer.due).expect("what runs is not due never");
-        assert_eq!(time.max(timer.since), now, "timer {id} runs at the wrong time");
-        self.books.fired += 1;
-        let (by_rule, due) = timer.by_rule;
-        let deadline = by_rule.filter(|_| timer.due == due).unwrap_or(time);
+        let time = self.time(timer.due).expect("a timer that is never due does not run");
+        assert_eq!(time.max(timer.set_at), now, "timer {id} runs at the wrong time");
+        self.counts.fired += 1;
+        let (own_deadline, due) = timer.own_deadline;
+        let deadline = own_deadline.filter(|_| timer.due == due).unwrap_or(time);
         if timer.kind == Kind::Repeating {
-            self.timers[id].state = State::Running { moved: false };
+            self.timers[id].state = State::Running { was_reset: false };
         } else {
             self.complete(id);
         }
-        self.timers[id].ran = Some(now);
+        self.timers[id].last_run = Some(now);
         deadline
     }
 
-    /// The executor drops the job of a timer, which may have been given another deadline since it was handed over.
+    /// Ends a timer because the executor dropped its job. The timer may have been reset after the job was handed over.
     pub fn drop_job(&mut self, id: Id) {
         let timer = &self.timers[id];
         assert_eq!(timer.state, State::Waiting, "the job of timer {id} is dropped");
-        assert!(self.has_come(timer.due) || timer.since == self.now, "timer {id} was handed over too early");
+        assert!(self.is_reached(timer.due) || timer.set_at == self.now, "timer {id} was handed over too early");
         self.cancel(id);
     }
 
-    /// What is shown as the deadline of a timer that is yet to come: as it was asked for, where 64 bits can hold that, or
-    /// its tick.
-    pub fn shown(&self, id: Id) -> Deadline {
+    /// Returns the deadline that a pending timer displays: the requested one if it fits into 64 bits of nanoseconds,
+    /// else the time of its tick.
+    pub fn displayed_deadline(&self, id: Id) -> Deadline {
         let timer = &self.timers[id];
-        timer.asked.filter(|asked| asked.as_nanos() < u64::MAX.into()).or_else(|| self.time(timer.due))
+        timer.requested.filter(|requested| requested.as_nanos() < u64::MAX.into()).or_else(|| self.time(timer.due))
     }
 
-    /// A repeating timer has run, and runs again at this deadline.
+    /// Ends a run of a repeating timer, which runs again at this deadline.
     pub fn run_again(&mut self, id: Id, deadline: Deadline) {
         let due = self.due(deadline);
         let timer = &mut self.timers[id];
-        let State::Running { moved } = timer.state else { return };
-        timer.by_rule = (deadline, due);
-        if !moved {
-            (timer.asked, timer.due, timer.since) = (None, due, self.now);
+        let State::Running { was_reset } = timer.state else { return };
+        timer.own_deadline = (deadline, due);
+        if !was_reset {
+            (timer.requested, timer.due, timer.set_at) = (None, due, self.now);
         }
         timer.state = State::Waiting;
     }
 
-    /// A repeating timer has run for the last time.
+    /// Ends the last run of a repeating timer.
     pub fn finish(&mut self, id: Id) {
         if self.is_running(id) {
             self.complete(id);
         }
     }
 
-    /// A timer has run, or a sleep is over.
+    /// Ends a timer that has run, or a sleep that is over.
     pub fn complete(&mut self, id: Id) {
         assert!(self.is_pending(id), "timer {id} is completed");
         self.end(id);
-        self.books.completed += 1;
+        self.counts.completed += 1;
     }
 
     pub fn hand_back(&mut self, id: Id) {
         assert_eq!(self.timers[id].state, State::Waiting, "timer {id} is handed back");
         self.end(id);
-        self.books.unfired += 1;
+        self.counts.unfired += 1;
     }
 
     fn end(&mut self, id: Id) {
-        self.timers[id].state = State::Over;
-        self.books.pending -= 1;
+        self.timers[id].state = State::Ended;
+        self.counts.pending -= 1;
     }
 }

@@ -1,39 +1,39 @@
-//! What the process runs short of while a program is played.
+//! Makes the process run short of threads or memory during some calls of a program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lack {
-    /// A timer may not be built.
-    OfThreads,
-    /// A timer may not be accepted.
-    OfMemory,
+pub enum Resource {
+    /// `build` may fail.
+    Threads,
+    /// `schedule` may fail.
+    Memory,
 }
 
-/// Sets what the process lacks.
-type Set = Box<dyn Fn(Option<Lack>) + Send + Sync>;
+/// Limits a resource; `None` removes every limit.
+type Set = Box<dyn Fn(Option<Resource>) + Send + Sync>;
 
 #[derive(Default)]
 pub struct Shortage {
-    /// `None`: there is plenty of all.
+    /// `None`: nothing is limited.
     set: Option<Set>,
-    of_memory: AtomicBool,
+    memory_is_short: AtomicBool,
 }
 
-/// Ends a shortage, also when the program has failed.
-struct Ends<'a>(&'a Shortage);
+/// Ends a shortage when dropped, also during a panic.
+struct EndOnDrop<'a>(&'a Shortage);
 
 impl Shortage {
-    pub fn new(set: impl Fn(Option<Lack>) + Send + Sync + 'static) -> Self {
-        Self { set: Some(Box::new(set)), of_memory: AtomicBool::new(false) }
+    pub fn new(set: impl Fn(Option<Resource>) + Send + Sync + 'static) -> Self {
+        Self { set: Some(Box::new(set)), memory_is_short: AtomicBool::new(false) }
     }
 
-    /// Does something while the process lacks something.
-    pub fn during<R>(&self, lack: Lack, f: impl FnOnce() -> R) -> R {
+    /// Calls `f` while the process is short of `resource`.
+    pub fn during<R>(&self, resource: Resource, f: impl FnOnce() -> R) -> R {
         let Some(set) = &self.set else { return f() };
-        set(Some(lack));
-        let _ends = Ends(self);
-        self.of_memory.store(lack == Lack::OfMemory, Ordering::SeqCst);
+        set(Some(resource));
+        let _end = EndOnDrop(self);
+        self.memory_is_short.store(resource == Resource::Memory, Ordering::SeqCst);
         f()
     }
 
@@ -41,14 +41,14 @@ impl Shortage {
         self.set.is_some()
     }
 
-    pub fn is_of_memory(&self) -> bool {
-        self.of_memory.load(Ordering::SeqCst)
+    pub fn is_memory_short(&self) -> bool {
+        self.memory_is_short.load(Ordering::SeqCst)
     }
 }
 
-impl Drop for Ends<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.of_memory.store(false, Ordering::SeqCst);
+        self.0.memory_is_short.store(false, Ordering::SeqCst);
         self.0.set.iter().for_each(|set| set(None));
     }
 }

@@ -1,4 +1,4 @@
-//! Plays a program: takes its steps, and moves the clock.
+//! Runs the steps of a program, and moves the clock.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
@@ -7,98 +7,102 @@ use std::time::{Duration, Instant};
 
 use corewheel::ManualClock;
 
-use super::language::{Action, Program, Step, ticks};
-use super::shortage::{Lack, Shortage};
-use super::stage::{Stage, Stages};
+use super::grammar::{Action, Program, Step, ticks};
+use super::harness::{Harness, Harnesses};
+use super::shortage::{Resource, Shortage};
 
-/// How far the clock is moved in all: an `Instant` has room for some times as much.
-const MOST_UPTIME: Duration = Duration::from_secs(1 << 60);
-/// How far it is moved at once, in ticks of each timer: on the way to what is due never, it stops every 2^48.
-const MOST_TICKS: u64 = 1 << 50;
+/// How far the clock is moved in all. An `Instant` can hold several times as much.
+const MAX_UPTIME: Duration = Duration::from_secs(1 << 60);
+/// How far one step moves the clock, in ticks of each timer. A timer that is never due makes the clock stop every 2^48
+/// ticks.
+const MAX_ADVANCE_TICKS: u64 = 1 << 50;
 
 struct Simulation<'a> {
     program: &'a Program,
     clock: ManualClock,
     start: Instant,
     shortage: Arc<Shortage>,
-    /// Where each stage finds the others.
-    stages: Stages,
-    built: Vec<Arc<Stage>>,
+    /// The harnesses by index, through which they find each other.
+    harnesses: Harnesses,
+    built: Vec<Arc<Harness>>,
 }
 
-/// Plays a program.
+/// Runs a program.
 ///
 /// # Panics
-/// If a timer does anything but what it should.
-pub fn play(program: &Program) {
-    play_short(program, Shortage::default());
+/// If a timer deviates from its oracle.
+pub fn run(program: &Program) {
+    run_with_shortage(program, Shortage::default());
 }
 
-/// The same, while the process runs short of something.
-pub fn play_short(program: &Program, shortage: Shortage) {
+/// Runs a program, during which the process runs short of threads and memory.
+pub fn run_with_shortage(program: &Program, shortage: Shortage) {
     let clock = ManualClock::new();
     let mut simulation = Simulation {
         program,
         start: clock.now(),
         clock,
         shortage: Arc::new(shortage),
-        stages: program.timers.iter().map(|_| OnceLock::new()).collect(),
+        harnesses: program.timers.iter().map(|_| OnceLock::new()).collect(),
         built: Vec::new(),
     };
     for step in &program.steps {
-        simulation.take(step);
-        simulation.built.iter().for_each(|stage| stage.look_around());
+        simulation.step(step);
+        simulation.built.iter().for_each(|harness| harness.check_quiescent());
     }
-    simulation.built.iter().for_each(|stage| stage.end());
-    simulation.built.iter().for_each(|stage| stage.clear());
-    simulation.built.iter().for_each(|stage| stage.account());
+    simulation.built.iter().for_each(|harness| harness.finish());
+    simulation.built.iter().for_each(|harness| harness.tear_down());
+    simulation.built.iter().for_each(|harness| harness.check_totals());
 }
 
 impl Drop for Simulation<'_> {
     fn drop(&mut self) {
-        self.built.iter().for_each(|stage| stage.clear());
+        self.built.iter().for_each(|harness| harness.tear_down());
     }
 }
 
 impl Simulation<'_> {
-    /// Takes a step, and lets all that is due have its turn.
-    fn take(&mut self, step: &Step) {
+    /// Runs a step and every timer that it makes due.
+    fn step(&mut self, step: &Step) {
         let target = match *step {
-            Step::Do { timer, action, elsewhere } => {
-                let is_anything_due = self.stage(timer).is_some_and(|stage| self.act(&stage, action, elsewhere));
+            Step::Do { timer, action, on_new_thread } => {
+                let is_anything_due =
+                    self.harness(timer).is_some_and(|harness| self.act(&harness, action, on_new_thread));
                 is_anything_due.then(|| self.clock.now())
             }
             Step::Advance { timer, span } => {
-                let tick = self.program.timers[self.number(timer)].tick.length();
+                let tick = self.program.timers[self.index(timer)].tick.length();
                 span.length(tick).and_then(|length| self.clock.now().checked_add(length))
             }
-            Step::AdvanceToNext { short } => self.next_due().map(|next| next - Duration::from_nanos(short.into())),
+            Step::AdvanceToNext { just_before } => {
+                self.next_due().map(|next| next - Duration::from_nanos(just_before.into()))
+            }
         };
-        if let Some(target) = target.filter(|&target| self.reaches(target)) {
-            self.shortage.during(Lack::OfMemory, || self.clock.advance_to(target));
+        if let Some(target) = target.filter(|&target| self.can_advance_to(target)) {
+            self.shortage.during(Resource::Memory, || self.clock.advance_to(target));
             assert_eq!(self.clock.now(), target);
         }
     }
 
-    fn number(&self, timer: u8) -> usize {
+    fn index(&self, timer: u8) -> usize {
         usize::from(timer) % self.program.timers.len()
     }
 
-    /// The stage of this timer, if it can be built.
-    fn stage(&mut self, timer: u8) -> Option<Arc<Stage>> {
-        let number = self.number(timer);
-        if let Some(stage) = self.stages[number].get() {
-            return stage.upgrade();
+    /// Returns the harness of this timer, and builds it if need be. `None` if `build` fails.
+    fn harness(&mut self, timer: u8) -> Option<Arc<Harness>> {
+        let index = self.index(timer);
+        if let Some(harness) = self.harnesses[index].get() {
+            return harness.upgrade();
         }
-        let stage = Stage::build(self.program, number, &self.clock, &self.shortage, &self.stages)?;
-        self.built.push(stage.clone());
-        Some(stage)
+        let harness = Harness::build(self.program, index, &self.clock, &self.shortage, &self.harnesses)?;
+        self.built.push(harness.clone());
+        Some(harness)
     }
 
-    /// Returns whether something is due then.
-    fn act(&self, stage: &Arc<Stage>, action: Action, elsewhere: bool) -> bool {
-        let act = || self.shortage.during(Lack::OfMemory, || stage.act_outside(action));
-        if elsewhere {
+    /// Performs an action. Returns whether a timer is due afterwards.
+    fn act(&self, harness: &Arc<Harness>, action: Action, on_new_thread: bool) -> bool {
+        let act = || self.shortage.during(Resource::Memory, || harness.act_from_program(action));
+        if on_new_thread {
             let acted = thread::scope(|scope| scope.spawn(act).join());
             acted.unwrap_or_else(|panic| resume_unwind(panic))
         } else {
@@ -106,13 +110,14 @@ impl Simulation<'_> {
         }
     }
 
-    /// When something is due next, in any timer.
+    /// Returns when the next timer is due.
     fn next_due(&self) -> Option<Instant> {
-        self.built.iter().filter_map(|stage| stage.next_due()).min()
+        self.built.iter().filter_map(|harness| harness.next_due()).min()
     }
 
-    fn reaches(&self, target: Instant) -> bool {
+    fn can_advance_to(&self, target: Instant) -> bool {
         let Some(by) = target.checked_duration_since(self.clock.now()) else { return false };
-        target - self.start <= MOST_UPTIME && self.built.iter().all(|stage| by <= ticks(stage.tick, MOST_TICKS))
+        target - self.start <= MAX_UPTIME
+            && self.built.iter().all(|harness| by <= ticks(harness.tick, MAX_ADVANCE_TICKS))
     }
 }

@@ -4,19 +4,19 @@ use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
-use super::stage::Stage;
+use super::harness::Harness;
 
-/// Tells the stage when it is woken, unless this is noted by the call that wakes it.
-pub struct Task(Weak<Stage>);
+/// Reports to the harness that it was woken, unless the call that wakes it records this.
+pub struct Task(Weak<Harness>);
 
 thread_local! {
-    /// The tasks that the call that this thread is in the middle of has woken.
+    /// The tasks that were woken by the call that is in progress on this thread.
     static WOKEN: RefCell<Option<Vec<Arc<Task>>>> = const { RefCell::new(None) };
 }
 
 impl Task {
-    pub fn new(stage: &Arc<Stage>) -> Arc<Self> {
-        Arc::new(Self(Arc::downgrade(stage)))
+    pub fn new(harness: &Arc<Harness>) -> Arc<Self> {
+        Arc::new(Self(Arc::downgrade(harness)))
     }
 
     pub fn waker(self: &Arc<Self>) -> Waker {
@@ -26,19 +26,19 @@ impl Task {
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
-        let noted = WOKEN.with_borrow_mut(|woken| woken.as_mut().map(|woken| woken.push(self.clone())).is_some());
-        if !noted && let Some(stage) = self.0.upgrade() {
-            stage.woken(&self);
+        let recorded = WOKEN.with_borrow_mut(|woken| woken.as_mut().map(|woken| woken.push(self.clone())).is_some());
+        if !recorded && let Some(harness) = self.0.upgrade() {
+            harness.on_wake(&self);
         }
     }
 }
 
-/// Calls `f`, which must wake none but `task`, and that once. Returns whether it was woken.
-pub fn wakes_none_but<R>(task: Option<&Arc<Task>>, f: impl FnOnce() -> R) -> (R, bool) {
+/// Calls `f`, which may wake only `task`, and at most once. Returns whether it did.
+pub fn wakes_only<R>(task: Option<&Arc<Task>>, f: impl FnOnce() -> R) -> (R, bool) {
     WOKEN.set(Some(Vec::new()));
     let result = f();
     let woken = WOKEN.take().unwrap_or_default();
-    assert!(woken.len() <= 1, "a task is woken {} times", woken.len());
-    assert!(woken.iter().all(|woken| task.is_some_and(|task| Arc::ptr_eq(woken, task))), "another task is woken");
+    assert!(woken.len() <= 1, "tasks were woken {} times", woken.len());
+    assert!(woken.iter().all(|woken| task.is_some_and(|task| Arc::ptr_eq(woken, task))), "another task was woken");
     (result, !woken.is_empty())
 }

@@ -1,6 +1,7 @@
-//! What a wheel should do: a model that knows the rule of placement and nothing else.
+//! A model of the wheel, which contains the rule of placement and a list of entries.
 //!
-//! Shared by a test, where proptest makes the operations, and a fuzz target, where `arbitrary` does.
+//! Shared by a test, which generates operations with proptest, and by a fuzz target, which generates them with
+//! `arbitrary`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use corewheel::{Key, Wheel};
 
 pub type Position = (usize, u64, u64);
 
-/// A tick, told from the present one.
+/// A tick, most often relative to the present one.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(test), derive(Arbitrary))]
 pub enum When {
@@ -29,7 +30,7 @@ impl When {
     }
 }
 
-/// Entries and keys are told by their place in a list, which is wrapped around.
+/// An operation. Indices of entries and stale keys wrap around.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(test), derive(Arbitrary))]
 pub enum Operation {
@@ -43,7 +44,7 @@ pub enum Operation {
     Clear,
 }
 
-/// The rule of placement: the lowest level whose window at `now` contains the deadline.
+/// Returns the slot of a deadline by the rule of placement: on the lowest level whose window at `now` contains it.
 fn slot(geometry: &[usize], now: u64, deadline: u64) -> Position {
     let (now, deadline) = (u128::from(now), u128::from(deadline));
     let mut level = 0;
@@ -65,7 +66,7 @@ pub struct Entry {
     key: Key,
     pub value: u64,
     pub deadline: u64,
-    /// `None` if it was due when it was inserted.
+    /// `None` if the entry was due when it was inserted.
     pub position: Option<Position>,
 }
 
@@ -85,7 +86,7 @@ impl Model {
         self.entries.push(Entry { key, value, deadline, position });
     }
 
-    fn choose(&self, index: u16) -> Option<usize> {
+    fn entry_index(&self, index: u16) -> Option<usize> {
         (!self.entries.is_empty()).then(|| usize::from(index) % self.entries.len())
     }
 
@@ -95,8 +96,8 @@ impl Model {
         entry
     }
 
-    /// Hands down and expires up to `target`; the expired: those that had been due in order, then the
-    /// others by deadline.
+    /// Cascades and expires entries up to `target`. Returns those that expired: first those inserted as due, in order;
+    /// then the others by deadline.
     fn advance(&mut self, target: u64) -> Vec<(u64, u64)> {
         if target < self.now {
             return Vec::new();
@@ -123,8 +124,8 @@ impl Model {
     }
 }
 
-/// Order among equal deadlines is not promised; that of entries that had been due is, and they keep the
-/// deadline they were given, so that only what comes after them is put in order.
+/// Sorts the entries after the first `due` by deadline and value, because the wheel promises no order among equal
+/// deadlines. The first `due` entries were inserted as due; these keep their order and their deadlines.
 pub fn in_model_order(mut expired: Vec<(u64, u64)>, due: usize) -> Vec<(u64, u64)> {
     let deadlines = expired[due..].iter().map(|(deadline, _)| deadline);
     assert!(deadlines.is_sorted(), "out of order: {expired:?}");
@@ -164,13 +165,13 @@ pub fn apply(wheel: &mut Wheel<u64>, model: &mut Model, operation: Operation) {
             model.add(key, value, deadline);
         }
         Operation::Remove(index) => {
-            if let Some(index) = model.choose(index) {
+            if let Some(index) = model.entry_index(index) {
                 let entry = model.take(index);
                 assert_eq!(wheel.remove(entry.key), Some(entry.value));
             }
         }
         Operation::Reset(index, when) => {
-            if let Some(index) = model.choose(index) {
+            if let Some(index) = model.entry_index(index) {
                 let deadline = when.tick(model.now);
                 let entry = model.entries.remove(index);
                 assert!(wheel.reset(entry.key, deadline));
@@ -178,9 +179,9 @@ pub fn apply(wheel: &mut Wheel<u64>, model: &mut Model, operation: Operation) {
             }
         }
         Operation::Change(index) => {
-            if let Some(index) = model.choose(index) {
+            if let Some(index) = model.entry_index(index) {
                 let entry = &mut model.entries[index];
-                *wheel.get_mut(entry.key).expect("it is pending") += 1;
+                *wheel.get_mut(entry.key).expect("the entry is pending") += 1;
                 entry.value += 1;
             }
         }

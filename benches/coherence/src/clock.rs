@@ -1,4 +1,4 @@
-//! The crate's `clock`, without a counter of the processor and without virtual time of its own: all time is virtual here.
+//! The crate's `clock`, without the processor's counter and without `ManualClock`: all time is virtual here.
 
 #[path = "../../../src/clock/quiescence.rs"]
 pub(crate) mod quiescence;
@@ -14,7 +14,7 @@ pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN};
 
 use crate::shard::Shard;
 
-/// As large as the crate's own, so that what lies beside it lies where it does there. So is `ManualClock`.
+/// Has the size of the crate's own type, so that the fields beside it have the same offsets. So has `ManualClock`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock(Option<&'static Never>);
 
@@ -27,7 +27,7 @@ pub(crate) enum Clock {
     Manual(ManualClock),
 }
 
-/// What only a counter can tell.
+/// Bounds of the present, which only a counter provides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) earliest: u64,
@@ -56,7 +56,7 @@ impl Clock {
     }
 }
 
-/// There is none.
+/// An empty type: there is no manual clock.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Never>);
 

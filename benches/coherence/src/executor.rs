@@ -1,5 +1,5 @@
-//! The crate's `executor`, as far as it runs callbacks on the thread of the driver: `Executor::Inline`, and executors of
-//! users. There is no pool.
+//! The part of the crate's `executor` that runs callbacks on the driver's thread: `Executor::Inline` and custom
+//! executors. There is no pool.
 
 #[path = "../../../src/executor/batch.rs"]
 mod batch;
@@ -41,11 +41,11 @@ pub trait Execute: Send + Sync + 'static {
     fn execute(&self, job: Box<dyn FnOnce() + Send>);
 }
 
-/// There is none.
+/// An empty type: there is no pool.
 #[derive(Clone, Copy)]
 pub enum Pool {}
 
-/// Stands for what a pool has.
+// Stand-ins for the types of pools.
 pub(crate) type JobQueue = Pool;
 pub(crate) type BorrowedPool = Pool;
 

@@ -1,13 +1,14 @@
-//! Counts cache-line transfers per operation, of corewheel and of two other timers, prints a table and draws a plot.
+//! Counts the cache-line transfers of each operation, of corewheel and of two other timers. Prints a table and draws a
+//! plot.
 //!
-//! `cargo run --release -p coherence` prints all; [`docs/scaling.md`](../../../docs/scaling.md) tells what is counted and
-//! what is not.
+//! `cargo run --release -p coherence` prints all figures. [`docs/scaling.md`](../../../docs/scaling.md) explains what
+//! is counted.
 //!
-//! The modules up to `wheel` are the files of the crate itself, compiled against the `std` that counts. Three rooms are
-//! replaced: `sync`, for its cell; `clock`, where time is virtual and no counter of the processor is read; and `executor`,
-//! of which there is what runs callbacks on the driver's thread.
+//! The modules up to `wheel` are the source files of the crate, compiled against a `std` that counts. This package
+//! replaces three modules: `sync`, for its cell; `clock`, because time is virtual and no counter of the processor is
+//! read; and `executor`, of which only the part that runs callbacks on the driver's thread is present.
 
-// The unit tests of the crate's files are run where they are at home.
+// The unit tests of these files run in the crate itself.
 #![cfg(not(test))]
 
 extern crate coherence as std;
@@ -75,7 +76,7 @@ use workload::{Order, Workload};
 /// Counts cache-line transfers per operation.
 #[derive(Parser)]
 struct Args {
-    /// The numbers of threads
+    /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,8,64")]
     threads: Vec<usize>,
     /// The workloads: see `docs/scaling.md`
@@ -84,19 +85,19 @@ struct Args {
     /// The timers
     #[arg(long, value_delimiter = ',', default_value = "corewheel,corewheel-2,sleep,heap,wheel")]
     contenders: Vec<Contender>,
-    /// Decides in which order the threads take their turns
+    /// Seed of the order in which the threads take turns
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many accesses a turn lasts on average
+    /// Mean number of accesses in a turn
     #[arg(long, default_value_t = schedule::MEAN_TURN)]
     turn: u64,
-    /// The lines of the source that cause transfers, this many for each figure
+    /// Number of source lines to print for each figure: those that cause most transfers
     #[arg(long, default_value_t = 0)]
-    places: usize,
-    /// Makes one count, and prints it for the process that has started this one
+    locations: usize,
+    /// Make one count, and print it for the parent process
     #[arg(long, hide = true)]
     child: bool,
-    /// The folder with the page `scaling.md`, in which the table is replaced, and with the plot
+    /// Directory of `scaling.md`, whose table is replaced, and of the plot
     #[arg(long)]
     docs: Option<PathBuf>,
 }
@@ -114,7 +115,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for &workload in &args.workloads {
         for &contender in &args.contenders {
             let start = |&threads: &usize| Running::start(contender, workload, threads, order);
-            // All at once: there are few, and time is virtual.
+            // All run in parallel: they are few, and time is virtual.
             let running = args.threads.iter().map(start).collect::<Result<Vec<_>, _>>()?;
             let measured = running.into_iter().map(Running::end).collect::<Result<_, _>>()?;
             rows.extend(report::rows(contender, measured));
@@ -122,7 +123,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let table = report::table(&args.threads, &rows);
     print!("{table}");
-    report::print_places(&args.threads, &rows, args.places);
+    report::print_locations(&args.threads, &rows, args.locations);
     if let Some(docs) = &args.docs {
         report::write(&table, &docs.join("scaling.md"))?;
         plot::draw(&args.threads, &rows, &docs.join("benchmarks/transfers.svg"))?;

@@ -1,7 +1,7 @@
-//! What was counted, and how it comes from the process that has counted it.
+//! The result of a count, and its transfer from the child process.
 //!
-//! Each count is made in a process of its own. So no other decides where its memory lies, and the same count has the same
-//! result.
+//! Each count runs in a process of its own. So no other count affects its memory addresses, and the same count always
+//! has the same result.
 
 use std::error::Error;
 use std::io::Read;
@@ -13,46 +13,47 @@ use coherence::count::Count;
 use crate::contender::Contender;
 use crate::workload::{Order, Workload};
 
-/// What was counted in one step of a workload.
+/// The counts of one step of a workload.
 pub struct Measured {
-    /// What an operation is.
+    /// Name of the operation.
     pub name: String,
     /// Transfers to callers, and to the timer's own threads.
     pub transfers: [u64; 2],
     pub accesses: u64,
-    /// How many all threads together have made.
+    /// Number of operations of all threads together.
     pub operations: u64,
-    /// Transfers by the place in the source that makes the access.
-    pub places: Vec<(String, u64)>,
+    /// Transfers by the source line of the access.
+    pub locations: Vec<(String, u64)>,
 }
 
-/// A count in a process of its own.
+/// A count that runs in a child process.
 pub struct Running(Child);
 
 impl Measured {
     pub fn new(name: &str, count: Count, operations: u64) -> Self {
-        let place = |((file, line), transfers): ((&str, u32), u64)| {
+        let location = |((file, line), transfers): ((&str, u32), u64)| {
             (format!("{}:{line}", file.rsplit("../").next().unwrap_or(file)), transfers)
         };
-        let (transfers, places) = ([count.callers, count.others], count.places.into_iter().map(place).collect());
-        Self { name: name.to_owned(), transfers, accesses: count.accesses, operations, places }
+        let (transfers, locations) =
+            ([count.callers, count.others], count.locations.into_iter().map(location).collect());
+        Self { name: name.to_owned(), transfers, accesses: count.accesses, operations, locations }
     }
 
-    /// Transfers per operation: to callers, and to the timer's own threads.
+    /// Returns the transfers per operation to callers, and to the timer's own threads.
     pub fn parts(&self) -> [f64; 2] {
         self.transfers.map(|transfers| transfers as f64 / self.operations as f64)
     }
 
-    /// Transfers per operation.
+    /// Returns the transfers per operation to all threads.
     pub fn total(&self) -> f64 {
         self.parts().iter().sum()
     }
 
-    /// Prints it for [`Running::end`].
+    /// Prints the counts in the format of [`Running::end`].
     pub fn print(&self) {
-        let Self { name, transfers: [callers, others], accesses, operations, places } = self;
+        let Self { name, transfers: [callers, others], accesses, operations, locations } = self;
         print!("{name}\t{callers}\t{others}\t{accesses}\t{operations}");
-        places.iter().for_each(|(place, transfers)| print!("\t{place}\t{transfers}"));
+        locations.iter().for_each(|(location, transfers)| print!("\t{location}\t{transfers}"));
         println!();
     }
 
@@ -61,11 +62,11 @@ impl Measured {
         let name = fields.next()?.to_owned();
         let mut number = || fields.next()?.parse().ok();
         let (transfers, accesses, operations) = ([number()?, number()?], number()?, number()?);
-        let mut places = Vec::new();
-        while let Some(place) = fields.next() {
-            places.push((place.to_owned(), fields.next()?.parse().ok()?));
+        let mut locations = Vec::new();
+        while let Some(location) = fields.next() {
+            locations.push((location.to_owned(), fields.next()?.parse().ok()?));
         }
-        Some(Self { name, transfers, accesses, operations, places })
+        Some(Self { name, transfers, accesses, operations, locations })
     }
 }
 
@@ -89,7 +90,7 @@ impl Running {
         Ok(Self(child))
     }
 
-    /// Waits for the end of the count.
+    /// Waits for the end of the count, and returns the results.
     pub fn end(mut self) -> Result<Vec<Measured>, Box<dyn Error>> {
         let mut text = String::new();
         if let Some(mut output) = self.0.stdout.take() {
@@ -99,6 +100,6 @@ impl Running {
             return Err("a count has failed".into());
         }
         let measured: Option<_> = text.lines().map(Measured::parse).collect();
-        Ok(measured.ok_or("a count has said what it should not")?)
+        Ok(measured.ok_or("a count has printed an invalid line")?)
     }
 }

@@ -9,7 +9,7 @@ use crate::contender::Contender;
 use crate::report::Row;
 
 const SIZE: (u32, u32) = (960, 720);
-/// How high the legend is, and how wide an item of it.
+/// Height of the legend, and width of an item of it.
 const LEGEND: u32 = 32;
 const ITEM: i32 = 230;
 const MARGIN: u32 = 16;
@@ -60,7 +60,7 @@ pub fn draw(threads: &[usize], rows: &[Row], file: &Path) -> Result<(), Box<dyn 
 }
 
 fn style(contender: Contender) -> ShapeStyle {
-    let place = CONTENDERS.iter().position(|&other| other == contender).unwrap_or(0);
+    let index = CONTENDERS.iter().position(|&other| other == contender).unwrap_or(0);
     let width = if contender == Contender::Corewheel { 4 } else { 2 };
-    Palette99::pick(place).stroke_width(width)
+    Palette99::pick(index).stroke_width(width)
 }

@@ -8,11 +8,11 @@ use std::path::Path;
 use crate::contender::Contender;
 use crate::measured::Measured;
 
-/// What one timer takes for one operation.
+/// The figures of one timer for one operation.
 pub struct Row {
     pub operation: String,
     pub contender: Contender,
-    /// By the number of threads.
+    /// One for each number of threads.
     pub figures: Vec<Measured>,
 }
 
@@ -25,7 +25,7 @@ impl Row {
     }
 }
 
-/// The rows of one timer under one workload, of what was measured with each number of threads.
+/// Returns the rows of one timer in one workload. `measured` has the results for each number of threads.
 pub fn rows(contender: Contender, measured: Vec<Vec<Measured>>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (number, figure) in measured.into_iter().flat_map(|measured| measured.into_iter().enumerate()) {
@@ -37,10 +37,10 @@ pub fn rows(contender: Contender, measured: Vec<Vec<Measured>>) -> Vec<Row> {
     rows
 }
 
-/// Transfers per operation: to callers, and to the timer's own threads.
+/// Returns the table of transfers per operation: to callers, and to the timer's own threads.
 pub fn table(threads: &[usize], rows: &[Row]) -> String {
     let mut operations: Vec<_> = rows.iter().map(|row| &*row.operation).collect();
-    // In the order in which they come first.
+    // In the order of their first occurrence.
     operations.sort_by_key(|operation| rows.iter().position(|row| row.operation == *operation));
     operations.dedup();
     let heads: Vec<_> = threads.iter().map(|&threads| name(threads)).collect();
@@ -67,23 +67,23 @@ pub fn write(table: &str, page: &Path) -> Result<(), Box<dyn Error>> {
     const BEGIN: &str = "<!-- transfers: begin -->\n";
     const END: &str = "<!-- transfers: end -->";
     let text = fs::read_to_string(page)?;
-    let (before, rest) = text.split_once(BEGIN).ok_or("the page does not say where the table begins")?;
-    let (_, after) = rest.split_once(END).ok_or("the page does not say where the table ends")?;
+    let (before, rest) = text.split_once(BEGIN).ok_or("the page has no mark where the table begins")?;
+    let (_, after) = rest.split_once(END).ok_or("the page has no mark where the table ends")?;
     fs::write(page, format!("{before}{BEGIN}{table}{END}{after}"))?;
     Ok(())
 }
 
-/// Prints the places in the source that cause most transfers, so many for each figure.
-pub fn print_places(threads: &[usize], rows: &[Row], most: usize) {
+/// Prints the source lines that cause most transfers, at most `most` for each figure.
+pub fn print_locations(threads: &[usize], rows: &[Row], most: usize) {
     let figures = |row| Row::figures_with_threads(row, threads);
     for (row, threads, figure) in rows.iter().filter(|_| most > 0).flat_map(figures) {
         let each = |count: u64| count as f64 / figure.operations as f64;
         let accesses = each(figure.accesses);
         println!("\n{}, {}, {}: {accesses:.1} accesses", row.operation, row.contender.name(), name(threads));
-        let mut places: Vec<_> = figure.places.iter().collect();
-        places.sort_by_key(|(_, transfers)| Reverse(*transfers));
-        for (place, transfers) in places.into_iter().take(most) {
-            println!("  {:8.3} {place}", each(*transfers));
+        let mut locations: Vec<_> = figure.locations.iter().collect();
+        locations.sort_by_key(|(_, transfers)| Reverse(*transfers));
+        for (location, transfers) in locations.into_iter().take(most) {
+            println!("  {:8.3} {location}", each(*transfers));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The crate's `sync`, whose cell is recorded.
+//! The crate's `sync`, with a cell whose accesses are recorded.
 
 #[path = "../../../src/sync/parker.rs"]
 mod parker;

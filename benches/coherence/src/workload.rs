@@ -1,8 +1,8 @@
-//! What the threads do, and what of it is counted.
+//! The workloads, and which of their steps are counted.
 
 extern crate alloc;
 
-// The standard library's own: what belongs to the harness is not recorded.
+// The real standard library's `Arc`: accesses by the harness are not recorded.
 use alloc::sync::Arc;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -16,24 +16,24 @@ use coherence::schedule;
 use crate::contender::Timers;
 use crate::measured::Measured;
 
-/// How many live timers a thread has in W1, as in `benches/compare`.
+/// Number of live timers of a thread in W1, as in `benches/compare`.
 const RING: usize = 256;
-/// How long an operation takes, in nanoseconds, where threads do nothing else.
+/// Virtual time of an operation, in nanoseconds, if the threads do nothing else.
 const OPERATION: u64 = 100;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 /// The shortest and the longest timeout of a server in W1.
 const TIMEOUTS: (u64, u64) = (5 * SECOND, 30 * SECOND);
-/// How much later than its deadline a timer has ended, at most.
+/// Maximum lateness of the end of a timer.
 const LATENESS: Duration = Duration::from_millis(5);
 const STANDING: u64 = 30 * 60 * SECOND;
 const MINUTE: u64 = 60 * SECOND;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
-    /// Pairs of `schedule` and `cancel`, 10 million a second and thread, between two visits of the driver
+    /// Pairs of `schedule` and `cancel`, 10 million a second and thread, between two wake-ups of the driver
     W1,
-    /// The same at 20 pairs a second and thread, so that the driver comes by each timer
+    /// The same at 20 pairs a second and thread, so that the driver handles each timer
     W1Slow,
     /// A burst of timers, which are then cancelled in random order
     W2,
@@ -41,22 +41,22 @@ pub enum Workload {
     W4,
     /// Pairs whose timer is scheduled by one thread and cancelled by the next
     Handed,
-    /// Timers from 1 to 100 ms of which one in ten fires and the others are cancelled at half their time
+    /// Timers from 1 to 100 ms; one in ten fires, the others are cancelled at half their delay
     Mixed,
 }
 
-/// What decides in which order the threads take their turns.
+/// Parameters of the order in which the threads take turns.
 #[derive(Clone, Copy)]
 pub struct Order {
     pub seed: u64,
     pub mean_turn: u64,
 }
 
-/// A part of a workload, which all threads begin when all have ended the one before and the timer's threads are asleep.
+/// A part of a workload. All threads start it when all have ended the previous one, and the timer's threads sleep.
 struct Step<T: Timers> {
-    /// `None`: it is not counted.
+    /// Name of the operation; `None` if the step is not counted.
     name: Option<&'static str>,
-    /// So many of each thread.
+    /// Number of operations of each thread.
     operations: u64,
     act: fn(&mut Caller<T>, u64),
 }
@@ -67,14 +67,14 @@ struct Caller<T: Timers> {
     threads: u64,
     random: u64,
     handles: Vec<T::Handle>,
-    /// Those that are cancelled at their time, and their deadlines.
+    /// Timers to cancel by the time of the cancel, each with its deadline.
     timed: BTreeMap<(Instant, u64), (T::Handle, Instant)>,
-    mail: Mail<T::Handle>,
+    inboxes: Inboxes<T::Handle>,
     thread: usize,
 }
 
-/// What was handed to each thread.
-type Mail<H> = Arc<[Mutex<VecDeque<H>>]>;
+/// The handles that were passed to each thread.
+type Inboxes<H> = Arc<[Mutex<VecDeque<H>>]>;
 
 impl Workload {
     pub fn run<T: Timers>(self, threads: usize, order: Order, start: impl FnOnce() -> T) -> Vec<Measured> {
@@ -101,8 +101,8 @@ impl Workload {
                 counted("W4: a `reset`", 1024, Caller::reset),
             ],
             Self::Handed => vec![
-                not_counted(512, Caller::hand_on),
-                counted("handed on: a pair", 512, Caller::hand_on),
+                not_counted(512, Caller::pass_on),
+                counted("handed on: a pair", 512, Caller::pass_on),
                 not_counted(0, Caller::accept),
             ],
             Self::Mixed => {
@@ -116,13 +116,13 @@ impl Workload {
 fn play<T: Timers>(threads: usize, order: Order, start: impl FnOnce() -> T, steps: Vec<Step<T>>) -> Vec<Measured> {
     schedule::simulate(order.seed, order.mean_turn, || {
         let (timer, steps) = (Arc::new(start()), Arc::new(steps));
-        let mail: Mail<T::Handle> = (0..threads).map(|_| Mutex::default()).collect();
+        let inboxes: Inboxes<T::Handle> = (0..threads).map(|_| Mutex::default()).collect();
         let callers: Vec<_> = (0..threads)
             .map(|thread| {
-                let (timer, steps, mail) = (timer.clone(), steps.clone(), mail.clone());
+                let (timer, steps, inboxes) = (timer.clone(), steps.clone(), inboxes.clone());
                 thread::spawn(move || {
                     count::caller();
-                    let mut caller = Caller::new(timer, thread, threads, mail);
+                    let mut caller = Caller::new(timer, thread, threads, inboxes);
                     for (number, step) in (1..).zip(&*steps) {
                         schedule::wait_for_phase(number);
                         (step.act)(&mut caller, step.operations);
@@ -148,18 +148,18 @@ fn play<T: Timers>(threads: usize, order: Order, start: impl FnOnce() -> T, step
 }
 
 impl<T: Timers> Caller<T> {
-    fn new(timer: Arc<T>, thread: usize, threads: usize, mail: Mail<T::Handle>) -> Self {
+    fn new(timer: Arc<T>, thread: usize, threads: usize, inboxes: Inboxes<T::Handle>) -> Self {
         let random = (thread as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let (handles, timed) = (Vec::new(), BTreeMap::new());
-        Self { timer, threads: threads as u64, random, handles, timed, mail, thread }
+        Self { timer, threads: threads as u64, random, handles, timed, inboxes, thread }
     }
 
-    /// Ends a timer that must be pending.
+    /// Cancels a timer that must be pending.
     fn cancel(&self, handle: T::Handle) {
-        assert!(self.timer.cancel(handle), "it is pending");
+        assert!(self.timer.cancel(handle), "the timer is pending");
     }
 
-    /// A number below `end`.
+    /// Returns a random number below `end`.
     fn random(&mut self, end: u64) -> u64 {
         // Xorshift.
         self.random ^= self.random << 13;
@@ -172,13 +172,13 @@ impl<T: Timers> Caller<T> {
         Duration::from_nanos(from + self.random(to - from))
     }
 
-    /// Lets pass what an operation takes, while the other threads do theirs.
+    /// Advances the time by an operation, divided by the number of threads, because these operate in parallel.
     fn pass(&self) {
         schedule::pass((OPERATION / self.threads).max(1));
     }
 
-    /// Sleeps until the operation of this number, of which there is one in each period. So time passes when all threads have
-    /// done what there is to do.
+    /// Sleeps until a random time in period `number`, for the operation with this number. Time passes when all threads
+    /// sleep.
     fn sleep(&mut self, began: Instant, number: u64, period: u64) {
         let at = began + Duration::from_nanos(number * period + self.random(period));
         schedule::sleep(at.saturating_duration_since(Instant::now()).as_nanos() as u64);
@@ -192,12 +192,12 @@ impl<T: Timers> Caller<T> {
         }
     }
 
-    /// As after many pairs: each place in the wheel is that of the shortest delay so far. With a spare one, as a pair begins
-    /// with its `schedule`.
+    /// Makes the state after many pairs: each timer is registered for the shortest delay so far. Frees one more entry,
+    /// because a pair starts with its `schedule`.
     fn fill_short(&mut self, timers: u64) {
         self.schedule_more(timers + 1, (TIMEOUTS.0, TIMEOUTS.0 + 1));
-        let spare = self.handles.pop().expect("more than none");
-        self.cancel(spare);
+        let extra = self.handles.pop().expect("at least one timer");
+        self.cancel(extra);
     }
 
     fn fill(&mut self, timers: u64) {
@@ -252,7 +252,7 @@ impl<T: Timers> Caller<T> {
         }
     }
 
-    /// 5,000 timers a second, as W6.
+    /// Schedules 5,000 timers a second, and cancels most of them, as in W6.
     fn open_loop(&mut self, timers: u64) {
         let began = Instant::now();
         for number in 0..timers {
@@ -263,8 +263,8 @@ impl<T: Timers> Caller<T> {
             {
                 let (handle, deadline) = first.remove();
                 let was_pending = self.timer.cancel(handle);
-                assert!(was_pending || now >= deadline, "it has ended too early");
-                assert!(!was_pending || now < deadline + LATENESS, "it has not ended");
+                assert!(was_pending || now >= deadline, "the timer has ended too early");
+                assert!(!was_pending || now < deadline + LATENESS, "the timer has not ended");
             }
             // Log-uniform.
             let delay =
@@ -277,13 +277,13 @@ impl<T: Timers> Caller<T> {
     }
 
     /// Schedules for the next thread, and cancels what the thread before has scheduled.
-    fn hand_on(&mut self, pairs: u64) {
+    fn pass_on(&mut self, pairs: u64) {
         for _ in 0..pairs {
             let handle = self.timer.schedule(Duration::from_nanos(TIMEOUTS.1));
-            let next = (self.thread + 1) % self.mail.len();
+            let next = (self.thread + 1) % self.inboxes.len();
             let oldest = count::silently(|| {
-                self.mail[next].lock().expect("nothing panics").push_back(handle);
-                let mut own = self.mail[self.thread].lock().expect("as above");
+                self.inboxes[next].lock().expect("no thread panics while it has the lock").push_back(handle);
+                let mut own = self.inboxes[self.thread].lock().expect("as above");
                 (own.len() > RING / 4).then(|| own.pop_front()).flatten()
             });
             oldest.into_iter().for_each(|handle| self.cancel(handle));
@@ -292,7 +292,9 @@ impl<T: Timers> Caller<T> {
     }
 
     fn accept(&mut self, _: u64) {
-        let own = count::silently(|| std::mem::take(&mut *self.mail[self.thread].lock().expect("nothing panics")));
+        let own = count::silently(|| {
+            std::mem::take(&mut *self.inboxes[self.thread].lock().expect("no thread panics while it has the lock"))
+        });
         self.handles.extend(own);
     }
 

@@ -1,4 +1,4 @@
-//! Which accesses are counted, and where transfers come from.
+//! Counts accesses and transfers, with the source lines that cause them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -8,17 +8,17 @@ use std::sync::{Mutex, MutexGuard};
 use super::mesi::{Access, LINE, Lines};
 use super::schedule;
 
-/// What was counted.
+/// The counts between [`begin`] and [`end`].
 #[derive(Clone, Debug, Default)]
 pub struct Count {
     /// Transfers to threads that are [callers](caller).
     pub callers: u64,
     /// Transfers to all other threads.
     pub others: u64,
-    /// Accesses to shared memory, of all threads.
+    /// Accesses to shared memory by all threads.
     pub accesses: u64,
-    /// Transfers by the place in the source that makes the access: file and line.
-    pub places: BTreeMap<(&'static str, u32), u64>,
+    /// Transfers by the source line of the access: file and line number.
+    pub locations: BTreeMap<(&'static str, u32), u64>,
 }
 
 impl Count {
@@ -29,7 +29,7 @@ impl Count {
 
 struct State {
     lines: Option<Lines>,
-    /// Lines change hands before it is begun, too.
+    /// `None` outside of a count; accesses then still change the states of lines.
     count: Option<Count>,
 }
 
@@ -40,27 +40,27 @@ thread_local! {
     static IS_SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Forgets all lines, as the caches of another machine.
+/// Forgets all lines, as if all caches were empty.
 pub(crate) fn reset() {
     *state() = State { lines: Some(Lines::default()), count: None };
 }
 
-/// Makes the calling thread one whose transfers are those of callers.
+/// Marks the calling thread as a caller, whose transfers are counted in [`Count::callers`].
 pub fn caller() {
     IS_CALLER.set(true);
 }
 
-/// Begins to count.
+/// Starts a count.
 pub fn begin() {
     state().count = Some(Count::default());
 }
 
-/// Ends the count.
+/// Ends the count, and returns it.
 pub fn end() -> Count {
     state().count.take().expect("a count that was begun")
 }
 
-/// Runs what is the harness's own: no access in `f` is recorded.
+/// Calls `f`, whose accesses are not recorded because they belong to the harness.
 pub fn silently<R>(f: impl FnOnce() -> R) -> R {
     let before = IS_SILENT.replace(true);
     let result = f();
@@ -68,7 +68,7 @@ pub fn silently<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Records an access of the calling thread to all lines of this memory.
+/// Records an access of the calling thread to all lines of a range of memory.
 #[track_caller]
 pub fn record(address: usize, size: usize, access: Access) {
     if IS_SILENT.get() || schedule::this().is_none() {
@@ -78,7 +78,7 @@ pub fn record(address: usize, size: usize, access: Access) {
     record_now(address, size, access, Location::caller());
 }
 
-fn record_now(address: usize, size: usize, access: Access, place: &'static Location<'static>) {
+fn record_now(address: usize, size: usize, access: Access, location: &'static Location<'static>) {
     let (Some(this), mut state) = (schedule::this(), state()) else { return };
     let State { lines: Some(lines), count } = &mut *state else { return };
     let last = address + size.max(1) - 1;
@@ -92,7 +92,7 @@ fn record_now(address: usize, size: usize, access: Access, place: &'static Locat
             } else {
                 count.others += 1
             }
-            *count.places.entry((place.file(), place.line())).or_default() += 1;
+            *count.locations.entry((location.file(), location.line())).or_default() += 1;
         }
     }
 }

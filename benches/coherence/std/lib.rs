@@ -1,20 +1,21 @@
 //! A stand-in for the standard library that counts cache-line transfers.
 //!
-//! The binary of this package names this crate `std` and compiles corewheel's own source files, so all their atomics,
-//! locks, reference counts, threads and clocks are the ones here. Each has the size and the alignment of the one that it
-//! stands for, so every value lies on the cache line where it lies in the real build. Each access tells [`count`] its
-//! address, its thread and whether it writes; a [MESI](mesi) state for each line decides whether the line is transferred.
+//! The binary of this package imports this crate as `std` and compiles corewheel's own source files. So all their
+//! atomics, locks, reference counts, threads and clocks are those of this crate. Each type has the size and the
+//! alignment of the type that it replaces, so every value has the same offset in its cache line as in the real build.
+//! Each access passes its address, its thread and its kind to [`count`]. The [MESI](mesi) state of each line decides
+//! whether the access transfers the line.
 //!
-//! | module     | concern                                                                   |
+//! | module     | contents                                                                  |
 //! |------------|---------------------------------------------------------------------------|
-//! | `mesi`     | cache lines, and which threads hold them                                  |
-//! | `schedule` | logical threads: one runs at a time, a seed decides which, time is virtual |
-//! | `count`    | the accesses that are counted, and where transfers come from              |
-//! | `sync`, `thread`, `time` | stand for the modules of the standard library               |
+//! | `mesi`     | the states of cache lines                                                 |
+//! | `schedule` | logical threads: one runs at a time, a seed selects it, time is virtual   |
+//! | `count`    | counts of accesses and transfers, with the source lines that cause them   |
+//! | `sync`, `thread`, `time` | replacements for the modules of the standard library        |
 //!
-//! What is not here is the standard library's own.
+//! All other items are those of the standard library.
 
-// What stands for an item of the standard library is documented there.
+// The standard library documents the items that are replaced here.
 #![allow(missing_docs, reason = "as above")]
 
 pub mod count;

@@ -1,7 +1,7 @@
 //! Cache lines in the states of the MESI protocol: modified, exclusive, shared, invalid.
 //!
-//! Each logical thread has a core of its own, with a cache that never evicts a line. So a line moves only because another
-//! thread wants it, never for lack of room.
+//! Each logical thread has a core of its own, with a cache that never evicts a line. So a line is transferred only
+//! because another thread accesses it, never for lack of space.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,7 +12,7 @@ pub const LINE: usize = 64;
 const MAX_THREADS: usize = 320;
 const BITS: usize = u64::BITS as usize;
 
-/// The kind of an access. A read-modify-write is a write, also if it fails: it takes the line for itself.
+/// The kind of an access. A read-modify-write counts as a write, even if it fails, because it makes the line exclusive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     Read,
@@ -23,8 +23,8 @@ pub enum Access {
 #[derive(Default)]
 pub struct Lines(HashMap<usize, Line, BuildHasherDefault<Multiply>>);
 
-/// One thread holds a modified line. A clean line is exclusive with one holder and shared with several. The line is invalid
-/// in all other caches.
+/// The state of a line. A modified line is in the cache of one thread. A clean line is exclusive in one cache, or
+/// shared by several. It is invalid in all other caches.
 #[derive(Default)]
 struct Line {
     holders: [u64; MAX_THREADS / BITS],
@@ -32,8 +32,8 @@ struct Line {
 }
 
 impl Lines {
-    /// Accesses a line, and returns whether it is transferred: `thread` reads what another thread has modified, or writes
-    /// what another thread holds.
+    /// Accesses a line. Returns whether it is transferred: whether `thread` reads a line that another thread has
+    /// modified, or writes a line in another thread's cache.
     pub fn access(&mut self, line: usize, thread: usize, access: Access) -> bool {
         let line = self.0.entry(line).or_default();
         let others = line.is_held_by_others(thread);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_takes_the_line_from_all_who_hold_it() {
+    fn a_write_invalidates_all_other_copies() {
         assert_transfers(
             &[(0, Read), (1, Read), (1, Write), (1, Write), (0, Write)],
             &[false, false, true, false, true],

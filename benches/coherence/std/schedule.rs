@@ -1,25 +1,25 @@
-//! Logical threads. One of them runs at a time, the seed decides which, and time is virtual: so every run with the same
-//! seed is the same.
+//! Logical threads. One of them runs at a time, a seed selects it, and time is virtual. So all runs with the same seed
+//! are identical.
 //!
-//! A logical thread is a thread of the system that waits for its turn, so thread-locals, their destructors and unwinding
-//! are the real ones. A turn may end before each access to shared memory, and ends where the thread waits.
+//! A logical thread is a thread of the system that waits for its turn. So thread-locals, their destructors and
+//! unwinding are the real ones. A turn may end before each access to shared memory, and ends when the thread waits.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle, Thread};
 
-/// No thread's number.
+/// The number of no thread.
 const NONE: usize = usize::MAX;
-/// A turn lasts that many accesses on average, unless told otherwise: as many as a thread makes while a line is transferred.
+/// Default mean number of accesses in a turn: about the number that a thread makes while a line is transferred.
 pub const MEAN_TURN: u64 = 8;
 
-/// The threads of the simulation that runs now.
+/// State of the running simulation.
 static STATE: Mutex<State> = Mutex::new(State::new(0, MEAN_TURN));
 /// The thread whose turn it is.
 static CURRENT: AtomicUsize = AtomicUsize::new(NONE);
-/// Held for a whole simulation.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Locked for a whole simulation, so that only one runs at a time.
+static SIMULATION: Mutex<()> = Mutex::new(());
 
 thread_local! {
     static THIS: Cell<usize> = const { Cell::new(NONE) };
@@ -33,10 +33,10 @@ struct State {
     /// Virtual time in nanoseconds.
     now: u64,
     phase: usize,
-    /// How often a thread has waited for a phase.
+    /// Number of threads that have arrived to wait for a phase.
     arrivals: usize,
-    /// The thread whose end has ended the last turn. The next turn begins when the system is done with it, as what it frees
-    /// decides where others find memory.
+    /// The thread whose end has ended the last turn. The next turn starts after a join of that thread, because the
+    /// memory that it frees affects the addresses of later allocations.
     ending: Option<JoinHandle<()>>,
 }
 
@@ -49,64 +49,64 @@ struct Logical {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Status {
     Ready,
-    /// Waits for a call at this address, or until this time.
+    /// Waits for a wake-up at this address, or until this time.
     Waiting {
         address: usize,
         until: Option<u64>,
     },
     /// Waits until all others wait.
     Last,
-    Over,
+    Ended,
 }
 
-/// What a waiting thread waits for, if it waits for no address of its program.
+/// Addresses for the waits of the simulation itself; no object of a program has these addresses.
 const PHASE: usize = 1;
 const SLEEP: usize = 2;
 const ARRIVALS: usize = 3;
-const FIRST_OVER: usize = 4;
+const FIRST_END: usize = 4;
 
-/// Runs `f` as the first logical thread of a simulation. `f` must join all threads that it starts. A turn lasts `mean_turn`
-/// accesses on average.
+/// Runs `f` as the first logical thread of a simulation. `f` must join all threads that it starts. A turn has
+/// `mean_turn` accesses on average.
 pub fn simulate<R>(seed: u64, mean_turn: u64, f: impl FnOnce() -> R) -> R {
-    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _simulation = SIMULATION.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let first = Logical { system: Some(thread::current()), join: None, status: Status::Ready };
     *state() = State::new(seed, mean_turn);
     state().threads.push(first);
     super::count::reset();
     CURRENT.store(0, Ordering::Release);
     THIS.set(0);
-    let _over = Over;
+    let _end = EndSimulation;
     f()
 }
 
-struct Over;
+struct EndSimulation;
 
-impl Drop for Over {
+impl Drop for EndSimulation {
     fn drop(&mut self) {
         THIS.set(NONE);
         CURRENT.store(NONE, Ordering::Release);
     }
 }
 
-/// The number of the calling thread, if it is a logical one that has not ended.
+/// Returns the number of the calling thread, if it is a logical thread that has not ended.
 pub(crate) fn this() -> Option<usize> {
     let this = THIS.get();
     (this != NONE).then_some(this)
 }
 
-/// Virtual time in nanoseconds.
+/// Returns the virtual time in nanoseconds.
 pub(crate) fn now() -> u64 {
     state().now
 }
 
-/// Lets virtual time pass.
+/// Advances the virtual time.
 pub fn pass(nanos: u64) {
     let mut state = state();
     state.now += nanos;
-    state.call_overdue();
+    state.wake_overdue();
 }
 
-/// Waits until virtual time has passed, which it does when all threads wait.
+/// Sleeps for a span of virtual time. Time passes when all threads wait.
 pub fn sleep(nanos: u64) {
     let until = now() + nanos;
     while now() < until {
@@ -114,58 +114,57 @@ pub fn sleep(nanos: u64) {
     }
 }
 
-/// Ends the turn of the calling thread, perhaps: to be called before each access.
+/// Ends the turn of the calling thread at random. Called before each access.
 pub(crate) fn yield_perhaps() {
     let Some(this) = this() else { return };
     let mut state = state();
     let mean_turn = state.mean_turn;
     if state.random().is_multiple_of(mean_turn) {
-        state.hand_on(this);
+        state.yield_to_next(this);
     }
 }
 
 /// Ends the turn of the calling thread.
 pub(crate) fn yield_now() {
     if let Some(this) = this() {
-        state().hand_on(this);
+        state().yield_to_next(this);
     }
 }
 
-/// Waits for a [`call`] at `address`, or until the time `until`; returns at once unless `goes_on` says that there is still
-/// reason to wait.
-pub(crate) fn wait(address: usize, until: Option<u64>, goes_on: impl FnOnce() -> bool) {
+/// Waits for a [`wake`] at `address`, or until the time `until`. Returns at once if `should_wait` returns false.
+pub(crate) fn wait(address: usize, until: Option<u64>, should_wait: impl FnOnce() -> bool) {
     let Some(this) = this() else { return };
     let mut state = state();
-    if goes_on() && until.is_none_or(|until| until > state.now) {
+    if should_wait() && until.is_none_or(|until| until > state.now) {
         state.threads[this].status = Status::Waiting { address, until };
-        state.hand_on(this);
+        state.yield_to_next(this);
     }
 }
 
-/// Calls one thread that waits at `address`, or all.
-pub(crate) fn call(address: usize, all: bool) {
+/// Wakes one thread that waits at `address`, or all.
+pub(crate) fn wake(address: usize, all: bool) {
     let mut state = state();
     let here = |thread: &&mut Logical| matches!(thread.status, Status::Waiting { address: at, .. } if at == address);
     let waiting = state.threads.iter_mut().filter(here);
     waiting.take(if all { usize::MAX } else { 1 }).for_each(|thread| thread.status = Status::Ready);
 }
 
-/// Waits until a phase has begun.
+/// Waits until a phase has started.
 pub fn wait_for_phase(phase: usize) {
     state().arrivals += 1;
-    call(ARRIVALS, true);
+    wake(ARRIVALS, true);
     while state().phase < phase {
         wait(PHASE, None, || true);
     }
 }
 
-/// Begins a phase.
+/// Starts a phase.
 pub fn begin_phase(phase: usize) {
     state().phase = phase;
-    call(PHASE, true);
+    wake(PHASE, true);
 }
 
-/// Waits until so many threads have come to wait for the next phase, and then until every other thread waits.
+/// Waits until `arrivals` threads wait for the next phase, and then until every other thread waits.
 pub fn settle(arrivals: usize) {
     while state().arrivals < arrivals {
         wait(ARRIVALS, None, || true);
@@ -174,27 +173,28 @@ pub fn settle(arrivals: usize) {
     let this = this().expect("a logical thread");
     let mut state = state();
     state.threads[this].status = Status::Last;
-    state.hand_on(this);
+    state.yield_to_next(this);
 }
 
-/// Starts a logical thread, and returns its number. It has its first turn later.
+/// Starts a logical thread, which gets its first turn later. Returns its number.
 pub(crate) fn spawn(builder: thread::Builder, f: impl FnOnce() + Send + 'static) -> std::io::Result<usize> {
     let number = {
         let mut state = state();
-        state.threads.push(Logical { system: None, join: None, status: Status::Over });
+        state.threads.push(Logical { system: None, join: None, status: Status::Ended });
         state.threads.len() - 1
     };
     let begun = Arc::new(Barrier::new(2));
     let begins = begun.clone();
     let join = builder.spawn(move || {
-        // Before all others, as it is dropped after them: what they do when they are dropped is done in turn.
+        // Initialised before all other thread-locals, so that it is dropped after them. Their destructors then run in
+        // turns.
         END.with(|_| ());
         THIS.set(number);
         begins.wait();
         wait_for_turn(number);
         f();
     })?;
-    // All that the start of a thread allocates is allocated now.
+    // Wait until the start of the thread has made all its allocations.
     begun.wait();
     let system = Some(join.thread().clone());
     state().threads[number] = Logical { system, join: Some(join), status: Status::Ready };
@@ -203,26 +203,26 @@ pub(crate) fn spawn(builder: thread::Builder, f: impl FnOnce() + Send + 'static)
 
 /// Waits for the end of a logical thread.
 pub(crate) fn join(number: usize) {
-    while state().threads[number].status != Status::Over {
-        wait(over(number), None, || true);
+    while state().threads[number].status != Status::Ended {
+        wait(end_of(number), None, || true);
     }
 }
 
-/// What a thread waits for that joins another.
-fn over(number: usize) -> usize {
-    FIRST_OVER + number
+/// Returns the address at which threads wait for the end of thread `number`.
+fn end_of(number: usize) -> usize {
+    FIRST_END + number
 }
 
-/// Ends a logical thread when its thread-locals are dropped.
+/// A thread-local whose destructor ends the logical thread.
 struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
         let Some(this) = this() else { return };
         THIS.set(NONE);
-        call(over(this), true);
+        wake(end_of(this), true);
         let mut state = state();
-        state.threads[this].status = Status::Over;
+        state.threads[this].status = Status::Ended;
         state.ending = state.threads[this].join.take();
         let next = state.choose();
         state.give_turn(next);
@@ -244,12 +244,12 @@ fn wait_for_turn(number: usize) {
 }
 
 trait Turns {
-    fn hand_on(self, this: usize);
+    fn yield_to_next(self, this: usize);
 }
 
 impl Turns for MutexGuard<'_, State> {
-    /// Gives the turn to another thread, and waits for the next turn of the calling one.
-    fn hand_on(mut self, this: usize) {
+    /// Gives the turn to another thread, and waits for the next turn of the calling thread.
+    fn yield_to_next(mut self, this: usize) {
         let next = self.choose();
         if next != this {
             self.give_turn(next);
@@ -261,7 +261,7 @@ impl Turns for MutexGuard<'_, State> {
 
 impl State {
     const fn new(seed: u64, mean_turn: u64) -> Self {
-        // An odd number, as zero is followed by zero.
+        // An odd number, because xorshift maps zero to zero.
         let random = seed.wrapping_mul(2).wrapping_add(1);
         Self { threads: Vec::new(), random, mean_turn, now: 0, phase: 0, arrivals: 0, ending: None }
     }
@@ -274,14 +274,14 @@ impl State {
         self.random >> 11
     }
 
-    /// Chooses a thread that is ready. If there is none, lets time pass until there is one.
+    /// Returns a random ready thread. If there is none, advances the time until there is one.
     fn choose(&mut self) -> usize {
         loop {
             let ready = self.threads.iter().filter(|thread| thread.status == Status::Ready).count() as u64;
             if ready > 0 {
                 let nth = (self.random() % ready) as usize;
                 let ready = self.threads.iter().enumerate().filter(|(_, thread)| thread.status == Status::Ready);
-                return ready.map(|(number, _)| number).nth(nth).expect("as many as were counted");
+                return ready.map(|(number, _)| number).nth(nth).expect("there are `ready` such threads");
             }
             if let Some(last) = self.threads.iter().position(|thread| thread.status == Status::Last) {
                 self.threads[last].status = Status::Ready;
@@ -292,17 +292,17 @@ impl State {
                 _ => None,
             });
             let Some(first) = until.min() else {
-                // Other threads cannot unwind.
+                // A panic would unwind only this thread, and the others would wait for ever.
                 let statuses: Vec<_> = self.threads.iter().map(|thread| thread.status).collect();
                 eprintln!("all logical threads wait for each other: {statuses:?}");
                 std::process::abort();
             };
             self.now = first;
-            self.call_overdue();
+            self.wake_overdue();
         }
     }
 
-    fn call_overdue(&mut self) {
+    fn wake_overdue(&mut self) {
         for thread in &mut self.threads {
             if let Status::Waiting { until: Some(until), .. } = thread.status
                 && until <= self.now

@@ -1,4 +1,4 @@
-//! What the count says where one can tell by hand.
+//! Checks the count in cases whose result is known.
 
 use std::sync::Arc as Unrecorded;
 
@@ -10,7 +10,7 @@ use super::thread;
 
 const ROUNDS: u64 = 100;
 
-/// Counts what two threads do with `shared`, by turns: each round is one step of each thread.
+/// Counts the steps of two threads with `shared`. The threads alternate: each round is one step of each.
 fn count_turns<S: Send + Sync + 'static>(shared: S, step: fn(&S, usize)) -> Count {
     schedule::simulate(1, schedule::MEAN_TURN, || {
         let shared = Unrecorded::new(shared);
@@ -21,7 +21,7 @@ fn count_turns<S: Send + Sync + 'static>(shared: S, step: fn(&S, usize)) -> Coun
                     schedule::wait_for_phase(2 * round + number + 1);
                     step(&shared, number);
                 }
-                // Its end is not counted.
+                // The end of the thread is not counted.
                 schedule::wait_for_phase(2 * ROUNDS as usize + 1);
             })
         });
@@ -29,7 +29,7 @@ fn count_turns<S: Send + Sync + 'static>(shared: S, step: fn(&S, usize)) -> Coun
         count::begin();
         for phase in 1..=2 * ROUNDS as usize {
             schedule::begin_phase(phase);
-            // The thread whose turn it was waits for its next.
+            // Wait until the thread of this phase waits for its next one.
             schedule::settle(1);
         }
         let count = count::end();
@@ -66,12 +66,12 @@ fn counters_on_lines_of_their_own_stay() {
 }
 
 #[test]
-fn what_both_threads_read_stays() {
+fn a_value_that_both_threads_only_read_stays() {
     let count = count_turns(AtomicU64::new(0), |number, _| _ = number.load(Ordering::Relaxed));
     assert_eq!(count.transfers(), 0);
 }
 
-/// One transfer for each time that the line of the lock and of the value is taken over.
+/// The lock and its value share a line, which is transferred once for each alternation.
 #[test]
 fn a_lock_is_transferred_with_its_value() {
     let count = count_turns(Locked(Mutex::new(0)), |locked, _| *locked.0.lock().unwrap() += 1);
@@ -81,7 +81,7 @@ fn a_lock_is_transferred_with_its_value() {
 #[repr(align(64))]
 struct Locked(Mutex<u64>);
 
-/// A clone and its drop.
+/// A clone and its drop are one transfer.
 #[test]
 fn a_reference_count_is_transferred() {
     let count = count_turns(Arc::new(0), |shared, _| drop(shared.clone()));
@@ -89,7 +89,7 @@ fn a_reference_count_is_transferred() {
 }
 
 #[test]
-fn the_counts_are_where_they_are_taken_to_be() {
+fn the_counts_of_an_arc_have_the_assumed_addresses() {
     #[repr(align(128))]
     struct Wide;
 
@@ -97,8 +97,8 @@ fn the_counts_are_where_they_are_taken_to_be() {
         let _others = [shared.clone(), shared.clone()];
         let weak = Arc::downgrade(&shared);
         let counts: *const usize = std::ptr::with_exposed_provenance(shared.counts());
-        // SAFETY: no other thread has this `Arc`, so none changes its counts. Where they lie is up to the standard library: this
-        // test fails if it is elsewhere.
+        // SAFETY: we own all references, so no other thread changes the counts. The standard library does not specify
+        // their addresses; this test fails if they change.
         assert_eq!(unsafe { [counts.read(), counts.add(1).read()] }, [3, 2]);
         drop(weak);
     }
@@ -109,7 +109,7 @@ fn the_counts_are_where_they_are_taken_to_be() {
 }
 
 #[test]
-fn what_is_recorded_lies_as_what_it_stands_for() {
+fn replacements_have_the_size_and_alignment_of_the_originals() {
     fn assert_same<T, U>() {
         assert_eq!((size_of::<T>(), align_of::<T>()), (size_of::<U>(), align_of::<U>()));
     }
@@ -131,7 +131,7 @@ fn what_is_recorded_lies_as_what_it_stands_for() {
     }
 }
 
-/// Waiting, waking and virtual time.
+/// Tests waiting, waking and virtual time.
 #[test]
 fn threads_wait_for_each_other_and_for_time() {
     use super::time::{Duration, Instant};

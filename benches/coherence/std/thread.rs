@@ -1,4 +1,4 @@
-//! Stands for `std::thread`: logical threads.
+//! Replaces `std::thread` by logical threads.
 
 use std::cell::RefCell;
 use std::io;
@@ -24,7 +24,7 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub struct Thread(Arc<Inner>);
 
-/// As in the standard library: the name, the number, and the word that the thread parks at.
+/// As in the standard library: the name, the number, and the word at which the thread parks.
 #[derive(Debug)]
 struct Inner {
     name: Option<String>,
@@ -116,7 +116,7 @@ impl Builder {
             move || {
                 CURRENT.set(Some(thread));
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-                *result.lock().expect("a lock of two threads, held for one step") = Some(outcome);
+                *result.lock().expect("no thread panics while it has the lock") = Some(outcome);
             }
         })?;
         Ok(JoinHandle { number, thread, result })

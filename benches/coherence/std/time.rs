@@ -1,4 +1,4 @@
-//! Stands for `std::time`: an [`Instant`] of virtual time.
+//! Replaces `std::time`, with an [`Instant`] of virtual time.
 
 use std::ops::{Add, AddAssign, Sub};
 
@@ -6,7 +6,7 @@ pub use std::time::*;
 
 use super::schedule;
 
-/// Virtual time begins here, so that some time before it can be told.
+/// Start of virtual time. Instants before it can be represented, too.
 const ORIGIN: Duration = Duration::from_secs(1 << 20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,4 @@
-//! The goal of corewheel's design: in the steady state of timeouts no cache line is transferred, with any number of threads.
+//! The goal of corewheel's design: timeouts in the steady state transfer no cache line, with any number of threads.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,7 +7,8 @@ use std::process::Command;
 const COREWHEEL: &str = "corewheel,corewheel-2,sleep";
 const OTHERS: &str = "heap,wheel";
 
-/// Transfers per operation, by the name of the timer and then by the number of threads, in the order of the arguments.
+/// Returns the transfers per operation by the name of the timer, one for each number of threads in the argument's
+/// order.
 fn transfers(workload: &str, contenders: &str, threads: &str) -> HashMap<String, Vec<f64>> {
     let counter = Command::new(env!("CARGO_BIN_EXE_coherence"))
         .args(["--workloads", workload, "--contenders", contenders, "--threads", threads])
@@ -27,14 +28,14 @@ fn transfers(workload: &str, contenders: &str, threads: &str) -> HashMap<String,
     rows.map(row).collect()
 }
 
-/// Says that the page has this row.
+/// Asserts that the page has this row.
 #[track_caller]
 fn assert_shown(row: &str) {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scaling.md")).expect("a page");
-    assert!(page.contains(row), "docs/scaling.md does not say: {row}");
+    assert!(page.contains(row), "docs/scaling.md does not have: {row}");
 }
 
-/// Says that corewheel transfers no line: with a shard for each thread, with two shards for all of them, and with futures.
+/// Asserts that corewheel transfers no line: with a shard for each thread, with two shards, and with futures.
 #[track_caller]
 fn assert_none(workload: &str) {
     for (timer, transfers) in transfers(workload, COREWHEEL, "1,2,8,64") {
@@ -52,7 +53,7 @@ fn a_reset_to_a_later_deadline_transfers_no_line() {
     assert_none("w4");
 }
 
-/// So the count is not zero for want of anything to count.
+/// Shows that the counter can count transfers, so the zeros of the other tests mean something.
 #[test]
 fn a_pair_under_one_lock_transfers_the_lock_and_what_it_guards() {
     for (timer, transfers) in transfers("w1", OTHERS, "1,2,8") {
@@ -61,7 +62,7 @@ fn a_pair_under_one_lock_transfers_the_lock_and_what_it_guards() {
     }
 }
 
-/// The same of corewheel: the entry's line.
+/// Shows the same for corewheel: a cancel by another thread transfers the entry's line.
 #[test]
 fn a_timer_that_another_thread_cancels_transfers_its_line() {
     let (timer, threads) = ("corewheel", "2,8");

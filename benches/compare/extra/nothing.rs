@@ -1,4 +1,4 @@
-//! Schedules nothing: what is left is the benchmark's own share.
+//! A contender that does nothing, to measure the cost of the benchmark itself.
 
 use std::sync::Arc;
 use std::task::Wake;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::contender::Contender;
 
-pub struct Nothing;
+pub struct Noop;
 
-impl Contender for Nothing {
+impl Contender for Noop {
     const NAME: &'static str = "none";
     type Handle = ();
 

@@ -1,4 +1,4 @@
-//! This crate's timer with other settings than the defaults.
+//! This crate's timer with settings other than the defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Setting for Inline {
     }
 }
 
-/// Callbacks run in a pool of the caller's.
+/// Callbacks run in the caller's rayon pool.
 pub struct Rayon;
 
 impl Setting for Rayon {
@@ -41,7 +41,7 @@ impl Setting for Rayon {
     }
 }
 
-/// The same pool, which gets a job for each callback. So the two differ by what an executor of the user's own costs.
+/// Each callback is a job of such a pool. So the difference from [`Rayon`] is the cost of a custom executor.
 pub struct Custom;
 
 impl Setting for Custom {
@@ -60,7 +60,7 @@ impl Execute for Jobs {
     }
 }
 
-/// With rayon's defaults: as many threads as cores.
+/// Returns a pool with rayon's defaults: one thread for each core.
 fn pool() -> ThreadPool {
     ThreadPoolBuilder::new().build().expect("the pool starts")
 }

@@ -1,4 +1,4 @@
-//! A tokio task for each timer: for callbacks that take their time.
+//! A tokio task for each timer, for slow callbacks.
 
 use std::sync::Arc;
 use std::task::Wake;
@@ -10,7 +10,8 @@ use tokio::time::sleep;
 
 use crate::contender::Contender;
 
-/// With `BLOCKING` the task hands its callback to `spawn_blocking`, whose pool grows, as tokio wants it for what may block.
+/// A timer is a task that sleeps and then calls back. With `BLOCKING`, the task calls back on the growing pool of
+/// `spawn_blocking`, as tokio recommends for code that may block.
 pub struct TokioTask<const BLOCKING: bool = false>(Runtime);
 
 impl<const BLOCKING: bool> Contender for TokioTask<BLOCKING> {

@@ -6,10 +6,10 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 use crate::figures::number;
 
-/// Where a logarithmic axis begins at the least: what is less is as good as nothing.
-const NEXT_TO_NOTHING: f64 = 1e-3;
-/// Where 100 % is on an axis of percentiles, which has no place for it.
-const ALMOST_ALL: f64 = 99.999;
+/// Smallest value on a logarithmic axis; smaller ones are drawn there.
+const LOG_MIN: f64 = 1e-3;
+/// Position of 100 % on an axis of percentiles, which would be at infinity.
+const NINES_MAX: f64 = 99.999;
 
 #[derive(Clone, Copy)]
 pub struct Axis {
@@ -21,13 +21,13 @@ pub struct Axis {
 pub enum Scale {
     Linear,
     Log,
-    /// Logarithmic, labelled at the powers of two.
+    /// Logarithmic, with labels at powers of two.
     Doubling,
-    /// Percentiles, the more room the closer to 100.
+    /// Percentiles on a logarithmic scale of the distance from 100.
     Nines,
 }
 
-/// The part of an axis that is shown.
+/// The visible part of an axis.
 pub struct Span {
     scale: Scale,
     /// Values with a label.
@@ -37,7 +37,7 @@ pub struct Span {
 }
 
 impl Scale {
-    /// From one label to another, so that all values are between.
+    /// Returns the smallest span between two labels that contains all values.
     pub fn span(self, values: impl Iterator<Item = f64> + Clone) -> Span {
         let least = values.clone().reduce(f64::min).unwrap_or(1.0);
         let most = values.reduce(f64::max).unwrap_or(1.0);
@@ -50,7 +50,7 @@ impl Scale {
         Span { scale: self, labels, least, most }
     }
 
-    /// The values that can have a label.
+    /// Returns the values that can have a label.
     fn labels(self, most: f64) -> Vec<f64> {
         match self {
             Self::Linear => {
@@ -64,11 +64,11 @@ impl Scale {
         }
     }
 
-    fn place(self, value: f64) -> f64 {
+    fn position(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
-            Self::Log | Self::Doubling => value.max(NEXT_TO_NOTHING).log10(),
-            Self::Nines => -(1.0 - value.min(ALMOST_ALL) / 100.0).log10(),
+            Self::Log | Self::Doubling => value.max(LOG_MIN).log10(),
+            Self::Nines => -(1.0 - value.min(NINES_MAX) / 100.0).log10(),
         }
     }
 }
@@ -78,8 +78,8 @@ impl Ranged for Span {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        let [least, most, place] = [self.least, self.most, *value].map(|value| self.scale.place(value));
-        from + ((place - least) / (most - least) * f64::from(to - from)).round() as i32
+        let [least, most, position] = [self.least, self.most, *value].map(|value| self.scale.position(value));
+        from + ((position - least) / (most - least) * f64::from(to - from)).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
@@ -96,7 +96,7 @@ impl ValueFormatter<f64> for Span {
         if *value >= 1000.0 {
             return number(*value);
         }
-        // A sum of steps is not quite round.
+        // The digits after the fourth are rounding errors of the steps.
         format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }

@@ -11,20 +11,20 @@ use crate::contender::Contender;
 use crate::contender::corewheel::CoreWheel;
 use crate::entrant;
 use crate::figures::Line;
-use crate::kept::Kept;
+use crate::kept::SavedResults;
 use crate::results::plan;
 use crate::workload::{self, Workload};
 use axis::{Axis, Scale};
 
 const SIZE: (u32, u32) = (960, 480);
-/// How wide the legend is, and how high a line of it.
+/// Width of the legend, and height of a line of it.
 const LEGEND: u32 = 150;
 const LINE: i32 = 24;
 const MARGIN: u32 = 16;
 const LABELS: (u32, u32) = (48, 72);
 const FONT: &str = "sans-serif";
 
-/// What is drawn of a workload.
+/// The plot of a workload.
 pub struct Plot {
     pub file: &'static str,
     pub title: &'static str,
@@ -33,9 +33,9 @@ pub struct Plot {
     lines: Lines,
 }
 
-/// From where the points of a line come.
+/// The source of a line's points.
 enum Lines {
-    /// The first figure of each case that has a place on the horizontal axis.
+    /// The first figure of each case that has a coordinate on the horizontal axis.
     Cases,
     /// The curve of the first case.
     Curve,
@@ -71,11 +71,11 @@ impl Workload {
 /// A contender and its points.
 type Drawn = (&'static str, Vec<(f64, f64)>);
 
-/// Draws all plots that something is kept of into a directory.
-pub fn all(kept: &Kept, scale: workload::Scale, directory: &Path) -> Result<(), Box<dyn Error>> {
+/// Draws the plots of all saved results into a directory.
+pub fn all(saved: &SavedResults, scale: workload::Scale, directory: &Path) -> Result<(), Box<dyn Error>> {
     for workload in Workload::ALL {
         let Some(plot) = workload.plot() else { continue };
-        let lines = plot.lines(kept, workload, scale);
+        let lines = plot.lines(saved, workload, scale);
         if !lines.is_empty() {
             plot.draw(&lines, &directory.join(plot.file).with_extension("svg"))?;
         }
@@ -117,15 +117,15 @@ impl Plot {
         Ok(())
     }
 
-    fn lines(&self, kept: &Kept, workload: Workload, scale: workload::Scale) -> Vec<Drawn> {
+    fn lines(&self, saved: &SavedResults, workload: Workload, scale: workload::Scale) -> Vec<Drawn> {
         let (name, cases) = (workload.name(), plan(&entrant::all(), workload, scale));
         let Some(first) = cases.first() else { return Vec::new() };
         let value = |case: &str, contender: &str| {
             let is_its = |line: &&Line| line.workload == name && line.case == case && line.contender == contender;
-            kept.record.lines.iter().find(is_its)?.median
+            saved.record.lines.iter().find(is_its)?.median
         };
         let points = |contender: &str| match self.lines {
-            Lines::Curve => kept.curve(&name, &first.case, contender),
+            Lines::Curve => saved.curve(&name, &first.case, contender),
             Lines::Cases => {
                 cases.iter().filter_map(|case| Some((case.x?, value(&case.case, contender)?.value))).collect()
             }
@@ -135,8 +135,8 @@ impl Plot {
     }
 }
 
-/// Each contender has the same in all plots.
+/// Returns the colour of a contender, the same in all plots.
 fn colour(contender: &str) -> RGBAColor {
-    let place = entrant::all().iter().position(|entrant| entrant.name == contender);
-    Palette99::pick(place.unwrap_or(0)).to_rgba()
+    let index = entrant::all().iter().position(|listed| listed.name == contender);
+    Palette99::pick(index.unwrap_or(0)).to_rgba()
 }

@@ -16,9 +16,9 @@ use crate::system::resident_bytes;
 use crate::target::{Connection, settle};
 
 const THREADS: usize = 2;
-/// The delays differ by so much from the middle, either way.
+/// Maximum difference of a delay from the mean, in either direction.
 const SPREAD: Duration = Duration::from_secs(60);
-/// How often the memory is looked at.
+/// Interval between two readings of the memory.
 const SAMPLE: Duration = Duration::from_millis(20);
 
 pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
@@ -28,13 +28,13 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     timers.iter().filter(|timers| fits(**timers)).map(case).collect()
 }
 
-/// The timers of a thread, and the order in which it cancels them. Both have their memory from the start.
-struct Own<H> {
+/// The timers of a thread, and the order in which it cancels them. Both are allocated before the measurement.
+struct ThreadTimers<H> {
     handles: Vec<Option<H>>,
     order: Vec<u32>,
 }
 
-impl<H> Own<H> {
+impl<H> ThreadTimers<H> {
     fn new(thread: usize, timers: usize) -> Self {
         let mut random = Random::new(thread);
         let mut order: Vec<_> = (0..timers as u32).collect();
@@ -47,7 +47,7 @@ impl<H> Own<H> {
 
 fn burst<C: Contender>(timers: usize, rest: Duration) -> Measured {
     let timer = Arc::new(C::start());
-    let own: Vec<_> = (0..THREADS).map(|thread| (thread, Own::new(thread, timers / THREADS))).collect();
+    let own: Vec<_> = (0..THREADS).map(|thread| (thread, ThreadTimers::new(thread, timers / THREADS))).collect();
     alone(&timer, settle);
     let before = resident_bytes();
     let growth = move || resident_bytes().saturating_sub(before) as f64;
@@ -73,10 +73,10 @@ fn burst<C: Contender>(timers: usize, rest: Duration) -> Measured {
     });
     alone(&timer, settle);
     let pending = growth();
-    let (cancelling, own) = together(&timer, own, |timer, mut own: Own<C::Handle>, laps| {
+    let (cancelling, own) = together(&timer, own, |timer, mut own: ThreadTimers<C::Handle>, laps| {
         laps.time(|| {
-            for &place in &own.order {
-                let handle = own.handles[place as usize].take().expect("each place comes once");
+            for &index in &own.order {
+                let handle = own.handles[index as usize].take().expect("each index occurs once");
                 assert_ne!(timer.cancel(handle), Some(false), "{}: the timer was pending", C::NAME);
             }
         });

@@ -13,14 +13,14 @@ use hdrhistogram::Histogram;
 use super::{STANDING, Scale, Workload, count, fits};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::extra::nothing::Nothing;
-use crate::harness::laps::{Laps, cores, together};
+use crate::extra::nothing::Noop;
+use crate::harness::laps::{LapTimer, cores, together};
 use crate::harness::random::Random;
 use crate::measured::{Measured, histogram, nanos};
 use crate::system::cpu_time;
 use crate::target::{Connection, settle};
 
-/// How many live timers a thread has, beside those that stand.
+/// Number of live timers of a thread, besides the standing ones.
 const RING: usize = 256;
 const SECOND: u64 = 1_000_000_000;
 
@@ -28,12 +28,13 @@ const SECOND: u64 = 1_000_000_000;
 struct Load {
     threads: usize,
     standing: usize,
-    /// In nanoseconds.
+    /// Delays of the standing timers, in nanoseconds.
     standing_delays: Range<u64>,
+    /// Delays of the timers in pairs, in nanoseconds.
     delays: Range<u64>,
-    /// How many pairs all threads together make.
+    /// Number of pairs of all threads together.
     pairs: usize,
-    /// How many calls of each thread are timed one by one, after that.
+    /// Number of pairs of each thread whose calls are timed one by one afterwards.
     calls: usize,
 }
 
@@ -41,7 +42,7 @@ pub fn cases<C: Contender>(workload: Workload, scale: Scale) -> Vec<Case> {
     each(workload, scale, churn::<C>)
 }
 
-/// The same work on memory that nothing shares, whatever else stands.
+/// The control: the same work on unshared memory, without standing timers.
 pub fn control(workload: Workload, scale: Scale) -> Vec<Case> {
     each(workload, scale, unshared)
 }
@@ -52,7 +53,7 @@ fn each(workload: Workload, scale: Scale, run: fn(Load) -> Measured) -> Vec<Case
         standing,
         standing_delays: standing_delays.clone(),
         delays: delays.clone(),
-        // Those that put work off until there is as much of it as there are timers have to do it, too.
+        // Enough pairs that a contender with lazy cancellation also sweeps its cancelled timers.
         pairs: scale.pick(2_000_000, 100_000).max(2 * standing),
         calls: scale.pick(200_000, 10_000),
     };
@@ -85,19 +86,19 @@ fn exactly(nanos: u64) -> Range<u64> {
 fn churn<C: Contender>(load: Load) -> Measured {
     let timer = Arc::new(C::start());
     let (of_each, rest) = (load.clone(), Barrier::new(load.threads));
-    let (_, seen) = together(&timer, (0..load.threads).collect(), move |timer, thread, laps| {
+    let (_, results) = together(&timer, (0..load.threads).collect(), move |timer, thread, laps| {
         let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
         let mut schedule =
             |delays: &Range<u64>| timer.schedule(Duration::from_nanos(random.next(delays.clone())), connection.clone());
         let cancel = |handle| assert_ne!(timer.cancel(handle), Some(false), "{}: the timer was pending", C::NAME);
         let standing = of_each.standing / of_each.threads;
         let _standing: Vec<_> = (0..standing).map(|_| schedule(&of_each.standing_delays)).collect();
-        watch(&of_each, laps, &rest, || schedule(&of_each.delays), cancel, || settle(timer))
+        measure(&of_each, laps, &rest, || schedule(&of_each.delays), cancel, || settle(timer))
     });
-    figures(&load, &seen)
+    figures(&load, &results)
 }
 
-/// A line of its own for each timer, with the callback in it.
+/// A timer of the control: a cache line with the callback in it.
 #[repr(align(64))]
 struct Line<F> {
     deadline: AtomicU64,
@@ -107,7 +108,7 @@ struct Line<F> {
 fn unshared(load: Load) -> Measured {
     const NONE: u64 = 0;
     let (of_each, rest) = (load.clone(), Barrier::new(load.threads));
-    let (_, seen) = together(&Arc::new(Nothing), (0..load.threads).collect(), move |_, thread, laps| {
+    let (_, results) = together(&Arc::new(Noop), (0..load.threads).collect(), move |_, thread, laps| {
         let (mut random, connection, epoch) = (Random::new(thread), Arc::new(Connection), Instant::now());
         let lines: [_; RING + 1] = array::from_fn(|_| Line { deadline: AtomicU64::new(NONE), callback: None });
         let (lines, mut next) = (RefCell::new(lines), 0);
@@ -115,43 +116,44 @@ fn unshared(load: Load) -> Measured {
             assert!(line.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok());
         };
         let schedule = || {
-            let place = next;
+            let index = next;
             next = (next + 1) % (RING + 1);
             let deadline = epoch.elapsed().as_nanos() as u64 + random.next(of_each.delays.clone());
-            let line = &mut lines.borrow_mut()[place];
+            let line = &mut lines.borrow_mut()[index];
             let connection = connection.clone();
             line.callback = Some(move || connection.wake());
             change(&line.deadline, NONE, deadline);
-            (place, deadline)
+            (index, deadline)
         };
-        let cancel = |(place, deadline): (usize, u64)| {
-            let line = &mut lines.borrow_mut()[place];
+        let cancel = |(index, deadline): (usize, u64)| {
+            let line = &mut lines.borrow_mut()[index];
             change(&line.deadline, deadline, NONE);
             line.callback = None;
         };
-        watch(&of_each, laps, &rest, schedule, cancel, || ())
+        measure(&of_each, laps, &rest, schedule, cancel, || ())
     });
-    figures(&load, &seen)
+    figures(&load, &results)
 }
 
-/// What a thread has seen.
-struct Seen {
+/// The times that a thread has measured. A pair is a wall time and a processor time.
+struct ThreadResult {
     start: (Instant, Duration),
     end: Instant,
-    /// When all that was left to the timer's threads was done.
+    /// When the timer's threads had done the work that the calls left to them.
     settled: (Instant, Duration),
     calls: Histogram<u64>,
 }
 
-/// Threads sleep at `rest` until all have settled: those that wait for a lap keep the timer's threads from a core.
-fn watch<H>(
+/// Measures the pairs of a thread. The threads sleep at `rest` until all have settled: a thread that spins for the next
+/// lap would keep a core from the timer's threads.
+fn measure<H>(
     load: &Load,
-    laps: &mut Laps,
+    laps: &mut LapTimer,
     rest: &Barrier,
     mut schedule: impl FnMut() -> H,
     mut cancel: impl FnMut(H),
     settle: impl Fn(),
-) -> Seen {
+) -> ThreadResult {
     let mut ring: Vec<_> = (0..RING).map(|_| schedule()).collect();
     settle();
     rest.wait();
@@ -180,15 +182,15 @@ fn watch<H>(
         }
     });
     ring.into_iter().for_each(cancel);
-    Seen { start, end, settled, calls }
+    ThreadResult { start, end, settled, calls }
 }
 
-fn figures(load: &Load, seen: &[Seen]) -> Measured {
-    let start = seen.iter().map(|seen| seen.start).min().expect("there are threads");
-    let end = seen.iter().map(|seen| seen.end).max().expect("there are threads");
-    let settled = seen.iter().map(|seen| seen.settled).max().expect("there are threads");
+fn figures(load: &Load, results: &[ThreadResult]) -> Measured {
+    let start = results.iter().map(|result| result.start).min().expect("there are threads");
+    let end = results.iter().map(|result| result.end).max().expect("there are threads");
+    let settled = results.iter().map(|result| result.settled).max().expect("there are threads");
     let mut calls = histogram();
-    seen.iter().for_each(|seen| calls += &seen.calls);
+    results.iter().for_each(|result| calls += &result.calls);
     let (pairs, cores) = ((load.pairs / load.threads * load.threads) as f64, cores().min(load.threads) as f64);
     Measured::default()
         .with("ns a pair", nanos(end - start.0) * cores / pairs)

@@ -1,4 +1,4 @@
-//! W5: nothing is due.
+//! W5: no timer expires.
 
 use std::sync::Arc;
 use std::thread;
@@ -17,24 +17,25 @@ const THREADS: usize = 2;
 
 #[derive(Clone, Copy)]
 struct Load {
-    /// How many timers are scheduled before, and stand.
+    /// Number of timers that are scheduled before and stand.
     standing: usize,
-    /// How many are scheduled before, and cancelled.
+    /// Number of timers that are scheduled and cancelled before.
     cancelled: usize,
-    /// What falls due before.
+    /// Timers that fire before.
     fired: Option<slow::Load>,
-    /// How long it takes until all that came in is done.
-    settling: Duration,
+    /// Time that the contender has to finish this work.
+    settle_time: Duration,
+    /// Time of the measurement.
     time: Duration,
 }
 
 pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     let ms = Duration::from_millis;
-    let (cancelled, settling, time) = scale.pick((1_000_000, ms(2000), ms(5000)), (10_000, ms(200), ms(200)));
-    let nothing = Load { standing: 0, cancelled: 0, fired: None, settling, time };
-    // Threads that are too many end when they have had nothing to do for ten seconds, in the pools that do so.
-    let (blocked, shrinking) = scale.pick((ms(200), ms(12_000)), (ms(50), settling));
-    let blocking = slow::Load { timers: 100, slow: 4, keep: thread::sleep, time: blocked };
+    let (cancelled, settle_time, time) = scale.pick((1_000_000, ms(2000), ms(5000)), (10_000, ms(200), ms(200)));
+    let nothing = Load { standing: 0, cancelled: 0, fired: None, settle_time, time };
+    // Pools that shrink end a superfluous thread after it has been idle for ten seconds.
+    let (blocked, shrinking) = scale.pick((ms(200), ms(12_000)), (ms(50), settle_time));
+    let blocking = slow::Load { timers: 100, slow: 4, block: thread::sleep, time: blocked };
     vec![
         Case::new("no timer", move || idle::<C>(nothing)),
         Case::new("one timer, an hour away", move || idle::<C>(Load { standing: 1, ..nothing })),
@@ -42,7 +43,7 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
             idle::<C>(Load { cancelled, ..nothing })
         }),
         Case::new("after growth of the pool", move || {
-            idle::<C>(Load { fired: Some(blocking), settling: shrinking, ..nothing })
+            idle::<C>(Load { fired: Some(blocking), settle_time: shrinking, ..nothing })
         })
         .blocking(),
     ]
@@ -65,7 +66,7 @@ fn idle<C: Contender>(load: Load) -> Measured {
         let standing = if thread == 0 { load.standing } else { 0 };
         (0..standing).map(|_| timer.schedule(HOUR, connection.clone())).collect::<Vec<_>>()
     });
-    thread::sleep(load.settling);
+    thread::sleep(load.settle_time);
     let before = (context_switches(), cpu_time());
     thread::sleep(load.time);
     let after = (context_switches(), cpu_time());
@@ -73,6 +74,6 @@ fn idle<C: Contender>(load: Load) -> Measured {
     let measured = Measured::default()
         .with("context switches", (after.0 - before.0) as f64)
         .with("CPU ms", (after.1 - before.1).as_secs_f64() * 1e3);
-    // A thread that wakes and ends is no context switch.
+    // A thread that wakes and then ends adds no context switch, so this case also has the number of threads.
     if load.fired.is_none() { measured } else { measured.with("threads more", threads() as f64 - started as f64) }
 }

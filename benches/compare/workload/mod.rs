@@ -17,9 +17,9 @@ use crate::case::Case;
 use crate::contender::Contender;
 use crate::system;
 
-/// More than any contender takes for a timer.
+/// Upper bound of the memory of a timer, for every contender.
 const BYTES_PER_TIMER: u64 = 500;
-/// How far away the standing timers are: nobody waits for them.
+/// Delay of the standing timers, which never fire.
 const STANDING: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -36,7 +36,7 @@ pub enum Workload {
     Wheel,
 }
 
-/// How much is done.
+/// The size of the workloads.
 #[derive(Clone, Copy)]
 pub struct Scale {
     pub quick: bool,
@@ -52,7 +52,7 @@ impl Workload {
     pub const ALL: [Self; 10] =
         [Self::W1, Self::W1c, Self::W2, Self::W3, Self::W4, Self::W5, Self::W6, Self::W7, Self::W8, Self::Wheel];
 
-    /// What a timer does in it.
+    /// Returns the cases of a contender.
     pub fn cases<C: Contender>(self, scale: Scale) -> Vec<Case> {
         match self {
             Self::W1 | Self::W1c | Self::W7 => churn::cases::<C>(self, scale),
@@ -66,7 +66,7 @@ impl Workload {
         }
     }
 
-    /// Its name on the command line and in the record.
+    /// Returns the name on the command line and in the record.
     pub fn name(self) -> String {
         self.to_possible_value().expect("no workload is hidden").get_name().to_owned()
     }
@@ -89,43 +89,43 @@ impl Workload {
     pub fn description(self) -> &'static str {
         match self {
             Self::W1 => {
-                "Each thread keeps a ring of 256 live timers of 5 to 30 s: it schedules one and cancels the oldest, \
-                 which is a pair, beside others that stand for 30 minutes. The control does two compare-exchanges on \
-                 a line of its own, a clock read, and makes and drops a closure with an `Arc`, and shares no memory."
+                "Each thread keeps a ring of 256 live timers of 5 to 30 s. A pair schedules one timer and cancels the \
+                 oldest. Other timers stand for 30 minutes meanwhile. The control makes two compare-exchanges on a \
+                 line of its own, reads the clock, and makes and drops a closure with an `Arc`. It shares no memory."
             }
-            Self::W1c => "The same with one constant delay of 30 s, as servers use it.",
+            Self::W1c => "The same with one constant delay of 30 s, as in servers.",
             Self::W2 => {
-                "Timers at 30 ± 1 minutes from 2 threads at once, then all cancelled in random order. Bytes are \
-                 resident memory, without what the caller keeps; kept is the share of the growth that is still \
-                 resident 2 s after."
+                "Two threads schedule timers at 30 ± 1 minutes at once, then cancel all of them in random order. Bytes \
+                 are resident memory, without the memory that the caller keeps. Kept is the share of the growth that \
+                 is still resident 2 s later."
             }
-            Self::W3 => "Timers that fall due, each with a callback that notes the time.",
+            Self::W3 => "Timers fire, each with a callback that notes the time.",
             Self::W4 => {
-                "Each thread moves random ones of its own timers to 60 s from now. The control reads the clock and \
+                "Each thread resets random ones of its own timers to 60 s from now. The control reads the clock and \
                  makes a compare-exchange on a random line of its own."
             }
             Self::W5 => {
-                "What the timer's threads do over 5 s in which nothing is due. Before the case with growth, 4 of 100 \
-                 timers block for 200 ms, so that a pool of fewer than 5 threads may have to grow; the 5 s begin 12 s \
-                 later, when threads that end after 10 idle seconds have ended. `threads more` is how many the process \
-                 has then beyond those that it started with."
+                "The work of the timer's threads over 5 s in which no timer is due. Before the case with growth, 4 of \
+                 100 timers block for 200 ms, so that a pool of fewer than 5 threads may have to grow. The 5 s begin \
+                 12 s later, when threads that end after 10 idle seconds have ended. `threads more` is the number of \
+                 threads of the process then, less the number at its start."
             }
             Self::W6 => {
-                "Timers scheduled from 2 threads at a fixed rate, delays log-uniform from 1 ms to 10 s, 90 % of them \
-                 cancelled at half their delay. `none` schedules nothing: it is the benchmark's own share. How late the \
-                 load's own threads wake, which do no more than sleep, is how late the machine lets anybody wake."
+                "Two threads schedule timers at a fixed rate, with delays log-uniform from 1 ms to 10 s, and cancel 90 \
+                 % of them at half their delay. `none` schedules nothing: it is the benchmark's own share. The load's \
+                 own threads only sleep between calls. How late they wake shows how late the machine wakes any thread."
             }
             Self::W7 => "Pairs as in W1 on one thread, all delays uniform from 1 s to 1 hour.",
             Self::W8 => {
-                "Timers due in one tick. A few callbacks, at equal distances, keep their thread for 200 ms: they sleep, \
-                 or use the CPU. Each contender has the threads that its users get by default: one that calls back \
-                 itself, or as many as there are cores, and what its pool adds when callbacks block. Lateness is that \
-                 of the other callbacks; the maximum is the last of them."
+                "All timers are due in one tick. A few callbacks, at equal distances, keep their thread for 200 ms: \
+                 they sleep, or use the CPU. Each contender has the threads that its users get by default: one that \
+                 calls back itself, or one per core, and those that its pool adds when callbacks block. Lateness is \
+                 that of the other callbacks; the maximum is the last of them."
             }
             Self::Wheel => {
-                "One thread, 10^5 values waiting up to two minutes of milliseconds; `advance` takes all of them out, \
-                 tick by tick. Values that `nexus-timer` holds are all looked at at every tick, which takes minutes \
-                 here and is left out."
+                "One thread, with 10^5 values that wait up to two minutes of milliseconds; `advance` takes all of them \
+                 out, tick by tick. `nexus-timer` looks at all its values at every tick, which takes minutes here and \
+                 is left out."
             }
         }
     }
@@ -133,8 +133,8 @@ impl Workload {
     pub fn target(self) -> &'static str {
         match self {
             Self::W1 => {
-                "with 10^6 standing, on 1 thread ≥ 4x tokio and ≥ 8x heap, on 2 threads ≥ 10x tokio and ≥ 14x heap; \
-                 on 2 threads at most 1.15x the control, each compared with 1 thread"
+                "with 10^6 standing, ≥ 4x tokio and ≥ 8x heap on 1 thread, ≥ 10x tokio and ≥ 14x heap on 2 threads; \
+                 the ratio of 2 threads to 1 at most 1.15x the control's"
             }
             Self::W1c => "no work of the timer's threads per pair in the steady state",
             Self::W2 => {
@@ -147,19 +147,19 @@ impl Workload {
             Self::W4 => "≥ 10x heap, ≥ 3x tokio, ≤ 1.5x the control",
             Self::W5 => "no context switch",
             Self::W6 => "p99 ≤ 1.5 ms late at 100k/s; CPU ≤ 1/4 of heap and ≤ 1/3 of tokio",
-            Self::W7 => "with 10^7 at most 1.3x of what it is with 10^3",
-            Self::W8 => "the last of the others ≤ 5 ms late, and beside 100 that sleep ≤ 20 ms",
+            Self::W7 => "with 10^7 standing at most 1.3x the time with 10^3",
+            Self::W8 => "the last of the others ≤ 5 ms late; beside 100 that sleep, ≤ 20 ms",
             Self::Wheel => "insert and remove ≤ 20 ns each, ≥ 3x `BinaryHeap`, level with `nexus-timer`",
         }
     }
 }
 
-/// A count as a power of ten, which it is.
+/// Formats a count that is a power of ten.
 fn count(n: usize) -> String {
     if n == 0 { "none".into() } else { format!("10^{}", n.ilog10()) }
 }
 
-/// Whether so many timers fit into memory, whoever holds them.
+/// Returns whether this number of timers fits into memory, for every contender.
 fn fits(timers: usize) -> bool {
     timers as u64 * BYTES_PER_TIMER < system::available_bytes()
 }

@@ -1,4 +1,4 @@
-//! W6: timers come at their rate, however the contender does.
+//! W6: timers arrive at a fixed rate, even if the contender falls behind.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,13 +16,13 @@ use crate::system::cpu_time;
 use crate::target::{Alarm, Connection, Lateness, PERCENTILES, wait_for_all};
 
 const THREADS: usize = 2;
-/// One in so many is not cancelled.
+/// One timer in `FIRES`, on average, is not cancelled.
 const FIRES: u64 = 10;
 const SHORTEST: Duration = Duration::from_millis(1);
-/// How often a thread schedules and cancels what has become due for it.
+/// Interval at which a thread schedules and cancels.
 const STEP: Duration = Duration::from_millis(1);
-/// How late the latest may be.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum lateness; a timer that is later counts as lost.
+const MAX_LATENESS: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy)]
 struct Load {
@@ -51,7 +51,7 @@ fn open_loop<C: Contender>(load: Load) -> Measured {
     own.iter().for_each(|generated| woke += &generated.woke);
     if let Some(last) = alarms.iter().map(|alarm| alarm.due()).max() {
         thread::sleep(last.saturating_duration_since(Instant::now()));
-        wait_for_all(&alarms, last + PATIENCE);
+        wait_for_all(&alarms, last + MAX_LATENESS);
     }
     let cpu = cpu_time() - before;
     drop(own);
@@ -61,12 +61,12 @@ fn open_loop<C: Contender>(load: Load) -> Measured {
     Lateness::of(&alarms).add_to(measured, &PERCENTILES).with("ms the load itself woke late, p99", woke_late(99.0))
 }
 
-/// What a thread has to show in the end.
+/// The result of a thread.
 struct Generated<H> {
-    /// Of the timers that were not cancelled.
+    /// Handles of the timers that were not cancelled.
     _handles: Vec<H>,
     alarms: Vec<Arc<Alarm>>,
-    /// How late the thread was when it had slept until its next step.
+    /// Lateness of the thread itself after each sleep until its next step.
     woke: Histogram<u64>,
 }
 

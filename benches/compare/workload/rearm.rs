@@ -1,5 +1,5 @@
-//! W4: idle timeouts, moved with every byte that comes. A thousand of them are in the processor's caches, a hundred thousand
-//! are not.
+//! W4: idle timeouts, reset on every byte. A thousand timers fit into the processor's caches, a hundred thousand do
+//! not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use super::{Scale, count};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::extra::nothing::Nothing;
-use crate::harness::laps::{Laps, cores, together};
+use crate::extra::nothing::Noop;
+use crate::harness::laps::{LapTimer, cores, together};
 use crate::harness::random::Random;
 use crate::measured::{Measured, nanos};
 use crate::target::{Connection, settle};
@@ -19,9 +19,9 @@ const IDLE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy)]
 struct Load {
     threads: usize,
-    /// How many timers all threads together have.
+    /// Number of timers of all threads together.
     timers: usize,
-    /// How often all together move one.
+    /// Number of resets by all threads together.
     times: usize,
 }
 
@@ -29,7 +29,7 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     each(scale, rearm::<C>)
 }
 
-/// A clock read and a compare-exchange, on memory that nothing shares.
+/// The control: reads the clock and makes a compare-exchange on unshared memory.
 pub fn control(scale: Scale) -> Vec<Case> {
     each(scale, unshared)
 }
@@ -62,7 +62,7 @@ fn unshared(load: Load) -> Measured {
     #[repr(align(64))]
     struct Line(AtomicU64);
 
-    let (wall, _) = together(&Arc::new(Nothing), (0..load.threads).collect(), move |_, thread, laps| {
+    let (wall, _) = together(&Arc::new(Noop), (0..load.threads).collect(), move |_, thread, laps| {
         let (epoch, lines) = (Instant::now(), (0..load.timers / load.threads));
         let own: Vec<_> = lines.map(|_| Line(AtomicU64::new(0))).collect();
         at_random(load, thread, laps, |any| {
@@ -74,8 +74,8 @@ fn unshared(load: Load) -> Measured {
     figures(load, wall)
 }
 
-/// Calls `f` with one of the thread's own timers, again and again.
-fn at_random(load: Load, thread: usize, laps: &mut Laps, mut f: impl FnMut(usize)) {
+/// Calls `f` repeatedly, each time with the index of a random timer of the thread.
+fn at_random(load: Load, thread: usize, laps: &mut LapTimer, mut f: impl FnMut(usize)) {
     let mut random = Random::new(thread);
     laps.time(|| {
         for _ in 0..load.times / load.threads {

@@ -1,4 +1,4 @@
-//! W8: a few callbacks keep the thread that they run on.
+//! W8: a few callbacks block the thread that they run on.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,25 +11,26 @@ use crate::harness::laps::alone;
 use crate::measured::Measured;
 use crate::target::{Alarm, Lateness, Slow, spin, wait_for_all};
 
-/// How far the deadlines are apart, from the first to the last: within a tick, and in order for those that tell them apart.
+/// Time from the first deadline to the last: within a tick, but in order for contenders with a finer resolution.
 const SPREAD: Duration = Duration::from_micros(100);
 const LEAD: Duration = Duration::from_millis(50);
-/// How long the last may need, after all slow ones have run one after the other.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum lateness, in addition to the time of all slow callbacks one after another.
+const MAX_LATENESS: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy)]
 pub struct Load {
     pub timers: usize,
-    /// How many of them are slow, at equal distances among the others.
+    /// Number of slow timers, at equal distances among the others.
     pub slow: usize,
-    /// How a slow one keeps its thread, and for how long.
-    pub keep: fn(Duration),
+    /// Blocks the thread of a slow callback.
+    pub block: fn(Duration),
+    /// Duration of a slow callback.
     pub time: Duration,
 }
 
 pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     let time = scale.pick(Duration::from_millis(200), Duration::from_millis(20));
-    let few = Load { timers: 1000, slow: 4, keep: thread::sleep, time };
+    let few = Load { timers: 1000, slow: 4, block: thread::sleep, time };
     let (timers, slow) = scale.pick((5000, 100), (1000, 20));
     let case = |load: Load, what| {
         let name = format!("{} of {} {what} {time:?}", load.slow, load.timers);
@@ -38,21 +39,22 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     vec![
         case(few, "sleep"),
         case(Load { timers, slow, ..few }, "sleep"),
-        case(Load { slow: 1, keep: spin, ..few }, "spins"),
+        case(Load { slow: 1, block: spin, ..few }, "spins"),
     ]
 }
 
-/// Lets the timers fall due at one moment, and waits for all of them. Returns how late those were that are not slow.
+/// Schedules the timers for about the same deadline, and waits for all of them. Returns the lateness of those that are
+/// not slow.
 pub fn fire<C: Contender>(timer: &Arc<C>, load: Load) -> Lateness {
     let first = Instant::now() + LEAD;
     let (_handles, alarms): (Vec<_>, Vec<_>) = alone(timer, move |timer| {
         let distance = load.timers / load.slow;
-        let schedule = |place| {
-            let due = first + SPREAD * place as u32 / load.timers as u32;
+        let schedule = |index| {
+            let due = first + SPREAD * index as u32 / load.timers as u32;
             let (alarm, delay) = (Alarm::new(due), due.saturating_duration_since(Instant::now()));
-            let is_slow = place % distance == distance / 2;
+            let is_slow = index % distance == distance / 2;
             let handle = if is_slow {
-                timer.schedule(delay, Arc::new(Slow { alarm: alarm.clone(), keep: load.keep, time: load.time }))
+                timer.schedule(delay, Arc::new(Slow { alarm: alarm.clone(), block: load.block, time: load.time }))
             } else {
                 timer.schedule(delay, alarm.clone())
             };
@@ -61,6 +63,6 @@ pub fn fire<C: Contender>(timer: &Arc<C>, load: Load) -> Lateness {
         (0..load.timers).map(schedule).unzip()
     });
     let all: Vec<_> = alarms.iter().map(|(_, alarm)| alarm.clone()).collect();
-    wait_for_all(&all, first + load.time * load.slow as u32 + PATIENCE);
+    wait_for_all(&all, first + load.time * load.slow as u32 + MAX_LATENESS);
     Lateness::of(alarms.iter().filter(|(is_slow, _)| !is_slow).map(|(_, alarm)| alarm))
 }

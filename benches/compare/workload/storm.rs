@@ -1,4 +1,4 @@
-//! W3: many timers fall due.
+//! W3: many timers expire.
 
 use std::sync::Arc;
 use std::thread;
@@ -14,10 +14,10 @@ use crate::system::cpu_time;
 use crate::target::{Alarm, Lateness, PERCENTILES, settle, wait_for_all};
 
 const THREADS: usize = 2;
-/// How long scheduling a timer takes at the most; if it takes longer, it is done again with more time.
+/// Assumed maximum time to schedule a timer. If scheduling takes longer, the workload runs again with more time.
 const EACH: Duration = Duration::from_micros(2);
-/// How long the slowest may need.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum lateness; a timer that is later counts as lost.
+const MAX_LATENESS: Duration = Duration::from_secs(60);
 
 pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     let timers = scale.pick(1_000_000, 100_000);
@@ -40,7 +40,7 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     ]
 }
 
-/// Returns the alarms, when the first could be due, and the processor time from then.
+/// Returns the alarms, the earliest possible deadline, and the processor time from then on.
 fn storm<C: Contender>(timers: usize, spread: Duration) -> (Vec<Arc<Alarm>>, Instant, Duration) {
     let mut lead = Duration::from_millis(200) + EACH * timers as u32;
     loop {
@@ -65,7 +65,7 @@ fn storm<C: Contender>(timers: usize, spread: Duration) -> (Vec<Arc<Alarm>>, Ins
         }
         thread::sleep(first.saturating_duration_since(Instant::now()));
         let before = cpu_time();
-        wait_for_all(&alarms, first + spread + PATIENCE);
+        wait_for_all(&alarms, first + spread + MAX_LATENESS);
         let cpu = cpu_time() - before;
         drop(handles);
         return (alarms, first, cpu);

@@ -1,4 +1,4 @@
-//! The crate, by its public interface.
+//! This crate, through its public interface.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use coherence::count;
 use super::Timers;
 use crate::{Executor, Sleep, Timer, TimerHandle};
 
-/// A timer whose futures are used. Their task does nothing when it is woken.
+/// The futures of a timer. Their waker does nothing.
 pub struct Sleeps(pub Timer);
 
 pub fn start(shards: usize) -> Timer {
@@ -29,7 +29,7 @@ impl Timers for Timer {
     }
 
     fn reset(&self, handle: &mut TimerHandle, delay: Duration) {
-        assert!(handle.reset(delay), "it is pending");
+        assert!(handle.reset(delay), "the timer is pending");
     }
 }
 
@@ -43,7 +43,7 @@ impl Timers for Sleeps {
     }
 
     fn cancel(&self, sleep: Self::Handle) -> bool {
-        // The drop does not tell.
+        // A drop does not return whether the sleep was pending.
         !count::silently(|| sleep.is_elapsed())
     }
 
@@ -53,7 +53,7 @@ impl Timers for Sleeps {
     }
 }
 
-/// Polls it, and returns whether it is pending.
+/// Polls a sleep. Returns whether it is pending.
 fn poll(sleep: Pin<&mut Sleep>) -> bool {
     sleep.poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }

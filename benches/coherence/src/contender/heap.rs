@@ -1,8 +1,8 @@
 //! The textbook timer: a binary heap under a mutex, and a thread that waits at a condition variable for the earliest
 //! deadline.
 //!
-//! Cancelling is lazy: it marks the timer and takes no lock. The items of timers that have ended are removed when the heap
-//! has doubled since they were removed last, by the thread that schedules.
+//! Cancelling is lazy: it marks the timer and takes no lock. A thread that schedules removes the items of ended timers
+//! when the heap has doubled since the last sweep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RecordedCell};
@@ -24,20 +24,20 @@ struct Shared {
     earlier: Condvar,
 }
 
-/// A timer. It shares its line with no other, as if its callback took the rest.
+/// A timer. It fills a cache line, as if its callback took the rest.
 #[repr(align(64))]
 pub struct Entry {
     pending: AtomicBool,
 }
 
-/// Two share a line.
+/// Two items share a cache line.
 #[repr(align(32))]
 struct Item {
     deadline: Instant,
     entry: Arc<Entry>,
 }
 
-/// A binary heap. The elements are cells so that every access to one is seen.
+/// A binary heap. The items are cells, so that every access to one is recorded.
 struct Heap {
     items: Vec<RecordedCell<Item>>,
     swept_len: usize,
@@ -49,7 +49,7 @@ impl Entry {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// Ends the timer, and returns whether it was pending.
+    /// Ends the timer. Returns whether it was pending.
     fn end(&self) -> bool {
         self.pending.swap(false, Ordering::AcqRel)
     }
@@ -87,13 +87,13 @@ impl Drop for HeapTimer {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.earlier.notify_one();
-        self.thread.take().map(JoinHandle::join).expect("dropped once").expect("it does not panic");
+        self.thread.take().map(JoinHandle::join).expect("dropped once").expect("the thread does not panic");
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Heap> {
-        self.heap.lock().expect("nothing panics")
+        self.heap.lock().expect("no thread panics while it has the lock")
     }
 
     fn push(&self, deadline: Instant, entry: Arc<Entry>) {
@@ -113,12 +113,14 @@ impl Shared {
         while !heap.closed {
             let now = Instant::now();
             heap = match heap.first() {
-                None => self.earlier.wait(heap).expect("nothing panics"),
-                Some(first) if first > now => self.earlier.wait_timeout(heap, first - now).expect("nothing panics").0,
+                None => self.earlier.wait(heap).expect("no thread panics while it has the lock"),
+                Some(first) if first > now => {
+                    self.earlier.wait_timeout(heap, first - now).expect("no thread panics while it has the lock").0
+                }
                 Some(_) => {
                     let item = heap.pop();
                     drop(heap);
-                    // Here the callback would be run.
+                    // The callback would run here.
                     item.entry.end();
                     drop(item);
                     self.lock()
@@ -130,7 +132,7 @@ impl Shared {
 
 impl Heap {
     fn deadline(&self, index: usize) -> Instant {
-        // SAFETY: the lock keeps all others from the heap.
+        // SAFETY: we own the heap, because it is behind the lock.
         self.items[index].with(|item| unsafe { (*item).deadline })
     }
 
@@ -138,7 +140,7 @@ impl Heap {
         (!self.items.is_empty()).then(|| self.deadline(0))
     }
 
-    /// Adds an item, and returns whether it is the first now.
+    /// Adds an item. Returns whether it is the first now.
     fn push(&mut self, item: Item) -> bool {
         self.items.push(RecordedCell::new(item));
         let last = self.items.len() - 1;
@@ -149,7 +151,7 @@ impl Heap {
     fn pop(&mut self) -> Item {
         let last = self.items.len() - 1;
         self.swap(0, last);
-        let item = self.items.pop().expect("it is not empty");
+        let item = self.items.pop().expect("the heap is not empty");
         self.sift_down(0);
         item.into_inner()
     }

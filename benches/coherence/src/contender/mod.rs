@@ -21,9 +21,9 @@ pub enum Contender {
     CorewheelOfTwo,
     /// Futures of corewheel with a shard for each thread, polled once
     Sleep,
-    /// A binary heap under a lock, which is cancelled lazily
+    /// A binary heap under a lock, with lazy cancellation
     Heap,
-    /// A hierarchical wheel under a lock, as tokio's
+    /// A hierarchical wheel under a lock, like tokio's
     Wheel,
 }
 
@@ -54,8 +54,8 @@ pub trait Timers: Send + Sync + 'static {
     type Handle: Send + 'static;
 
     fn schedule(&self, delay: Duration) -> Self::Handle;
-    /// Ends the timer, unless it has ended, and frees it. Returns whether it was pending.
+    /// Cancels the timer and frees it. Returns whether it was pending.
     fn cancel(&self, handle: Self::Handle) -> bool;
-    /// Moves the deadline of a pending timer.
+    /// Resets a pending timer.
     fn reset(&self, handle: &mut Self::Handle, delay: Duration);
 }

@@ -1,5 +1,5 @@
-//! A hierarchical wheel under one lock, in the way of tokio's timer: six levels of 64 slots, entries that are linked into
-//! them by their own fields, and an atomic state in each entry, by which a reset to a later deadline takes no lock.
+//! A hierarchical wheel under one lock, like tokio's timer. It has six levels of 64 slots with intrusive lists of
+//! entries. Each entry has an atomic state, so a reset to a later deadline takes no lock.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,14 +16,14 @@ const ENDED: u64 = u64::MAX;
 
 type Link = Option<NonNull<Entry>>;
 
-/// One timer, which belongs to its handle. It shares its line with no other, as tokio's, which is larger.
+/// One timer, owned by its handle. It fills a cache line; tokio's is larger than a line.
 #[repr(align(64))]
 pub struct Entry {
-    /// By the lock.
+    /// Protected by the lock.
     links: RecordedCell<Links>,
     /// The deadline, or `ENDED`.
     state: AtomicU64,
-    /// The deadline by which the entry is linked: no later than that in the state.
+    /// The deadline by which the entry is linked, not later than that in the state.
     registered_when: AtomicU64,
 }
 
@@ -46,12 +46,12 @@ struct Shared {
 
 struct State {
     wheel: Box<Wheel>,
-    /// When the driver wakes by itself.
+    /// The tick at which the driver wakes without a notification.
     next_wake: Option<u64>,
     closed: bool,
 }
 
-/// Its fields are cells so that every access is one to that field.
+/// Its fields are cells, so that every access to one is recorded.
 struct Wheel {
     elapsed: RecordedCell<u64>,
     levels: [Level; LEVELS],
@@ -64,7 +64,7 @@ struct Level {
 
 pub struct Handle(Box<Entry>);
 
-// SAFETY: an entry is changed under the lock, or by its state.
+// SAFETY: threads change an entry only under the lock or by its atomic state.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Send for State {}
@@ -83,7 +83,7 @@ impl WheelTimer {
         Self { shared, thread: Some(thread), driver }
     }
 
-    /// Links the entry, and wakes the driver if it is the earliest.
+    /// Links the entry. Wakes the driver if the deadline is the earliest.
     fn register(&self, entry: &Entry, when: u64) {
         let state = self.shared.lock();
         let when = when.max(state.wheel.elapsed() + 1);
@@ -138,13 +138,13 @@ impl Drop for WheelTimer {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.driver.unpark();
-        self.thread.take().map(JoinHandle::join).expect("dropped once").expect("it does not panic");
+        self.thread.take().map(JoinHandle::join).expect("dropped once").expect("the thread does not panic");
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics")
+        self.state.lock().expect("no thread panics while it has the lock")
     }
 
     fn now(&self) -> u64 {
@@ -178,11 +178,11 @@ impl Shared {
 
 impl Wheel {
     fn elapsed(&self) -> u64 {
-        // SAFETY: the lock keeps all others from the wheel. The same holds below.
+        // SAFETY: we own the wheel, because it is behind the lock. The same holds below.
         self.elapsed.with(|elapsed| unsafe { *elapsed })
     }
 
-    /// The slot for a deadline.
+    /// Returns the level and the slot for a deadline.
     fn slot(&self, when: u64) -> (usize, usize) {
         let differs = (self.elapsed() ^ when) | (SLOTS as u64 - 1);
         let level = ((63 - differs.leading_zeros() as usize) / 6).min(LEVELS - 1);
@@ -190,7 +190,7 @@ impl Wheel {
     }
 
     fn insert(&self, entry: NonNull<Entry>) {
-        // SAFETY: it lives until it is removed.
+        // SAFETY: the handle keeps the entry alive until its removal.
         let when = unsafe { entry.as_ref() }.registered_when.load(Ordering::Relaxed);
         let (level, slot) = self.slot(when);
         let Level { occupied, slots } = &self.levels[level];
@@ -227,7 +227,7 @@ impl Wheel {
         }
     }
 
-    /// The first slot that is occupied, with its level and the time at which it begins.
+    /// Returns the first occupied slot: its level, its index, and the tick at which it begins.
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
         self.levels.iter().enumerate().find_map(|(level, Level { occupied, .. })| {
             // SAFETY: as above.
@@ -244,7 +244,7 @@ impl Wheel {
         self.next_slot().map(|(_, _, begins)| begins)
     }
 
-    /// Ends what is due by `now`, and hands down the rest.
+    /// Expires the timers that are due by `now`, and cascades the others.
     fn advance(&self, now: u64) {
         while let Some((level, slot, begins)) = self.next_slot()
             && begins <= now
@@ -265,7 +265,7 @@ impl Wheel {
                 // SAFETY: as above.
                 next = this.links.with(|links| unsafe { (*links).next });
                 let due = |when: u64| (when <= begins).then_some(ENDED);
-                // If it is due, here the callback would be run.
+                // If the timer is due, the callback would run here.
                 if let Err(later) = this.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, due) {
                     this.registered_when.store(later, Ordering::Relaxed);
                     self.insert(entry);

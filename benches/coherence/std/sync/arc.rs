@@ -1,6 +1,6 @@
-//! Stands for `std::sync::Arc`: the standard library's, whose counts are recorded.
+//! Replaces `std::sync::Arc` by a wrapper that records accesses to the counts.
 //!
-//! The two counts lie before the value in one allocation, in the order strong, weak, value. A test sees that they do.
+//! The allocation has the strong count, the weak count and the value, in this order. A test checks that.
 
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -16,14 +16,15 @@ const COUNT: usize = size_of::<usize>();
 #[repr(transparent)]
 pub struct Arc<T: ?Sized>(sync::Arc<T>);
 
-/// Of sized values only: the counts of others cannot be found when the value is gone.
+/// For sized values only: the alignment of an unsized value, which the address of the counts depends on, is unknown
+/// after its drop.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Weak<T>(sync::Weak<T>);
 
 impl<T: ?Sized + RefUnwindSafe> UnwindSafe for Arc<T> {}
 
-/// The address of the strong count of a value at `value`. The weak one is next to it.
+/// Returns the address of the strong count of a value at address `value`. The weak count follows it.
 fn counts(value: usize, align: usize) -> usize {
     value - (2 * COUNT).next_multiple_of(align)
 }
@@ -34,7 +35,7 @@ impl<T> Arc<T> {
     }
 
     pub fn new_cyclic(make: impl FnOnce(&Weak<T>) -> T) -> Self {
-        // SAFETY: the recorded type is the other with another name.
+        // SAFETY: the wrapper is a transparent newtype of the standard library's `Weak`.
         Self(sync::Arc::new_cyclic(|this| make(unsafe { &*std::ptr::from_ref(this).cast() })))
     }
 
@@ -45,14 +46,14 @@ impl<T> Arc<T> {
     }
 
     /// # Safety
-    /// As the standard library's.
+    /// The same as in the standard library.
     pub unsafe fn from_raw(pointer: *const T) -> Self {
         // SAFETY: by this function's contract.
         Self(unsafe { sync::Arc::from_raw(pointer) })
     }
 
     /// # Safety
-    /// As the standard library's.
+    /// The same as in the standard library.
     #[track_caller]
     pub unsafe fn increment_strong_count(pointer: *const T) {
         record(counts(pointer.addr(), align_of::<T>()), COUNT, Write);
@@ -88,9 +89,9 @@ impl<T: ?Sized> Arc<T> {
 }
 
 impl<T> Arc<T> {
-    /// Forgets the type of the value, as the standard library's does by itself.
+    /// Converts to an unsized type, which the standard library's `Arc` does implicitly.
     pub fn unsize<U: ?Sized>(this: Self, unsize: impl FnOnce(sync::Arc<T>) -> sync::Arc<U>) -> Arc<U> {
-        // SAFETY: the pointer comes from an `Arc`, which is not used any more.
+        // SAFETY: the pointer comes from `into_raw`, which has consumed the `Arc`.
         Arc(unsize(unsafe { sync::Arc::from_raw(Self::into_raw(this)) }))
     }
 }
@@ -146,7 +147,7 @@ impl<T> Weak<T> {
 
     #[track_caller]
     fn record(&self, count: usize, access: Access) {
-        // One that was never made of an `Arc` points nowhere.
+        // A `Weak` from `new` points to no allocation.
         if !self.0.ptr_eq(&sync::Weak::new()) {
             record(counts(self.as_ptr().addr(), align_of::<T>()) + count, COUNT, access);
         }

@@ -1,4 +1,4 @@
-//! Stands for `std::sync::atomic`.
+//! Replaces `std::sync::atomic` by types that record their accesses.
 
 use std::fmt;
 pub use std::sync::atomic::{Ordering, compiler_fence};
@@ -7,7 +7,7 @@ use crate::count::record;
 use crate::mesi::Access::{Read, Write};
 use crate::schedule;
 
-/// Accesses no line, but orders: another thread may come between.
+/// A fence accesses no line, but a turn may end before it.
 pub fn fence(order: Ordering) {
     schedule::yield_perhaps();
     std::sync::atomic::fence(order);
@@ -29,7 +29,7 @@ macro_rules! atomic {
                 std::ptr::from_ref(self).addr()
             }
 
-            #[allow(dead_code, reason = "not of all types")]
+            #[allow(dead_code, reason = "only some types use it")]
             pub(crate) fn unrecorded(&self) -> &std::sync::atomic::$name $(<$generic>)? {
                 &self.0
             }
@@ -64,7 +64,7 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// Never fails for no reason, as on x86.
+            /// Never fails spuriously, as on x86.
             #[track_caller]
             pub fn compare_exchange_weak(
                 &self,
@@ -116,7 +116,7 @@ macro_rules! atomic {
     };
 }
 
-/// Read-modify-writes.
+/// Implements read-modify-writes.
 macro_rules! modify {
     ($name:ident, $value:ty: $($method:ident),*) => {
         impl $name {

@@ -1,9 +1,9 @@
-//! What the crate's `UnsafeCell` is made of here.
+//! The cell that replaces the crate's `UnsafeCell` here.
 
 use crate::count::record;
 use crate::mesi::Access::{Read, Write};
 
-/// [`std::cell::UnsafeCell`] whose accesses say whether they write. Each is one to all of it.
+/// A [`std::cell::UnsafeCell`] that records its accesses, as reads or writes of the whole value.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct RecordedCell<T>(std::cell::UnsafeCell<T>);

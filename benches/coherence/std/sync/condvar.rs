@@ -1,4 +1,4 @@
-//! Stands for `std::sync::Condvar`, as it is on Linux.
+//! Replaces `std::sync::Condvar`, with the algorithm that it has on Linux.
 
 use std::sync::LockResult;
 use std::sync::atomic::Ordering;
@@ -46,9 +46,9 @@ impl Condvar {
     pub fn wait_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
-        mut goes_on: impl FnMut(&mut T) -> bool,
+        mut condition: impl FnMut(&mut T) -> bool,
     ) -> LockResult<MutexGuard<'a, T>> {
-        while goes_on(&mut guard) {
+        while condition(&mut guard) {
             self.wait_until(&guard, None);
         }
         Ok(guard)

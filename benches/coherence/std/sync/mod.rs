@@ -1,4 +1,4 @@
-//! Stands for `std::sync`.
+//! Replaces `std::sync`.
 
 mod arc;
 pub mod atomic;

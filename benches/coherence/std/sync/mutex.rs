@@ -1,4 +1,4 @@
-//! Stands for `std::sync::Mutex`, as it is on Linux, but for the spinning: a thread that finds it locked waits at once.
+//! Replaces `std::sync::Mutex`, with the algorithm that it has on Linux, except that a thread waits without spinning.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::mesi::Access::{Read, Write};
 
 const UNLOCKED: u32 = 0;
 const LOCKED: u32 = 1;
-/// And a thread waits.
+/// Locked, and a thread waits.
 const CONTENDED: u32 = 2;
 
 #[derive(Default)]
@@ -23,21 +23,22 @@ pub struct Mutex<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: one thread at a time has the value, as with the standard library's.
+// SAFETY: one thread at a time has access to the value, as in the standard library.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-/// What an access by the guard reads or writes is all that lies in the mutex itself, not what that points to.
+/// A guard. Each access through it counts as one to the whole value in the mutex, but not to memory that the value
+/// points to.
 #[must_use = "if unused, the mutex is unlocked at once"]
 pub struct MutexGuard<'a, T: ?Sized> {
     pub(super) mutex: &'a Mutex<T>,
     was_panicking: bool,
-    /// A guard stays on its thread.
+    /// A guard must stay on its thread.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
-// SAFETY: as a reference to the value.
+// SAFETY: a shared guard gives only shared access to the value, which is `Sync`.
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<T> Mutex<T> {
@@ -99,7 +100,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
 
     #[track_caller]
     fn deref(&self) -> &T {
-        // SAFETY: the guard has the lock.
+        // SAFETY: we own the value, because the guard has the lock.
         let value = unsafe { &*self.mutex.value.get() };
         record(std::ptr::from_ref(value).addr(), size_of_val(value), Read);
         value

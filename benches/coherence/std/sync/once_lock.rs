@@ -1,4 +1,4 @@
-//! Stands for `std::sync::OnceLock`.
+//! Replaces `std::sync::OnceLock`.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ pub struct OnceLock<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: it is written once, before others see that it is full.
+// SAFETY: the value is written once, before other threads can read `FULL`.
 unsafe impl<T: Send> Send for OnceLock<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
@@ -33,7 +33,7 @@ impl<T> OnceLock<T> {
         (self.word.load(Ordering::Acquire) == FULL).then(|| self.read())
     }
 
-    /// A panic of `f` leaves it for ever unfinished, unlike the standard library's.
+    /// Unlike in the standard library, a panic of `f` leaves the lock unfinished for ever.
     #[track_caller]
     pub fn get_or_init(&self, f: impl FnOnce() -> T) -> &T {
         loop {
@@ -49,7 +49,7 @@ impl<T> OnceLock<T> {
         }
         let value = f();
         record(self.value.get().addr(), size_of::<T>(), Write);
-        // SAFETY: this thread alone has made it `RUNNING`.
+        // SAFETY: we own the value, because this thread has set `RUNNING`, and no other thread can.
         unsafe { (*self.value.get()).write(value) };
         self.word.store(FULL, Ordering::Release);
         futex::wake(&self.word, true);
@@ -59,7 +59,7 @@ impl<T> OnceLock<T> {
     #[track_caller]
     fn read(&self) -> &T {
         record(self.value.get().addr(), size_of::<T>(), Read);
-        // SAFETY: it is full, and stays so.
+        // SAFETY: the value is initialised, because the word is `FULL` and stays so.
         unsafe { (*self.value.get()).assume_init_ref() }
     }
 }
@@ -73,7 +73,7 @@ impl<T> Default for OnceLock<T> {
 impl<T> Drop for OnceLock<T> {
     fn drop(&mut self) {
         if *self.word.get_mut() == FULL {
-            // SAFETY: it is full.
+            // SAFETY: the value is initialised, because the word is `FULL`.
             unsafe { self.value.get_mut().assume_init_drop() };
         }
     }

@@ -1,7 +1,7 @@
-//! The same code under tokio, under smol, and under an executor that knows nothing of time: timers need no runtime.
+//! Runs the same code under tokio, under smol, and under an executor that has no timer: corewheel needs no runtime.
 //!
 //! ```text
-//! cargo run --example async_any
+//! cargo run -p async_any
 //! ```
 
 use std::future;
@@ -14,18 +14,18 @@ const PERIOD: Duration = Duration::from_millis(20);
 fn main() -> Result<(), BuildError> {
     let timer = Timer::new()?;
 
-    // Without `enable_time`: a timer of tokio's own would panic here.
+    // Without `enable_time`: tokio's own timers would panic here.
     let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    report("tokio", tokio.block_on(visit(&timer)));
-    report("smol", smol::block_on(visit(&timer)));
-    report("futures::executor", futures::executor::block_on(visit(&timer)));
+    report("tokio", tokio.block_on(use_timers(&timer)));
+    report("smol", smol::block_on(use_timers(&timer)));
+    report("futures::executor", futures::executor::block_on(use_timers(&timer)));
 
     println!("timers of all three: {}, pending now: {}", timer.stats().scheduled, timer.len());
     Ok(())
 }
 
-/// Three ticks, one answer that comes in time, and one that does not. How long it took.
-async fn visit(timer: &Timer) -> Duration {
+/// Awaits three ticks, an answer that comes in time, and one that never comes. Returns the time that this took.
+async fn use_timers(timer: &Timer) -> Duration {
     let start = Instant::now();
     let mut ticks = timer.interval(PERIOD);
     for _ in 0..3 {
@@ -41,7 +41,7 @@ async fn visit(timer: &Timer) -> Duration {
 }
 
 fn report(executor: &str, took: Duration) {
-    // Two periods between three ticks, half a one for the answer, one for that which did not come.
+    // Two periods between the three ticks, half a period for the answer, and one for the timeout.
     assert!(took >= PERIOD * 7 / 2, "{executor}: too early");
     println!("{executor:<18} {took:.1?}");
 }

@@ -1,7 +1,7 @@
-//! A QUIC connection on the loopback whose timers are ours.
+//! A QUIC connection on the loopback interface that uses corewheel's timers.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/thread_time.rs"]
 mod thread_time;
 
 use std::net::{Ipv4Addr, UdpSocket};
@@ -17,7 +17,8 @@ use thread_time::thread_time;
 
 const IDLE: Duration = Duration::from_millis(200);
 
-/// A server and a client that trusts it; a connection ends when nothing comes for `idle`.
+/// Returns the configurations of a server, and of a client that trusts it. A connection ends after `idle` without
+/// traffic.
 fn configs(idle: Duration) -> (ServerConfig, ClientConfig) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
@@ -41,8 +42,8 @@ fn endpoint(timer: &Timer, server: Option<ServerConfig>) -> Endpoint {
 }
 
 #[test]
-fn a_connection_lives_and_times_out_by_our_timer() {
-    // Without tokio's timers.
+fn a_connection_uses_the_timer_and_times_out() {
+    // The runtime has no timers of its own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build().unwrap();
     let (timer, of_server) = (Timer::new().unwrap(), Timer::new().unwrap());
     runtime.block_on(async {
@@ -65,7 +66,7 @@ fn a_connection_lives_and_times_out_by_our_timer() {
         send.write_all(&question).await.unwrap();
         send.finish().unwrap();
         assert_eq!(receive.read_to_end(1 << 20).await.unwrap(), question);
-        // Nothing more is said.
+        // From here on there is no traffic.
         let start = Instant::now();
         assert!(matches!(connection.closed().await, quinn::ConnectionError::TimedOut));
         assert!(matches!(echo.await.unwrap(), quinn::ConnectionError::TimedOut));
@@ -74,15 +75,15 @@ fn a_connection_lives_and_times_out_by_our_timer() {
     for timer in [&timer, &of_server] {
         let stats = timer.stats();
         assert!(stats.scheduled > 0 && stats.fired > 0, "{stats:?}");
-        assert!(stats.rearmed > 0, "deadlines move in place: {stats:?}");
+        assert!(stats.rearmed > 0, "no deadline was reset in place: {stats:?}");
     }
     drop(runtime);
-    eventually("the endpoints are gone with their timers", || timer.is_empty() && of_server.is_empty());
+    eventually("the timers of the endpoints have ended", || timer.is_empty() && of_server.is_empty());
 }
 
 #[test]
 fn after_a_shutdown_connections_go_on_without_timeouts() {
-    // Everything is on this thread.
+    // Everything runs on this thread.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let timer = Timer::new().unwrap();
     runtime.block_on(async {
@@ -100,20 +101,20 @@ fn after_a_shutdown_connections_go_on_without_timeouts() {
         drop(timer.shutdown());
         let start = Instant::now();
         tokio::time::sleep(10 * MS).await;
-        assert!(start.elapsed() < SEC, "the thread was kept from it for {:?}", start.elapsed());
+        assert!(start.elapsed() < SEC, "the thread was blocked for {:?}", start.elapsed());
         let busy = thread_time();
         tokio::time::sleep(300 * MS).await;
         let busy = thread_time() - busy;
-        assert!(busy < 100 * MS, "{busy:?} of work while all is idle");
-        // What needs no timer goes on.
+        assert!(busy < 100 * MS, "{busy:?} of processor time while everything is idle");
+        // Traffic that needs no timer continues.
         for (mine, theirs) in connections {
             let mut send = mine.open_uni().await.unwrap();
             send.write_all(b"hello").await.unwrap();
             send.finish().unwrap();
             let hello = async { theirs.accept_uni().await.unwrap().read_to_end(100).await.unwrap() };
-            assert_eq!(tokio::time::timeout(PATIENCE, hello).await.unwrap(), b"hello");
+            assert_eq!(tokio::time::timeout(TIMEOUT, hello).await.unwrap(), b"hello");
             mine.close(0u32.into(), b"");
-            let closed = tokio::time::timeout(PATIENCE, theirs.closed()).await.unwrap();
+            let closed = tokio::time::timeout(TIMEOUT, theirs.closed()).await.unwrap();
             assert!(matches!(closed, quinn::ConnectionError::ApplicationClosed(_)));
         }
     });
@@ -121,7 +122,7 @@ fn after_a_shutdown_connections_go_on_without_timeouts() {
 }
 
 #[test]
-fn a_shutdown_completes_none_of_their_timers() {
+fn a_shutdown_completes_no_timer_of_quinn() {
     use quinn::Runtime as _;
     use std::task::{Context, Waker};
     let (timer, clock) = in_virtual_time();

@@ -1,4 +1,4 @@
-//! What comes with this crate can be used by whoever can use this crate.
+//! The dependencies may be used wherever this crate may be used.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -8,7 +8,7 @@ use spdx::{Expression, ParseMode};
 const LICENCES: [&str; 8] =
     ["Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "Unicode-3.0", "Unlicense", "Zlib"];
 
-/// The names and the licences of this and all other packages that are built on this platform.
+/// Returns the names and licences of this package and of all others that are built on this platform.
 fn packages() -> BTreeSet<(String, String)> {
     let tree = Command::new(env!("CARGO"))
         .args(["tree", "--locked", "--workspace", "--all-features", "--edges", "all"])
@@ -23,12 +23,12 @@ fn packages() -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn licences_are_among_those_that_ask_for_no_more_than_ours() {
+fn every_dependency_has_a_licence_as_permissive_as_ours() {
     let packages = packages();
     assert!(packages.len() > 100, "{} packages", packages.len());
     for (package, licence) in packages {
         let expression = Expression::parse_mode(&licence, ParseMode::LAX)
-            .unwrap_or_else(|error| panic!("{package} has no licence that is known: {error}"));
+            .unwrap_or_else(|error| panic!("the licence of {package} is unknown: {error}"));
         let allowed = expression
             .evaluate(|required| required.license.id().is_some_and(|licence| LICENCES.contains(&licence.name)));
         assert!(allowed, "{package}: {licence}");

@@ -1,8 +1,8 @@
-//! What survives: the holds, by when they are due, how they ended, and the stock.
+//! The state that survives: the holds in the order of their deadlines, how they ended, and the stock.
 //!
-//! A hold waits as long as it is in the table `DUE`. Whoever takes it out has *claimed* it, and what follows from that
-//! (the stock, how it ended) is in the same transaction: all of it is there after a crash, or nothing. So of a
-//! confirmation and a release one comes first, and of two releases, too, whoever sent them and however often.
+//! A hold is pending while it is in the table `DUE`. The transaction that removes it from there *claims* the hold. The
+//! same transaction changes the stock and records how the hold ended, so after a crash either all of this has happened
+//! or nothing. So a confirmation and a release cannot both succeed, nor can two releases, however often each was sent.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -13,32 +13,32 @@ use redb::{Database, ReadableTable, ReadableTableMetadata, TableDefinition, Writ
 
 use crate::Result;
 
-/// How much there is of each item when nothing is held.
+/// Stock of each item while nothing is held.
 const STOCK: u32 = 1_000_000;
 const ITEMS: u32 = 10;
 
-/// Milliseconds of the wall clock and number of the hold, so that a range of times is a range of keys.
+/// Pending holds: milliseconds of the wall clock and the hold's number, so that a range of times is a range of keys.
 const DUE: TableDefinition<(u64, u64), ()> = TableDefinition::new("due");
-/// When it is due, the item, and how many of it.
+/// All holds by number: the deadline, the item, and the quantity.
 const HOLDS: TableDefinition<u64, (u64, u32, u32)> = TableDefinition::new("holds");
-/// How a hold ended, when, and how often: once.
+/// Ended holds by number: whether it was sold, when it ended, and how often (1, unless the service has a bug).
 const ENDS: TableDefinition<u64, (bool, u64, u32)> = TableDefinition::new("ends");
-/// How many of an item are neither held nor sold.
+/// Pieces of each item that are neither held nor sold.
 const FREE: TableDefinition<u32, u32> = TableDefinition::new("free");
 
-/// Some pieces of an item, put aside for a customer until it is due.
+/// Some pieces of an item, reserved for a customer until a deadline.
 #[derive(Clone, Copy)]
 pub struct Hold {
     pub id: u64,
-    /// In milliseconds of the wall clock, as an `Instant` means nothing to the next process.
+    /// Deadline in milliseconds of the wall clock, because an `Instant` has no meaning in another process.
     pub due: u64,
     pub item: u32,
     pub quantity: u32,
 }
 
 impl Hold {
-    /// What some customer puts aside, until `due`.
-    pub fn any(id: u64, due: u64) -> Self {
+    /// Returns a hold of a random item and quantity.
+    pub fn random(id: u64, due: u64) -> Self {
         Self { id, due, item: fastrand::u32(..ITEMS), quantity: fastrand::u32(1..=3) }
     }
 }
@@ -49,7 +49,7 @@ pub enum End {
     Released,
 }
 
-/// The present, in milliseconds of the wall clock.
+/// Returns the present time in milliseconds of the wall clock.
 pub fn wall_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since.as_millis().try_into().unwrap_or(u64::MAX)
@@ -58,7 +58,7 @@ pub fn wall_clock() -> u64 {
 pub struct Store(Database);
 
 impl Store {
-    /// The store in this file, as the last to use it left it, however that ended.
+    /// Opens the store in this file in the state of its last commit, or creates it.
     pub fn open(path: &Path) -> Result<Self> {
         let store = Self(Database::create(path)?);
         let change = store.begin()?;
@@ -78,17 +78,17 @@ impl Store {
         Ok(Change(self.0.begin_write()?))
     }
 
-    /// How many holds were ever placed.
+    /// Returns the number of holds ever placed.
     pub fn placed(&self) -> Result<u64> {
         Ok(self.0.begin_read()?.open_table(HOLDS)?.len()?)
     }
 
-    /// How many holds wait.
-    pub fn waiting(&self) -> Result<u64> {
+    /// Returns the number of pending holds.
+    pub fn pending(&self) -> Result<u64> {
         Ok(self.0.begin_read()?.open_table(DUE)?.len()?)
     }
 
-    /// The holds that wait, and are due in this time.
+    /// Returns the pending holds whose deadline is in this range.
     pub fn due(&self, time: RangeInclusive<u64>) -> Result<Vec<Hold>> {
         let view = self.0.begin_read()?;
         let (due, holds) = (view.open_table(DUE)?, view.open_table(HOLDS)?);
@@ -96,13 +96,13 @@ impl Store {
         range
             .map(|key| -> Result<Hold> {
                 let (due, id) = key?.0.value();
-                let (_, item, quantity) = holds.get(id)?.expect("what waits was placed").value();
+                let (_, item, quantity) = holds.get(id)?.expect("a pending hold was placed").value();
                 Ok(Hold { id, due, item, quantity })
             })
             .collect()
     }
 
-    /// How all the holds have ended.
+    /// Counts how the holds have ended.
     pub fn account(&self) -> Result<Account> {
         let view = self.0.begin_read()?;
         let (due, holds, ends) = (view.open_table(DUE)?, view.open_table(HOLDS)?, view.open_table(ENDS)?);
@@ -111,7 +111,7 @@ impl Store {
             let (id, hold) = hold?;
             let (id, (time, _, quantity)) = (id.value(), hold.value());
             account.placed += 1;
-            account.wait += u64::from(due.get((time, id))?.is_some());
+            account.pending += u64::from(due.get((time, id))?.is_some());
             let Some(end) = ends.get(id)? else {
                 account.held += quantity;
                 continue;
@@ -134,7 +134,7 @@ impl Store {
     }
 }
 
-/// A transaction: all of it happens, or nothing.
+/// An atomic transaction.
 pub struct Change(WriteTransaction);
 
 impl Change {
@@ -146,7 +146,7 @@ impl Change {
         Ok(())
     }
 
-    /// Ends a hold, if it has not ended: false if it has.
+    /// Ends a hold. Returns false if it had ended before.
     pub fn end(&self, hold: Hold, end: End, now: u64) -> Result<bool> {
         let claimed = self.0.open_table(DUE)?.remove((hold.due, hold.id))?.is_some();
         if claimed {
@@ -162,7 +162,7 @@ impl Change {
 
     fn take(&self, item: u32, change: impl FnOnce(u32) -> u32) -> Result<()> {
         let mut stock = self.0.open_table(FREE)?;
-        let free = stock.get(item)?.expect("an item of ours").value();
+        let free = stock.get(item)?.expect("`open` inserted every item").value();
         stock.insert(item, change(free))?;
         Ok(())
     }
@@ -172,20 +172,20 @@ impl Change {
     }
 }
 
-/// What has become of the holds, and of the stock.
+/// Counts of how the holds ended, and of the stock.
 #[derive(Default)]
 pub struct Account {
     placed: u64,
-    wait: u64,
+    pending: u64,
     sold: u64,
     released: u64,
     /// Holds that ended more than once.
     twice: u64,
-    /// Holds that were released before they were due.
+    /// Holds that were released before their deadline.
     early: u64,
-    /// The most milliseconds that one was released after it was due.
+    /// Maximum lateness of a release, in milliseconds.
     latest: u64,
-    /// Pieces that are free, held, and gone.
+    /// Pieces that are free, held, and sold.
     free: u32,
     held: u32,
     gone: u32,
@@ -196,9 +196,9 @@ impl Account {
         self.sold + self.released
     }
 
-    /// Whether it adds up.
+    /// Fails unless the counts add up.
     pub fn check(&self) -> Result<()> {
-        let holds = self.placed == self.wait + self.ended();
+        let holds = self.placed == self.pending + self.ended();
         let stock = self.free + self.held + self.gone == ITEMS * STOCK;
         let ok = holds && stock && self.twice == 0 && self.early == 0;
         ok.then_some(()).ok_or_else(|| "the account is wrong".into())
@@ -207,8 +207,8 @@ impl Account {
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { placed, wait, sold, released, twice, early, latest, free, held, gone } = self;
-        writeln!(f, "{placed} holds placed: {sold} sold, {released} released, {wait} wait")?;
+        let Self { placed, pending, sold, released, twice, early, latest, free, held, gone } = self;
+        writeln!(f, "{placed} holds placed: {sold} sold, {released} released, {pending} pending")?;
         writeln!(f, "    {twice} ended twice, {early} released early, the latest {latest} ms late")?;
         write!(f, "    {free} pieces free, {held} held, {gone} gone: {} in all", free + held + gone)
     }

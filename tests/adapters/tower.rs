@@ -1,5 +1,6 @@
-//! The timeout of tower's services, alone and under an axum router.
+//! The timeout layer for tower services, alone and in an axum router.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::future;
@@ -29,13 +30,13 @@ fn a_call_that_takes_too_long_ends_with_elapsed() {
     clock.advance(SEC - MS);
     assert!(poll().is_pending());
     clock.advance(MS);
-    let Poll::Ready(Err(error)) = poll() else { panic!("the time is over") };
+    let Poll::Ready(Err(error)) = poll() else { panic!("the call did not time out") };
     assert!(!error.downcast::<Elapsed>().unwrap().is_shutdown());
     assert_balanced(&timer);
 }
 
 #[test]
-fn a_call_in_time_ends_as_it_would() {
+fn a_call_that_ends_in_time_is_unchanged() {
     let timer = Timer::new().unwrap();
     let half =
         service_fn(|n: u32| future::ready(if n.is_multiple_of(2) { Ok(n / 2) } else { Err(io::Error::other("odd")) }));
@@ -43,11 +44,11 @@ fn a_call_in_time_ends_as_it_would() {
     assert_eq!(block_on(service.clone().oneshot(8)).unwrap(), 4);
     let error = block_on(service.oneshot(7)).unwrap_err();
     assert_eq!(error.downcast::<io::Error>().unwrap().to_string(), "odd");
-    assert_eq!(timer.len(), 0, "nothing is left");
+    assert_eq!(timer.len(), 0, "the timer of the call has ended");
 }
 
 #[test]
-fn an_axum_router_answers_in_time() {
+fn an_axum_router_times_out_slow_handlers() {
     let timer = Timer::new().unwrap();
     let sleeper = timer.clone();
     let on_error = |error: BoxError| async move {
@@ -66,5 +67,5 @@ fn an_axum_router_answers_in_time() {
         block_on(app.clone().oneshot(request)).unwrap().status()
     };
     assert_eq!((status("/fast"), status("/slow")), (StatusCode::OK, StatusCode::GATEWAY_TIMEOUT));
-    assert_eq!(timer.len(), 0, "the slow one's own sleep is gone with it");
+    assert_eq!(timer.len(), 0, "the handler's own sleep was dropped with it");
 }

@@ -1,5 +1,6 @@
-//! What a recorder of the `metrics` facade is told.
+//! What the adapter reports to a recorder of the `metrics` facade.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use corewheel::metrics::Exporter;
 use corewheel::{Executor, Timer};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-/// All that was recorded, by name and shard.
+/// Returns all recorded values, by name and shard.
 fn recorded(snapshotter: &Snapshotter) -> BTreeMap<(String, String), DebugValue> {
     let all = snapshotter.snapshot().into_vec().into_iter();
     all.map(|(key, _, _, value)| {
@@ -20,7 +21,7 @@ fn recorded(snapshotter: &Snapshotter) -> BTreeMap<(String, String), DebugValue>
 }
 
 #[test]
-fn the_recorder_is_told_what_was_counted() {
+fn the_recorder_receives_every_counter() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -46,7 +47,7 @@ fn the_recorder_is_told_what_was_counted() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_recorder_is_told_of_extra_threads() {
+fn the_recorder_receives_the_number_of_extra_threads() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -74,7 +75,7 @@ fn the_recorder_is_told_of_extra_threads() {
 }
 
 #[test]
-fn each_run_has_its_lateness_told_once() {
+fn the_lateness_of_each_run_is_recorded_once() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -85,7 +86,7 @@ fn each_run_has_its_lateness_told_once() {
             for _ in 0..10 {
                 timer.schedule(MS, || ()).unwrap();
             }
-            eventually("all have fired", || timer.stats().completed == 10 * round);
+            eventually("all timers have fired", || timer.stats().completed == 10 * round);
             exporter.export(&timer.stats());
             for ((name, _), value) in recorded(&snapshotter) {
                 if let ("corewheel_lateness_seconds", DebugValue::Histogram(values)) = (name.as_str(), value) {

@@ -1,9 +1,9 @@
-//! One life of the service.
+//! One run of the service.
 //!
-//! Everything that happens is an event, and comes to one loop: what customers want, what the timer has found to be due,
-//! and that it is time to look ahead. The loop takes all that has come, makes one transaction of it, and only then acts on
-//! it. The timer knows the holds of the next [`HORIZON`] alone, however many there are in the store; most are confirmed
-//! before they come into it.
+//! One loop receives every event: requests of customers, holds whose timer has fired, and the periodic look ahead. The
+//! loop takes all waiting events, commits them in one transaction, and only then acts on them. Only the holds of the
+//! next [`HORIZON`] have a timer, however many the store has. Most holds are confirmed before they come into the
+//! horizon.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -21,14 +21,14 @@ use corewheel::{Executor, Timer, TimerHandle};
 use crate::Result;
 use crate::store::{End, Hold, Store, wall_clock};
 
-/// How far ahead holds are in memory. A minute, where holds are of half an hour; here they are of some seconds.
+/// Holds that expire within this time have a timer. A minute suits holds of half an hour; the holds here last seconds.
 const HORIZON: Duration = Duration::from_secs(1);
-/// How often it looks ahead: before what it has seen is over.
-const LOOK: Duration = Duration::from_millis(500);
+/// Pause between two looks ahead; shorter than [`HORIZON`], so that each comes before the last horizon has passed.
+const LOOK_AHEAD_EVERY: Duration = Duration::from_millis(500);
 /// How long a hold lasts, in milliseconds.
 const HOLD: Range<u64> = 500..3_000;
-/// Customers come so many at a time, so often.
-const CROWD: (u64, Duration) = (20, Duration::from_millis(5));
+/// Number of customers that arrive at a time, and the pause between two arrivals.
+const ARRIVALS: (u64, Duration) = (20, Duration::from_millis(5));
 
 #[derive(Clone, Copy)]
 enum Event {
@@ -40,7 +40,7 @@ enum Event {
     LookAhead,
 }
 
-/// A moment of the first transaction that releases something, at which a life stands still to be ended there.
+/// A point of the first transaction that releases a hold. The service stops there and waits to be killed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Halt {
     BeforeCommit,
@@ -48,10 +48,10 @@ pub enum Halt {
 }
 
 impl Halt {
-    /// What is printed then.
-    pub const LINE: &str = "stands still";
+    /// The line that the service prints when it has stopped.
+    pub const LINE: &str = "stopped";
 
-    fn here() -> ! {
+    fn wait_for_kill() -> ! {
         println!("{}", Self::LINE);
         loop {
             thread::park();
@@ -59,46 +59,48 @@ impl Halt {
     }
 }
 
-/// What one life has done so far.
+/// What one run of the service has done so far.
 #[derive(Clone, Copy, Default)]
 pub struct Progress {
     pub placed: u64,
     pub sold: u64,
     pub released: u64,
-    /// Confirmations that came when the hold had been released.
+    /// Confirmations that came after the hold had been released.
     late: u64,
-    /// The most holds that were in memory.
-    near: usize,
+    /// Maximum number of holds that were in memory.
+    in_memory: usize,
 }
 
-/// Serves customers until `holds` have been placed in all, and all of them have ended; or until the moment of `halt`.
+/// Serves customers until `holds` holds have been placed and all of them have ended, or until the point `halt`.
 pub fn serve(store: &Store, holds: u64, halt: Option<Halt>) -> Result<()> {
-    // The callbacks only send.
+    // The callbacks only send events, which does not block.
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build()?;
     let (sender, events) = mpsc::channel();
     let look = sender.clone();
-    timer.schedule_with_fixed_delay(Duration::ZERO, LOOK, move || look.send(Event::LookAhead).unwrap_or(()))?;
+    timer.schedule_with_fixed_delay(Duration::ZERO, LOOK_AHEAD_EVERY, move || {
+        look.send(Event::LookAhead).unwrap_or(())
+    })?;
     customers(&timer, sender.clone(), store.placed()?..holds)?;
-    let mut near = Near { timer, sender, holds: HashMap::new(), seen: 0, halt };
+    let mut upcoming = Upcoming { timer, sender, holds: HashMap::new(), horizon: 0, halt };
     let mut progress = Progress::default();
-    while store.placed()? < holds || store.waiting()? > 0 {
+    while store.placed()? < holds || store.pending()? > 0 {
         let first = events.recv()?;
-        near.handle(store, iter::once(first).chain(events.try_iter()).collect(), &mut progress)?;
+        upcoming.handle(store, iter::once(first).chain(events.try_iter()).collect(), &mut progress)?;
         println!("{progress}");
     }
     Ok(())
 }
 
-/// Customers come, place holds, and nine of ten confirm; some of these too late. Those whose holds were placed in an
-/// earlier life have given up.
+/// Schedules the arrival of customers. Each customer places a hold; nine of ten confirm it, some of them too late. A
+/// hold of an earlier run is never confirmed.
 fn customers(timer: &Timer, sender: Sender<Event>, mut ids: Range<u64>) -> Result<()> {
     let weak = timer.downgrade();
-    let (crowd, pause) = CROWD;
-    let come = move |now: Instant| {
+    let (count, pause) = ARRIVALS;
+    let arrive = move |now: Instant| {
         let timer = weak.upgrade()?;
-        for id in ids.by_ref().take(crowd as usize) {
+        for id in ids.by_ref().take(count as usize) {
             let lasts = fastrand::u64(HOLD);
-            let hold = Hold::any(id, wall_clock() + lasts);
+            let hold = Hold::random(id, wall_clock() + lasts);
             sender.send(Event::Place(hold)).ok()?;
             if fastrand::u8(..10) > 0 {
                 let pays = Duration::from_millis(fastrand::u64(..lasts * 21 / 20));
@@ -108,22 +110,22 @@ fn customers(timer: &Timer, sender: Sender<Event>, mut ids: Range<u64>) -> Resul
         }
         (!ids.is_empty()).then(|| now + pause)
     };
-    timer.schedule_recurring(timer.now(), come).map_err(|refused| refused.without_closure())?;
+    timer.schedule_recurring(timer.now(), arrive).map_err(|refused| refused.without_closure())?;
     Ok(())
 }
 
-/// The holds that are due soon.
-struct Near {
+/// The holds that expire within the horizon, each with its timer.
+struct Upcoming {
     timer: Timer,
     sender: Sender<Event>,
     holds: HashMap<u64, (Hold, TimerHandle)>,
-    /// All that are due until then are here.
-    seen: u64,
+    /// All pending holds that expire until this time are in `holds`.
+    horizon: u64,
     halt: Option<Halt>,
 }
 
-impl Near {
-    /// Makes one transaction of all events, and acts on it when it is committed.
+impl Upcoming {
+    /// Applies all events in one transaction, and updates the timers after its commit.
     fn handle(&mut self, store: &Store, events: Vec<Event>, progress: &mut Progress) -> Result<()> {
         let now = wall_clock();
         let change = store.begin()?;
@@ -147,7 +149,7 @@ impl Near {
                     if hold.due <= now {
                         progress.released += u64::from(change.end(hold, End::Released, now)?);
                     } else {
-                        // The wall clock was set back, after the timer was.
+                        // The wall clock was set back while the timer was pending.
                         placed.push(hold);
                     }
                 }
@@ -156,11 +158,11 @@ impl Near {
         }
         let halt = self.halt.filter(|_| progress.released > before);
         if halt == Some(Halt::BeforeCommit) {
-            Halt::here();
+            Halt::wait_for_kill();
         }
         change.commit()?;
         if halt == Some(Halt::AfterCommit) {
-            Halt::here();
+            Halt::wait_for_kill();
         }
         for id in over {
             if let Some((_, handle)) = self.holds.remove(&id) {
@@ -168,16 +170,16 @@ impl Near {
             }
         }
         if look_ahead {
-            // From where it had seen; at first from the beginning, for all that fell due while nobody was there.
+            // From the last horizon on. The first look starts at 0, and finds what expired while the service was down.
             let until = now + HORIZON.as_millis() as u64;
-            placed.extend(store.due(self.seen..=until)?);
-            self.seen = until;
+            placed.extend(store.due(self.horizon..=until)?);
+            self.horizon = until;
         }
-        let seen = self.seen;
-        for hold in placed.into_iter().filter(|hold| hold.due <= seen) {
+        let horizon = self.horizon;
+        for hold in placed.into_iter().filter(|hold| hold.due <= horizon) {
             self.arm(hold)?;
         }
-        progress.near = progress.near.max(self.holds.len());
+        progress.in_memory = progress.in_memory.max(self.holds.len());
         Ok(())
     }
 
@@ -194,10 +196,10 @@ impl Near {
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { placed, sold, released, late, near } = self;
+        let Self { placed, sold, released, late, in_memory } = self;
         write!(
             f,
-            "{placed} placed, {sold} sold, {released} released, {late} confirmed too late, {near} in memory at most"
+            "{placed} placed, {sold} sold, {released} released, {late} confirmed late, {in_memory} in memory at most"
         )
     }
 }
@@ -207,8 +209,8 @@ impl FromStr for Progress {
 
     fn from_str(line: &str) -> Result<Self, Self::Err> {
         let mut numbers = line.split(", ").map(|part| part.split(' ').next().unwrap_or_default());
-        let mut next = || numbers.next().ok_or("a line of another form");
+        let mut next = || numbers.next().ok_or("not a line of progress");
         let (placed, sold, released) = (next()?.parse()?, next()?.parse()?, next()?.parse()?);
-        Ok(Self { placed, sold, released, late: next()?.parse()?, near: next()?.parse()? })
+        Ok(Self { placed, sold, released, late: next()?.parse()?, in_memory: next()?.parse()? })
     }
 }

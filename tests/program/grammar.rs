@@ -1,4 +1,4 @@
-//! What a program says. Any bytes make sense: numbers too large for what they name are wrapped around.
+//! The types of a random program, and how it is generated. Every value is valid: an index out of range wraps around.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use proptest_derive::Arbitrary;
 
 #[derive(Clone, Debug, Arbitrary)]
 pub struct Program {
-    /// Of the timers, which share a clock. Each is built by the first step that names it.
+    /// The settings of the timers, which share a clock. The first step that names a timer builds it.
     #[cfg_attr(test, proptest(strategy = "vec(any::<Settings>(), 1..4)"))]
     #[cfg_attr(not(test), arbitrary(with = timers))]
     pub timers: Vec<Settings>,
-    /// What callbacks do.
-    #[cfg_attr(test, proptest(strategy = "vec(vec(any::<Line>(), 0..6), 1..5)"))]
+    /// What callbacks do: a callback runs one of these lists.
+    #[cfg_attr(test, proptest(strategy = "vec(vec(any::<CallbackStep>(), 0..6), 1..5)"))]
     #[cfg_attr(not(test), arbitrary(with = scripts))]
-    pub scripts: Vec<Vec<Line>>,
+    pub scripts: Vec<Vec<CallbackStep>>,
     #[cfg_attr(test, proptest(strategy = "vec(any::<Step>(), 1..60)"))]
     #[cfg_attr(not(test), arbitrary(with = steps))]
     pub steps: Vec<Step>,
@@ -33,35 +33,35 @@ fn timers(bytes: &mut Unstructured<'_>) -> Result<Vec<Settings>> {
 }
 
 #[cfg(not(test))]
-fn scripts(bytes: &mut Unstructured<'_>) -> Result<Vec<Vec<Line>>> {
-    let mut script = |_| (0..bytes.int_in_range(0..=5)?).map(|_| line(bytes)).collect();
+fn scripts(bytes: &mut Unstructured<'_>) -> Result<Vec<Vec<CallbackStep>>> {
+    let mut script = |_| (0..bytes.int_in_range(0..=5)?).map(|_| callback_step(bytes)).collect();
     (1..5).map(&mut script).collect()
 }
 
 #[cfg(not(test))]
-fn line(bytes: &mut Unstructured<'_>) -> Result<Line> {
-    Ok(Line { action: action(bytes)?, aim: bytes.arbitrary()? })
+fn callback_step(bytes: &mut Unstructured<'_>) -> Result<CallbackStep> {
+    Ok(CallbackStep { action: action(bytes)?, target: bytes.arbitrary()? })
 }
 
-/// As many as there are bytes for. By its own rule a `Vec` tosses a coin after each, whether that was the last.
+/// Reads steps until the bytes are used up. `Vec`'s own implementation would end at random after any of them.
 #[cfg(not(test))]
 fn steps(bytes: &mut Unstructured<'_>) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     while !bytes.is_empty() {
         steps.push(match bytes.ratio(2_u8, 3)? {
-            true => Step::Do { timer: bytes.arbitrary()?, action: action(bytes)?, elsewhere: bytes.arbitrary()? },
+            true => Step::Do { timer: bytes.arbitrary()?, action: action(bytes)?, on_new_thread: bytes.arbitrary()? },
             false => bytes.arbitrary()?,
         });
     }
     Ok(steps)
 }
 
-/// Seldom one that ends all, and often one that needs another before it.
+/// Replaces most of the actions that end everything by operations on a handle.
 #[cfg(not(test))]
 fn action(bytes: &mut Unstructured<'_>) -> Result<Action> {
     match bytes.arbitrary()? {
         Action::Panic | Action::Shutdown | Action::DropTimer if !bytes.ratio(1_u8, 8)? => {
-            Ok(Action::Touch { whose: bytes.arbitrary()?, touch: bytes.arbitrary()? })
+            Ok(Action::Handle { which: bytes.arbitrary()?, op: bytes.arbitrary()? })
         }
         action => Ok(action),
     }
@@ -74,7 +74,7 @@ pub struct Settings {
     pub shards: u8,
     #[cfg_attr(test, proptest(strategy = "vec(any::<u8>(), 0..4)"))]
     pub wheel: Vec<u8>,
-    pub workers: Workers,
+    pub executor: ExecutorKind,
     pub max_pending: Option<u8>,
 }
 
@@ -88,13 +88,13 @@ pub enum Tick {
 }
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
-pub enum Workers {
+pub enum ExecutorKind {
     Inline,
-    /// One callback at a time, in whichever shard.
-    InTurn,
-    /// On another thread, in the order of their hand-over.
-    Later,
-    /// One at a time, but one in some jobs is dropped unrun.
+    /// One callback at a time, over all shards.
+    Serial,
+    /// One background thread, in the order in which `execute` was called.
+    Background,
+    /// One callback at a time, but one in `one_in` jobs is dropped without being run.
     Dropping {
         #[cfg_attr(test, proptest(strategy = "0..6_u8"))]
         one_in: u8,
@@ -103,44 +103,44 @@ pub enum Workers {
         #[cfg_attr(test, proptest(strategy = "0..3_u8"))]
         threads: u8,
     },
-    /// A rayon pool of the caller's.
+    /// A rayon pool that the program built.
     Rayon {
         #[cfg_attr(test, proptest(strategy = "0..3_u8"))]
         threads: u8,
     },
 }
 
-/// What happens outside callbacks.
+/// What the program does outside callbacks.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub enum Step {
     #[cfg_attr(test, proptest(weight = 6))]
     Do {
         timer: u8,
         action: Action,
-        /// On a thread of its own, which ends then.
-        elsewhere: bool,
+        /// On a new thread, which then ends.
+        on_new_thread: bool,
     },
-    /// By a span in ticks of this timer.
+    /// Advances the clock by a span in ticks of this timer.
     Advance { timer: u8, span: Span },
-    /// To the first tick that something is due at; or to just before.
-    AdvanceToNext { short: bool },
+    /// Advances the clock to the first tick at which a timer is due, or to 1 ns before it.
+    AdvanceToNext { just_before: bool },
 }
 
-/// What a callback does, to its own timer or to the next of the program.
+/// What a callback does, on its own `Timer` or on the next one of the program.
 #[derive(Clone, Copy, Debug, Arbitrary)]
-pub struct Line {
+pub struct CallbackStep {
     pub action: Action,
-    pub aim: Aim,
+    pub target: Target,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Arbitrary)]
-pub enum Aim {
+pub enum Target {
     #[cfg_attr(test, proptest(weight = 3))]
     Own,
     Next,
 }
 
-/// What anybody may do.
+/// What the program and callbacks can do.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub enum Action {
     #[cfg_attr(test, proptest(weight = 20))]
@@ -153,87 +153,87 @@ pub enum Action {
     Repeat {
         slot: u8,
         first: Span,
-        rule: Rule,
+        schedule: Schedule,
         callback: Script,
         runs: u8,
     },
-    /// Many timers without a handle, each so many ticks later than the one before.
-    Crowd {
-        number: u8,
+    /// Schedules several timers, `spacing` ticks apart, and drops their handles.
+    ScheduleMany {
+        count: u8,
         first: Span,
-        apart: u8,
+        spacing: u8,
     },
     #[cfg_attr(test, proptest(weight = 20))]
-    Touch {
-        whose: Whose,
-        touch: Touch,
+    Handle {
+        which: HandleRef,
+        op: HandleOp,
     },
     #[cfg_attr(test, proptest(weight = 25))]
-    Nap {
+    Sleep {
         slot: u8,
-        nap: Nap,
+        op: SleepOp,
     },
-    /// In a callback; elsewhere it is nothing.
+    /// Panics in a callback; does nothing outside callbacks.
     Panic,
     Shutdown,
     /// Drops the last clone of the `Timer`.
     DropTimer,
 }
 
-/// Which of the scripts.
+/// The index of a script.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub struct Script(pub u8);
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
-pub enum Rule {
+pub enum Schedule {
     FixedRate(Span),
     FixedDelay(Span),
-    /// After the deadline that it ran for.
+    /// At this span after the deadline of the run.
     Recurring(Span),
 }
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
-pub enum Whose {
+pub enum HandleRef {
     Slot(u8),
     /// The callback's own timer, if its handle is in a slot.
     Own,
 }
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
-pub enum Touch {
+pub enum HandleOp {
     Cancel,
     CancelAndWait,
     #[cfg_attr(test, proptest(weight = 3))]
     Reset(When),
-    Look,
+    Check,
     Drop,
     CancelOnDrop,
 }
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
-pub enum Nap {
+pub enum SleepOp {
     #[cfg_attr(test, proptest(weight = 2))]
-    Begin {
-        future: Future,
+    Create {
+        kind: FutureKind,
         when: When,
     },
-    /// By one of two tasks.
+    /// Polls the future from one of two tasks.
     #[cfg_attr(test, proptest(weight = 6))]
     Poll {
         second: bool,
     },
-    /// Of a sleep, or of an interval.
+    /// Resets a sleep or an interval.
     Reset(When),
-    /// Makes the future ready that a timeout waits for.
-    Answer,
+    /// Completes the future inside a timeout.
+    CompleteInner,
     Drop,
 }
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
-pub enum Future {
+pub enum FutureKind {
     Sleep,
     Timeout {
-        /// Whether the other future is ready from the beginning.
+        /// Whether the inner future is ready from the start.
         ready: bool,
     },
     Interval {
@@ -242,7 +242,7 @@ pub enum Future {
     },
 }
 
-/// What becomes of ticks that nobody awaited in time.
+/// What an interval does about missed ticks.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub enum Missed {
     Burst,
@@ -252,9 +252,9 @@ pub enum Missed {
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub enum When {
-    /// Told as a delay.
+    /// Passed as a delay.
     After(Span),
-    /// Told as an instant.
+    /// Passed as an instant.
     At(Span),
     Ago(Span),
 }
@@ -265,12 +265,12 @@ pub enum Span {
     Zero,
     OneTick,
     Ticks(u8),
-    /// So many 100ths of a tick.
+    /// Hundredths of a tick.
     Hundredths(u8),
-    /// About so many doublings of a tick.
+    /// 2^`bits` + `offset` ticks.
     Power {
         bits: u8,
-        more: i8,
+        offset: i8,
     },
     Never,
 }
@@ -278,7 +278,7 @@ pub enum Span {
 #[cfg(test)]
 impl proptest::arbitrary::Arbitrary for Span {
     type Parameters = ();
-    /// Boxed, as what is made of several spans in several ways would be too large for the stack.
+    /// Boxed: a strategy that is composed of several of these unboxed would overflow the stack.
     type Strategy = BoxedStrategy<Self>;
 
     fn arbitrary_with((): ()) -> Self::Strategy {
@@ -287,15 +287,15 @@ impl proptest::arbitrary::Arbitrary for Span {
             2 => Just(Self::OneTick),
             6 => any::<u8>().prop_map(Self::Ticks),
             4 => any::<u8>().prop_map(Self::Hundredths),
-            2 => any::<(u8, i8)>().prop_map(|(bits, more)| Self::Power { bits, more }),
+            2 => any::<(u8, i8)>().prop_map(|(bits, offset)| Self::Power { bits, offset }),
             1 => Just(Self::Never),
         ]
         .boxed()
     }
 }
 
-/// Farther away than 2^48 ticks deadlines are rounded.
-const MOST_BITS: u8 = 48;
+/// Beyond 2^48 ticks deadlines are rounded.
+const MAX_BITS: u8 = 48;
 
 impl Tick {
     pub fn length(self) -> Duration {
@@ -318,54 +318,55 @@ impl Settings {
         self.wheel.iter().map(|&slots| usize::from(slots.max(2))).collect()
     }
 
-    /// Whether callbacks run one after the other.
-    pub fn callbacks_take_turns(&self) -> bool {
-        match self.workers {
-            Workers::Inline => self.shards() == 1,
-            Workers::InTurn | Workers::Later | Workers::Dropping { .. } => true,
-            Workers::Pool { threads } | Workers::Rayon { threads } => number_of(threads) == 1,
+    /// Whether at most one callback runs at a time.
+    pub fn callbacks_are_serial(&self) -> bool {
+        match self.executor {
+            ExecutorKind::Inline => self.shards() == 1,
+            ExecutorKind::Serial | ExecutorKind::Background | ExecutorKind::Dropping { .. } => true,
+            ExecutorKind::Pool { threads } | ExecutorKind::Rayon { threads } => pool_size(threads) == 1,
         }
     }
 
-    /// Whether nothing at all runs beside a callback, not even a waker.
-    pub fn all_take_turns(&self) -> bool {
-        let on_driver = matches!(self.workers, Workers::Inline | Workers::InTurn | Workers::Dropping { .. });
+    /// Whether nothing runs concurrently with a callback, not even a waker.
+    pub fn everything_is_serial(&self) -> bool {
+        let on_driver =
+            matches!(self.executor, ExecutorKind::Inline | ExecutorKind::Serial | ExecutorKind::Dropping { .. });
         self.shards() == 1 && on_driver
     }
 
-    /// How many places are taken is open while callbacks run beside each other.
+    /// `None` where callbacks run concurrently: then the number of pending timers is not deterministic.
     pub fn max_pending(&self) -> Option<usize> {
-        self.max_pending.filter(|_| self.callbacks_take_turns()).map(usize::from)
+        self.max_pending.filter(|_| self.callbacks_are_serial()).map(usize::from)
     }
 }
 
-/// The threads of a pool.
-pub fn number_of(threads: u8) -> usize {
+/// The number of threads of a pool.
+pub fn pool_size(threads: u8) -> usize {
     1 + usize::from(threads % 3)
 }
 
 impl Span {
-    /// `None` is forever.
+    /// `None` is never.
     pub fn length(self, tick: Duration) -> Option<Duration> {
         match self {
             Self::Zero => Some(Duration::ZERO),
             Self::OneTick => Some(tick),
             Self::Ticks(number) => Some(ticks(tick, number.into())),
             Self::Hundredths(number) => Some(tick * u32::from(number) / 100),
-            Self::Power { bits, more } => {
-                Some(ticks(tick, (1_u64 << (bits % MOST_BITS)).saturating_add_signed(more.into())))
+            Self::Power { bits, offset } => {
+                Some(ticks(tick, (1_u64 << (bits % MAX_BITS)).saturating_add_signed(offset.into())))
             }
             Self::Never => None,
         }
     }
 }
 
-/// So many ticks of this length.
+/// The length of `number` ticks.
 pub fn ticks(tick: Duration, number: u64) -> Duration {
     of_nanos(tick.as_nanos() * u128::from(number))
 }
 
-/// So many nanoseconds.
+/// Like `Duration::from_nanos`, for any number that a `Duration` can hold.
 pub fn of_nanos(nanos: u128) -> Duration {
     Duration::new((nanos / 1_000_000_000) as u64, (nanos % 1_000_000_000) as u32)
 }

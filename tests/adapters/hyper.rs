@@ -1,7 +1,7 @@
-//! A real hyper server, and a real client, whose timeouts are ours. The runtime has no timer of its own.
+//! A hyper server and client that take their timeouts from corewheel, on a runtime without a timer of its own.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/thread_time.rs"]
 mod thread_time;
 
 use std::convert::Infallible;
@@ -45,8 +45,8 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
 }
 
 #[test]
-fn a_client_that_sends_no_header_is_given_up() {
-    const PATIENCE: Duration = Duration::from_millis(60);
+fn a_client_that_sends_no_header_times_out() {
+    const TIMEOUT: Duration = Duration::from_millis(60);
     let timer = Timer::new().unwrap();
     without_timers().block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -56,10 +56,10 @@ fn a_client_that_sends_no_header_is_given_up() {
         client.write_all(b"GET / HTTP/1.1\r\nHost:").await.unwrap();
         let start = Instant::now();
         let mut builder = http1::Builder::new();
-        builder.timer(timer.clone()).header_read_timeout(PATIENCE);
+        builder.timer(timer.clone()).header_read_timeout(TIMEOUT);
         let served = builder.serve_connection(TokioIo::new(server), service_fn(hello)).await;
         assert!(served.unwrap_err().is_timeout());
-        assert!(start.elapsed() >= PATIENCE);
+        assert!(start.elapsed() >= TIMEOUT);
         let mut answer = Vec::new();
         client.read_to_end(&mut answer).await.unwrap();
     });
@@ -67,19 +67,19 @@ fn a_client_that_sends_no_header_is_given_up() {
 }
 
 #[test]
-fn a_peer_that_answers_no_ping_is_given_up() {
+fn a_peer_that_answers_no_ping_times_out() {
     let timer = Timer::new().unwrap();
     without_timers().block_on(async {
         let (client, server) = tokio::io::duplex(1 << 16);
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(timer.clone()).keep_alive_interval(20 * MS).keep_alive_timeout(50 * MS);
         let serve = builder.serve_connection(TokioIo::new(server), service_fn(hello));
-        // The handshake is made, and then nobody drives the client's side of the connection.
+        // After the handshake, the client's side of the connection is no longer driven.
         let shake_hands = h2::client::handshake(client);
         let (served, _client) = tokio::join!(serve, shake_hands);
         assert!(served.unwrap_err().is_timeout());
     });
-    assert!(timer.stats().fired >= 2, "the interval, and the timeout");
+    assert!(timer.stats().fired >= 2, "the interval and the timeout have fired");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn idle_connections_of_a_client_are_closed() {
         assert_eq!(ended.load(Ordering::SeqCst), 0, "the connection is kept for the next request");
         let start = Instant::now();
         while ended.load(Ordering::SeqCst) == 0 {
-            assert!(start.elapsed() < common::PATIENCE, "the connection is still open");
+            assert!(start.elapsed() < common::TIMEOUT, "the connection is still open");
             timer.sleep(MS).await;
         }
         assert!(start.elapsed() >= 50 * MS);
@@ -130,12 +130,12 @@ fn a_reset_rearms_in_place() {
     assert!(boxed.as_mut().poll(&mut context).is_ready());
     assert_eq!(hyper::rt::Timer::now(&timer), clock.now());
 
-    // One that is not ours is replaced.
+    // A sleep that is not corewheel's is replaced.
     struct Other;
     impl Future for Other {
         type Output = ();
         fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> std::task::Poll<()> {
-            unreachable!("it was replaced")
+            unreachable!("the replaced sleep was polled")
         }
     }
     impl hyper::rt::Sleep for Other {}
@@ -145,7 +145,7 @@ fn a_reset_rearms_in_place() {
 }
 
 #[test]
-fn a_shutdown_completes_none_of_their_sleeps() {
+fn a_shutdown_completes_no_sleep_of_hyper() {
     let (timer, clock) = in_virtual_time();
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(woken.clone());
@@ -167,14 +167,14 @@ fn a_shutdown_completes_none_of_their_sleeps() {
         clock.advance(HOUR);
         assert!(sleeps.iter_mut().all(|sleep| sleep.as_mut().poll(&mut context).is_pending()));
     }
-    assert_eq!(woken.0.load(Ordering::SeqCst), after_the_shutdown, "nobody polls them in vain");
-    assert!(Pin::new(&mut elapsed).poll(&mut context).is_ready(), "its deadline had come");
+    assert_eq!(woken.0.load(Ordering::SeqCst), after_the_shutdown, "the shutdown woke a task");
+    assert!(Pin::new(&mut elapsed).poll(&mut context).is_ready(), "its deadline had passed before the shutdown");
     assert_balanced(&timer);
 }
 
-/// An idle connection in a client's pool leaves the thread to other tasks, and the client goes on.
+/// A pool with an idle connection leaves the thread to other tasks, and the client still works.
 #[test]
-fn after_a_shutdown_a_pool_of_connections_keeps_nobody_from_the_thread() {
+fn after_a_shutdown_a_connection_pool_does_not_block_its_thread() {
     const IDLE: Duration = Duration::from_secs(5);
     let timer = Timer::new().unwrap();
     Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -197,10 +197,10 @@ fn after_a_shutdown_a_pool_of_connections_keeps_nobody_from_the_thread() {
             }
             let (start, busy) = (Instant::now(), thread_time());
             tokio::time::sleep(10 * MS).await;
-            assert!(start.elapsed() < SEC, "the thread was kept from it for {:?}", start.elapsed());
+            assert!(start.elapsed() < SEC, "the thread was blocked for {:?}", start.elapsed());
             tokio::time::sleep(100 * MS).await;
             let busy = thread_time() - busy;
-            assert!(busy < 50 * MS, "{busy:?} of work while all is idle");
+            assert!(busy < 50 * MS, "{busy:?} of processor time while everything is idle");
         }
     });
 }
@@ -220,7 +220,7 @@ fn after_a_shutdown_a_server_waits_for_headers_without_a_timeout() {
                 tokio::spawn(builder.serve_connection(TokioIo::new(stream), service_fn(hello)));
             }
         });
-        // One that waits for the rest of a header already, and one that comes later.
+        // One connection already waits for the rest of a header, and another connects later.
         let mut clients = Vec::new();
         for _ in 0..2 {
             let mut client = TcpStream::connect(address).await.unwrap();
@@ -232,7 +232,7 @@ fn after_a_shutdown_a_server_waits_for_headers_without_a_timeout() {
         let busy = thread_time();
         tokio::time::sleep(100 * MS).await;
         let busy = thread_time() - busy;
-        assert!(busy < 50 * MS, "{busy:?} of work while all is idle");
+        assert!(busy < 50 * MS, "{busy:?} of processor time while everything is idle");
         for mut client in clients {
             client.write_all(b" localhost\r\nconnection: close\r\n\r\n").await.unwrap();
             let mut answer = String::new();
@@ -242,9 +242,9 @@ fn after_a_shutdown_a_server_waits_for_headers_without_a_timeout() {
     });
 }
 
-/// A server that would ping its client.
+/// Without the shutdown, this server would ping its client.
 #[test]
-fn after_a_shutdown_nobody_is_pinged() {
+fn after_a_shutdown_a_server_sends_no_pings() {
     let timer = Timer::new().unwrap();
     Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let (client, server) = tokio::io::duplex(1 << 16);
@@ -257,7 +257,7 @@ fn after_a_shutdown_nobody_is_pinged() {
         let busy = thread_time();
         tokio::time::sleep(100 * MS).await;
         let busy = thread_time() - busy;
-        assert!(busy < 50 * MS, "{busy:?} of work while all is idle");
+        assert!(busy < 50 * MS, "{busy:?} of processor time while everything is idle");
         assert!(!served.is_finished() && !connected.is_finished());
         let (answer, _) = client.send_request(Request::get("http://localhost/").body(()).unwrap(), true).unwrap();
         assert!(answer.await.unwrap().status().is_success());

@@ -1,10 +1,10 @@
-//! How busy a thread has been: apart from the rest, as only tests of adapters ask.
+//! The processor time of a thread: a module of its own, because only tests of adapters use it.
 
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// The processor time that the calling thread has used.
+/// Returns the processor time that the calling thread has used.
 pub fn thread_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
 }

@@ -1,18 +1,18 @@
-//! Stock holds that survive the process: an order service keeps them in an embedded store, and the timer holds those that
-//! are due soon. The service is killed, again and again, in the middle of its work; in the end every hold has been confirmed or
-//! released, once.
+//! Stock holds that survive the process: an order service keeps them in an embedded store, and only those that expire
+//! soon have a timer. This program kills the service repeatedly in the middle of its work. In the end every hold has
+//! been confirmed or released exactly once.
 //!
 //! ```text
-//! cargo run --release --example durable_holds
+//! cargo run --release -p durable_holds
 //! ```
 //!
-//! | file      | concern                                                                       |
+//! | file      | contents                                                                      |
 //! |-----------|-------------------------------------------------------------------------------|
-//! | `main`    | the story: starts the service, kills it, starts it again, asks for the account |
-//! | `service` | one life of the service: its events, and the near horizon in the timer        |
-//! | `store`   | what survives: the tables, and the transactions on them                       |
+//! | `main`    | starts the service, kills it, starts it again, checks the store               |
+//! | `service` | one run of the service: its events, and the timers of the next second         |
+//! | `store`   | the tables that survive, and the transactions on them                         |
 //!
-//! What changes with a database on another machine, and with many services, is told in `docs/durable.md`.
+//! `docs/durable.md` explains what changes with a database on another machine, and with many services.
 
 mod service;
 mod store;
@@ -32,21 +32,21 @@ use store::{Account, Store};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// A life that takes longer than this hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// For how long nobody is there after a kill: holds fall due meanwhile.
-const DOWN: Duration = Duration::from_millis(600);
+/// A run of the service that takes longer is killed: it hangs.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// Pause between two runs of the service, in which holds expire.
+const DOWNTIME: Duration = Duration::from_millis(600);
 
-/// An order service whose holds survive it.
+/// Kills an order service repeatedly, and checks that each of its stock holds ends exactly once.
 #[derive(Parser)]
 struct Args {
-    /// How many holds customers place.
+    /// Number of holds that customers place.
     #[arg(long, default_value_t = 6_000)]
     holds: u64,
-    /// Lives one life of the service on this store, until every hold has ended or it is killed.
+    /// Runs the service on this store until every hold has ended, or until the process is killed.
     #[arg(long, hide = true)]
     serve: Option<PathBuf>,
-    /// Where that life stands still.
+    /// The point at which that run stops and waits to be killed.
     #[arg(long, hide = true)]
     halt: Option<Halt>,
 }
@@ -57,44 +57,44 @@ fn main() -> Result<()> {
         Some(path) => service::serve(&Store::open(&path)?, args.holds, args.halt),
         None => {
             let path = env::temp_dir().join(format!("durable-holds-{}.redb", process::id()));
-            let told = tell(&path, args.holds);
+            let result = run_until_all_end(&path, args.holds);
             fs::remove_file(&path)?;
-            told
+            result
         }
     }
 }
 
-/// Some lives that are cut short, and one that is not.
-fn tell(path: &Path, holds: u64) -> Result<()> {
-    live(path, holds, None, |progress| progress.placed >= holds / 3)?;
+/// Runs the service and kills it several times, then runs it until every hold has ended.
+fn run_until_all_end(path: &Path, holds: u64) -> Result<()> {
+    run_service(path, holds, None, |progress| progress.placed >= holds / 3)?;
     check(path, "killed while holds are placed")?;
     for _ in 0..3 {
-        live(path, holds, None, |progress| progress.released >= holds / 20)?;
+        run_service(path, holds, None, |progress| progress.released >= holds / 20)?;
         check(path, "killed while holds are released")?;
     }
     for (halt, when) in [
         (Halt::BeforeCommit, "killed when a transaction had released holds, before it was committed"),
         (Halt::AfterCommit, "killed right after such a commit"),
     ] {
-        if live(path, holds, Some(halt), |_| false)? {
-            return Err("a life that stands still should have been killed".into());
+        if run_service(path, holds, Some(halt), |_| false)? {
+            return Err("a run that stops should have been killed".into());
         }
         check(path, when)?;
     }
-    if !live(path, holds, None, |_| false)? {
-        return Err("the last life should have come to its end".into());
+    if !run_service(path, holds, None, |_| false)? {
+        return Err("the last run should have ended by itself".into());
     }
     let account = check(path, "ended by itself")?;
     if account.ended() != holds {
         return Err(format!("{} of {holds} holds have ended", account.ended()).into());
     }
-    println!("every hold has ended, once; none was released early, and the stock is exact");
+    println!("every hold has ended once; none was released early, and the stock is exact");
     Ok(())
 }
 
-/// One life of the service, in a process of its own. It is killed when it is `time`, or where it stands still. Returns
-/// whether it was not.
-fn live(path: &Path, holds: u64, halt: Option<Halt>, time: impl Fn(Progress) -> bool) -> Result<bool> {
+/// Runs the service in a process of its own. Kills it soon after `should_kill` returns true, or at the point `halt`.
+/// Returns whether the process ended by itself.
+fn run_service(path: &Path, holds: u64, halt: Option<Halt>, should_kill: impl Fn(Progress) -> bool) -> Result<bool> {
     let mut command = Command::new(env::current_exe()?);
     command.arg("--serve").arg(path).args(["--holds", &holds.to_string()]);
     if let Some(halt) = halt.and_then(|halt| halt.to_possible_value()) {
@@ -105,7 +105,7 @@ fn live(path: &Path, holds: u64, halt: Option<Halt>, time: impl Fn(Progress) -> 
     let child = Arc::new(Mutex::new(child));
     let watchdog = {
         let child = child.clone();
-        Timer::global().schedule(PATIENCE, move || kill(&child))?.cancel_on_drop()
+        Timer::global().schedule(RUN_LIMIT, move || kill(&child))?.cancel_on_drop()
     };
     let mut progress = Progress::default();
     for line in lines {
@@ -115,8 +115,8 @@ fn live(path: &Path, holds: u64, halt: Option<Halt>, time: impl Fn(Progress) -> 
             break;
         }
         progress = line.parse()?;
-        if time(progress) {
-            // Somewhere in one of the next transactions.
+        if should_kill(progress) {
+            // Kill it at a random point of one of the next transactions.
             thread::sleep(Duration::from_micros(fastrand::u64(..200_000)));
             kill(&child);
             break;
@@ -124,19 +124,19 @@ fn live(path: &Path, holds: u64, halt: Option<Halt>, time: impl Fn(Progress) -> 
     }
     let status = child.lock().map_err(|_| "poisoned")?.wait()?;
     drop(watchdog);
-    println!("a life: {progress}");
-    thread::sleep(DOWN);
+    println!("a run: {progress}");
+    thread::sleep(DOWNTIME);
     Ok(status.success())
 }
 
-/// With SIGKILL, where there is one. What has ended already stays as it is.
+/// Kills the process, with SIGKILL on Unix. Does nothing if it has ended.
 fn kill(child: &Mutex<Child>) {
     if let Ok(mut child) = child.lock() {
         let _ = child.kill();
     }
 }
 
-/// What is in the store must be consistent at any time.
+/// Checks the store, which must be consistent after every kill.
 fn check(path: &Path, when: &str) -> Result<Account> {
     let account = Store::open(path)?.account()?;
     println!("{when}: {account}");

@@ -1,4 +1,4 @@
-//! The kinds of futures: a sleep, and what is made of one.
+//! The kinds of futures: a sleep, a timeout and an interval.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,58 +7,58 @@ use std::time::{Duration, Instant};
 
 use corewheel::{Interval, MissedTickBehavior, Sleep, Timeout};
 
-use super::language::{Missed, of_nanos};
+use super::grammar::{Missed, of_nanos};
 
-/// A tick that is later than this was missed.
+/// An interval's tick that completes later than this counts as missed.
 const LATE: Duration = Duration::from_millis(5);
 
-pub enum Awaited {
+pub enum TestFuture {
     Sleep(Sleep),
-    Timeout(Timeout<Answer>),
+    Timeout(Timeout<ManualFuture>),
     Interval { interval: Interval, period: Duration, missed: Missed },
 }
 
-/// What comes of a poll that is ready.
+/// The result of a poll that is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Of a sleep that is over, or was ended by the shutdown.
+    /// A sleep is over: by its deadline or by the shutdown.
     Slept {
         by_shutdown: bool,
     },
-    /// Of a timeout: its deadline came first, or the shutdown.
+    /// A timeout is over: by its deadline or by the shutdown.
     Elapsed {
         by_shutdown: bool,
     },
-    /// Of a timeout: the other future was ready.
-    Answered,
+    /// The inner future of a timeout completed.
+    Completed,
     Tick(Instant),
 }
 
-/// The future that a timeout waits for: ready when the program says so.
-pub struct Answer {
-    given: bool,
-    /// Of the last poll.
+/// The inner future of a timeout: ready once the program completes it.
+pub struct ManualFuture {
+    is_complete: bool,
+    /// The waker of the last poll.
     waker: Option<Waker>,
     polls: usize,
 }
 
-impl Answer {
-    pub fn new(given: bool) -> Self {
-        Self { given, waker: None, polls: 0 }
+impl ManualFuture {
+    pub fn new(is_complete: bool) -> Self {
+        Self { is_complete, waker: None, polls: 0 }
     }
 
-    fn give(&mut self) {
-        self.given = true;
+    fn complete(&mut self) {
+        self.is_complete = true;
         self.waker.take().into_iter().for_each(Waker::wake);
     }
 }
 
-impl Future for Answer {
+impl Future for ManualFuture {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         self.polls += 1;
-        if self.given {
+        if self.is_complete {
             return Poll::Ready(());
         }
         self.waker = Some(context.waker().clone());
@@ -66,13 +66,13 @@ impl Future for Answer {
     }
 }
 
-impl Awaited {
+impl TestFuture {
     pub fn interval(mut interval: Interval, period: Duration, missed: Missed) -> Self {
         interval.set_missed_tick_behavior(missed.behavior());
         Self::Interval { interval, period, missed }
     }
 
-    /// A timeout must poll the other future each time.
+    /// Polls the future. A timeout must poll its inner future each time.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Output> {
         match self {
             Self::Sleep(sleep) => {
@@ -82,9 +82,9 @@ impl Awaited {
             Self::Timeout(timeout) => {
                 let polls = timeout.get_ref().polls;
                 let polled = Pin::new(&mut *timeout).poll(context);
-                assert_eq!(timeout.get_ref().polls, polls + 1, "polls of what a timeout waits for");
+                assert_eq!(timeout.get_ref().polls, polls + 1, "polls of the inner future");
                 polled.map(|answered| match answered {
-                    Ok(()) => Output::Answered,
+                    Ok(()) => Output::Completed,
                     Err(elapsed) => Output::Elapsed { by_shutdown: elapsed.is_shutdown() },
                 })
             }
@@ -92,19 +92,19 @@ impl Awaited {
         }
     }
 
-    /// Whether the future that it waits for is ready.
-    pub fn is_answered(&self) -> bool {
-        matches!(self, Self::Timeout(timeout) if timeout.get_ref().given)
+    /// Whether this is a timeout whose inner future is ready.
+    pub fn inner_is_ready(&self) -> bool {
+        matches!(self, Self::Timeout(timeout) if timeout.get_ref().is_complete)
     }
 
-    /// Makes ready what it waits for. That wakes the task that polled last, if this has not been done before.
-    pub fn answer(&mut self) {
+    /// Completes the inner future of a timeout. The first call wakes the task that polled last.
+    pub fn complete_inner(&mut self) {
         if let Self::Timeout(timeout) = self {
-            timeout.get_mut().give();
+            timeout.get_mut().complete();
         }
     }
 
-    /// Drops the timer's part first, where there are two.
+    /// Drops the future: of a timeout, first the sleep, then the inner future.
     pub fn end(self) {
         if let Self::Timeout(timeout) = self {
             drop(timeout.into_inner());
@@ -121,7 +121,7 @@ impl Missed {
         }
     }
 
-    /// When the next tick is due after one that was due at `due` and completes now.
+    /// Returns when the next tick is due after one that was due at `due` and completes at `now`.
     pub fn next(self, due: Duration, now: Duration, period: Duration) -> Duration {
         let late = now.saturating_sub(due);
         match self {

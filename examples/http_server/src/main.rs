@@ -1,13 +1,13 @@
-//! A hyper server with every timeout from corewheel, and beside it the same server on tokio's timer, under the same load.
+//! A hyper server that takes every timeout from corewheel, and the same server on tokio's timer, under the same load.
 //!
 //! ```text
-//! cargo run --release --features hyper --example http_server
-//! cargo run --release --features hyper --example http_server -- --timer corewheel --seconds 10 --connections 200
+//! cargo run --release -p http_server
+//! cargo run --release -p http_server -- --timer corewheel --seconds 10 --connections 200
 //! ```
 //!
-//! Each request arms three timers: the server gives up a client that is slow to send its header, and an answer that takes
-//! too long; the client gives up a server that does not answer. The load runs in the same process, so compare the two
-//! timers with each other: they take turns.
+//! Each request arms three timers. The server limits the time that a client may take to send its header, and the time
+//! of an answer; the client limits the time that it waits for the server. The load runs in the same process, so only
+//! the comparison of the two timers is meaningful. They take turns.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -33,15 +33,16 @@ const HEADER: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(30);
 const REQUEST: Duration = Duration::from_secs(60);
 
-/// Serves HTTP on loopback, under load, and tells what it took.
+/// Serves HTTP on loopback under load, and prints the rate of requests and the CPU time of each.
 #[derive(Parser)]
 struct Args {
-    /// Whose timers
+    /// The timers to measure
     #[arg(long, value_enum, default_value = "both")]
     timer: Which,
-    /// How long each timer is under load, in turns of a second
+    /// Seconds of load for each timer, in turns of one second
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+    /// Number of connections, each with one request at a time
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     connections: u64,
 }
@@ -53,27 +54,27 @@ enum Which {
     Both,
 }
 
-/// All that a server wants of a timer.
+/// What the server and the client need of a timer.
 trait Timers: Clone + Send + Sync + 'static {
     const NAME: &'static str;
-    type OfHyper: hyper::rt::Timer + Send + Sync + 'static;
+    type HyperTimer: hyper::rt::Timer + Send + Sync + 'static;
 
     fn runtime() -> Runtime;
-    fn of_hyper(&self) -> Self::OfHyper;
-    /// `None` if it takes longer than `limit`.
+    fn hyper_timer(&self) -> Self::HyperTimer;
+    /// Returns the output of a future, or `None` if it takes longer than `limit`.
     fn within<F: Future + Send>(&self, limit: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send;
 }
 
 impl Timers for corewheel::Timer {
     const NAME: &'static str = "corewheel";
-    type OfHyper = Self;
+    type HyperTimer = Self;
 
     fn runtime() -> Runtime {
         // Without tokio's timers.
         Builder::new_multi_thread().enable_io().build().expect("a runtime")
     }
 
-    fn of_hyper(&self) -> Self {
+    fn hyper_timer(&self) -> Self {
         self.clone()
     }
 
@@ -87,13 +88,13 @@ struct Tokio;
 
 impl Timers for Tokio {
     const NAME: &'static str = "tokio";
-    type OfHyper = TokioTimer;
+    type HyperTimer = TokioTimer;
 
     fn runtime() -> Runtime {
         Builder::new_multi_thread().enable_all().build().expect("a runtime")
     }
 
-    fn of_hyper(&self) -> TokioTimer {
+    fn hyper_timer(&self) -> TokioTimer {
         TokioTimer::new()
     }
 
@@ -111,14 +112,14 @@ async fn serve(timers: impl Timers, listener: TcpListener) {
                 Ok::<_, Infallible>(Response::new(answer.unwrap_or_default()))
             };
             let mut builder = server::Builder::new();
-            builder.timer(timers.of_hyper()).header_read_timeout(HEADER);
-            // A client that goes away is no news.
+            builder.timer(timers.hyper_timer()).header_read_timeout(HEADER);
+            // It is no error that a client closes its connection.
             let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
         });
     }
 }
 
-/// One connection's requests, one after the other. How many were answered.
+/// Sends requests on one connection, one after the other. Returns the number of answers.
 async fn load(timers: impl Timers, address: SocketAddr, until: Instant) -> Result<u64, Box<dyn Error + Send + Sync>> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -130,7 +131,7 @@ async fn load(timers: impl Timers, address: SocketAddr, until: Instant) -> Resul
         let exchange = async { sender.send_request(request).await?.into_body().collect().await };
         let answer = timers.within(REQUEST, exchange).await.ok_or("no answer")??;
         if answer.to_bytes() != "hello" {
-            return Err("another answer".into());
+            return Err("an unexpected answer".into());
         }
         answered += 1;
     }
@@ -142,11 +143,11 @@ struct Sum {
     requests: u64,
     time: Duration,
     cpu: Duration,
-    /// Of which in threads that do nothing but timers.
+    /// The part of `cpu` in threads that only drive timers.
     threads: Duration,
 }
 
-/// One turn of a timer under load.
+/// Puts the server under load for one second, and adds the result to `sum`.
 fn turn<T: Timers>(timers: T, connections: u64, sum: &mut Sum) -> Result<(), Box<dyn Error + Send + Sync>> {
     let runtime = T::runtime();
     let (cpu, threads, start) = (cpu_time(), timer_threads(), Instant::now());
@@ -178,10 +179,10 @@ fn turn<T: Timers>(timers: T, connections: u64, sum: &mut Sum) -> Result<(), Box
 }
 
 fn cpu_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("a process has used some time").into()
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the clock of the process's CPU time exists").into()
 }
 
-/// The processor time of corewheel's threads; tokio's timer has none. Zero where the system does not tell.
+/// Returns the CPU time of corewheel's threads; tokio's timer has no threads. Zero if the system does not report it.
 fn timer_threads() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(|task| Some(task.ok()?.path()));
     let ours =
@@ -198,7 +199,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let timer = corewheel::Timer::new()?;
     let (mut ours, mut theirs) = (Sum::default(), Sum::default());
     for second in 0..args.seconds {
-        // Who was second is first the next time.
+        // The two timers swap their order each second.
         let pair = [Which::Corewheel, Which::Tokio];
         for which in if second % 2 == 0 { pair } else { [pair[1], pair[0]] } {
             match which {
@@ -219,6 +220,6 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         }
     }
     let stats = timer.stats();
-    println!("\ncorewheel: {} timers, {} moved, {} fired", stats.scheduled, stats.rearmed, stats.fired);
+    println!("\ncorewheel: {} timers, {} reset, {} fired", stats.scheduled, stats.rearmed, stats.fired);
     Ok(())
 }

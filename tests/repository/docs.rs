@@ -1,7 +1,7 @@
-//! What the documents say of other files is so: every link leads somewhere, every test that is named exists, the rooms
-//! of the crate import one way, and figures of the comparison are quoted as they are recorded.
+//! The documents agree with the files that they refer to: links resolve, named tests exist, the rooms of the crate
+//! import one way, and figures of the comparison match the record.
 
-#[path = "../benches/figures/mod.rs"]
+#[path = "../../benches/figures/mod.rs"]
 mod figures;
 
 use std::collections::{HashMap, HashSet};
@@ -12,11 +12,11 @@ use figures::pages::{files, pages};
 use figures::{Record, quote, summary};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// A page, and what can be asked of it.
+/// What a page contains for the tests below.
 struct Page {
     links: Vec<String>,
     anchors: HashSet<String>,
-    /// What is set as code within a line.
+    /// The text of the inline code spans.
     code: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Page {
                 }
                 Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
                 Event::End(TagEnd::Heading(_)) => {
-                    let slug = slug(&heading.take().expect("a heading that began"));
+                    let slug = slug(&heading.take().expect("the heading has begun"));
                     let times = seen.entry(slug.clone()).and_modify(|times| *times += 1).or_insert(0);
                     page.anchors.insert(if *times == 0 { slug } else { format!("{slug}-{times}") });
                 }
@@ -47,14 +47,14 @@ impl Page {
     }
 }
 
-/// The anchor of a heading, as GitHub makes it.
+/// Returns the anchor that GitHub gives to a heading.
 fn slug(heading: &str) -> String {
     let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     heading.trim().to_lowercase().chars().filter(|&c| kept(c)).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 #[test]
@@ -68,7 +68,11 @@ fn every_link_leads_somewhere() {
             let (file, anchor) = link.split_once('#').map_or((&**link, None), |(file, anchor)| (file, Some(anchor)));
             let target = if file.is_empty() { path.clone() } else { path.with_file_name("").join(file) };
             let found = target.canonicalize().is_ok_and(|target| {
-                anchor.is_none_or(|anchor| pages.get(&target).is_some_and(|page| page.anchors.contains(anchor)))
+                anchor.is_none_or(|anchor| match pages.get(&target) {
+                    Some(page) => page.anchors.contains(anchor),
+                    // Lines of the source: `tests/tour.rs` checks them.
+                    None => anchor.starts_with('L'),
+                })
             });
             if !found {
                 broken.push(format!("{}: {link}", path.display()));
@@ -86,23 +90,25 @@ fn has_test(source: &str, function: &str) -> bool {
     })
 }
 
-/// In the pages that name tests, as `file::function`, or as `loom::file` or `loom::file::function`.
+/// In the pages that name tests: as `file::function`, `loom::file` or `loom::file::function`.
 #[test]
-fn every_test_that_is_named_exists() {
+fn every_named_test_exists() {
     let (mut missing, mut checked) = (Vec::new(), 0);
     for page in ["guarantees.md", "protocols.md"] {
         for name in Page::read(&root().join("docs").join(page)).code {
-            // Whatever has a capital is a type's.
+            // A name with a capital letter is a type's.
             let named = name.split_once("::").filter(|_| !name.contains(char::is_uppercase));
             let Some((first, rest)) = named else { continue };
             checked += 1;
-            let (folder, file, function) = match (first, rest.split_once("::")) {
-                ("loom", Some((file, function))) => ("loom-tests/src/models", file, Some(function)),
-                ("loom", None) => ("loom-tests/src/models", rest, None),
-                _ => ("tests", first, Some(rest)),
+            let (folders, file, function) = match (first, rest.split_once("::")) {
+                ("loom", Some((file, function))) => (&["loom-tests/src/models"][..], file, Some(function)),
+                ("loom", None) => (&["loom-tests/src/models"][..], rest, None),
+                _ => (&["tests", "tests/adapters", "tests/endurance"][..], first, Some(rest)),
             };
-            let source = fs::read_to_string(root().join(folder).join(file).with_extension("rs"));
-            let exists = source.is_ok_and(|source| function.is_none_or(|function| has_test(&source, function)));
+            let exists = folders.iter().any(|folder| {
+                let source = fs::read_to_string(root().join(folder).join(file).with_extension("rs"));
+                source.is_ok_and(|source| function.is_none_or(|function| has_test(&source, function)))
+            });
             if !exists {
                 missing.push(format!("{page}: {name}"));
             }
@@ -112,7 +118,7 @@ fn every_test_that_is_named_exists() {
     assert!(checked > 50, "{checked} names: too few to be all");
 }
 
-/// By the table of rooms: whatever imports is in it, and imports from lines below its own.
+/// By the table of rooms: each room that imports is in the table, and imports only from rows below its own.
 #[test]
 fn the_rooms_import_one_way() {
     let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
@@ -150,16 +156,18 @@ fn record() -> Record {
     Record::parse(&fs::read_to_string(root().join("docs/benchmarks/results.tsv")).unwrap()).unwrap()
 }
 
-/// The lines that a page would have if it were written from the record, but has not.
+const RENEW: &str = "cargo bench -p benches --bench compare -- renew";
+
+/// Returns the lines of a page that differ from those that the record would produce.
 fn differences(page: &str, renewed: &str) -> Vec<String> {
-    assert_eq!(page.lines().count(), renewed.lines().count(), "`cargo bench --bench compare -- renew` is due");
+    assert_eq!(page.lines().count(), renewed.lines().count(), "run `{RENEW}`");
     let lines = page.lines().zip(renewed.lines()).filter(|(is, should)| is != should);
     lines.map(|(is, should)| format!("{is}\n  is recorded as\n{should}")).collect()
 }
 
-/// `cargo bench --bench compare -- renew` brings pages up to date.
+/// `cargo bench -p benches --bench compare -- renew` renews the pages.
 #[test]
-fn pages_quote_the_comparison_as_it_is_recorded() {
+fn pages_quote_the_recorded_figures() {
     let (record, mut wrong, mut checked) = (record(), Vec::new(), 0);
     for path in pages(root()) {
         let page = fs::read_to_string(&path).unwrap();
@@ -173,20 +181,20 @@ fn pages_quote_the_comparison_as_it_is_recorded() {
 }
 
 #[test]
-fn the_summary_of_the_comparison_is_as_it_is_recorded() {
+fn the_summary_matches_the_record() {
     let page = fs::read_to_string(root().join("docs/benchmarks/README.md")).unwrap();
     let wrong = differences(&page, &summary::renew(&page, &record()).unwrap());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn the_record_is_written_as_it_was_read() {
+fn the_record_survives_a_round_trip() {
     let text = fs::read_to_string(root().join("docs/benchmarks/results.tsv")).unwrap();
     assert_eq!(record().to_string(), text);
 }
 
 #[test]
-fn a_figure_that_is_not_the_recorded_one_is_replaced() {
+fn renewing_a_page_replaces_outdated_figures() {
     let head = "workload\tcase\tcontender\tfigure\tmedian\tleast\tmost\truns\tdate\tcommit\n";
     let line =
         |contender, median| format!("w1\t1 thread\t{contender}\tns a pair\t{median}\t50\t2e6\t3\t2026-11-22\tabc\n");

@@ -1,5 +1,6 @@
-//! Storms: many threads do everything at once, and every timer is accounted for.
+//! Storms: many threads perform every operation at once, and each timer ends in exactly one way.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -10,40 +11,45 @@ use std::time::{Duration, Instant};
 use common::*;
 use corewheel::{Executor, Timer, TimerHandle, UnfiredTimer};
 
-/// The life of one timer's closure.
+/// What happened to one timer.
 #[derive(Default)]
-struct Life {
+struct TimerRecord {
     runs: AtomicU32,
     drops: AtomicU32,
-    /// Set where `cancel` was told that it won.
+    /// Number of calls of `cancel` that returned true.
     cancels: AtomicU32,
 }
 
-/// What a closure captures.
-struct Soul(Arc<Life>);
+/// What a closure captures: records its runs and its drop.
+struct Recorder(Arc<TimerRecord>);
 
-impl Drop for Soul {
+impl Drop for Recorder {
     fn drop(&mut self) {
         self.0.drops.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-impl Soul {
+impl Recorder {
     fn run(&self) {
         self.0.runs.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// One timer of the storm, as its thread knows it.
-struct Account {
-    life: Arc<Life>,
+/// An accepted timer.
+struct Accepted {
+    record: Arc<TimerRecord>,
     repeats: bool,
 }
 
-/// What one thread does in a round, until the timer is shut down; some shut it down themselves.
-fn rage(timer: &Timer, mut random: Random, shared: &Mutex<Vec<(TimerHandle, Arc<Life>)>>, end: Instant) -> Report {
+/// Performs random operations until the timer refuses one. After `end`, some threads shut the timer down.
+fn run_operations(
+    timer: &Timer,
+    mut random: Random,
+    shared: &Mutex<Vec<(TimerHandle, Arc<TimerRecord>)>>,
+    end: Instant,
+) -> Report {
     let mut report = Report::default();
-    let mut own: Vec<(TimerHandle, Arc<Life>)> = Vec::new();
+    let mut own: Vec<(TimerHandle, Arc<TimerRecord>)> = Vec::new();
     loop {
         let delay = Duration::from_micros(match random.below(8) {
             0 => 0,
@@ -52,34 +58,34 @@ fn rage(timer: &Timer, mut random: Random, shared: &Mutex<Vec<(TimerHandle, Arc<
         });
         match random.below(10) {
             0..=3 => {
-                let life = Arc::new(Life::default());
-                let (soul, ballast) = (Soul(life.clone()), [0_u8; 64]);
+                let record = Arc::new(TimerRecord::default());
+                let (recorder, ballast) = (Recorder(record.clone()), [0_u8; 64]);
                 let repeats = random.below(16) == 0;
                 let scheduled = if repeats {
                     let pause = Duration::from_micros(random.below(500));
-                    timer.schedule_with_fixed_delay(delay, pause, move || soul.run()).map_err(drop)
+                    timer.schedule_with_fixed_delay(delay, pause, move || recorder.run()).map_err(drop)
                 } else if random.below(2) == 0 {
-                    timer.schedule(delay, move || soul.run()).map_err(drop)
+                    timer.schedule(delay, move || recorder.run()).map_err(drop)
                 } else {
                     let large = move || {
                         assert_eq!(ballast[63], 0);
-                        soul.run();
+                        recorder.run();
                     };
                     timer.schedule(delay, large).map_err(drop)
                 };
                 match scheduled {
                     Ok(handle) => {
-                        report.accounts.push(Account { life: life.clone(), repeats });
+                        report.accepted.push(Accepted { record: record.clone(), repeats });
                         match random.below(4) {
                             0 => drop(handle),
-                            1 => shared.lock().unwrap().push((handle, life)),
-                            _ => own.push((handle, life)),
+                            1 => shared.lock().unwrap().push((handle, record)),
+                            _ => own.push((handle, record)),
                         }
                     }
                     Err(()) => {
-                        // Refused: it was dropped, and is nobody's any more.
-                        assert_eq!(life.drops.load(Ordering::SeqCst), 1);
-                        assert_eq!(life.runs.load(Ordering::SeqCst), 0);
+                        // A refused closure has been dropped.
+                        assert_eq!(record.drops.load(Ordering::SeqCst), 1);
+                        assert_eq!(record.runs.load(Ordering::SeqCst), 0);
                         report.refused += 1;
                         break;
                     }
@@ -87,23 +93,23 @@ fn rage(timer: &Timer, mut random: Random, shared: &Mutex<Vec<(TimerHandle, Arc<
             }
             4..=6 => {
                 let taken = if random.below(2) == 0 { own.pop() } else { shared.lock().unwrap().pop() };
-                if let Some((handle, life)) = taken {
+                if let Some((handle, record)) = taken {
                     let won = if random.below(4) == 0 { handle.cancel_and_wait() } else { handle.cancel() };
-                    life.cancels.fetch_add(u32::from(won), Ordering::SeqCst);
+                    record.cancels.fetch_add(u32::from(won), Ordering::SeqCst);
                     assert!(!handle.cancel() && !handle.reset(delay) && !handle.is_pending());
                 }
             }
             7..=8 => {
                 if !own.is_empty() {
                     let (handle, _) = &own[random.below(own.len() as u64) as usize];
-                    report.moved += u64::from(handle.reset(delay));
+                    report.resets += u64::from(handle.reset(delay));
                 }
                 if let Some((handle, _)) = shared.lock().unwrap().last() {
-                    report.moved += u64::from(handle.reset(delay));
+                    report.resets += u64::from(handle.reset(delay));
                 }
             }
             _ => {
-                // So that those that are kept do not pile up.
+                // Limit the number of handles that are kept.
                 own.truncate(50);
                 shared.lock().unwrap().truncate(50);
             }
@@ -117,13 +123,13 @@ fn rage(timer: &Timer, mut random: Random, shared: &Mutex<Vec<(TimerHandle, Arc<
 
 #[derive(Default)]
 struct Report {
-    accounts: Vec<Account>,
+    accepted: Vec<Accepted>,
     unfired: Vec<UnfiredTimer>,
     refused: u64,
-    moved: u64,
+    resets: u64,
 }
 
-/// Has 8 threads schedule, cancel, move and shut down until each was refused, and settles the accounts.
+/// Has 8 threads schedule, cancel, reset and shut down until each is refused, and checks how each timer ended.
 fn storm(round: u64, length: Duration, executor: Executor) -> usize {
     let tick = Duration::from_micros([20, 100, 1000][round as usize % 3]);
     let shards = 1 + round as usize % 3;
@@ -135,7 +141,7 @@ fn storm(round: u64, length: Duration, executor: Executor) -> usize {
                 let (timer, shared, barrier) = (&timer, &shared, &barrier);
                 scope.spawn(move || {
                     barrier.wait();
-                    rage(timer, Random(8 * round + number), shared, end)
+                    run_operations(timer, Random(8 * round + number), shared, end)
                 })
             })
             .collect();
@@ -145,36 +151,40 @@ fn storm(round: u64, length: Duration, executor: Executor) -> usize {
 
     let stats = timer.stats();
     let sum = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
-    let accounts = || reports.iter().flat_map(|report| &report.accounts);
-    let number = accounts().count();
+    let accepted = || reports.iter().flat_map(|report| &report.accepted);
+    let number = accepted().count();
     let unfired = sum(|report| report.unfired.len() as u64);
     assert_eq!((stats.scheduled, stats.pending), (number as u64, 0));
-    assert_eq!((stats.unfired, stats.rejected, stats.rearmed), (unfired, 8, sum(|report| report.moved)));
-    assert_eq!(stats.cancelled, accounts().map(|account| u64::from(account.life.cancels.load(Ordering::SeqCst))).sum());
-    assert_eq!(stats.fired, accounts().map(|account| u64::from(account.life.runs.load(Ordering::SeqCst))).sum());
+    assert_eq!((stats.unfired, stats.rejected, stats.rearmed), (unfired, 8, sum(|report| report.resets)));
+    assert_eq!(stats.cancelled, accepted().map(|timer| u64::from(timer.record.cancels.load(Ordering::SeqCst))).sum());
+    assert_eq!(stats.fired, accepted().map(|timer| u64::from(timer.record.runs.load(Ordering::SeqCst))).sum());
     assert_eq!(stats.panicked, 0);
     assert_balanced(&timer);
     drop(timer);
 
-    let alive = accounts().filter(|account| account.life.drops.load(Ordering::SeqCst) == 0).count();
-    assert_eq!(alive as u64, unfired, "all that live were handed back");
-    for Account { life, repeats } in accounts() {
+    let alive = accepted().filter(|timer| timer.record.drops.load(Ordering::SeqCst) == 0).count();
+    assert_eq!(alive as u64, unfired, "every closure that was not dropped was handed back");
+    for Accepted { record, repeats } in accepted() {
         let count = |of: &AtomicU32| of.load(Ordering::SeqCst);
-        let (runs, drops, cancels) = (count(&life.runs), count(&life.drops), count(&life.cancels));
+        let (runs, drops, cancels) = (count(&record.runs), count(&record.drops), count(&record.cancels));
         assert!(cancels <= 1 && drops <= 1);
         if !repeats {
-            assert_eq!(runs + cancels + (1 - drops), 1, "it ended in exactly one way: {runs} {cancels} {drops}");
+            assert_eq!(
+                runs + cancels + (1 - drops),
+                1,
+                "not exactly one end: {runs} runs, {cancels} cancels, {drops} drops"
+            );
         }
     }
-    let lives: Vec<_> = accounts().map(|account| (account.life.clone(), account.repeats)).collect();
-    for (place, timer) in reports.into_iter().flat_map(|report| report.unfired).enumerate() {
-        if place % 2 == 0 {
+    let records: Vec<_> = accepted().map(|timer| (timer.record.clone(), timer.repeats)).collect();
+    for (index, timer) in reports.into_iter().flat_map(|report| report.unfired).enumerate() {
+        if index % 2 == 0 {
             timer.run();
         }
     }
-    for (life, repeats) in lives {
-        assert_eq!(life.drops.load(Ordering::SeqCst), 1);
-        assert!(repeats || life.runs.load(Ordering::SeqCst) <= 1);
+    for (record, repeats) in records {
+        assert_eq!(record.drops.load(Ordering::SeqCst), 1);
+        assert!(repeats || record.runs.load(Ordering::SeqCst) <= 1);
     }
     number
 }
@@ -184,10 +194,10 @@ fn a_storm_of_eight_threads_accounts_for_every_timer() {
     let end = Instant::now() + 10 * SEC;
     let mut number = 0;
     for round in 0.. {
-        // Mostly short rounds, as the shutdown is the interesting part.
+        // Mostly short rounds, because the shutdown is the interesting part.
         let length = if round % 10 == 9 { SEC } else { Duration::from_millis(5 + 10 * (round % 7)) };
         for executor in every_executor() {
-            // A thread a job, as one kind has, is a storm of its own.
+            // The executor that starts a thread for each job needs shorter rounds.
             let length = if matches!(executor, Executor::Custom(_)) { length.min(30 * MS) } else { length };
             number += storm(round, length, executor);
         }
@@ -195,11 +205,11 @@ fn a_storm_of_eight_threads_accounts_for_every_timer() {
             break;
         }
     }
-    assert!(number > 10_000, "{number} timers make no storm");
+    assert!(number > 10_000, "only {number} timers");
 }
 
 #[test]
-fn a_million_short_timers_from_four_threads_lose_none() {
+fn four_threads_lose_none_of_a_million_timers() {
     const THREADS: usize = 4;
     const ROUND: usize = 1250;
     const ROUNDS: usize = 200;
@@ -217,10 +227,10 @@ fn a_million_short_timers_from_four_threads_lose_none() {
                         let delay = Duration::from_micros(random.below(2001));
                         timer.schedule(delay, counting(fired)).unwrap();
                     }
-                    // From here on nobody schedules, and so nobody wakes a shard that has missed a wake-up.
+                    // Until the barrier no thread schedules, so nothing wakes a shard that has missed a wake-up.
                     barrier.wait();
                     let start = Instant::now();
-                    while fired.load(Ordering::SeqCst) < round * THREADS * ROUND && start.elapsed() < PATIENCE {
+                    while fired.load(Ordering::SeqCst) < round * THREADS * ROUND && start.elapsed() < TIMEOUT {
                         thread::sleep(Duration::from_micros(200));
                     }
                     slowest.fetch_max(start.elapsed().as_millis() as u64, Ordering::SeqCst);
@@ -230,14 +240,14 @@ fn a_million_short_timers_from_four_threads_lose_none() {
         }
     });
     assert_eq!(fired.load(Ordering::SeqCst), THREADS * ROUND * ROUNDS);
-    assert!(slowest.load(Ordering::SeqCst) < 2000, "a wake-up was lost for a while: {slowest:?} ms");
+    assert!(slowest.load(Ordering::SeqCst) < 2000, "a wake-up was late or lost: {slowest:?} ms");
     let stats = timer.stats();
     assert_eq!((stats.scheduled, stats.completed, stats.pending), (1_000_000, 1_000_000, 0));
     assert_balanced(&timer);
 }
 
 #[test]
-fn a_storm_in_virtual_time_runs_everything_when_it_is_due() {
+fn a_storm_in_virtual_time_runs_no_timer_early_and_loses_none() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.shards(3).executor(Executor::Pool { threads: 2 }).build().unwrap();
     let over = std::sync::atomic::AtomicBool::new(false);
@@ -257,7 +267,7 @@ fn a_storm_in_virtual_time_runs_everything_when_it_is_due() {
                         let other = random.below(handles.len() as u64) as usize;
                         match random.below(3) {
                             0 => drop(handles.swap_remove(other).cancel()),
-                            // Later only, so that the check in the callback holds.
+                            // Later deadlines only, so that the check in the callback holds.
                             1 => drop(handles[other].reset(6 * SEC)),
                             _ => {}
                         }

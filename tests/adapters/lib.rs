@@ -1,0 +1,10 @@
+//! The programs in `docs/embedding`, compiled and run as tests: they need what the adapters' tests need, too.
+
+#[doc = include_str!("../../docs/embedding/axum.md")]
+mod axum {}
+#[doc = include_str!("../../docs/embedding/hyper.md")]
+mod hyper {}
+#[doc = include_str!("../../docs/embedding/quinn.md")]
+mod quinn {}
+#[doc = include_str!("../../docs/embedding/tokio.md")]
+mod tokio {}

@@ -1,0 +1,234 @@
+//! A future, the two tasks that poll it, and what each poll should return.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::harness::{Caller, Harness};
+use super::oracle::{Deadline, Id, NEVER, Oracle};
+use super::task::{Task, wakes_only};
+use super::test_future::{Output, TestFuture};
+
+pub struct SleepSlot {
+    future: TestFuture,
+    deadline: Deadline,
+    due: u64,
+    tasks: [Arc<Task>; 2],
+    /// The task that polled last.
+    polled: Option<usize>,
+    registration: Registration,
+    budget: Budget,
+}
+
+#[derive(Clone, Copy)]
+enum Registration {
+    /// Not polled since the deadline was set.
+    Unregistered,
+    /// Polled by `task`; `timer` is pending for it.
+    Registered { timer: Id, task: usize },
+    /// A poll was ready.
+    Elapsed,
+}
+
+/// Whether the next poll may be ready without having been pending, by the thread's budget of such completions.
+#[derive(Clone, Copy)]
+enum Budget {
+    /// It may, except when the budget is used up.
+    MayYield,
+    /// It may not: the deadline was set after the shutdown.
+    MustYield,
+    /// It has been pending, and so it may.
+    HasWaited,
+}
+
+/// At least so many polls are ready at once for each one that yields.
+const MIN_READY_PER_YIELD: usize = 100;
+
+thread_local! {
+    /// Number of polls on this thread that were ready at once since the last one that yielded.
+    static READY_AT_ONCE: Cell<usize> = const { Cell::new(0) };
+}
+
+impl SleepSlot {
+    pub fn new(harness: &Arc<Harness>, oracle: &Oracle, future: TestFuture, deadline: Deadline) -> Self {
+        let (due, budget) = (oracle.due(deadline), Budget::set(oracle));
+        let tasks = [(); 2].map(|()| Task::new(harness));
+        Self { future, deadline, due, tasks, polled: None, registration: Registration::Unregistered, budget }
+    }
+
+    /// The pending timer of the future.
+    pub fn timer(&self, oracle: &Oracle) -> Option<Id> {
+        match self.registration {
+            Registration::Registered { timer, .. } if oracle.is_pending(timer) => Some(timer),
+            _ => None,
+        }
+    }
+
+    /// The timer that was registered by the last poll, if `task` polled last. It may have ended since.
+    pub fn timer_for(&self, task: &Arc<Task>) -> Option<Id> {
+        match self.registration {
+            Registration::Registered { timer, task: polled } => Arc::ptr_eq(&self.tasks[polled], task).then_some(timer),
+            Registration::Unregistered | Registration::Elapsed => None,
+        }
+    }
+
+    fn is_elapsed(&self, oracle: &Oracle) -> bool {
+        let elapsed = match self.registration {
+            Registration::Unregistered => oracle.is_reached(self.due),
+            Registration::Registered { .. } => self.timer(oracle).is_none_or(|timer| oracle.is_due(timer)),
+            Registration::Elapsed => true,
+        };
+        elapsed || oracle.is_shut_down
+    }
+
+    /// Polls the future. Returns whether it must not be polled again.
+    pub fn poll(&mut self, oracle: &mut Oracle, harness: &Harness, task: usize) -> bool {
+        let waker = self.tasks[task].waker();
+        let poll = || self.future.poll(&mut Context::from_waker(&waker));
+        let (polled, woken) = wakes_only(Some(&self.tasks[task]), poll);
+        self.polled = Some(task);
+        if self.future.inner_is_ready() {
+            // The inner future goes first, whatever the deadline is.
+            assert_eq!((polled, woken), (Poll::Ready(Output::Completed), false));
+            return true;
+        }
+        let yielded = self.yields(oracle, polled.is_ready());
+        let ready = self.is_elapsed(oracle) && !yielded;
+        assert_eq!((polled.is_ready(), woken), (ready, yielded), "the future with the timer {:?}", self.timer(oracle));
+        self.budget = if ready { Budget::MayYield } else { Budget::HasWaited };
+        if ready && let Some(timer) = self.timer(oracle) {
+            // The deadline has passed, and the driver has not fired the timer yet.
+            oracle.complete(timer);
+        }
+        self.registration = match self.registration {
+            _ if ready => Registration::Elapsed,
+            Registration::Registered { timer, .. } => Registration::Registered { timer, task },
+            Registration::Unregistered | Registration::Elapsed if yielded => self.registration,
+            Registration::Unregistered | Registration::Elapsed => {
+                Registration::Registered { timer: oracle.sleep(self.deadline, self.due), task }
+            }
+        };
+        match polled {
+            Poll::Ready(output) => self.complete(oracle, harness, output),
+            Poll::Pending => false,
+        }
+    }
+
+    /// Whether a poll is pending once although the future is elapsed.
+    fn yields(&self, oracle: &Oracle, ready: bool) -> bool {
+        self.is_elapsed(oracle)
+            && match self.budget {
+                Budget::MayYield if ready => {
+                    READY_AT_ONCE.set(READY_AT_ONCE.get() + 1);
+                    false
+                }
+                Budget::MayYield => {
+                    assert!(
+                        READY_AT_ONCE.replace(0) >= MIN_READY_PER_YIELD,
+                        "a poll yields although the budget is not used up"
+                    );
+                    true
+                }
+                Budget::MustYield => true,
+                Budget::HasWaited => false,
+            }
+    }
+
+    /// Checks the output of a poll. Returns whether the future must not be polled again.
+    fn complete(&mut self, oracle: &Oracle, harness: &Harness, output: Output) -> bool {
+        let is_reached = oracle.is_reached(self.due);
+        match (&self.future, output) {
+            (TestFuture::Sleep(_), Output::Slept { by_shutdown }) => {
+                assert!(if by_shutdown { oracle.is_shut_down } else { is_reached });
+                false
+            }
+            (TestFuture::Timeout(_), Output::Elapsed { by_shutdown }) => {
+                assert!(if by_shutdown { oracle.is_shut_down } else { is_reached });
+                true
+            }
+            (TestFuture::Interval { period, missed, .. }, Output::Tick(tick)) => {
+                let due = self.deadline.expect("an interval has a deadline");
+                assert_eq!(tick, harness.instant(due));
+                let next = missed.next(due, oracle.now, *period);
+                self.set(oracle, next);
+                (self.registration, self.budget) = (Registration::Unregistered, Budget::set(oracle));
+                false
+            }
+            (_, output) => panic!("{output:?} of another kind of future"),
+        }
+    }
+
+    fn set(&mut self, oracle: &Oracle, deadline: Duration) {
+        (self.deadline, self.due) = (Some(deadline), oracle.due(Some(deadline)));
+    }
+
+    /// Resets a sleep to `deadline`, and an interval to a period from now.
+    pub fn reset(&mut self, oracle: &mut Oracle, harness: &Harness, deadline: Deadline) {
+        let deadline = match &mut self.future {
+            TestFuture::Sleep(sleep) => {
+                let Some(deadline) = deadline else { return };
+                std::pin::Pin::new(sleep).reset(harness.instant(deadline));
+                deadline
+            }
+            TestFuture::Interval { interval, period, .. } => {
+                interval.reset();
+                oracle.now + *period
+            }
+            TestFuture::Timeout(_) => return,
+        };
+        self.set(oracle, deadline);
+        match self.timer(oracle) {
+            Some(timer) => {
+                assert!(oracle.reset(timer, Some(deadline)));
+                if oracle.is_due(timer) {
+                    self.budget = Budget::MayYield;
+                }
+            }
+            None => (self.registration, self.budget) = (Registration::Unregistered, Budget::set(oracle)),
+        }
+    }
+
+    /// Completes the inner future of a timeout, which wakes the task that polled last.
+    pub fn complete_inner(&mut self) {
+        if !matches!(self.future, TestFuture::Timeout(_)) {
+            return;
+        }
+        let task = self.polled.filter(|_| !self.future.inner_is_ready()).map(|task| &self.tasks[task]);
+        let ((), woken) = wakes_only(task, || self.future.complete_inner());
+        assert_eq!(woken, task.is_some(), "whether the task that polled last was woken");
+    }
+
+    /// Drops the future, and checks that it has dropped its wakers. Beside callbacks the wakers may still be in use.
+    pub fn clear(self, oracle: &mut Oracle, caller: Caller) {
+        if let Some(timer) = self.timer(oracle) {
+            oracle.cancel(timer);
+        }
+        self.future.end();
+        assert!(caller != Caller::Program || self.tasks.iter().all(|task| Arc::strong_count(task) == 1));
+    }
+
+    pub fn check(&self, oracle: &Oracle, harness: &Harness) {
+        match &self.future {
+            TestFuture::Sleep(sleep) => {
+                assert_eq!(sleep.is_elapsed(), self.is_elapsed(oracle));
+                assert!(oracle.is_shut_down || !sleep.is_shutdown());
+                match self.deadline {
+                    Some(deadline) => assert_eq!(sleep.deadline(), harness.instant(deadline)),
+                    None => harness.assert_displayed(oracle, sleep.deadline(), NEVER, None),
+                }
+            }
+            TestFuture::Interval { interval, period, missed } => {
+                assert_eq!(interval.is_shutdown(), oracle.is_shut_down);
+                assert_eq!((interval.period(), interval.missed_tick_behavior()), (*period, missed.behavior()));
+            }
+            TestFuture::Timeout(_) => {}
+        }
+    }
+}
+
+impl Budget {
+    fn set(oracle: &Oracle) -> Self {
+        if oracle.is_shut_down { Self::MustYield } else { Self::MayYield }
+    }
+}

@@ -1,0 +1,26 @@
+//! The public API is recorded in `docs/api.txt`, so that a change shows as a difference.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Renew the record with `UPDATE_SNAPSHOTS=yes cargo test -p repository --test api -- --ignored`.
+#[test]
+#[ignore = "needs a nightly toolchain for rustdoc's JSON"]
+fn the_public_api_matches_the_snapshot() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api");
+    let documented = Command::new("rustup")
+        .args(["run", "nightly", "cargo", "rustdoc", "--lib", "--all-features", "--quiet", "--target-dir"])
+        .arg(&target)
+        .args(["--", "-Zunstable-options", "--output-format=json"])
+        .current_dir(root)
+        .status();
+    assert!(documented.expect("rustup cannot be started").success(), "rustdoc failed");
+    // The derived items differ between compiler versions.
+    let api = public_api::Builder::from_rustdoc_json(target.join("doc/corewheel.json"))
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .build()
+        .expect("a JSON format that public-api does not know");
+    api.assert_eq_or_update(root.join("docs/api.txt"));
+}
