@@ -238,10 +238,9 @@ impl Slab {
         let blocks = self.counts.blocks.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
         // AcqRel: orders the marks of the caller after the discard of the page; see the file's head. Loom model
         // `shutdown_memory`.
-        let is_in_memory =
-            |&first: &u32| self.block(first).0.state.fetch_or(FRAME_CLOSED, Ordering::AcqRel) & RETIRED == 0;
+        let resident = |&first: &u32| self.block(first).0.state.fetch_or(FRAME_CLOSED, Ordering::AcqRel) & RETIRED == 0;
         self.frames(0..blocks)
-            .filter(is_in_memory)
+            .filter(resident)
             .flat_map(|first| self.frame_entries(first * BLOCK))
             .map(|index| self.get(index))
     }
