@@ -27,8 +27,9 @@
 //!
 //! # Ground rules
 //!
-//! The state word decides all ownership. A transition is one read-modify-write of that word. When several threads
-//! attempt conflicting transitions, one succeeds, and the others see that it did.
+//! The state word decides all ownership. A transition is one read-modify-write of that word. It is refused, and changes
+//! nothing, if the state does not allow it. When several threads attempt conflicting transitions, one succeeds, and the
+//! others see that it did.
 //!
 //! - **The callback** belongs to the thread that clears `ARMED`, from that transition on. While `RUNNING` is set, it
 //!   belongs to the worker that set `RUNNING`.
@@ -92,7 +93,7 @@
 //!
 //! # The transitions
 //!
-//! *Postponed* means: reset to a later deadline.
+//! *Postponed* means: reset to a later deadline. *Early enough* means: `registered_tick` is not after the new deadline.
 //!
 //! | transition           | from → to                                         | loom models                       |
 //! |----------------------|---------------------------------------------------|-----------------------------------|
@@ -106,6 +107,7 @@
 //! | `reset`              | `ARMED`: replaces the deadline                    | `reset`                           |
 //! |                      | earlier, `ARMED LINKED`: adds `ENQUEUED`          | `reset`, `in_flight`              |
 //! |                      | `ARMED RUNNING`: adds `RESET_WHILE_RUNNING`       | `periodic`                        |
+//! |                      | refused if `CLOSED`                               | `in_flight`                       |
 //! | `release`            | `HANDLE` → none                                   | `cancel`                          |
 //! |                      | still linked or enqueued: `HANDLE` → `CACHED`     | `rearm_in_place`                  |
 //! | `cancel_and_release` | one-shot, in no batch: `ARMED HANDLE` → `CACHED`  | `wake`, `shutdown_sleep`, `guard` |
@@ -135,7 +137,8 @@
 //! |                      | `ARMED RUNNING CLOSED` → `RUNNING CLOSED`         | `shutdown_inside`, `shutdown`     |
 //!
 //! - A thread that drops a batch unrun calls `discard` in place of `start`, and `finish_discard` in place of `finish`.
-//! - The shutdown claims a running timer only if it does not wait for the run. Otherwise it calls `wait_for_run` first.
+//! - The shutdown waits for a run by `wait_for_run`, and then claims the timer. If it does not wait for the run, or the
+//!   run is on its own thread, it claims the timer at once.
 //! - What each pair of racing transitions leads to is in
 //!   [docs/protocols.md](../../../docs/protocols.md#the-states-of-an-entry).
 //!

@@ -61,7 +61,7 @@ const EXACT_RANGE: u64 = 1 << 48;
 
 /// A copy of an entry's state word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State(pub(crate) u64);
+pub(super) struct State(pub(super) u64);
 
 impl State {
     pub(super) const FREE: State = State(0);
@@ -164,7 +164,7 @@ fn is_near(deadline: u64, now: u64) -> bool {
 mod tests {
     use super::*;
 
-    const PRESENTS: [u64; 8] = [0, 1, (1 << 30) - 1, 1 << 36, 1 << 52, 1 << 53, u64::MAX - 5000, u64::MAX];
+    const PRESENT_TICKS: [u64; 8] = [0, 1, (1 << 30) - 1, 1 << 36, 1 << 52, 1 << 53, u64::MAX - 5000, u64::MAX];
 
     fn none() -> u32 {
         panic!("nothing is stored beside the word")
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn near_deadlines_are_exact_at_any_uptime() {
-        for now in PRESENTS {
+        for now in PRESENT_TICKS {
             for deadline in [now, now.saturating_add(1), now.saturating_add(1 << 47), now.saturating_sub(9)] {
                 for late in [0, 1, 1 << 40] {
                     let state = State(ARMED | HANDLE).with_deadline(deadline, now);

@@ -68,6 +68,7 @@ pub(crate) struct Slab {
     frame: u32,
     /// Approximate number of [sparse](super::sparse) blocks.
     pub(super) sparse: AtomicI64,
+    /// The fields that are written more often, on another cache line.
     pub(super) counts: Counts,
 }
 

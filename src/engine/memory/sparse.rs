@@ -178,7 +178,8 @@ impl Slab {
         for step in 0..most.min(blocks) {
             let block = ((u64::from(from) + u64::from(step)) % u64::from(blocks)) as u32;
             if self.unmark(block) {
-                // Relaxed: two threads that search from the same block do not adopt the same one.
+                // Relaxed: a hint. Two threads that search from the same block do not adopt the same one, because only
+                // one of them clears its mark.
                 self.counts.cursor.store(block + 1, Ordering::Relaxed);
                 let mut found = false;
                 self.take_aside(block, |index| {

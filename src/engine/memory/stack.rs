@@ -1,9 +1,10 @@
 //! A lock-free stack of indices: a Treiber stack with a tag.
 //!
-//! Each element has a link to the element below, which lies outside of the stack. A pop reads the link of the top
-//! element. Meanwhile other threads may pop this element and push it again (ABA).
+//! Each element has a link to the element below. The user of the stack stores the links. A pop reads the link of the
+//! top element. Meanwhile other threads may pop this element and push it again (ABA).
 //!
-//! - The read itself is harmless, because links are never freed while the shard lives.
+//! - The read itself is harmless, because links are never unmapped while the shard lives. A link in a retired page
+//!   reads as zero.
 //! - The compare-exchange of the pop then fails, because every pop increments the tag in the head.
 //!
 //! The tag has 32 bits. It would fail only for a thread that stops in the middle of a pop while others make exactly a
@@ -16,6 +17,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// No element: the end of a list.
 pub(in super::super) const NIL: u32 = u32::MAX;
 
+/// A stack of indices, which are below [`NIL`].
 pub(super) struct Stack {
     /// The top element in the low half, the tag in the high half.
     head: AtomicU64,
