@@ -59,17 +59,17 @@ impl Dispatcher {
             Self::Own { queue, .. } => {
                 // One hand-over for the whole batch, because it costs as much as several callbacks.
                 let batch = Arc::new(batch);
-                queue.put(batch.clone());
+                queue.push(batch.clone());
                 return Some(batch);
             }
             Self::Borrowed(pool) => {
                 let batch = Arc::new(batch);
-                pool.put(batch.clone());
+                pool.push(batch.clone());
                 return Some(batch);
             }
             Self::Inline => batch.run(),
             Self::Custom(custom) => {
-                for single in batch.singles() {
+                for single in batch.into_singles() {
                     let execute = || custom.execute(Box::new(move || single.run()));
                     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(execute)) {
                         panicked(payload);

@@ -3,11 +3,12 @@
 //! | file         | concern                                                                                  |
 //! |--------------|------------------------------------------------------------------------------------------|
 //! | `kinds`      | the executors from which a user chooses                                                  |
-//! | `batch`      | what an executor knows of the timers that it runs                                        |
+//! | `batch`      | what executors run: batches, and loans of a driver                                       |
 //! | `dispatcher` | dispatches batches to the executor                                                       |
-//! | `job_queue`  | where batches wait for the workers of a timer's own pool                                 |
-//! | `pool`, `extras` | the workers of that pool, and the extra ones while those are blocked                 |
-//! | `borrowed`   | a rayon pool that others use, too                                                        |
+//! | `job_queue`  | the queue of a timer's own pool, and the loop of its workers                             |
+//! | `pool`       | the threads of that pool                                                                 |
+//! | `extras`     | extra threads, while those are blocked                                                   |
+//! | `borrowed`   | a rayon pool of the program                                                              |
 
 pub(crate) mod batch;
 #[cfg(not(loom))]

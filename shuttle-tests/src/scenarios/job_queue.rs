@@ -15,7 +15,7 @@ use shuttle::thread::{self, JoinHandle};
 
 use super::explore;
 use crate::executor::batch::{Batch, Loan};
-use crate::executor::job_queue::{JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, Waits, WorkerThread};
+use crate::executor::job_queue::{JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, TimedWait, WorkerThread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
@@ -125,9 +125,9 @@ impl Pool {
     }
 
     /// Hands a batch over, as a driver does.
-    fn put(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
+    fn push(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
         let batch = Arc::new(Callbacks { pool: self.clone(), callbacks, taken: AtomicUsize::new(0) });
-        self.queue.put(batch.clone());
+        self.queue.push(batch.clone());
         batch
     }
 
@@ -182,20 +182,20 @@ impl WorkerThread for Thread {
     }
 }
 
-impl Waits for Thread {
+impl TimedWait for Thread {
     fn now(&self) -> Instant {
         self.0.now()
     }
 
     fn wait_timeout<'a, T>(
         &self,
-        call: &Arc<Condvar>,
+        condvar: &Arc<Condvar>,
         guard: MutexGuard<'a, T>,
         _timeout: Duration,
     ) -> MutexGuard<'a, T> {
-        self.0.timed.lock().unwrap().push(call.clone());
-        let guard = call.wait(guard).unwrap();
-        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, call));
+        self.0.timed.lock().unwrap().push(condvar.clone());
+        let guard = condvar.wait(guard).unwrap();
+        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, condvar));
         guard
     }
 }
@@ -229,15 +229,15 @@ impl Batch for Callbacks {
         next.is_some()
     }
 
-    fn is_begun(&self) -> bool {
+    fn is_started(&self) -> bool {
         self.taken.load(Ordering::SeqCst) > 0
     }
 
-    fn is_spent(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.taken.load(Ordering::SeqCst) >= self.callbacks.len()
     }
 
-    fn singles(self) -> impl Iterator<Item = Self> {
+    fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::once(self)
     }
 }
@@ -321,7 +321,7 @@ fn no_job_waits_while_a_worker_is_idle() {
             let meeting = Meeting::of(4);
             let drivers = [(); 3].map(|()| {
                 let (pool, callback) = (pool.clone(), meeting.callback());
-                thread::spawn(move || drop(pool.put(vec![callback])))
+                thread::spawn(move || drop(pool.push(vec![callback])))
             });
             drivers.into_iter().for_each(|driver| driver.join().unwrap());
             meeting.meet();
@@ -337,8 +337,8 @@ fn stragglers_are_assisted() {
         let (pool, threads) = Pool::start(3);
         for _ in 0..2 {
             let meeting = Meeting::of(4);
-            let straggler = pool.put(vec![meeting.callback(), meeting.callback()]);
-            let other = pool.put(vec![meeting.callback()]);
+            let straggler = pool.push(vec![meeting.callback(), meeting.callback()]);
+            let other = pool.push(vec![meeting.callback()]);
             pool.look_after(&straggler);
             pool.look_after(&other);
             meeting.meet();
@@ -353,7 +353,7 @@ fn lookouts_follow_one_another() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
         let meeting = Meeting::of(4);
-        let batch = pool.put([(); 3].map(|()| meeting.callback()).into());
+        let batch = pool.push([(); 3].map(|()| meeting.callback()).into());
         pool.look_after(&batch);
         meeting.meet();
         pool.end(threads);
@@ -368,14 +368,14 @@ fn a_batch_that_is_begun_late_is_assisted() {
         let (busy, gate) = (Meeting::of(3), Meeting::of(3));
         for _ in 0..2 {
             let (busy, gate) = (busy.clone(), gate.clone());
-            pool.put(vec![Box::new(move |_| {
+            pool.push(vec![Box::new(move |_| {
                 busy.meet();
                 gate.meet();
             })]);
         }
         busy.meet();
         let late = Meeting::of(3);
-        let batch = pool.put(vec![late.callback(), late.callback()]);
+        let batch = pool.push(vec![late.callback(), late.callback()]);
         pool.look_after(&batch);
         gate.meet();
         late.meet();
@@ -390,7 +390,7 @@ fn rayons_work_is_done_by_the_idle() {
         let (pool, threads) = Pool::start(2);
         let meeting = Meeting::of(3);
         let inside = meeting.clone();
-        let batch = pool.put(vec![Box::new(move |pool: &Pool| {
+        let batch = pool.push(vec![Box::new(move |pool: &Pool| {
             let task = inside.clone();
             pool.spawn(Box::new(move |_| task.meet()));
             inside.meet();
@@ -400,7 +400,7 @@ fn rayons_work_is_done_by_the_idle() {
         // It leaves work that takes two, and is finished only when that is.
         let meeting = Meeting::of(3);
         let left = meeting.clone();
-        let batch = pool.put(vec![Box::new(move |pool: &Pool| {
+        let batch = pool.push(vec![Box::new(move |pool: &Pool| {
             let first = left.clone();
             pool.spawn(Box::new(move |pool| {
                 let second = first.clone();
@@ -422,7 +422,7 @@ fn extra_workers_run_what_waits_while_all_are_blocked() {
         let (pool, threads) = Pool::start_with(2, 4);
         for _ in 0..2 {
             let meeting = Meeting::of(5);
-            let batches = [(); 4].map(|()| pool.put(vec![meeting.blocking_callback()]));
+            let batches = [(); 4].map(|()| pool.push(vec![meeting.blocking_callback()]));
             batches.iter().for_each(|batch| pool.look_after(batch));
             meeting.meet();
         }
@@ -437,7 +437,7 @@ fn extra_workers_assist_a_straggler() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 4);
         let meeting = Meeting::of(4);
-        let batch = pool.put([(); 3].map(|()| meeting.blocking_callback()).into());
+        let batch = pool.push([(); 3].map(|()| meeting.blocking_callback()).into());
         pool.look_after(&batch);
         meeting.meet();
         pool.end(threads);
@@ -450,9 +450,9 @@ fn extra_workers_come_when_the_lookout_is_called_away() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
         let meeting = Meeting::of(4);
-        let batch = pool.put([(); 3].map(|()| meeting.blocking_callback()).into());
+        let batch = pool.push([(); 3].map(|()| meeting.blocking_callback()).into());
         pool.look_after(&batch);
-        pool.put(vec![Box::new(|_| ())]);
+        pool.push(vec![Box::new(|_| ())]);
         meeting.meet();
         pool.end(threads);
     });
@@ -466,13 +466,13 @@ fn a_batch_that_is_begun_late_has_an_extra_worker() {
         let (pool, threads) = Pool::start_with(1, 2);
         let (busy, gate) = (Meeting::of(2), Meeting::of(2));
         let (begun, opened) = (busy.clone(), gate.clone());
-        pool.put(vec![Box::new(move |_| {
+        pool.push(vec![Box::new(move |_| {
             begun.meet();
             opened.meet();
         })]);
         busy.meet();
         let late = Meeting::of(3);
-        let batch = pool.put(vec![late.blocking_callback(), late.blocking_callback()]);
+        let batch = pool.push(vec![late.blocking_callback(), late.blocking_callback()]);
         pool.look_after(&batch);
         gate.meet();
         late.meet();
@@ -486,8 +486,8 @@ fn workers_that_are_busy_have_no_extra_ones() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
         let gate = Meeting::of(3);
-        let batches = [(); 2].map(|()| pool.put(vec![gate.callback()]));
-        let waiting = pool.put(vec![Box::new(|_| ())]);
+        let batches = [(); 2].map(|()| pool.push(vec![gate.callback()]));
+        let waiting = pool.push(vec![Box::new(|_| ())]);
         batches.iter().chain([&waiting]).for_each(|batch| pool.look_after(batch));
         gate.meet();
         assert_eq!(pool.queue.extra_threads().needed, 0);
@@ -504,9 +504,9 @@ fn workers_that_drive_are_recalled_when_they_are_needed() {
         let batch = || Callbacks { pool: pool.clone(), callbacks: vec![lent.callback()], taken: AtomicUsize::new(0) };
         let shards = [(); 2].map(|()| Shard::new(&pool, Vec::new()));
         // Both workers may be idle, one of them, or none yet.
-        let is_lent = pool.queue.put_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
+        let is_lent = pool.queue.push_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
         lent.meet();
-        let batches = [(); 2].map(|()| pool.put(vec![meeting.callback()]));
+        let batches = [(); 2].map(|()| pool.push(vec![meeting.callback()]));
         batches.iter().for_each(|batch| pool.look_after(batch));
         meeting.meet();
         if is_lent {
@@ -527,12 +527,12 @@ fn no_worker_drives_where_another_shard_would_wait_for_it() {
             begin.meet();
             pass.meet();
         });
-        pool.put(vec![block]);
+        pool.push(vec![block]);
         busy.meet();
         let shard = Shard::new(&pool, Vec::new());
         let first = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
-        assert!(!pool.queue.put_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
-        pool.put(vec![meeting.callback()]);
+        assert!(!pool.queue.push_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
+        pool.push(vec![meeting.callback()]);
         meeting.meet();
         gate.meet();
         pool.end(threads);
@@ -553,7 +553,7 @@ fn callbacks_of_a_shard_on_loan_are_assisted() {
         let shard = Shard::new(&pool, vec![first, meeting.blocking_callback()]);
         let lent = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
         let batch = shard.batch.lock().unwrap().clone();
-        if pool.queue.put_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
+        if pool.queue.push_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
             // The driver's own thread finds that the worker does not come back, and looks after its batch.
             begun.meet();
             batch.iter().for_each(|batch| pool.look_after(batch));
