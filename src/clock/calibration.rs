@@ -1,9 +1,9 @@
 //! Calibration: the most time that a cycle of the counter can be on the clock.
 //!
-//! The first timer of a process measures this once, in [`SAMPLES`] samples of [`SAMPLE_TIME`]. At either end of a sample, a
-//! thread reads the counter, the clock, and the counter again. The cycles between the two clock reads are at least those
-//! from `after` the first read to `before` the second, and at most those from `before` the first to `after` the second.
-//! This holds even if the thread is preempted in between.
+//! The first timer of a process measures this once, in [`SAMPLES`] samples of [`SAMPLE_TIME`]. At either end of a
+//! sample, a thread reads the counter, the clock, and the counter again. The cycles between the two clock reads are at
+//! least those from `after` the first read to `before` the second, and at most those from `before` the first to `after`
+//! the second. This holds even if the thread is preempted in between.
 //!
 //! ```text
 //!     counter   before│after                    before│after
@@ -11,12 +11,12 @@
 //!     clock         start ─────── a sample ─────────► end
 //! ```
 //!
-//! The result is the maximum of all samples, in nanoseconds per cycle. If the minimum is not close to it, the thread was
-//! preempted between counter and clock, or the machine slept during a sample. All samples are then taken again.
+//! The result is the maximum of all samples, in nanoseconds per cycle. If the minimum is not close to it, the thread
+//! was preempted between counter and clock, or the machine slept during a sample. All samples are then taken again.
 //!
 //! The kernel slews the clock to keep it right, which changes the time per cycle. `adjtimex` allows a tenth in either
-//! direction (`tick`, and 500 ppm of `freq`). If the samples were taken at the slowest clock, a cycle can later be
-//! 1.1 / 0.9 times as long. So the calibration adds a [`MARGIN`] of a quarter.
+//! direction (`tick`, and 500 ppm of `freq`). If the samples were taken at the slowest clock, a cycle can later be 1.1
+//! / 0.9 times as long. So the calibration adds a [`MARGIN`] of a quarter.
 
 use std::time::{Duration, Instant};
 
@@ -39,8 +39,8 @@ const FRACTION: u32 = 32;
 pub(super) struct Calibration(u64);
 
 impl Calibration {
-    /// Measures the rate. This takes a third of a millisecond, or more if the thread is preempted. `None` if the counter has
-    /// no stable rate.
+    /// Measures the rate. This takes a third of a millisecond, or more if the thread is preempted. `None` if the
+    /// counter has no stable rate.
     pub(super) fn measure(source: &impl Source) -> Option<Self> {
         (0..ATTEMPTS).find_map(|_| Self::attempt(source))
     }
@@ -58,12 +58,12 @@ impl Calibration {
         max.checked_add(max.div_ceil(MARGIN)).map(Self)
     }
 
-    /// Returns the maximum time in nanoseconds between two clock reads. `cycles` are counted from before the first read to
-    /// before or after the second.
+    /// Returns the maximum time in nanoseconds between two clock reads. `cycles` are counted from before the first read
+    /// to before or after the second.
     #[inline]
     pub(super) fn max_nanos(self, cycles: u64) -> u64 {
-        // Counter and clock count whole units. So the truth may be one cycle more than the difference, and two nanoseconds
-        // more for the clock and the shift.
+        // Counter and clock count whole units. So the truth may be one cycle more than the difference, and two
+        // nanoseconds more for the clock and the shift.
         let nanos = ((u128::from(cycles) + 1) * u128::from(self.0)) >> FRACTION;
         u64::try_from(nanos).unwrap_or(u64::MAX).saturating_add(2)
     }
@@ -74,8 +74,8 @@ impl Calibration {
         (((cycles + 1) * self.0) >> FRACTION) + 2
     }
 
-    /// Returns the most cycles for which [`max_nanos`](Self::max_nanos) does not exceed `nanos`. `None` if that is not even
-    /// one.
+    /// Returns the most cycles for which [`max_nanos`](Self::max_nanos) does not exceed `nanos`. `None` if that is not
+    /// even one.
     pub(super) fn cycles_within(self, nanos: u64) -> Option<u64> {
         let cycles = (u128::from(nanos.checked_sub(2)?) << FRACTION) / u128::from(self.0);
         u64::try_from(cycles).ok()?.checked_sub(1).filter(|&cycles| cycles > 0)

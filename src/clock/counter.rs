@@ -1,18 +1,18 @@
 //! The processor's time-stamp counter: cheaper to read than the clock that is computed from it.
 //!
-//! Where Linux names `tsc` as its clock source, `Instant::now` is computed from this counter. The kernel only supplies the
-//! time per cycle, and a start. The crate requires two properties of the processor:
+//! Where Linux names `tsc` as its clock source, `Instant::now` is computed from this counter. The kernel only supplies
+//! the time per cycle, and a start. The crate requires two properties of the processor:
 //!
 //! - **The counter is invariant.** "The invariant TSC will run at a constant rate in all ACPI P-, C-, and T-states"
-//!   (Intel's manual, volume 3, "Invariant TSC"; AMD's has the same as `TscInvariant`). So it runs while a thread waits and
-//!   while a core is idle, however deep the core sleeps. In the remaining states the whole machine sleeps, and the clock
-//!   stands still, too.
+//!   (Intel's manual, volume 3, "Invariant TSC"; AMD's has the same as `TscInvariant`). So it runs while a thread waits
+//!   and while a core is idle, however deep the core sleeps. In the remaining states the whole machine sleeps, and the
+//!   clock stands still, too.
 //! - **It can be read in order.** `rdtscp` "does wait until all previous instructions have executed and all previous
 //!   loads are globally visible" (volume 2, "RDTSCP"). So a thread that has read the clock, or has synchronised with a
 //!   thread that has, reads the counter no earlier than that clock read.
 //!
-//! `rdtsc` costs half as much, but "does not necessarily wait", and no manual bounds how early it may execute. So it serves
-//! only where an early value does no harm.
+//! `rdtsc` costs half as much, but "does not necessarily wait", and no manual bounds how early it may execute. So it
+//! serves only where an early value does no harm.
 //!
 //! The crate relies on the kernel for the agreement of the counters of two cores: the kernel compares them, and chooses
 //! another clock source if they differ. With other sources, and on other systems, the crate uses no counter.
@@ -97,8 +97,8 @@ mod tsc {
 
     #[inline]
     pub(super) fn read_unordered() -> u64 {
-        // SAFETY: every x86_64 has the instruction, and we may execute it, because `Processor::find` has checked that the
-        // clock is computed from it.
+        // SAFETY: every x86_64 has the instruction, and we may execute it, because `Processor::find` has checked that
+        // the clock is computed from it.
         unsafe { _rdtsc() }
     }
 

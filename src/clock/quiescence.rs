@@ -1,9 +1,9 @@
 //! Quiescence: a manual clock and the drivers agree that nothing is left to run at the present tick.
 //!
 //! The clock *requests* of every driver that it dispatches what has expired. Only then it *waits* for one shard after
-//! another. So callbacks of one tick run at the same time and may wait for each other, whatever shard or timer they belong
-//! to. A driver answers a request when it finds nothing more to do, and names its next deadline. A shard is quiet when its
-//! driver has answered, and none of the timers that it has dispatched is *in flight*.
+//! another. So callbacks of one tick run at the same time and may wait for each other, whatever shard or timer they
+//! belong to. A driver answers a request when it finds nothing more to do, and names its next deadline. A shard is
+//! quiet when its driver has answered, and none of the timers that it has dispatched is *in flight*.
 //!
 //! ```text
 //! clock                          driver                                worker
@@ -17,25 +17,26 @@
 //!
 //! # Why nothing is left
 //!
-//! A callback in one shard may arm a timer in a shard that the clock has already waited for. So the clock makes *passes*
-//! until one finds that no shard has dispatched a timer since the pass before. Let T be the moment at which this last pass
-//! begins.
+//! A callback in one shard may arm a timer in a shard that the clock has already waited for. So the clock makes
+//! *passes* until one finds that no shard has dispatched a timer since the pass before. Let T be the moment at which
+//! this last pass begins.
 //!
-//! 1. The pass before saw each shard without a timer in flight before T. The last pass sees the same after T, with nothing
-//!    dispatched in between. So no callback runs at T or later.
-//! 2. So all timers that callbacks arm were armed before T. The requests of the last pass come after T, so their answers
-//!    cover these timers.
+//! 1. The pass before saw each shard without a timer in flight before T. The last pass sees the same after T, with
+//!    nothing dispatched in between. So no callback runs at T or later.
+//! 2. So all timers that callbacks arm were armed before T. The requests of the last pass come after T, so their
+//!    answers cover these timers.
 //! 3. What other threads arm meanwhile is concurrent with the `advance`, and may come before or after it.
 //!
 //! The clock makes no request of a driver whose last answer still holds: its intake is empty, and its next deadline is
-//! ahead. If the driver has taken something from the intake since that answer, it has a later request to answer, because
-//! it begins a round only for a request.
+//! ahead. If the driver has taken something from the intake since that answer, it has a later request to answer,
+//! because it begins a round only for a request.
 //!
 //! # Reproducible runs
 //!
-//! Between two requests, the driver of a manual clock does nothing by itself, except that it runs timers without a delay.
-//! So it finds the timers as the program had armed them before it advanced the clock, and a shard repeats the same run for
-//! the same program. The driver gives memory back in these rounds, and as soon as the clock advances.
+//! Between two requests, the driver of a manual clock does nothing by itself. Only a timer without a delay makes a
+//! request of its own. So the driver finds the timers as the program had armed them before it advanced the clock, and a
+//! shard repeats the same run for the same program. The driver gives memory back in these rounds, and as soon as the
+//! clock advances.
 //!
 //! Checked by the models of `quiescence` in `loom-tests`, and by the scenario of virtual time in `shuttle-tests`.
 
@@ -115,15 +116,16 @@ impl Quiescence {
 
     /// Called before the driver dispatches this number of timers.
     pub(crate) fn begin(&self, timers: usize) {
-        // Relaxed: the driver's answer publishes the count to the clock, by the lock. The executor publishes it to workers.
+        // Relaxed: the driver's answer publishes the count to the clock, by the lock. The executor publishes it to
+        // workers.
         self.in_flight.fetch_add(timers as u64, Ordering::Relaxed);
         self.lock().worked = true;
     }
 
     /// Called when a dispatched timer has run, or has ended otherwise.
     pub(crate) fn end(&self) {
-        // Release: publishes the effects of the callback to the clock; pairs with `wait`. Acquire: continues the release
-        // sequence for the thread that wakes the clock. Model: `quiescence`.
+        // Release: publishes the effects of the callback to the clock; pairs with `wait`. Acquire: continues the
+        // release sequence for the thread that wakes the clock. Model: `quiescence`.
         if self.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.change(|_| ());
         }

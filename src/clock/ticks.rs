@@ -1,12 +1,12 @@
 //! Ticks: the unit in which a timer counts time, from the instant at which it was built.
 //!
-//! **Invariant.** A deadline is rounded up to a tick, and the present is rounded down. So when the present tick has reached
-//! the tick of a deadline, the present has reached the deadline: no timer is early.
+//! **Invariant.** A deadline is rounded up to a tick, and the present is rounded down. So when the present tick has
+//! reached the tick of a deadline, the present has reached the deadline: no timer is early.
 //!
-//! Computing a deadline tolerates an error of microseconds, which allows a cheaper clock: the [`Bounds`] of the present. A
-//! delay is added to the latest bound. A deadline has passed if it is not after the earliest bound, and is ahead if it is
-//! after the latest. Between the two, and where there are no bounds, the thread reads the clock. Drivers decide what has
-//! expired, and always read the clock.
+//! Computing a deadline tolerates an error of microseconds, which allows a cheaper clock: the [`Bounds`] of the
+//! present. A delay is added to the latest bound. A deadline has passed if it is not after the earliest bound, and is
+//! ahead if it is after the latest. Between the two, and where there are no bounds, the thread reads the clock. Drivers
+//! decide what has expired, and always read the clock.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ use crate::wheel::Divisor;
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 /// The tick that never comes, of a deadline that no `Instant` or no tick can represent. The present stops before it.
 pub(crate) const NEVER: u64 = u64::MAX;
-/// An unordered read of the counter is early by less than this: a processor that completes no instruction for that long is
-/// reset.
+/// An unordered read of the counter is early by less than this: a processor that completes no instruction for that long
+/// is reset.
 const MAX_REORDERING: Duration = Duration::from_secs(1);
 /// Displayed distance of a deadline that never comes: a hundred years.
 const FAR_FUTURE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -31,8 +31,8 @@ pub(crate) struct Deadline {
     pub(crate) now: u64,
     /// The deadline as requested, if it is known as an instant.
     instant: Option<Instant>,
-    /// The requested deadline in nanoseconds since the origin, not rounded. Also [`UNKNOWN`] for one that has passed, whose
-    /// tick is the present one instead.
+    /// The requested deadline in nanoseconds since the origin, not rounded. Also [`UNKNOWN`] for one that has passed,
+    /// whose tick is the present one instead.
     pub(crate) exact: u64,
 }
 
@@ -118,13 +118,13 @@ impl Ticks {
         (tick <= now || is_ahead()).then_some(now)
     }
 
-    /// Returns the present tick by which the caller encodes a deadline. In virtual time, also returns a guard that keeps the
-    /// clock at that tick. The caller drops it once the driver knows of the deadline. `now` is the present tick, or was it
-    /// some time ago.
+    /// Returns the present tick by which the caller encodes a deadline. In virtual time, also returns a guard that
+    /// keeps the clock at that tick. The caller drops it once the driver knows of the deadline. `now` is the present
+    /// tick, or was it some time ago.
     ///
-    /// The state of an entry has fewer bits than a deadline. To decode it, a thread must know the present at which it was
-    /// encoded, within some years of microseconds. Real time does not advance by more than that in between. Virtual time
-    /// could, while the thread that encodes is preempted.
+    /// The state of an entry has fewer bits than a deadline. To decode it, a thread must know the present at which it
+    /// was encoded, within some years of microseconds. Real time does not advance by more than that in between. Virtual
+    /// time could, while the thread that encodes is preempted.
     #[inline(always)]
     pub(crate) fn pin(&self, now: u64) -> (Option<Pinned<'_>>, u64) {
         match &self.clock {
@@ -165,8 +165,8 @@ impl Ticks {
         nanos.saturating_sub(self.origin_nanos)
     }
 
-    /// Returns the deadline after `delay`, without the exact instant that [`requested_after`](Self::requested_after) may
-    /// add.
+    /// Returns the deadline after `delay`, without the exact instant that [`requested_after`](Self::requested_after)
+    /// may add.
     #[inline(always)]
     pub(crate) fn after(&self, delay: Duration) -> Deadline {
         if let Some(deadline) = self.after_by_bounds(delay) {
@@ -236,8 +236,8 @@ impl Ticks {
         }
     }
 
-    /// Returns the deadline at an instant; `None` stands for never. If it has passed, its tick is the present one, not the
-    /// next.
+    /// Returns the deadline at an instant; `None` stands for never. If it has passed, its tick is the present one, not
+    /// the next.
     fn deadline_at(&self, now: Instant, deadline: Option<Instant>) -> Deadline {
         let present = self.floor(now);
         let (tick, exact) = match deadline {

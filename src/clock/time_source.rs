@@ -27,7 +27,8 @@ thread_local! {
 }
 
 impl Clock {
-    /// Returns the system's clock. The first call in a process takes a third of a millisecond, to calibrate the counter.
+    /// Returns the system's clock. The first call in a process takes a third of a millisecond, to calibrate the
+    /// counter.
     pub(crate) fn system() -> Self {
         static TSC_CLOCK: OnceLock<Option<TscClock<Processor>>> = OnceLock::new();
         Self::System(SystemClock(TSC_CLOCK.get_or_init(|| Processor::find().and_then(TscClock::new)).as_ref()))
@@ -58,7 +59,8 @@ impl Clock {
         Some(LAST.with(|last| tsc_clock.bounds(last)))
     }
 
-    /// Returns the present within some microseconds, in the nanoseconds of [`bounds`](Self::bounds). It costs still less.
+    /// Returns the present within some microseconds, in the nanoseconds of [`bounds`](Self::bounds). It costs still
+    /// less.
     #[inline]
     pub(crate) fn now_approx(&self) -> Option<u64> {
         let Self::System(SystemClock(Some(tsc_clock))) = self else { return None };

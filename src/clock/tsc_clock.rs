@@ -1,12 +1,13 @@
 //! An interpolated clock: bounds of the present, from the last clock read and the cycles since.
 //!
-//! A thread that schedules a timer adds a delay to the present. For that purpose an inexact present is enough, as long as
-//! the timer is not early. So the clock returns two [`Bounds`], as Spanner's TrueTime does (Corbett et al., *Spanner:
-//! Google's Globally-Distributed Database*, 2012). The present is between them:
+//! A thread that schedules a timer adds a delay to the present. For that purpose an inexact present is enough, as long
+//! as the timer is not early. So the clock returns two [`Bounds`], as Spanner's TrueTime does (Corbett et al.,
+//! *Spanner: Google's Globally-Distributed Database*, 2012). The present is between them:
 //!
-//! - *latest* is no earlier than any value that [`Instant::now`] has returned to any thread before. A delay is added to it.
-//! - *earliest* is no later than any value that `Instant::now` will return to any thread afterwards. A deadline up to it has
-//!   passed.
+//! - *latest* is no earlier than any value that [`Instant::now`] has returned to any thread before. A delay is added to
+//!   it.
+//! - *earliest* is no later than any value that `Instant::now` will return to any thread afterwards. A deadline up to
+//!   it has passed.
 //!
 //! ```text
 //!      counter              latest = clock + maximum time of the cycles since   ≤ clock + LIMIT
@@ -16,8 +17,8 @@
 //! ```
 //!
 //! Each thread keeps an *anchor*: the counter and, read after it, the clock. To get bounds, the thread reads only the
-//! counter, in order. Where some microseconds do not matter, it reads the counter unordered. Once [`LIMIT`] may have passed
-//! since the anchor, by the [`Calibration`], the thread takes a new one.
+//! counter, in order. Where some microseconds do not matter, it reads the counter unordered. Once [`LIMIT`] may have
+//! passed since the anchor, by the [`Calibration`], the thread takes a new one.
 //!
 //! # Why no timer is early
 //!
@@ -28,41 +29,42 @@
 //! - The clock advances with the counter, which does not stand still while a thread is idle (see
 //!   [`counter`](super::counter)).
 //! - The counter is read after every clock read that the thread can have seen (see there, too).
-//! - The counter of the anchor was read before its clock. So no cycle is missed, even if the thread was preempted between
-//!   the two.
+//! - The counter of the anchor was read before its clock. So no cycle is missed, even if the thread was preempted
+//!   between the two.
 //! - A cycle takes at most the calibrated time, however the kernel slews the clock (see
 //!   [`calibration`](super::calibration)).
 //! - Errors do not accumulate, because each anchor starts anew.
 //!
 //! # Why no timer is late
 //!
-//! - While an anchor is in use, *latest* is at most [`LIMIT`], 20 µs, after its clock. The present is after that clock, too.
-//!   So *latest* is at most 20 µs ahead of the present, whatever the counter does. If the counter runs as calibrated, it is
-//!   at most a quarter of that ahead, which is the margin of the calibration.
-//! - Within a thread *latest* does not go back, so timers with equal delays stay in order. A new anchor has a *floor*: the
-//!   maximum that the anchor before it could return, which had the same limit. The exception is a counter that has just
-//!   become untrusted, as follows.
+//! - While an anchor is in use, *latest* is at most [`LIMIT`], 20 µs, after its clock. The present is after that clock,
+//!   too. So *latest* is at most 20 µs ahead of the present, whatever the counter does. If the counter runs as
+//!   calibrated, it is at most a quarter of that ahead, which is the margin of the calibration.
+//! - Within a thread *latest* does not go back, so timers with equal delays stay in order. A new anchor has a *floor*:
+//!   the maximum that the anchor before it could return, which had the same limit. The exception is a counter that has
+//!   just become untrusted, as follows.
 //!
 //! # What if the counter misbehaves
 //!
-//! - **It jumps forward, or runs on while the clock stands still**, as in some kinds of sleep. The thread takes a new anchor.
-//!   *Latest* is not farther ahead than the limit.
-//! - **It jumps back**, when the machine sleeps and resets the counter. The next anchor detects this, because the clock has
-//!   advanced by more than the calibration allows. From then on the counter is untrusted, and not used again. Before that, a
-//!   thread trusts the counter as long as it is within the cycles of the thread's anchor. A counter that has jumped back
-//!   passes there once, for some 20 µs. The thread's *latest* is then too early by the length of the jump.
+//! - **It jumps forward, or runs on while the clock stands still**, as in some kinds of sleep. The thread takes a new
+//!   anchor. *Latest* is not farther ahead than the limit.
+//! - **It jumps back**, when the machine sleeps and resets the counter. The next anchor detects this, because the clock
+//!   has advanced by more than the calibration allows. From then on the counter is untrusted, and not used again.
+//!   Before that, a thread trusts the counter as long as it is within the cycles of the thread's anchor. A counter that
+//!   has jumped back passes there once, for some 20 µs. The thread's *latest* is then too early by the length of the
+//!   jump.
 //! - **It becomes slower than the clock**, when the kernel chooses another source because this one has failed. The next
-//!   anchor detects it in the same way. Before that, if the counter is slower by one part in `n`, *latest* is too early by
-//!   one part in `n` of 20 µs.
-//! - **It stands still while the clock advances.** No check could detect that: the thread would trust the counter for as long
-//!   as it stands. So only an invariant counter is used, which stands still for no thread that runs or waits.
+//!   anchor detects it in the same way. Before that, if the counter is slower by one part in `n`, *latest* is too early
+//!   by one part in `n` of 20 µs.
+//! - **It stands still while the clock advances.** No check could detect that: the thread would trust the counter for
+//!   as long as it stands. So only an invariant counter is used, which stands still for no thread that runs or waits.
 //!
 //! # Why not a crate
 //!
-//! `quanta`, `minstant` and `fastant` measure the counter's rate once and extrapolate from there; `fast-clock` leaves the
-//! measurement to its caller. They approximate the clock instead of bounding it, and drift away from it as the kernel
-//! slews: `quanta` by 80 µs a second in its issue 99. None documents by how much it may be behind the clock, and that is
-//! the property that matters here.
+//! `quanta`, `minstant` and `fastant` measure the counter's rate once and extrapolate from there; `fast-clock` leaves
+//! the measurement to its caller. They approximate the clock instead of bounding it, and drift away from it as the
+//! kernel slews: `quanta` by 80 µs a second in its issue 99. None documents by how much it may be behind the clock, and
+//! that is the property that matters here.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,8 +73,8 @@ use std::time::Instant;
 use super::calibration::Calibration;
 use super::counter::Source;
 
-/// Maximum age of an anchor in nanoseconds. Twice the age would double the error, and save little even for a thread that
-/// reads the clock every microsecond.
+/// Maximum age of an anchor in nanoseconds. Twice the age would double the error, and save little even for a thread
+/// that reads the clock every microsecond.
 pub(super) const LIMIT: u64 = 20_000;
 
 /// The bounds of the present, in nanoseconds: arithmetic with instants would cost as much as is saved here.
@@ -166,8 +168,8 @@ impl<S: Source> TscClock<S> {
         let clock = self.nanos(self.source.instant());
         let before = last.take();
         if before.is_some_and(|before| self.contradicts(before, clock)) {
-            // Relaxed, as is the load: a thread that does not see the flag yet detects the contradiction at its own next
-            // anchor.
+            // Relaxed, as is the load: a thread that does not see the flag yet detects the contradiction at its own
+            // next anchor.
             self.untrusted.store(true, Ordering::Relaxed);
         }
         if self.untrusted.load(Ordering::Relaxed) {
@@ -274,8 +276,8 @@ mod tests {
         assert!(thread.trusts_the_counter());
     }
 
-    /// The thread could not tell such a counter from one that has run for a moment. Its bounds would be too early by the
-    /// whole idle time.
+    /// The thread could not tell such a counter from one that has run for a moment. Its bounds would be too early by
+    /// the whole idle time.
     #[test]
     fn a_counter_that_stands_still_in_idle_processors_is_not_used() {
         for halts in [false, true] {

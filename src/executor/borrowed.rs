@@ -1,15 +1,15 @@
 //! A rayon pool of the program: one that its user passes, or the global one.
 //!
-//! Batches wait in a queue. For each of them a *ticket* is spawned into the pool: a small job that runs the first batch of
-//! the queue. A worker that waits inside `rayon::join` takes tickets like any other job.
+//! Batches wait in a queue. For each of them a *ticket* is spawned into the pool: a small job that runs the first batch
+//! of the queue. A worker that waits inside `rayon::join` takes tickets like any other job.
 //!
 //! If that worker is inside a callback, it must not run another callback on top of it: the waiting one may hold a lock
-//! that the other needs. So it *defers* the ticket. It runs the ticket once the outer callback and the rest of its batch
-//! have returned. Meanwhile other threads may be idle, which rayon has not woken for the ticket. So the worker also
-//! spawns one ticket on each thread of the pool.
+//! that the other needs. So it *defers* the ticket. It runs the ticket once the outer callback and the rest of its
+//! batch have returned. Meanwhile other threads may be idle, which rayon has not woken for the ticket. So the worker
+//! also spawns one ticket on each thread of the pool.
 //!
-//! **Invariant.** There is a ticket for each batch in the queue at any time, in rayon's queues or deferred. A ticket that
-//! finds the queue empty does nothing.
+//! **Invariant.** There is a ticket for each batch in the queue at any time, in rayon's queues or deferred. A ticket
+//! that finds the queue empty does nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -68,7 +68,8 @@ impl BorrowedPool {
         started
     }
 
-    /// Returns whether the calling thread is the only one of the pool. False for the global pool, of which this is unknown.
+    /// Returns whether the calling thread is the only one of the pool. False for the global pool, of which this is
+    /// unknown.
     pub(crate) fn needs_this_thread(&self) -> bool {
         let needs = |pool: &rayon::ThreadPool| pool.current_num_threads() == 1 && pool.current_thread_index().is_some();
         self.pool.as_ref().is_some_and(|pool| needs(pool))
@@ -138,8 +139,8 @@ fn start_global_pool() -> io::Result<()> {
     if let Some(cause) = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>()) {
         return Err(cause.raw_os_error().map_or_else(|| cause.kind().into(), io::Error::from_raw_os_error));
     }
-    // Either the pool was started before, or an earlier start failed: each use panics then. A new thread tries it, because
-    // the calling thread may belong to another pool.
+    // Either the pool was started before, or an earlier start failed: each use panics then. A new thread tries it,
+    // because the calling thread may belong to another pool.
     let tried = thread::Builder::new().spawn(rayon::current_num_threads)?.join();
     tried.map(drop).map_err(|_| io::Error::other("the global rayon pool could not be started before"))
 }

@@ -1,4 +1,5 @@
-//! The threads of a pool's extra workers, and the monitor that starts them. The head of `job_queue/growth.rs` says when.
+//! The threads of a pool's extra workers, and the monitor that starts them. The head of `job_queue/growth.rs` says
+//! when.
 
 use std::collections::HashMap;
 use std::mem;
@@ -33,8 +34,8 @@ impl Extras {
         Self { queue: queue.clone(), name: name.to_owned(), threads: Mutex::default() }
     }
 
-    /// Starts the monitor, unless there is one. If the system refuses, the next call tries again. The calling thread must
-    /// not be pinned, because all these threads inherit its cores.
+    /// Starts the monitor, unless there is one. If the system refuses, the next call tries again. The calling thread
+    /// must not be pinned, because all these threads inherit its cores.
     pub(super) fn start_monitor(self: &Arc<Self>) {
         let mut threads = self.lock();
         if threads.monitor.is_none() {

@@ -1,8 +1,8 @@
 //! A timer's own rayon pool. Its threads are known and can be joined.
 //!
-//! Each thread belongs to rayon, so `join`, `scope` and `par_iter` work inside callbacks as in any pool. The thread's start
-//! handler runs the loop of the [`JobQueue`] until the pool is stopped; only then does rayon's own loop begin. As rayon
-//! cannot add a thread to a pool, each extra worker is the only thread of a rayon pool of its own.
+//! Each thread belongs to rayon, so `join`, `scope` and `par_iter` work inside callbacks as in any pool. The thread's
+//! start handler runs the loop of the [`JobQueue`] until the pool is stopped; only then does rayon's own loop begin. As
+//! rayon cannot add a thread to a pool, each extra worker is the only thread of a rayon pool of its own.
 
 use std::cell::Cell;
 use std::io;

@@ -1,11 +1,11 @@
-//! Division by an invariant integer: a shift for a power of two, otherwise a multiplication. A division instruction would
-//! take as long as a compare-exchange.
+//! Division by an invariant integer: a shift for a power of two, otherwise a multiplication. A division instruction
+//! would take as long as a compare-exchange.
 //!
 //! The method is that of Granlund and Montgomery (*Division by Invariant Integers using Multiplication*, 1994). The
 //! reciprocal is 2^(63 + shift) / value, rounded up, where `shift` is the binary logarithm of the value, rounded up.
-//! Rounding adds less than 1 to the reciprocal. So for a dividend below 2^63 it adds less than 2^-shift ≤ 1 / value to the
-//! quotient, which is too little to reach the next integer. Larger dividends use a division instruction. As nanoseconds,
-//! they are times after 292 years.
+//! Rounding adds less than 1 to the reciprocal. So for a dividend below 2^63 it adds less than 2^-shift ≤ 1 / value to
+//! the quotient, which is too little to reach the next integer. Larger dividends use a division instruction. As
+//! nanoseconds, they are times after 292 years.
 
 /// A number to divide by, with its reciprocal.
 #[derive(Clone, Copy, Debug)]

@@ -2,16 +2,16 @@
 //!
 //! # The algorithm
 //!
-//! This is a hierarchical timing wheel (Varghese and Lauck, 1987). It keeps pending deadlines in rings of slots, one ring
-//! for each level. A slot of level 0 spans one tick, and a slot of each further level spans the whole ring below:
-//! `span(0) = 1`, `span(i + 1) = span(i) * slots(i)`. A deadline waits at the lowest level whose window reaches it. When
-//! time comes to the first tick of a slot, the slot *expires*. Each of its nodes expires with it or *cascades*: the wheel
-//! links the node again, closer to its deadline and so at a finer level. So a node is relinked at most once a level. It is
-//! inserted and removed in constant time, and never compared with another node.
+//! This is a hierarchical timing wheel (Varghese and Lauck, 1987). It keeps pending deadlines in rings of slots, one
+//! ring for each level. A slot of level 0 spans one tick, and a slot of each further level spans the whole ring below:
+//! `span(0) = 1`, `span(i + 1) = span(i) * slots(i)`. A deadline waits at the lowest level whose window reaches it.
+//! When time comes to the first tick of a slot, the slot *expires*. Each of its nodes expires with it or *cascades*:
+//! the wheel links the node again, closer to its deadline and so at a finer level. So a node is relinked at most once a
+//! level. It is inserted and removed in constant time, and never compared with another node.
 //!
-//! The levels overlap, as those of Kafka's timer do. The window of a level has `slots(i)` slots, begins with the slot that
-//! contains the present tick, and *slides* by whole slots. Slots are aligned to tick 0, not to the start of the wheel. At
-//! tick `now` a deadline goes to the lowest level where
+//! The levels overlap, as those of Kafka's timer do. The window of a level has `slots(i)` slots, begins with the slot
+//! that contains the present tick, and *slides* by whole slots. Slots are aligned to tick 0, not to the start of the
+//! wheel. At tick `now` a deadline goes to the lowest level where
 //!
 //! ```text
 //! deadline / span(i) - now / span(i) < slots(i)        slot = deadline / span(i) % slots(i)
@@ -25,8 +25,8 @@
 //! | 1     | 3    | 9..=11, 12..=14, 15..=17  | the same                |
 //! | 2     | 9    | 9..=17, 18..=26, 27..=35  | the same                |
 //!
-//! The level below covers the first slot of a window. So above level 0, no node is ever linked into the first slot. That
-//! slot has nodes only while it expires.
+//! The level below covers the first slot of a window. So above level 0, no node is ever linked into the first slot.
+//! That slot has nodes only while it expires.
 //!
 //! With 64 slots a level, the default, every quotient is a shift and every remainder a mask. `docs/tuning.md` has the
 //! table of what each level reaches at which tick.
@@ -52,12 +52,12 @@
 //!
 //! # Rejected
 //!
-//! - *One ring, and a count of rounds for each node* (the hashed wheel without a hierarchy): each turn of the ring reads
-//!   every node that has rounds left.
+//! - *One ring, and a count of rounds for each node* (the hashed wheel without a hierarchy): each turn of the ring
+//!   reads every node that has rounds left.
 //! - *Aligned windows* (Linux before 4.8, tokio): a level ends at its next boundary. A near deadline just beyond that
 //!   boundary starts at a coarse level, and cascades for nothing.
-//! - *No cascades, and coarser slots for farther deadlines* (Linux since 4.8): cheap, but a far deadline is late by up to
-//!   an eighth of its delay.
+//! - *No cascades, and coarser slots for farther deadlines* (Linux since 4.8): cheap, but a far deadline is late by up
+//!   to an eighth of its delay.
 //! - *A heap*: cancelling costs O(log n), and most timers are cancelled.
 //! - *The true minimum of each slot*, for an exact next deadline: a removal would have to search the slot for the next
 //!   minimum. That saves at most one early wake-up per level.
@@ -99,8 +99,8 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Creates levels with these numbers of slots, the finest first, and adds levels of the last number until they reach
-    /// every `u64`. The first node in a level allocates its slots.
+    /// Creates levels with these numbers of slots, the finest first, and adds levels of the last number until they
+    /// reach every `u64`. The first node in a level allocates its slots.
     pub(crate) fn new(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
         Self::with_rings(start, slots_per_level, 1)
     }
@@ -323,8 +323,8 @@ impl Levels {
         let mut level = self.reaches.iter().position(|&reach| delta <= reach).expect("the last level reaches all");
         let mut ring = &self.levels[level];
         let mut block = ring.span.quotient(deadline);
-        // The window begins with the present slot, so before `now`, and may end one slot before the deadline. The deadline
-        // then lies in the second slot of the level above.
+        // The window begins with the present slot, so before `now`, and may end one slot before the deadline. The
+        // deadline then lies in the second slot of the level above.
         if block - ring.span.quotient(self.now) >= ring.slots {
             level += 1;
             ring = &self.levels[level];
@@ -366,8 +366,8 @@ impl Levels {
 
     /// Finds the occupied slot with the earliest first tick. Some slot must be occupied.
     ///
-    /// Of several it returns the one of the highest level, because its nodes may cascade to that very tick, and must do so
-    /// before other nodes expire there.
+    /// Of several it returns the one of the highest level, because its nodes may cascade to that very tick, and must do
+    /// so before other nodes expire there.
     fn search(&self) -> Event {
         let mut earliest = Event::UNKNOWN;
         let mut rest = self.occupied;

@@ -1,15 +1,15 @@
 //! Growth: extra workers run while workers of the pool are blocked.
 //!
-//! A callback may block: on a lock, on a disk, on an answer. Once each worker of the pool is blocked, other timers would
-//! wait. So *extra* workers run the same loop meanwhile, up to a limit.
+//! A callback may block: on a lock, on a disk, on an answer. Once each worker of the pool is blocked, other timers
+//! would wait. So *extra* workers run the same loop meanwhile, up to a limit.
 //!
 //! # Blocked, or waiting for a core
 //!
 //! A *monitor* thread samples the busy workers. A worker is *blocked* if two samples, [`MIN_INTERVAL`] or more apart,
 //! find it in the same activity and asleep throughout. The system counts how often a thread has gone to sleep: if that
-//! count is the same in both samples, the thread has not run in between. A worker that waits for a core is not asleep, so
-//! overload starts no extra worker. A flag says whether the worker is inside foreign code, which is a callback or rayon's
-//! work. So a worker that waits for the lock of the queue does not count as blocked.
+//! count is the same in both samples, the thread has not run in between. A worker that waits for a core is not asleep,
+//! so overload starts no extra worker. A flag says whether the worker is inside foreign code, which is a callback or
+//! rayon's work. So a worker that waits for the lock of the queue does not count as blocked.
 //!
 //! # How many workers may run
 //!
@@ -24,13 +24,13 @@
 //!
 //! - `push` wakes an idle one, if no worker of the pool is parked and the target has room.
 //! - The monitor takes the place of the [lookout](super#the-alert) while the alert is on and no worker is parked. It
-//!   sleeps until a batch is a straggler or a job waits. Then it samples the busy workers, wakes idle extra workers, and
-//!   starts new ones, until no callback waits. The longer it has started none, the longer its interval becomes, up to
-//!   [`MAX_INTERVAL`]. While all workers stay busy, that costs some 20 µs every 8 ms.
+//!   sleeps until a batch is a straggler or a job waits. Then it samples the busy workers, wakes idle extra workers,
+//!   and starts new ones, until no callback waits. The longer it has started none, the longer its interval becomes, up
+//!   to [`MAX_INTERVAL`]. While all workers stay busy, that costs some 20 µs every 8 ms.
 //!
-//! Two kinds of steps may make the monitor necessary: an alert, and a step that leaves no worker parked during one. Each
-//! of them wakes the monitor if it is needed. A job that finds neither a worker nor an idle extra waits for the alert of
-//! its driver.
+//! Two kinds of steps may make the monitor necessary: an alert, and a step that leaves no worker parked during one.
+//! Each of them wakes the monitor if it is needed. A job that finds neither a worker nor an idle extra waits for the
+//! alert of its driver.
 
 use std::time::Duration;
 

@@ -11,8 +11,8 @@
 //!
 //! A worker takes the first of these that applies, under one lock that it holds for some instructions:
 //!
-//! 1. It *assists* with a *straggler*, a batch that a worker started over [`STRAGGLER_AFTER`] ago and that has callbacks
-//!    left to start. It does not assist twice in a row while a job waits.
+//! 1. It *assists* with a *straggler*, a batch that a worker started over [`STRAGGLER_AFTER`] ago and that has
+//!    callbacks left to start. It does not assist twice in a row while a job waits.
 //! 2. On alert, it *searches* for rayon's work, if its last search is over [`MAX_STINT`] ago.
 //! 3. It runs the first *job*, a batch that no worker has started.
 //! 4. On alert, it searches, if it has run something since its last search.
@@ -23,9 +23,9 @@
 //!
 //! # Rayon's work
 //!
-//! A callback gives work to rayon by `spawn`, `join` and so on. The work goes to the rayon queue of the worker that runs
-//! the callback, and other workers steal it. After each batch, a worker does the work in its own rayon queue. rayon
-//! wakes no thread for the rest, as no worker ever sleeps inside rayon. The alert makes workers search for it.
+//! A callback gives work to rayon by `spawn`, `join` and so on. The work goes to the rayon queue of the worker that
+//! runs the callback, and other workers steal it. After each batch, a worker does the work in its own rayon queue.
+//! rayon wakes no thread for the rest, as no worker ever sleeps inside rayon. The alert makes workers search for it.
 //!
 //! # The alert
 //!
@@ -34,19 +34,19 @@
 //! While all workers are busy, that is enough, as each of them reads the alert before it parks. A worker that has run
 //! rayon's work raises the alert, too.
 //!
-//! On alert the worker that parked first is the *lookout*, the leader of a leader-follower pattern: it alone parks with a
-//! timeout. It wakes for the next straggler, and searches for rayon's work after 1 ms, 2 ms, 4 ms, and so on, up to
+//! On alert the worker that parked first is the *lookout*, the leader of a leader-follower pattern: it alone parks with
+//! a timeout. It wakes for the next straggler, and searches for rayon's work after 1 ms, 2 ms, 4 ms, and so on, up to
 //! 64 ms. Before it does either, it makes the next parked worker the lookout. So idle workers join one after another.
 //!
-//! The alert ends when a lookout finds no worker busy. If any worker has found rayon's work meanwhile, all parked workers
-//! search once more before that. Without an alert, workers park without a timeout.
+//! The alert ends when a lookout finds no worker busy. If any worker has found rayon's work meanwhile, all parked
+//! workers search once more before that. Without an alert, workers park without a timeout.
 //!
 //! # A worker that drives
 //!
-//! A job may come with the [`Loan`] of a shard. After the batch, the worker drives that shard and runs the callbacks that
-//! expire there. Meanwhile it counts as neither busy nor parked, and takes no job. This requires that few jobs wait, and
-//! that the pool has a worker for each shard. Workers that have been in one activity over [`STRAGGLER_AFTER`] do not
-//! count. If a batch waits nevertheless and no worker is parked, the alert recalls all loans.
+//! A job may come with the [`Loan`] of a shard. After the batch, the worker drives that shard and runs the callbacks
+//! that expire there. Meanwhile it counts as neither busy nor parked, and takes no job. This requires that few jobs
+//! wait, and that the pool has a worker for each shard. Workers that have been in one activity over [`STRAGGLER_AFTER`]
+//! do not count. If a batch waits nevertheless and no worker is parked, the alert recalls all loans.
 
 mod growth;
 mod state;
@@ -64,8 +64,8 @@ pub(crate) use thread::{MonitorThread, SleepProbe, TimedWait, WorkerThread};
 use super::batch::{Batch, Loan};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
-/// Time after which a batch gets more workers. It is the default tick: a driver that wakes for the next tick then checks
-/// the batch without a wake-up of its own.
+/// Time after which a batch gets more workers. It is the default tick: a driver that wakes for the next tick then
+/// checks the batch without a wake-up of its own.
 pub(crate) const STRAGGLER_AFTER: Duration = Duration::from_millis(1);
 /// Maximum time for which a busy worker serves one kind of work alone: jobs, or rayon's work.
 const MAX_STINT: Duration = Duration::from_millis(10);
@@ -154,8 +154,8 @@ impl JobQueue {
         state.growth.close();
     }
 
-    /// Makes the calling thread a worker until the queue is closed. An extra worker also returns after some idle seconds.
-    /// Must be called once on each such thread, at the bottom of its stack.
+    /// Makes the calling thread a worker until the queue is closed. An extra worker also returns after some idle
+    /// seconds. Must be called once on each such thread, at the bottom of its stack.
     pub(crate) fn worker_loop(&self, thread: &impl WorkerThread, is_extra: bool) {
         let mut worker = self.lock().register(thread, is_extra);
         while let Some(action) = self.next(&mut worker, thread) {
