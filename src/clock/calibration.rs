@@ -15,8 +15,8 @@
 //! was preempted between counter and clock, or the machine slept during a sample. All samples are then taken again.
 //!
 //! The kernel slews the clock to keep it right, which changes the time per cycle. `adjtimex` allows a tenth in either
-//! direction (`tick`, and 500 ppm of `freq`). If the samples were taken at the slowest clock, a cycle can later be 1.1
-//! / 0.9 times as long. So the calibration adds a [`MARGIN`] of a quarter.
+//! direction (`tick`, and 500 ppm of `freq`). If the samples were taken at the slowest clock, a cycle can later be
+//! 1.1/0.9 times as long. So the calibration adds a [`MARGIN`] of a quarter.
 
 use std::time::{Duration, Instant};
 

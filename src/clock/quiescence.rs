@@ -1,9 +1,9 @@
 //! Quiescence: a manual clock and the drivers agree that nothing is left to run at the present tick.
 //!
-//! The clock *requests* of every driver that it dispatches what has expired. Only then it *waits* for one shard after
-//! another. So callbacks of one tick run at the same time and may wait for each other, whatever shard or timer they
-//! belong to. A driver answers a request when it finds nothing more to do, and names its next deadline. A shard is
-//! quiet when its driver has answered, and none of the timers that it has dispatched is *in flight*.
+//! The clock first *requests* every driver to dispatch its expired timers. Then it *waits* for one shard after another.
+//! So callbacks of one tick run at the same time and may wait for each other, whatever shard or timer they belong to. A
+//! driver answers a request when it finds nothing more to do, and names its next deadline. A shard is quiet when its
+//! driver has answered, and none of the timers that it has dispatched is *in flight*.
 //!
 //! ```text
 //! clock                          driver                                worker
@@ -48,7 +48,7 @@ use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 pub(crate) trait Quiesce: Send + Sync {
     /// Instants; in models, ticks.
     type Time: Ord;
-    /// Requests that the driver dispatches what has expired. Returns the number of the request, or `None` if there is
+    /// Requests the driver to dispatch its expired timers. Returns the number of the request, or `None` if there is
     /// nothing to do.
     fn request(&self) -> Option<u64>;
     /// Waits until the driver has answered the request, and no timer is in flight.

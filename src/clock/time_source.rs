@@ -44,7 +44,7 @@ impl Clock {
     }
 
     /// Converts an instant to the nanoseconds of [`bounds`](Self::bounds). `None` if the clock has no bounds.
-    pub(crate) fn nanos(&self, instant: Instant) -> Option<u64> {
+    pub(super) fn nanos(&self, instant: Instant) -> Option<u64> {
         match self {
             Self::System(SystemClock(Some(tsc_clock))) => Some(tsc_clock.nanos(instant)),
             _ => None,

@@ -4,10 +4,9 @@
 //! as the timer is not early. So the clock returns two [`Bounds`], as Spanner's TrueTime does (Corbett et al.,
 //! *Spanner: Google's Globally-Distributed Database*, 2012). The present is between them:
 //!
-//! - *latest* is no earlier than any value that [`Instant::now`] has returned to any thread before. A delay is added to
+//! - *latest* is at or after every value that [`Instant::now`] has returned so far, to any thread. A delay is added to
 //!   it.
-//! - *earliest* is no later than any value that `Instant::now` will return to any thread afterwards. A deadline up to
-//!   it has passed.
+//! - *earliest* is at or before every value that `Instant::now` returns from then on. A deadline up to it has passed.
 //!
 //! ```text
 //!      counter              latest = clock + maximum time of the cycles since   ≤ clock + LIMIT
@@ -41,8 +40,8 @@
 //!   too. So *latest* is at most 20 µs ahead of the present, whatever the counter does. If the counter runs as
 //!   calibrated, it is at most a quarter of that ahead, which is the margin of the calibration.
 //! - Within a thread *latest* does not go back, so timers with equal delays stay in order. A new anchor has a *floor*:
-//!   the maximum that the anchor before it could return, which had the same limit. The exception is a counter that has
-//!   just become untrusted, as follows.
+//!   the maximum that the anchor before it could return, which had the same limit. The exception is the read that finds
+//!   the counter untrusted, see below.
 //!
 //! # What if the counter misbehaves
 //!
@@ -80,9 +79,9 @@ pub(super) const LIMIT: u64 = 20_000;
 /// The bounds of the present, in nanoseconds: arithmetic with instants would cost as much as is saved here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// No later than what any clock read from now on returns.
+    /// At or before every clock read from now on.
     pub(crate) earliest: u64,
-    /// No earlier than what any clock read before returned.
+    /// At or after every clock read so far.
     pub(crate) latest: u64,
 }
 

@@ -55,12 +55,12 @@ impl BorrowedPool {
     }
 
     /// Submits a batch. The calling thread must belong to no rayon pool.
-    pub(crate) fn push(&self, batch: Arc<dyn Batch>) {
+    pub(super) fn push(&self, batch: Arc<dyn Batch>) {
         self.submit(Job { batch, is_straggler: false });
     }
 
     /// Makes more workers run the rest of a batch. Returns false, without effect, if no worker has started it.
-    pub(crate) fn assist(&self, batch: Arc<dyn Batch>) -> bool {
+    pub(super) fn assist(&self, batch: Arc<dyn Batch>) -> bool {
         let started = batch.is_started();
         if started && !batch.is_exhausted() {
             self.submit(Job { batch, is_straggler: true });
@@ -70,7 +70,7 @@ impl BorrowedPool {
 
     /// Returns whether the calling thread is the only one of the pool. False for the global pool, of which this is
     /// unknown.
-    pub(crate) fn needs_this_thread(&self) -> bool {
+    pub(super) fn needs_this_thread(&self) -> bool {
         let needs = |pool: &rayon::ThreadPool| pool.current_num_threads() == 1 && pool.current_thread_index().is_some();
         self.pool.as_ref().is_some_and(|pool| needs(pool))
     }
@@ -86,6 +86,7 @@ impl BorrowedPool {
     }
 }
 
+/// Runs the first job of the queue or, inside a callback, defers the ticket.
 fn run_ticket(queue: Arc<Queue>) {
     if IN_TICKET.get() {
         DEFERRED.with_borrow_mut(|deferred| deferred.push(queue.clone()));

@@ -62,7 +62,7 @@ impl Divisor {
 
     /// Returns the remainder.
     #[inline]
-    pub(crate) fn remainder(self, dividend: u64) -> u64 {
+    pub(super) fn remainder(self, dividend: u64) -> u64 {
         if self.reciprocal == 0 {
             return dividend & (self.value - 1);
         }

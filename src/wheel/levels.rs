@@ -6,8 +6,9 @@
 //! ring for each level. A slot of level 0 spans one tick, and a slot of each further level spans the whole ring below:
 //! `span(0) = 1`, `span(i + 1) = span(i) * slots(i)`. A deadline waits at the lowest level whose window reaches it.
 //! When time comes to the first tick of a slot, the slot *expires*. Each of its nodes expires with it or *cascades*:
-//! the wheel links the node again, closer to its deadline and so at a finer level. So a node is relinked at most once a
-//! level. It is inserted and removed in constant time, and never compared with another node.
+//! the wheel links the node again, closer to its deadline and so at a finer level. Unless its deadline becomes later, a
+//! node is relinked at most once per level. It is inserted and removed in constant time, and never compared with
+//! another node.
 //!
 //! The levels overlap, as those of Kafka's timer do. The window of a level has `slots(i)` slots, begins with the slot
 //! that contains the present tick, and *slides* by whole slots. Slots are aligned to tick 0, not to the start of the
@@ -192,7 +193,7 @@ impl Levels {
     }
 
     /// Removes every node, without access to the nodes.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.occupied = 0;
         self.expired = ExpiredList::EMPTY;
         self.expiring = NIL;
@@ -309,7 +310,7 @@ impl Levels {
     }
 
     /// Returns the level and the first and last tick of the slot in which a node waits; `None` if it waits in no slot.
-    pub(crate) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
+    pub(super) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
         let (level, slot) = links.list.slot()?;
         let ring = &self.levels[level];
         let first = ring.first_tick(slot, self.now);

@@ -13,10 +13,10 @@ pub(crate) struct Links {
 
 impl Links {
     /// The links of a node that is in no list.
-    pub(crate) const UNLINKED: Links = Links { next: NIL, prev: NIL, list: ListId::NONE };
+    pub(super) const UNLINKED: Links = Links { next: NIL, prev: NIL, list: ListId::NONE };
 
     #[inline]
-    pub(crate) fn is_linked(self) -> bool {
+    pub(super) fn is_linked(self) -> bool {
         self.list != ListId::NONE
     }
 }

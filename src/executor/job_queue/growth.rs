@@ -13,9 +13,10 @@
 //!
 //! # How many workers may run
 //!
-//! The target is as many workers that are not blocked as the pool has threads, plus one for each blocked worker. Where
-//! many callbacks block, the next ones probably block, too. The surplus runs them without two samples for each. So the
-//! pool doubles as long as all of its workers are blocked.
+//! Workers that are not blocked count as running. Their target is the number of the pool's threads, plus one for each
+//! blocked worker. That surplus is for callbacks to come: where many callbacks block, the next ones probably block,
+//! too, and would each need two samples before another worker runs. So while all workers are blocked, their number
+//! doubles.
 //!
 //! The target never holds back the pool's own workers. An extra worker takes a job only while the target has *room* for
 //! it, and waits idle otherwise. After [`IDLE`] without a job it ends.

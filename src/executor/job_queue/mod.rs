@@ -13,7 +13,7 @@
 //!
 //! 1. It *assists* with a *straggler*, a batch that a worker started over [`STRAGGLER_AFTER`] ago and that has
 //!    callbacks left to start. It does not assist twice in a row while a job waits.
-//! 2. On alert, it *searches* for rayon's work, if its last search is over [`MAX_STINT`] ago.
+//! 2. On [alert](self#the-alert), it *searches* for rayon's work, if its last search is over [`MAX_STINT`] ago.
 //! 3. It runs the first *job*, a batch that no worker has started.
 //! 4. On alert, it searches, if it has run something since its last search.
 //! 5. It parks until it is woken.
@@ -29,10 +29,10 @@
 //!
 //! # The alert
 //!
-//! A driver raises the alert when a batch is not finished [`STRAGGLER_AFTER`] after its dispatch. Then a callback takes
-//! long, or the work that it left to rayon does, or all workers are busy. The driver raises it once for each batch.
-//! While all workers are busy, that is enough, as each of them reads the alert before it parks. A worker that has run
-//! rayon's work raises the alert, too.
+//! A driver raises the alert when a batch is not finished [`STRAGGLER_AFTER`] after its dispatch. The cause is a
+//! callback that takes long, work that it left to rayon, or a pool whose workers are all busy. The driver raises the
+//! alert once for each batch, so a busy pool does not keep a driver awake. Busy workers need no wake-up: each of them
+//! reads the alert before it parks. A worker that has run rayon's work raises the alert, too.
 //!
 //! On alert the worker that parked first is the *lookout*, the leader of a leader-follower pattern: it alone parks with
 //! a timeout. It wakes for the next straggler, and searches for rayon's work after 1 ms, 2 ms, 4 ms, and so on, up to
@@ -67,7 +67,7 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 /// Time after which a batch gets more workers. It is the default tick: a driver that wakes for the next tick then
 /// checks the batch without a wake-up of its own.
 pub(crate) const STRAGGLER_AFTER: Duration = Duration::from_millis(1);
-/// Maximum time for which a busy worker serves one kind of work alone: jobs, or rayon's work.
+/// Maximum time for which a busy worker serves only jobs, on alert, or only rayon's work.
 const MAX_STINT: Duration = Duration::from_millis(10);
 
 /// The queue of batches of one pool.
@@ -177,6 +177,7 @@ impl JobQueue {
         }
     }
 
+    /// Runs a batch, and then the work that it has left to rayon.
     fn run(&self, batch: Arc<dyn Batch>, worker: &Worker, thread: &impl WorkerThread) {
         worker.probe.run_foreign(|| batch.run());
         self.run_own_tasks(worker, thread);
