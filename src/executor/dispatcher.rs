@@ -86,8 +86,10 @@ impl Dispatcher {
     }
 
     /// Makes idle workers assist with a batch that was not finished [`STRAGGLER_AFTER`] after its dispatch. Returns
-    /// false if no worker has begun it; the caller should then call again. Calls `unpin` before it starts a thread,
+    /// false if no worker has started it; the caller should then call again. Calls `unpin` before it starts a thread,
     /// which inherits the cores of the caller.
+    ///
+    /// [`STRAGGLER_AFTER`]: super::job_queue::STRAGGLER_AFTER
     pub(crate) fn assist(&self, batch: Arc<impl Batch>, unpin: impl FnOnce()) -> bool {
         match self {
             Self::Own { queue, extras } => {

@@ -38,8 +38,8 @@
 //! a timeout. It wakes for the next straggler, and searches for rayon's work after 1 ms, 2 ms, 4 ms, and so on, up to
 //! 64 ms. Before it does either, it makes the next parked worker the lookout. So idle workers join one after another.
 //!
-//! The alert ends when a lookout finds no worker busy. If any worker has found rayon's work meanwhile, all parked
-//! workers search once more before that. Without an alert, workers park without a timeout.
+//! The alert ends when a lookout finds no worker busy and no job. If any worker has found rayon's work meanwhile, all
+//! parked workers search once more before that. Without an alert, workers park without a timeout.
 //!
 //! # A worker that drives
 //!
