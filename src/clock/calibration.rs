@@ -27,9 +27,9 @@ const SAMPLE_TIME: Duration = Duration::from_micros(100);
 const SAMPLES: usize = 3;
 /// Number of attempts before the counter is refused.
 const ATTEMPTS: usize = 10;
-/// Maximum and minimum of the samples may differ by one part in so many.
+/// The maximum and the minimum of the samples may differ by 1 / `AGREEMENT`.
 const AGREEMENT: u64 = 64;
-/// One part in so many is added to the maximum.
+/// The calibration adds 1 / `MARGIN` to the maximum.
 const MARGIN: u64 = 4;
 /// Rates are in units of 2^-32 ns per cycle.
 const FRACTION: u32 = 32;

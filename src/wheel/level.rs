@@ -58,7 +58,7 @@ impl Level {
         self.slot_of(self.span.quotient(tick))
     }
 
-    /// Returns the first tick of a slot in the turn of the ring that begins at `now`.
+    /// Returns the first tick of a slot, which is at or after the slot of `now`.
     #[inline]
     pub(super) fn first_tick(&self, slot: usize, now: u64) -> u64 {
         let block = self.span.quotient(now);

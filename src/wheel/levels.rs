@@ -53,8 +53,8 @@
 //!
 //! # Rejected
 //!
-//! - *One ring, and a count of rounds for each node* (the hashed wheel without a hierarchy): each turn of the ring
-//!   reads every node that has rounds left.
+//! - *One ring, and a count of rounds for each node* (the hashed wheel without a hierarchy): each revolution of the
+//!   ring reads every node that has rounds left.
 //! - *Aligned windows* (Linux before 4.8, tokio): a level ends at its next boundary. A near deadline just beyond that
 //!   boundary starts at a coarse level, and cascades for nothing.
 //! - *No cascades, and coarser slots for farther deadlines* (Linux since 4.8): cheap, but a far deadline is late by up

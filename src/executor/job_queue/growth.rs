@@ -46,7 +46,7 @@ const MIN_INTERVAL: Duration = Duration::from_micros(200);
 const MAX_INTERVAL: Duration = Duration::from_millis(8);
 /// Time without a job after which an extra worker ends.
 const IDLE: Duration = Duration::from_secs(5);
-/// A worker that is known to be blocked is sampled again in one of so many rounds.
+/// A worker that is known to be blocked is sampled once in this number of rounds.
 const RESAMPLED: u64 = 8;
 
 /// The part of the queue's state that is about its growth.

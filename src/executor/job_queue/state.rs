@@ -372,7 +372,7 @@ mod tests {
         assert!(state.try_end_alert());
     }
 
-    /// A thread that is never woken, with so many of rayon's tasks in its own queue.
+    /// A thread that is never woken, and the number of rayon's tasks in its own queue.
     struct Unwoken(Cell<usize>);
 
     impl TimedWait for Unwoken {
