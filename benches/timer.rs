@@ -2,9 +2,9 @@
 //! workloads.
 //!
 //! ```text
-//! cargo bench -p benches --bench timer                      all of it, some minutes
+//! cargo bench -p benches --bench timer                      everything, some minutes
 //! cargo bench -p benches --bench timer -- --quick           within a minute
-//! cargo bench -p benches --bench timer -- 'rearm.*heap'     what matches
+//! cargo bench -p benches --bench timer -- 're-arm.*heap'    what matches the pattern
 //! ```
 //!
 //! A figure is wall time x min(threads, cores) / operations: the cost of one operation in time of a core. Without

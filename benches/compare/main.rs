@@ -1,12 +1,12 @@
 //! Measures every contender at every workload.
 //!
 //! ```text
-//! cargo bench -p benches --bench compare                                   all of it, about an hour: the report
+//! cargo bench -p benches --bench compare                                   everything, about an hour
 //! cargo bench -p benches --bench compare -- --quick                        about a minute
 //! cargo bench -p benches --bench compare -- --workload w1,w4 --contender corewheel,heap
 //! cargo bench -p benches --bench compare -- --workload w1 --case "1 thread, 10^6 standing"
-//! cargo bench -p benches --bench compare -- renew                          tables and pages of what is recorded
-//! cargo bench -p benches --bench compare -- renew --check                  whether the tables are of what is recorded
+//! cargo bench -p benches --bench compare -- renew                          write tables and pages from the record
+//! cargo bench -p benches --bench compare -- renew --check                  fail if the tables differ from the record
 //! ```
 //!
 //! Each measurement runs in a process of its own, and the contenders take turns. A run of some workloads, cases or

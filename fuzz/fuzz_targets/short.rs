@@ -1,8 +1,9 @@
-//! Programs for a `Timer` in virtual time against their oracle, in a process that runs short of threads and memory: some
-//! timers are refused with `BuildError::ThreadStart`, and some callbacks with `ScheduleError::OutOfMemory`.
+//! Random programs for timers in virtual time, checked against an oracle, in a process that is short of threads and
+//! memory. Some timers are refused with `BuildError::ThreadStart`, and some callbacks with
+//! `ScheduleError::OutOfMemory`.
 //!
-//! A limit of the address space makes the process run short. A sanitizer needs that space, so this target is built
-//! without one. Linux only.
+//! The target limits the address space of the process. So it is built without a sanitizer, which needs a large one.
+//! Linux only.
 
 #![no_main]
 

@@ -31,7 +31,7 @@ const MINUTE: u64 = 60 * SECOND;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
-    /// Pairs of `schedule` and `cancel`, 10 million a second and thread, between two rounds of the driver
+    /// Pairs of `schedule` and `cancel`, 10 million a second and thread, between two wake-ups of the driver
     W1,
     /// The same at 20 pairs a second and thread, so that the driver handles each timer
     W1Slow,

@@ -199,7 +199,7 @@ impl fmt::Display for Progress {
         let Self { placed, sold, released, late, in_memory } = self;
         write!(
             f,
-            "{placed} placed, {sold} sold, {released} released, {late} confirmed too late, {in_memory} in memory at most"
+            "{placed} placed, {sold} sold, {released} released, {late} confirmed late, {in_memory} in memory at most"
         )
     }
 }
