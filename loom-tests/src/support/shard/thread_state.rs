@@ -50,7 +50,7 @@ impl ThreadState {
         self.shard
     }
 
-    pub(crate) fn keep(&mut self, index: u32, aside: bool) {
+    pub(crate) fn recycle(&mut self, index: u32, aside: bool) {
         // SAFETY: a model keeps its shard.
         let core = &unsafe { self.shard.as_ref() }.core;
         if aside {
