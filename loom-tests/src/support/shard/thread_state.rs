@@ -57,7 +57,7 @@ impl ThreadState {
             // SAFETY: it is this thread's to keep.
             unsafe { core.set_aside(index) };
         } else {
-            self.cache.push(index, |batch| core.give(batch));
+            self.cache.push(index, |batch| core.push_to_pool(batch));
         }
     }
 
