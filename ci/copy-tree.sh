@@ -8,4 +8,4 @@ tar -c --exclude=./target --exclude=./.git . | tar -x -C "$copy"
 export RUST_BACKTRACE=0
 loom=(env CARGO_TARGET_DIR="$PWD/target/mutations" RUSTFLAGS='--cfg crossbeam_loom')
 # Cargo compares times of files, so it would take a copy's artefacts for those of the tree. Make it compile them again.
-trap 'rm -rf target/mutations/{,plain/}debug/.fingerprint/{adapters,coherence,corewheel,endurance,loom-tests,shuttle-tests}-*' EXIT
+trap 'rm -rf target/mutations/{,plain/}debug/.fingerprint/{adapters,coherence,corewheel,endurance,loom-tests,properties,shuttle-tests}-*' EXIT
