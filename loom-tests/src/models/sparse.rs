@@ -81,7 +81,7 @@ fn a_block_that_is_completed_goes_back() {
         fixture.drive(&mut driver, &worker);
         assert!(fixture.cancel(&first));
         fixture.release(first, &mut cache);
-        fixture.core.give_back(&mut cache);
+        fixture.core.drain_cache(&mut cache);
         fixture.drive(&mut driver, &worker);
         assert_eq!((fixture.core.slab.len(), fixture.core.slab.dense_len()), (2, 0), "the block is sparse");
         let canceller = fixture.cancel_elsewhere(second, cache);
@@ -101,7 +101,7 @@ fn a_sparse_block_is_used_while_the_driver_looks_at_it() {
         let fixture = Fixture::with_retained(1);
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let survivor = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
-        fixture.core.give_back(&mut cache);
+        fixture.core.drain_cache(&mut cache);
         let worker = fixture.worker(0);
         fixture.drive(&mut driver, &worker);
         let user = fixture.spawn(move |fixture| {
@@ -111,7 +111,7 @@ fn a_sparse_block_is_used_while_the_driver_looks_at_it() {
                 assert!(fixture.cancel(&handle));
                 fixture.release(handle, &mut cache);
             }
-            fixture.core.give_back(&mut cache);
+            fixture.core.drain_cache(&mut cache);
         });
         fixture.drive(&mut driver, &worker);
         user.join().unwrap();
@@ -131,7 +131,7 @@ fn an_adopted_entry_goes_to_the_pool() {
             assert!(fixture.cancel(&handle));
             fixture.release(handle, &mut Cache::new());
         });
-        adopt(&fixture).into_iter().for_each(|index| fixture.core.give(&[index]));
+        adopt(&fixture).into_iter().for_each(|index| fixture.core.push_to_pool(&[index]));
         canceller.join().unwrap();
         assert_eq!(fixture.counts.dropped(), 1);
     });
@@ -143,14 +143,14 @@ fn a_gathered_entry_goes_to_the_pool() {
     explore(|| {
         let fixture = Fixture::new();
         let first = fixture.alloc_block();
-        fixture.core.give(&[first]);
+        fixture.core.push_to_pool(&[first]);
         let driver = fixture.spawn(|fixture| {
             let slab = &fixture.core.slab;
             // SAFETY: this thread is as good as the driver, and owns what it takes out of the pool.
             unsafe { members(slab, fixture.core.pool.take_all()).for_each(|index| slab.gather(index)) };
             slab.mark_sparse(0);
         });
-        adopt(&fixture).into_iter().for_each(|index| fixture.core.give(&[index]));
+        adopt(&fixture).into_iter().for_each(|index| fixture.core.push_to_pool(&[index]));
         driver.join().unwrap();
     });
 }
@@ -166,7 +166,7 @@ fn a_popped_entry_is_retired() {
     explore(|| {
         let fixture = Fixture::new();
         sparse_block(&fixture);
-        fixture.core.give(&[0]);
+        fixture.core.push_to_pool(&[0]);
         let popper = fixture.spawn(pop);
         let mine = pop(&fixture);
         let slab = &fixture.core.slab;

@@ -46,7 +46,7 @@ impl<'a, F: Fn(&Counts) -> Callback> TimeoutUser<'a, F> {
                 }),
                 5 => self.with_any(Self::let_go),
                 // As a thread does that ends, and another comes in its place.
-                _ => self.harness.fixture.core.give_back(&mut self.cache),
+                _ => self.harness.fixture.core.drain_cache(&mut self.cache),
             }
         }
         while let Some(handle) = self.handles.pop() {

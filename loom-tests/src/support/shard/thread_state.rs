@@ -50,14 +50,14 @@ impl ThreadState {
         self.shard
     }
 
-    pub(crate) fn keep(&mut self, index: u32, aside: bool) {
+    pub(crate) fn recycle(&mut self, index: u32, aside: bool) {
         // SAFETY: a model keeps its shard.
         let core = &unsafe { self.shard.as_ref() }.core;
         if aside {
             // SAFETY: it is this thread's to keep.
             unsafe { core.set_aside(index) };
         } else {
-            self.cache.push(index, |batch| core.give(batch));
+            self.cache.push(index, |batch| core.push_to_pool(batch));
         }
     }
 
