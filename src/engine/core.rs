@@ -22,9 +22,9 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
 
 use super::call_stack;
-use super::entry::{Callback, Claim, DriverNotice, Entry, Held, Role};
+use super::entry::{Callback, Claim, ClosedTimer, DriverNotice, Entry, Role};
 use super::intake::Intake;
-use super::memory::{BATCH, Cache, Pool, Refusal, Slab};
+use super::memory::{AllocError, BATCH, Cache, Pool, Slab};
 use super::wakeup::DriverWakeup;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence_between_seq_cst};
 
@@ -113,7 +113,7 @@ impl Core {
         callback: Callback,
         deadline: u64,
         now: u64,
-    ) -> Result<Armed<'_>, (Refusal, Callback)> {
+    ) -> Result<Armed<'_>, (AllocError, Callback)> {
         let callback = std::mem::ManuallyDrop::new(callback);
         // SAFETY: the entry owns the callback from here on, because we use it again only if it is refused.
         let write = |cell: *mut Callback| unsafe { callback.write(cell) };
@@ -133,11 +133,11 @@ impl Core {
         role: Role,
         write: impl FnOnce(*mut Callback),
         when: impl FnOnce() -> (u64, u64),
-    ) -> Result<Armed<'_>, Refusal> {
+    ) -> Result<Armed<'_>, AllocError> {
         let index = self.free_entry(cache)?;
         let entry = self.slab.get(index);
         // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
-        let notice = unsafe { entry.arm_with(role, write, when) }.ok_or(Refusal::Closed)?;
+        let notice = unsafe { entry.arm_with(role, write, when) }.ok_or(AllocError::Closed)?;
         Ok(Armed { entry, index, notice })
     }
 
@@ -148,8 +148,8 @@ impl Core {
     pub(crate) fn reserve(&self, cache: &mut Cache) -> Option<(&Entry, u32)> {
         let index = match self.free_entry(cache) {
             Ok(index) => index,
-            Err(Refusal::Closed) => return None,
-            Err(Refusal::NoMemory) => handle_alloc_error(Layout::new::<Entry>()),
+            Err(AllocError::Closed) => return None,
+            Err(AllocError::NoMemory) => handle_alloc_error(Layout::new::<Entry>()),
         };
         let entry = self.slab.get(index);
         // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
@@ -158,7 +158,7 @@ impl Core {
 
     /// Returns an entry of the cache, which it refills if it is empty.
     #[inline(always)]
-    fn free_entry(&self, cache: &mut Cache) -> Result<u32, Refusal> {
+    fn free_entry(&self, cache: &mut Cache) -> Result<u32, AllocError> {
         loop {
             if let Some(index) = cache.pop() {
                 return Ok(index);
@@ -170,11 +170,11 @@ impl Core {
     /// Refills an empty cache from the pool, else from the slab. In rare cases it stays empty: all entries of the batch
     /// from the pool were in sparse blocks.
     #[cold]
-    fn refill(&self, cache: &mut Cache) -> Result<(), Refusal> {
+    fn refill(&self, cache: &mut Cache) -> Result<(), AllocError> {
         if !self.pool.pop(&self.slab, |index| self.recycle(cache, index)) {
             // The slab yields entries in descending order. As the cache is a stack, neighbours in memory are then used
             // in ascending order. Entries of a large frame that do not fit into the cache go to the pool.
-            self.slab.take(|index| self.keep(cache, index))?;
+            self.slab.alloc(|index| self.keep(cache, index))?;
         }
         if cache.was_filled_before() {
             // Wake the driver early, so that it need not link a large backlog when the first timer expires.
@@ -339,10 +339,10 @@ impl Core {
             let closed = entry.close();
             handles += i64::from(closed.handle);
             match closed.timer {
-                Held::None => {}
-                Held::Closure => closing.closures += 1,
-                Held::Waker => closing.wakers += 1,
-                Held::Running => closing.running += 1,
+                ClosedTimer::None => {}
+                ClosedTimer::Closure => closing.closures += 1,
+                ClosedTimer::Waker => closing.wakers += 1,
+                ClosedTimer::Running => closing.running += 1,
             }
         }
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if

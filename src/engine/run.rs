@@ -72,7 +72,7 @@ impl Core {
         self.leave_batch(index, entry.discard(due), hooks, |callback, _| {
             hooks.cancelled();
             catch_panic(hooks, || drop(callback));
-            if entry.discarded() {
+            if entry.finish_discard() {
                 hooks.recycle(index);
             }
         })
@@ -112,7 +112,7 @@ impl Core {
         let over = match next {
             Some(next) => match entry.arm_next(callback, next, hooks.now()) {
                 NextRun::Enqueue { deadline } => return self.enqueue_again(index, deadline, hooks),
-                NextRun::Held { has_waiter } => return self.wake_waiters(has_waiter),
+                NextRun::Closed { has_waiter } => return self.wake_waiters(has_waiter),
                 NextRun::Cancelled(callback) => callback,
             },
             None => callback,

@@ -146,7 +146,7 @@ impl Trim {
             return Phase::Gather { next };
         }
         // Reset before the scan, so that a block that becomes free during the scan counts for the next trim.
-        core.slab.forget_completed();
+        core.slab.reset_completed();
         Phase::Scan { first: 0 }
     }
 
@@ -163,7 +163,7 @@ impl Trim {
                 break;
             }
             next = first + slab.frame();
-            let aside = slab.aside_in(first);
+            let aside = slab.count_aside(first);
             if aside == entries {
                 freed += entries;
                 if self.free_frame(core, first, &mut reclaim) {
@@ -171,7 +171,7 @@ impl Trim {
                     run.end = next;
                     continue;
                 }
-            } else if aside == 0 || slab.is_marked(first) {
+            } else if aside == 0 || slab.is_frame_sparse(first) {
                 // All entries are in use, or the frame is retired, or it is sparse already.
             } else if aside >= entries / 2 {
                 slab.mark_sparse(first);
@@ -218,7 +218,7 @@ impl Trim {
     /// Claims all entries of a frame and frees them. Returns whether it could; if not, they go back to the pool.
     fn free_frame(&mut self, core: &Core, first: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
         let back = |index| return_entry(core, &mut self.returned, index);
-        if !core.slab.claim(first, back) {
+        if !core.slab.claim_frame(first, back) {
             return false;
         }
         let mut entries = first * BLOCK..(first + core.slab.frame()) * BLOCK;
@@ -250,7 +250,7 @@ unsafe fn unpack(core: &Core, mut next: u32, mut receive: impl FnMut(u32)) -> u3
         }
         next = after;
     }
-    core.pool.forget(taken);
+    core.pool.subtract_len(taken);
     next
 }
 
@@ -305,7 +305,7 @@ mod tests {
             entry.cancel().unwrap();
             // SAFETY: the timer was ended above, and does not run.
             unsafe { entry.drop_callback() };
-            assert!(entry.release() == Release::Kept);
+            assert!(entry.release() == Release::Owned);
             self.core.recycle(&mut self.cache, index);
         }
 

@@ -169,7 +169,7 @@ fn a_pop_of_what_is_given_back() {
         while driver.reclaim(&fixture.core) {}
         let take_again = || {
             let mut taken = Vec::new();
-            fixture.core.slab.take(|index| taken.insert(0, index)).unwrap();
+            fixture.core.slab.alloc(|index| taken.insert(0, index)).unwrap();
             taken.iter().for_each(|&index| held.mark(index));
             taken
         };

@@ -10,7 +10,7 @@
 //! More of model 6: `shutdown_inside`, `shutdown_memory` and `shutdown_sleep`.
 
 use super::{Fixture, explore};
-use crate::engine::entry::Held;
+use crate::engine::entry::ClosedTimer;
 use crate::engine::memory::Cache;
 
 #[test]
@@ -118,7 +118,7 @@ fn nothing_starts_in_a_closed_core() {
         let driver = fixture.spawn_driver(driver, 5);
         fixture.core.close();
         // Either it has started by now, or it never does.
-        let started = fixture.entry(&handle).close().timer == Held::Running || fixture.counts.run() == 1;
+        let started = fixture.entry(&handle).close().timer == ClosedTimer::Running || fixture.counts.run() == 1;
         driver.join().unwrap();
         assert_eq!(fixture.counts.run(), usize::from(started));
         fixture.claim(5, true);
