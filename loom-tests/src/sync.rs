@@ -44,23 +44,23 @@ pub(crate) const LARGEST_SEGMENT: u32 = 4;
 pub(crate) const SEGMENTS: usize = 6;
 
 /// A sleep here has no end but a wake: a wake-up that is lost is a deadlock, which loom reports. Each thread that is attached
-/// sleeps in a place of its own, and to read which one it is takes no order with it.
+/// sleeps in a notify_of_attached of its own, and to read which one it is takes no order with it.
 pub(crate) struct Parker {
     attached: AtomicUsize,
-    places: [Notify; 4],
+    notifies: [Notify; 4],
 }
 
 impl Parker {
     pub(crate) fn new() -> Self {
-        Self { attached: AtomicUsize::new(0), places: [(); 4].map(|()| Notify::new()) }
+        Self { attached: AtomicUsize::new(0), notifies: [(); 4].map(|()| Notify::new()) }
     }
 
     pub(crate) fn attach(&self) {
         self.attached.store(self.attached.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    fn place(&self) -> &Notify {
-        &self.places[self.attached.load(Ordering::Relaxed)]
+    fn notify_of_attached(&self) -> &Notify {
+        &self.notifies[self.attached.load(Ordering::Relaxed)]
     }
 
     pub(crate) fn is_attached_here(&self) -> bool {
@@ -68,10 +68,10 @@ impl Parker {
     }
 
     pub(crate) fn park(&self, _timeout: Option<Duration>) {
-        self.place().wait();
+        self.notify_of_attached().wait();
     }
 
     pub(crate) fn unpark(&self) {
-        self.place().notify();
+        self.notify_of_attached().notify();
     }
 }

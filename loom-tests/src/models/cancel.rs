@@ -1,9 +1,9 @@
 //! Model 2: cancel against fire against the drop of the handle.
 //!
 //! Fails if `start` leaves a one-shot armed while it runs (mutation `entry-start-armed`), and if `release` frees an entry
-//! that is running (`entry-release-running`) or in a batch (`entry-release-dispatched`, `entry-discard-undispatched`). Of `raw.rs`,
-//! if a cancel does not drop the closure (`raw-undropped`), and if an entry that is released is not kept
-//! (`raw-kept-never`).
+//! that is running (`entry-release-running`) or in a batch (`entry-release-dispatched`, `entry-discard-not-dispatched`). Of `raw.rs`,
+//! if a cancel does not drop the closure (`handle-closure-leaked`), and if an entry that is released is not kept
+//! (`handle-not-cached`).
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;
@@ -17,14 +17,14 @@ fn cancel_and_fire_have_one_winner() {
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let canceller = fixture.spawn(move |fixture| {
-            let won = fixture.cancel(&handle);
+            let cancelled = fixture.cancel(&handle);
             fixture.release(handle, &mut cache);
-            (won, cache)
+            (cancelled, cache)
         });
         fixture.drive(&mut driver, &worker);
-        let (won, mut cache) = canceller.join().unwrap();
+        let (cancelled, mut cache) = canceller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert_eq!(fixture.counts.run() == 0, won);
+        assert_eq!(fixture.counts.run() == 0, cancelled);
         assert_eq!(fixture.counts.dropped(), 1);
         assert_eq!(fixture.counts.completed() + fixture.counts.cancelled(), 1);
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
@@ -78,7 +78,7 @@ fn cancel_and_a_dropped_batch_have_one_winner() {
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
-        let due = fixture.batch(&mut driver, 5);
+        let due = fixture.collect_batch(&mut driver, 5);
         let canceller = fixture.spawn(move |fixture| {
             fixture.cancel(&handle);
             fixture.release(handle, &mut cache);

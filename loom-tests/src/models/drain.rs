@@ -11,23 +11,23 @@ fn cancel_during(deadline: u64, before: &'static [u64], meanwhile: &'static [u64
         let fixture = Fixture::new();
         let mut driver = fixture.driver();
         let mut cache = Cache::new();
-        let mut spent = Vec::new();
+        let mut caches = Vec::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), deadline).unwrap();
         let mut turn = |driver: &mut _, ticks: &[u64]| {
             for &tick in ticks {
                 let worker = fixture.worker(tick);
                 fixture.drive(driver, &worker);
-                spent.push(worker.into_cache());
+                caches.push(worker.into_cache());
             }
         };
         turn(&mut driver, before);
-        let canceller = fixture.cancel_elsewhere(handle, cache);
+        let canceller = fixture.spawn_canceller(handle, cache);
         turn(&mut driver, meanwhile);
         canceller.join().unwrap();
         turn(&mut driver, &meanwhile[meanwhile.len() - 1..]);
         assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (0, 1));
         assert_eq!(driver.next_deadline(), u64::MAX, "nothing is left in the wheel");
-        fixture.assert_all_free(&mut driver, &mut spent);
+        fixture.assert_all_free(&mut driver, &mut caches);
     });
 }
 

@@ -2,7 +2,7 @@
 //! its timer. The timer ends once, its closure is dropped once, and the entry is free once.
 //!
 //! Fails if the callback is read while a worker may write it (mutation `entry-consume-periodic`). Models `wake` and `hold` fail
-//! if an entry goes to a cache that is in a batch (`entry-left-dispatched`) or closed (`entry-left-closed`).
+//! if an entry goes to a cache that is in a batch (`entry-consume-dispatched`) or closed (`entry-consume-closed`).
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;
@@ -58,6 +58,6 @@ fn against_a_shutdown() {
             (fixture.counts.unfired(), fixture.counts.cancelled()),
             (usize::from(!cancelled), usize::from(cancelled))
         );
-        assert_eq!((fixture.counts.dropped(), fixture.counts.last()), (1, 1));
+        assert_eq!((fixture.counts.dropped(), fixture.counts.unpinned()), (1, 1));
     });
 }

@@ -5,12 +5,12 @@
 //! driver then.
 //!
 //! Fails if the thread that pushes rings for the deadline that it gave the entry, not for the one in the state word
-//! (mutation `core-stale-wake`), or reads the word before the push (`core-read-before-push`). Fails as well without the
-//! fence of a call that does not push (`wakeup-caller-fence`), and if a new timer in the entry does not ring
-//! (`entry-arm-silent`).
+//! (mutation `core-wake-old-deadline`), or reads the word before the push (`core-read-before-push`). Fails as well without the
+//! fence of a call that does not push (`wakeup-caller-no-fence`), and if a new timer in the entry does not ring
+//! (`entry-arm-no-wake`).
 //!
 //! A cancel or a shutdown may come in the same window. Fails if the driver leaves a cancelled entry in the wheel that it
-//! finds in the intake (`driver-over-linked`), if it makes an entry free that is in a cache (`entry-free-cached`), and if a
+//! finds in the intake (`turn-cancelled-linked`), if it makes an entry free that is in a cache (`entry-free-cached`), and if a
 //! timer of a closed shard is reset (`entry-reset-closed`).
 
 use loom::sync::Arc;
@@ -48,7 +48,7 @@ impl PeriodicCallback for RunsAgainLater {
 }
 
 /// A repeating timer that a worker of its own runs, and arms again for later. `caller` acts on it when the run has begun.
-fn while_it_is_armed_again(
+fn spawn_run_and_caller(
     fixture: &Fixture,
     driver: &mut DriverCore,
     caller: impl FnOnce(&Fixture, Handle, &mut Cache) + Send + 'static,
@@ -56,7 +56,7 @@ fn while_it_is_armed_again(
     let (mut cache, (started, has_started)) = (Cache::new(), mpsc::channel());
     let callback = RunsAgainLater { runs: fixture.counts.clone(), started: Some(started) };
     let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
-    let batch = fixture.batch(driver, NOW);
+    let batch = fixture.collect_batch(driver, NOW);
     let worker = fixture.spawn(move |fixture| {
         let worker = fixture.worker(NOW);
         worker.run(&batch);
@@ -71,7 +71,7 @@ fn while_it_is_armed_again(
 }
 
 /// Moves a timer that is in the wheel to an earlier deadline. The thread that comes back makes the push.
-fn push_of_a_reset(fixture: &Fixture, handle: &Handle, deadline: u64) -> JoinHandle<()> {
+fn spawn_push_of_a_reset(fixture: &Fixture, handle: &Handle, deadline: u64) -> JoinHandle<()> {
     let (index, notice) = (handle.0, fixture.entry(handle).reset(deadline, NOW).unwrap());
     assert_eq!(notice, DriverNotice::Enqueue, "it is announced, and not pushed");
     fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
@@ -83,10 +83,10 @@ fn reset_against_the_push_of_a_repeating_timer() {
     explore(|| {
         let fixture = Fixture::new();
         let mut driver = fixture.driver();
-        let threads = while_it_is_armed_again(&fixture, &mut driver, |fixture, handle, _| {
+        let threads = spawn_run_and_caller(&fixture, &mut driver, |fixture, handle, _| {
             assert!(fixture.reset(&handle, NOW, NOW));
         });
-        fixture.drive_until(&mut driver, &fixture.worker(NOW), 2);
+        fixture.drive_until_runs(&mut driver, &fixture.worker(NOW), 2);
         threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
         fixture.close(NOW);
     });
@@ -98,12 +98,12 @@ fn a_new_timer_against_the_push_of_the_old_one() {
     explore(|| {
         let fixture = Fixture::new();
         let mut driver = fixture.driver();
-        let threads = while_it_is_armed_again(&fixture, &mut driver, |fixture, handle, cache| {
+        let threads = spawn_run_and_caller(&fixture, &mut driver, |fixture, handle, cache| {
             fixture.cancel(&handle);
             fixture.release(handle, cache);
             fixture.schedule(cache, fixture.counts.once(), NOW).unwrap();
         });
-        fixture.drive_until(&mut driver, &fixture.worker(NOW), 2);
+        fixture.drive_until_runs(&mut driver, &fixture.worker(NOW), 2);
         threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
         fixture.close(NOW);
     });
@@ -117,9 +117,9 @@ fn reset_against_the_push_of_another_reset() {
         let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(NOW));
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), LATER).unwrap();
         fixture.drive(&mut driver, &worker);
-        let pusher = push_of_a_reset(&fixture, &handle, LATER / 2);
+        let pusher = spawn_push_of_a_reset(&fixture, &handle, LATER / 2);
         let caller = fixture.spawn(move |fixture| assert!(fixture.reset(&handle, NOW, NOW)));
-        fixture.drive_until(&mut driver, &worker, 1);
+        fixture.drive_until_runs(&mut driver, &worker, 1);
         pusher.join().unwrap();
         caller.join().unwrap();
         fixture.close(NOW);
@@ -136,13 +136,13 @@ fn cancel_against_the_push_of_a_reset() {
         let [first, handle] =
             [LATER / 2, LATER].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
         fixture.drive(&mut driver, &worker);
-        let pusher = push_of_a_reset(&fixture, &handle, NOW);
+        let pusher = spawn_push_of_a_reset(&fixture, &handle, NOW);
         let canceller = fixture.spawn(move |fixture| (fixture.cancel(&handle), handle));
         fixture.drive(&mut driver, &worker);
         pusher.join().unwrap();
-        let (won, handle) = canceller.join().unwrap();
+        let (cancelled, handle) = canceller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (usize::from(!won), 1));
+        assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (usize::from(!cancelled), 1));
         assert!(fixture.cancel(&first));
         [handle, first].into_iter().for_each(|handle| _ = fixture.release(handle, &mut cache));
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
@@ -155,7 +155,7 @@ fn cancel_against_the_push_of_a_repeating_timer() {
     explore(|| {
         let fixture = Fixture::new();
         let mut driver = fixture.driver();
-        let threads = while_it_is_armed_again(&fixture, &mut driver, |fixture, handle, cache| {
+        let threads = spawn_run_and_caller(&fixture, &mut driver, |fixture, handle, cache| {
             assert!(fixture.cancel(&handle));
             fixture.release(handle, cache);
             fixture.core.give_back(cache);

@@ -2,9 +2,9 @@
 //!
 //! That one thread has the driver is the type's doing. What is explored is that it comes back: a recall finds it asleep,
 //! in the middle of a round, or in its place. Fails if a recall wakes nobody who waits in the driver's place (mutation
-//! `loan-recall-silent`), if the worker does not say that it has put a recalled driver back (`loan-put-silent`) or given one
-//! up (`loan-give-silent`), and if a worker may borrow in another loan than its own (`loan-stale`). Fails as well if
-//! what comes in may wake the thread that drove before (`wakeup-attached-unpublished`, `wakeup-attached-unseen`).
+//! `loan-recall-no-wake`), if the worker does not say that it has put a recalled driver back (`loan-put-back-no-wake`) or given one
+//! up (`loan-give-up-no-wake`), and if a worker may borrow in another loan than its own (`loan-borrow-any`). Fails as well if
+//! what comes in may wake the thread that drove before (`wakeup-attached-not-released`, `wakeup-attached-not-acquired`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,9 +56,9 @@ impl Shard {
     }
 }
 
-/// A worker drives, and then the driver's own thread: each is woken for what comes in while it sleeps.
+/// A worker worker_shard, and then the driver's own thread: each is woken for what comes in while it sleeps.
 #[test]
-fn what_comes_in_wakes_the_thread_that_drives() {
+fn a_push_wakes_the_thread_that_drives() {
     explore(|| {
         let shard = Shard::new();
         let pushed = Arc::new(AtomicU64::new(0));
@@ -70,20 +70,20 @@ fn what_comes_in_wakes_the_thread_that_drives() {
             }
         };
         let loan = shard.loans.lend(0, "");
-        let (drives, comes_in) = (shard.clone(), pushed.clone());
+        let (worker_shard, pushes) = (shard.clone(), pushed.clone());
         let worker = thread::spawn(move || {
-            let driver = drives.loans.borrow(loan).expect("nobody ends the loan");
-            sleep_until_pushed(&drives, &comes_in, 1);
-            drives.loans.give_up(driver);
+            let driver = worker_shard.loans.borrow(loan).expect("nobody ends the loan");
+            sleep_until_pushed(&worker_shard, &pushes, 1);
+            worker_shard.loans.give_up(driver);
         });
-        let (rings, comes_in) = (shard.clone(), pushed.clone());
+        let (caller_shard, pushes) = (shard.clone(), pushed.clone());
         let caller = thread::spawn(move || {
             for _ in 0..2 {
-                comes_in.fetch_add(1, Relaxed);
-                rings.wakeup.wake_by(1);
+                pushes.fetch_add(1, Relaxed);
+                caller_shard.wakeup.wake_by(1);
             }
         });
-        shard.loans.wait(pause, || false);
+        shard.loans.wait(wait_for_return, || false);
         sleep_until_pushed(&shard, &pushed, 2);
         worker.join().unwrap();
         caller.join().unwrap();
@@ -91,12 +91,12 @@ fn what_comes_in_wakes_the_thread_that_drives() {
 }
 
 /// Waits for a call, for as long as it takes.
-fn pause<'a>(call: &'a Condvar, place: Guard<'a>) -> (Guard<'a>, bool) {
+fn wait_for_return<'a>(call: &'a Condvar, place: Guard<'a>) -> (Guard<'a>, bool) {
     (call.wait(place).unwrap(), false)
 }
 
 #[test]
-fn a_recall_finds_the_driver_wherever_it_is() {
+fn a_recall_returns_the_driver_in_every_phase() {
     for rounds in 0..=1 {
         explore(move || {
             let shard = Shard::new();
@@ -104,7 +104,7 @@ fn a_recall_finds_the_driver_wherever_it_is() {
             let (worker, caller) = (shard.clone(), shard.clone());
             let worker = thread::spawn(move || worker.work(loan, rounds));
             let caller = thread::spawn(move || caller.recall(loan));
-            shard.loans.wait(pause, || false);
+            shard.loans.wait(wait_for_return, || false);
             worker.join().unwrap();
             caller.join().unwrap();
         });
@@ -113,26 +113,26 @@ fn a_recall_finds_the_driver_wherever_it_is() {
 
 /// The driver's thread finds it in its place for so long that it takes it, and lends it to another worker.
 #[test]
-fn a_worker_that_comes_back_late_has_no_part_in_the_next_loan() {
+fn a_late_worker_cannot_borrow_in_the_next_loan() {
     explore(|| {
         let shard = Shard::new();
         let first = shard.loans.lend(0, "callbacks that take long");
         let late = shard.clone();
         let late = thread::spawn(move || late.work(first, 1));
-        let mut looks = 0;
-        // Two looks at once, and then it waits: the worker may have come in between.
-        let look = |call, place| {
-            looks += 1;
-            if looks == 1 { (place, true) } else { pause(call, place) }
+        let mut polls = 0;
+        // Two polls at once, and then it waits: the worker may have come in between.
+        let poll = |call, place| {
+            polls += 1;
+            if polls == 1 { (place, true) } else { wait_for_return(call, place) }
         };
         let caller = shard.clone();
         let caller = thread::spawn(move || caller.recall(first));
-        shard.loans.wait(look, || false);
+        shard.loans.wait(poll, || false);
         let second = shard.loans.lend(0, "more");
         let other = shard.clone();
         let other = thread::spawn(move || other.work(second, 1));
         shard.recall(second);
-        shard.loans.wait(pause, || false);
+        shard.loans.wait(wait_for_return, || false);
         late.join().unwrap();
         other.join().unwrap();
         caller.join().unwrap();

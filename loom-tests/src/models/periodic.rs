@@ -1,9 +1,9 @@
 //! Model 9: a repeating timer: cancel from outside against the next run, and who waits for a run.
 //!
-//! Fails if `arm_next` overlooks a cancel during the run (mutation `entry-arm_next-cancelled`), if a reset during the run is
-//! overwritten (`entry-arm_next-moved`), if a run that is waited for tells nobody (`run-wake`), or one of two that wait
+//! Fails if `arm_next` overlooks a cancel during the run (mutation `entry-next-cancelled`), if a reset during the run is
+//! overwritten (`entry-next-reset`), if a run that is waited for tells nobody (`run-end-no-wake`), or one of two that wait
 //! (`core-notify-one`), if a wait ends with the next run that ends, whichever it is (`core-wait-once`), if a run ends
-//! before its host has reported it (`run-report-late`), and if the moves on the word order nothing else (`entry-relaxed`).
+//! before its host has reported it (`run-reported-late`), and if the moves on the word order nothing else (`entry-relaxed`).
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
@@ -15,7 +15,7 @@ use crate::engine::entry::{Callback, PeriodicCallback};
 use crate::engine::memory::Cache;
 use crate::fixture::Worker;
 
-/// No run begins after a cancel that won, and the closure is dropped once.
+/// No run begins after a cancel that cancelled, and the closure is dropped once.
 #[test]
 fn cancel_against_the_next_run() {
     explore(|| {
@@ -26,16 +26,16 @@ fn cancel_against_the_next_run() {
         let canceller = {
             let fixture = fixture.clone();
             thread::spawn(move || {
-                let won = fixture.cancel(&handle);
+                let cancelled = fixture.cancel(&handle);
                 fixture.release(handle, &mut cache);
-                (won, cache)
+                (cancelled, cache)
             })
         };
         fixture.drive(&mut driver, &worker);
-        let (won, mut cache) = canceller.join().unwrap();
+        let (cancelled, mut cache) = canceller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert_eq!(won, fixture.counts.completed() == 0);
-        assert!(won || *worker.ran.borrow() == [5, 7]);
+        assert_eq!(cancelled, fixture.counts.completed() == 0);
+        assert!(cancelled || *worker.ran.borrow() == [5, 7]);
         assert_eq!((fixture.counts.dropped(), fixture.counts.cancelled() + fixture.counts.completed()), (1, 1));
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
     });
@@ -74,13 +74,13 @@ fn cancel_and_wait_against_a_run() {
 fn cancel_from_inside_and_outside() {
     struct CancelsItself {
         fixture: Fixture,
-        won: Arc<AtomicBool>,
+        cancelled: Arc<AtomicBool>,
     }
     impl PeriodicCallback for CancelsItself {
         fn run(&mut self, due: u64) -> Option<u64> {
-            let me = Handle(0);
-            self.won.store(self.fixture.cancel(&me), SeqCst);
-            self.fixture.core.wait_for_run(self.fixture.entry(&me));
+            let handle = Handle(0);
+            self.cancelled.store(self.fixture.cancel(&handle), SeqCst);
+            self.fixture.core.wait_for_run(self.fixture.entry(&handle));
             Some(due + 1)
         }
     }
@@ -89,16 +89,16 @@ fn cancel_from_inside_and_outside() {
         let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
         let mut cache = Cache::new();
         let inside = Arc::new(AtomicBool::new(false));
-        let recur = CancelsItself { fixture: fixture.clone(), won: inside.clone() };
-        let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(recur)), 7).unwrap();
+        let callback = CancelsItself { fixture: fixture.clone(), cancelled: inside.clone() };
+        let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), 7).unwrap();
         assert_eq!(handle.0, 0);
         let canceller = {
             let fixture = fixture.clone();
             thread::spawn(move || {
-                let won = fixture.cancel(&handle);
+                let cancelled = fixture.cancel(&handle);
                 fixture.core.wait_for_run(fixture.entry(&handle));
                 fixture.release(handle, &mut cache);
-                (won, cache)
+                (cancelled, cache)
             })
         };
         fixture.drive(&mut driver, &worker);
@@ -118,7 +118,7 @@ fn reset_against_the_next_run() {
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.repeating(2, 3), 5).unwrap();
-        let mover = {
+        let resetter = {
             let fixture = fixture.clone();
             thread::spawn(move || {
                 assert!(fixture.reset(&handle, 20, 5));
@@ -126,7 +126,7 @@ fn reset_against_the_next_run() {
             })
         };
         fixture.drive(&mut driver, &worker);
-        let handle = mover.join().unwrap();
+        let handle = resetter.join().unwrap();
         let before = fixture.worker(19);
         fixture.drive(&mut driver, &before);
         assert!(before.ran.borrow().is_empty(), "moved away");
@@ -158,7 +158,7 @@ impl Running {
     }
 
     /// Waits as `cancel_and_wait` does, on a thread of its own.
-    fn wait_elsewhere(&self, fixture: &Fixture, index: u32) -> JoinHandle<bool> {
+    fn spawn_waiter(&self, fixture: &Fixture, index: u32) -> JoinHandle<bool> {
         let running = self.clone();
         fixture.spawn(move |fixture| {
             let handle = Handle(index);
@@ -178,11 +178,11 @@ fn two_threads_wait_for_one_run() {
         let (mut driver, worker, running) = (fixture.driver(), fixture.worker(7), Running::new());
         let (runs, mut cache) = (running.clone(), Cache::new());
         let handle = fixture.schedule(&mut cache, Callback::once(move || runs.during(|| ())), 7).unwrap();
-        let batch = fixture.batch(&mut driver, 7);
-        let waiters = [(); 2].map(|()| running.wait_elsewhere(&fixture, handle.0));
+        let batch = fixture.collect_batch(&mut driver, 7);
+        let waiters = [(); 2].map(|()| running.spawn_waiter(&fixture, handle.0));
         worker.run(&batch);
-        let won = waiters.map(|waiter| usize::from(waiter.join().unwrap()));
-        assert_eq!(won[0] + won[1] + fixture.counts.completed(), 1);
+        let cancelled = waiters.map(|waiter| usize::from(waiter.join().unwrap()));
+        assert_eq!(cancelled[0] + cancelled[1] + fixture.counts.completed(), 1);
         fixture.release(handle, &mut cache);
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
     });
@@ -201,8 +201,8 @@ fn a_wait_outlasts_the_end_of_another_run() {
         let (runs, nested) = (long.clone(), fixture.clone());
         let run = move || runs.during(|| nested.worker(7).run(&[inner]));
         let outer = fixture.schedule(&mut cache, Callback::once(run), 7).unwrap().0;
-        assert_eq!(fixture.batch(&mut driver, 7).len(), 2);
-        let waiters = [(long, outer), (short, inner)].map(|(run, index)| run.wait_elsewhere(&fixture, index));
+        assert_eq!(fixture.collect_batch(&mut driver, 7).len(), 2);
+        let waiters = [(long, outer), (short, inner)].map(|(run, index)| run.spawn_waiter(&fixture, index));
         fixture.worker(7).run(&[outer]);
         waiters.into_iter().for_each(|waiter| _ = waiter.join().unwrap());
     });

@@ -1,7 +1,7 @@
 //! Model 7: a cache that takes from the pool against one that gives to it: no ABA, no entry handed out twice.
 //!
-//! Fails if a pop leaves the tag as it is (mutation `stack-tag`), also where it takes all that is there
-//! (`stack-take-all-tag`), if the stack's compare-exchange publishes nothing (`stack-relaxed`), if memory is given back of
+//! Fails if a pop leaves the tag as it is (mutation `stack-pop-same-tag`), also where it takes all that is there
+//! (`stack-take-all-same-tag`), if the stack's compare-exchange publishes nothing (`stack-relaxed`), if memory is given back of
 //! which somebody is about to send an entry (`entry-reclaim-enqueued`), if a segment is published without an order
 //! (`slab-segment-relaxed`), and if a cache keeps what it has given away (`cache-overflow-twice`, `cache-drain-twice`).
 
@@ -12,19 +12,19 @@ use loom::thread;
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 
-/// Who holds each entry: a thread that takes one that is held finds out.
+/// Who holds each entry: a thread that takes one that is owned finds out.
 #[derive(Clone)]
-struct Held(Arc<[AtomicBool; ENTRIES]>);
+struct Owned(Arc<[AtomicBool; ENTRIES]>);
 
 /// More than any model here carves off.
 const ENTRIES: usize = 16;
 
-impl Held {
+impl Owned {
     fn new() -> Self {
         Self(Arc::new(std::array::from_fn(|_| AtomicBool::new(false))))
     }
 
-    fn mark(&self, index: u32) {
+    fn mark_owned(&self, index: u32) {
         assert!(!self.0[index as usize].swap(true, Relaxed), "entry {index} was handed out twice");
     }
 
@@ -32,7 +32,7 @@ impl Held {
     fn take_batch(&self, fixture: &Fixture) -> Vec<u32> {
         let mut taken = Vec::new();
         fixture.core.pool.pop(&fixture.core.slab, |index| taken.push(index));
-        taken.iter().for_each(|&index| self.mark(index));
+        taken.iter().for_each(|&index| self.mark_owned(index));
         taken
     }
 
@@ -57,28 +57,28 @@ impl Held {
 fn no_entry_is_handed_out_twice() {
     explore(|| {
         let fixture = Fixture::new();
-        let held = Held::new();
+        let owned = Owned::new();
         for _ in 0..2 {
             fixture.alloc_block();
         }
         for index in [2, 1, 0] {
-            held.give(&fixture, index);
+            owned.give(&fixture, index);
         }
         let other = {
-            let held = held.clone();
+            let owned = owned.clone();
             fixture.spawn(move |fixture| {
-                let first = held.take(fixture);
-                let second = held.take(fixture);
+                let first = owned.take(fixture);
+                let second = owned.take(fixture);
                 if let Some(first) = first {
-                    held.give(fixture, first);
+                    owned.give(fixture, first);
                 }
-                let third = held.take(fixture);
+                let third = owned.take(fixture);
                 [second, third].into_iter().flatten().count()
             })
         };
-        let mine = usize::from(held.take(&fixture).is_some());
+        let mine = usize::from(owned.take(&fixture).is_some());
         let theirs = other.join().unwrap();
-        let left = std::iter::from_fn(|| held.take(&fixture)).count();
+        let left = std::iter::from_fn(|| owned.take(&fixture)).count();
         assert_eq!(mine + theirs + left, 3);
     });
 }
@@ -126,12 +126,12 @@ fn a_retired_block_is_handed_out_once() {
 
 /// A worker sends a timer that was moved to the driver again, while it is cancelled and the driver gives memory back.
 #[test]
-fn an_entry_on_its_way_to_the_driver_stays() {
+fn an_enqueued_entry_is_not_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 0).unwrap();
-        let due = fixture.batch(&mut driver, 0);
+        let due = fixture.collect_batch(&mut driver, 0);
         assert_eq!(due.len(), 1, "the timer is due");
         assert!(fixture.reset(&handle, 9, 0));
         let sender = fixture.spawn(move |fixture| {
@@ -139,7 +139,7 @@ fn an_entry_on_its_way_to_the_driver_stays() {
             fixture.core.run(due[0], 0, &worker);
             worker.into_cache()
         });
-        let canceller = fixture.cancel_elsewhere(handle, cache);
+        let canceller = fixture.spawn_canceller(handle, cache);
         let worker = fixture.worker(0);
         fixture.drive(&mut driver, &worker);
         canceller.join().unwrap();
@@ -152,34 +152,34 @@ fn an_entry_on_its_way_to_the_driver_stays() {
 /// One thread is in the middle of a pop while the driver gives all that is in the pool back to the system, which leaves
 /// zeros there, and takes some of it again.
 #[test]
-fn a_pop_of_what_is_given_back() {
+fn a_pop_during_a_retirement() {
     explore(|| {
-        let (fixture, held) = (Fixture::with_retained(0), Held::new());
+        let (fixture, owned) = (Fixture::with_retained(0), Owned::new());
         let mut driver = fixture.driver();
         for _ in 0..2 {
             fixture.alloc_block();
         }
         // The block that comes back first is on top.
-        held.give_batch(&fixture, &[0, 1]);
-        held.give_batch(&fixture, &[2, 3]);
+        owned.give_batch(&fixture, &[0, 1]);
+        owned.give_batch(&fixture, &[2, 3]);
         let other = {
-            let held = held.clone();
-            fixture.spawn(move |fixture| held.take_batch(fixture))
+            let owned = owned.clone();
+            fixture.spawn(move |fixture| owned.take_batch(fixture))
         };
         while driver.reclaim(&fixture.core) {}
-        let take_again = || {
+        let allocate = || {
             let mut taken = Vec::new();
             fixture.core.slab.take(|index| taken.insert(0, index)).unwrap();
-            taken.iter().for_each(|&index| held.mark(index));
+            taken.iter().for_each(|&index| owned.mark_owned(index));
             taken
         };
-        held.give_batch(&fixture, &take_again());
+        owned.give_batch(&fixture, &allocate());
         other.join().unwrap();
-        while !held.take_batch(&fixture).is_empty() {}
+        while !owned.take_batch(&fixture).is_empty() {}
         for _ in 0..2 {
-            take_again();
+            allocate();
         }
-        assert!(held.0[..4].iter().all(|held| held.load(Relaxed)), "none is lost");
+        assert!(owned.0[..4].iter().all(|owned| owned.load(Relaxed)), "none is lost");
     });
 }
 

@@ -2,10 +2,10 @@
 //! a reader of the sum.
 //!
 //! Fails if a reader does not pin the epoch (mutation `registry-unpinned`), if unlinked counters are freed at once
-//! (`registry-freed-early`), if a thread that registers meanwhile is unlinked with them (`registry-unlink-blind`), if a
+//! (`registry-freed-early`), if a thread that registers meanwhile is unlinked with them (`registry-unlink-no-compare`), if a
 //! reader loads the sum before it walks the list (`registry-sum-first`), if it counts what the sum contains
-//! (`registry-twice`), if the sum is not published (`registry-fold-relaxed`), if two threads pop at the same time
-//! (`registry-two-pop`), or one that has not seen what the last one did (`registry-flag-relaxed`), and if counters are not
+//! (`registry-counted-twice`), if the sum is not published (`registry-fold-relaxed`), if two threads pop at the same time
+//! (`registry-two-pops`), or one that has not seen what the last one did (`registry-flag-relaxed`), and if counters are not
 //! handed on (`registry-left-relaxed`). Explored only with `--cfg crossbeam_loom`, as crossbeam-epoch would not be modelled
 //! without.
 
@@ -28,14 +28,14 @@ fn unregister(registry: &Registry, counters: Arc<Registered>) {
 }
 
 /// Registers so many at once, and leaves them all.
-fn leave(registry: &Registry, count: usize) {
+fn register_and_unregister(registry: &Registry, count: usize) {
     let all: Vec<_> = (0..count).map(|_| register(registry)).collect();
     all.into_iter().for_each(|counters| unregister(registry, counters));
 }
 
 /// Starts a driver that makes so many turns: the first folds, the second unlinks, and more of them free. It does not go on
 /// until nothing is left to do, as it could wait for a thread that pops.
-fn trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
+fn spawn_trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
     let registry = registry.clone();
     thread::spawn(move || {
         for _ in 0..turns {
@@ -49,8 +49,8 @@ fn trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
 fn trim_against_a_reader() {
     explore(|| {
         let registry = Arc::new(Registry::new(0));
-        leave(&registry, 1);
-        let driver = trim(&registry, 3);
+        register_and_unregister(&registry, 1);
+        let driver = spawn_trim(&registry, 3);
         assert_eq!(registry.read().scheduled, 1);
         driver.join().unwrap();
         assert_eq!(registry.read().scheduled, 1);
@@ -62,8 +62,8 @@ fn trim_against_a_reader() {
 fn trim_against_register() {
     explore(|| {
         let registry = Arc::new(Registry::new(0));
-        leave(&registry, 1);
-        let driver = trim(&registry, 2);
+        register_and_unregister(&registry, 1);
+        let driver = spawn_trim(&registry, 2);
         let counters = register(&registry);
         driver.join().unwrap();
         assert_eq!(registry.read().scheduled, 2);
@@ -75,16 +75,16 @@ fn trim_against_register() {
 /// Two threads take over counters, and one of them leaves some again meanwhile: no two have the same counters at once, and
 /// no count is lost.
 #[test]
-fn threads_that_come_and_go() {
+fn threads_register_and_unregister() {
     explore(|| {
         let registry = Arc::new(Registry::new(0));
-        leave(&registry, 2);
+        register_and_unregister(&registry, 2);
         let other = {
             let registry = registry.clone();
             thread::spawn(move || {
-                let (leaves, stays) = (register(&registry), register(&registry));
-                unregister(&registry, leaves);
-                stays.counters.count();
+                let (first, second) = (register(&registry), register(&registry));
+                unregister(&registry, first);
+                second.counters.count();
             })
         };
         let (one, two) = (register(&registry), register(&registry));
@@ -97,15 +97,15 @@ fn threads_that_come_and_go() {
 
 /// A reader beside a thread that comes and goes sees its count or not.
 #[test]
-fn a_visit_against_a_reader() {
+fn register_and_unregister_against_a_reader() {
     explore(|| {
         let registry = Arc::new(Registry::new(0));
-        let visitor = {
+        let counting = {
             let registry = registry.clone();
-            thread::spawn(move || leave(&registry, 1))
+            thread::spawn(move || register_and_unregister(&registry, 1))
         };
         assert!(registry.read().scheduled <= 1);
-        visitor.join().unwrap();
+        counting.join().unwrap();
         assert_eq!(registry.read().scheduled, 1);
     });
 }

@@ -1,11 +1,11 @@
 //! Model 6: shutdown against schedule, cancel, reset and fire. What was accepted is fired, cancelled or handed back.
 //!
-//! Fails if `close` marks only the entries that are armed (mutation `entry-close-unmarked`), if the slab can be carved
+//! Fails if `close` marks only the entries that are armed (mutation `entry-close-armed-only`), if the slab can be carved
 //! after it was closed (`slab-alloc-closed`), if the count of blocks orders nothing (`slab-blocks-relaxed`,
-//! `slab-closed-relaxed`), if a repeating timer sends itself to a driver that has ended (`entry-arm_next-closed`), if a worker
+//! `slab-closed-relaxed`), if a repeating timer sends itself to a driver that has ended (`entry-next-closed`), if a worker
 //! starts what is closed (`entry-start-closed`), if a run that is not waited for is forgotten (`entry-claim-running`), if a
-//! run ends before its host has reported it (`run-report-late-once`), and if what has been running is taken before it is
-//! over (`core-claim-early`).
+//! run ends before its host has reported it (`run-reported-late-once`), and if what has been running is taken before it is
+//! over (`core-claim-no-wait`).
 //!
 //! More of model 6: `shutdown_inside`, `shutdown_memory` and `shutdown_sleep`.
 
@@ -36,19 +36,19 @@ fn shutdown_against_cancel_and_reset() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
-        let cancelled = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
-        let moved = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
+        let first = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
+        let second = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
         fixture.drive(&mut driver, &fixture.worker(0));
         let caller = fixture.spawn(move |fixture| {
-            let won = fixture.cancel(&cancelled);
-            fixture.reset(&moved, 5, 0);
-            fixture.release(moved, &mut cache);
-            fixture.release(cancelled, &mut cache);
-            won
+            let cancelled = fixture.cancel(&first);
+            fixture.reset(&second, 5, 0);
+            fixture.release(second, &mut cache);
+            fixture.release(first, &mut cache);
+            cancelled
         });
         fixture.close(5);
-        let won = caller.join().unwrap();
-        assert_eq!(fixture.counts.unfired(), if won { 1 } else { 2 });
+        let cancelled = caller.join().unwrap();
+        assert_eq!(fixture.counts.unfired(), if cancelled { 1 } else { 2 });
         assert_eq!(fixture.counts.dropped(), 2);
     });
 }
@@ -77,7 +77,7 @@ fn shutdown_against_a_dropped_batch() {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
-        let due = fixture.batch(&mut driver, 5);
+        let due = fixture.collect_batch(&mut driver, 5);
         let dropper = fixture.spawn(move |fixture| {
             let worker = fixture.worker(5);
             due.into_iter().filter(|&index| fixture.core.discard(index, 5, &worker)).count()
@@ -85,7 +85,7 @@ fn shutdown_against_a_dropped_batch() {
         fixture.close(5);
         let in_batch = dropper.join().unwrap();
         assert_eq!((fixture.counts.cancelled() + fixture.counts.unfired(), fixture.counts.dropped()), (1, 1));
-        assert_eq!(in_batch + fixture.counts.in_batches().1, 1, "it leaves its batch once");
+        assert_eq!(in_batch + fixture.counts.batch_counts().1, 1, "it leaves its batch once");
         fixture.release(handle, &mut cache);
     });
 }
@@ -110,7 +110,7 @@ fn shutdown_against_repeat() {
 /// From the moment that the core is closed no callback starts, though nothing has been claimed yet: other shards are
 /// closed meanwhile, and foreign code runs.
 #[test]
-fn nothing_starts_in_a_closed_core() {
+fn no_callback_starts_in_a_closed_core() {
     explore(|| {
         let fixture = Fixture::new();
         let (driver, mut cache) = (fixture.driver(), Cache::new());
@@ -136,20 +136,20 @@ fn a_closed_timer_is_cancelled_or_claimed() {
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
         fixture.core.close();
         let canceller = fixture.spawn(move |fixture| {
-            let won = fixture.cancel(&handle);
+            let cancelled = fixture.cancel(&handle);
             fixture.release(handle, &mut cache);
-            won
+            cancelled
         });
         fixture.claim(5, true);
-        let won = canceller.join().unwrap();
-        assert_eq!(fixture.counts.unfired(), usize::from(!won));
+        let cancelled = canceller.join().unwrap();
+        assert_eq!(fixture.counts.unfired(), usize::from(!cancelled));
         assert_eq!(fixture.counts.dropped(), 1);
     });
 }
 
 /// A shutdown that does not wait ends a repeating timer with its run; one that is not running comes back.
 #[test]
-fn a_run_that_is_not_waited_for_is_the_last() {
+fn a_shutdown_without_a_wait_ends_a_repeating_timer() {
     explore(|| {
         let fixture = Fixture::new();
         let (driver, mut cache) = (fixture.driver(), Cache::new());

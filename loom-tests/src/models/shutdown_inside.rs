@@ -1,7 +1,7 @@
 //! Model 6, of shutdowns from inside a callback: such a shutdown waits for other callbacks, not for its own.
 //!
 //! Fails if it waits for no callback of the shard that it is inside of (mutation `core-wait-inside`), if it waits for its
-//! own (`call-stack-blind`), and if it leaves its own timer armed (`core-claim-self`).
+//! own (`call-stack-no-frame`), and if it leaves its own timer armed (`core-claim-not-own`).
 
 use super::{Fixture, explore};
 use crate::engine::entry::{Callback, PeriodicCallback};
@@ -22,14 +22,14 @@ fn beside_a_callback_on_another_thread() {
             assert_eq!(inside.counts.dropped(), 1, "the other is over, or will never be");
         };
         let own = fixture.schedule(&mut cache, Callback::once(shut_down), NOW).unwrap();
-        assert_eq!(fixture.batch(&mut driver, NOW).len(), 2);
+        assert_eq!(fixture.collect_batch(&mut driver, NOW).len(), 2);
         let index = other.0;
         let worker = fixture.spawn(move |fixture| fixture.worker(NOW).run(&[index]));
         fixture.worker(NOW).run(&[own.0]);
         assert_eq!(fixture.counts.run() + fixture.counts.unfired(), 1);
         worker.join().unwrap();
         [own, other].into_iter().for_each(|handle| _ = fixture.release(handle, &mut cache));
-        assert_eq!(fixture.counts.last(), 1);
+        assert_eq!(fixture.counts.unpinned(), 1);
     });
 }
 
@@ -66,7 +66,7 @@ fn of_a_repeating_callback() {
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let callback = ShutsDown(fixture.clone(), fixture.counts.once());
         let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
-        let batch = fixture.batch(&mut driver, NOW);
+        let batch = fixture.collect_batch(&mut driver, NOW);
         let waiter = fixture.spawn(move |fixture| {
             fixture.core.wait_for_run(fixture.entry(&handle));
             fixture.release(handle, &mut cache);
@@ -75,6 +75,6 @@ fn of_a_repeating_callback() {
         worker.run(&batch);
         waiter.join().unwrap();
         assert_eq!((fixture.counts.cancelled(), fixture.counts.unfired()), (1, 0));
-        assert_eq!((fixture.counts.dropped(), fixture.counts.last()), (1, 1));
+        assert_eq!((fixture.counts.dropped(), fixture.counts.unpinned()), (1, 1));
     });
 }

@@ -1,10 +1,10 @@
 //! Model 6, of memory: a shutdown against blocks that were given back to the system, and the end of the shard itself.
 //!
-//! Fails if a retired frame can be carved after the slab was closed (mutations `slab-close-unshut`, `slab-alloc-shut`), if
-//! `close` leaves a frame out that was carved off again (`slab-alloc-live`), if the state of a frame does not order its
+//! Fails if a retired frame can be carved after the slab was closed (mutations `slab-close-not-shut`, `slab-alloc-shut`), if
+//! `close` leaves a frame out that was carved off again (`slab-alloc-still-retired`), if the state of a frame does not order its
 //! discard by one thread before its close by another (`slab-alloc-relaxed`, `slab-shut-relaxed`), if the count of handles
 //! orders nothing (`core-pin-relaxed`, `core-pins-relaxed`), and if handles without a timer are not counted
-//! (`core-pins-uncounted`).
+//! (`core-pins-timers-only`).
 
 use std::ptr::NonNull;
 
@@ -87,7 +87,7 @@ impl RawHandle {
         {
             // SAFETY: the handle keeps the shard.
             let shard = unsafe { shard.as_ref() };
-            shard.memory.look();
+            shard.memory.read();
             if shard.core.slab.get(index).release() != Release::Closed {
                 return;
             }
@@ -102,7 +102,7 @@ impl RawHandle {
 
 /// The last handle, or the thread that shuts down, frees the shard.
 #[test]
-fn the_last_to_have_the_shard_frees_it() {
+fn the_last_pin_frees_the_shard() {
     explore(|| {
         let shard = Arc::new(Shard { core: Core::new(None, usize::MAX), memory: RaceDetector::default() });
         let mut cache = Cache::new();

@@ -1,10 +1,10 @@
 //! Model 1: push against drain against a driver about to sleep.
 //!
-//! Fails without the driver's fence in `wakeup.rs` (mutation `wakeup-driver-fence`), without the caller's in `core.rs`
-//! (`core-push-fence`), if a caller wakes only for what the driver does not sleep for at all (`wakeup-lower`), if who
-//! gives back the last of much memory does not ring (`core-give-silent`), and if the driver sleeps although memory is to
-//! be given back (`driver-idle`). Fails as well if a close does not ring (`core-close-silent`), rings before the driver can
-//! see it (`core-close-late`), or without a fence (`core-close-fence`).
+//! Fails without the driver's fence in `wakeup.rs` (mutation `wakeup-driver-no-fence`), without the caller's in `core.rs`
+//! (`core-push-no-fence`), if a caller wakes only for what the driver does not sleep for at all (`wakeup-idle-only`), if who
+//! gives back the last of much memory does not ring (`core-give-no-wake`), and if the driver sleeps although memory is to
+//! be given back (`turn-idle-despite-trim`). Fails as well if a close does not ring (`core-close-no-wake`), rings before the driver can
+//! see it (`core-close-wake-first`), or without a fence (`core-close-no-fence`).
 
 use super::{Fixture, explore};
 use crate::engine::core::Armed;
@@ -22,7 +22,7 @@ fn pushes_wake_a_driver_about_to_sleep() {
             fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
         });
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
-        fixture.drive_until(&mut driver, &worker, 2);
+        fixture.drive_until_runs(&mut driver, &worker, 2);
         for producer in producers {
             producer.join().unwrap();
         }
@@ -42,7 +42,7 @@ fn an_earlier_deadline_wakes_the_driver() {
             fixture.schedule(&mut cache, fixture.counts.once(), 50);
             fixture.schedule(&mut cache, fixture.counts.once(), 5);
         });
-        fixture.drive_until(&mut driver, &worker, 1);
+        fixture.drive_until_runs(&mut driver, &worker, 1);
         producer.join().unwrap();
         assert_eq!(*worker.ran.borrow(), [5]);
         fixture.close(5);
@@ -51,14 +51,14 @@ fn an_earlier_deadline_wakes_the_driver() {
 
 /// When most entries are free, whoever gives them back rings too, if lazily: the driver comes to give back their memory.
 #[test]
-fn memory_that_nobody_needs_goes_back() {
+fn surplus_memory_is_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 100).unwrap();
         fixture.drive(&mut driver, &worker);
-        let canceller = fixture.cancel_elsewhere(handle, cache);
+        let canceller = fixture.spawn_canceller(handle, cache);
         while driver.next_deadline() != u64::MAX {
             fixture.sleep(&driver, &worker);
             fixture.drive(&mut driver, &worker);

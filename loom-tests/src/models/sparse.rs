@@ -1,10 +1,10 @@
 //! Model 13: sparse blocks. An entry that is set aside is neither lost nor handed out twice, whatever happens to its block.
 //!
-//! Fails if who sets an entry aside does not look at the mark again (mutation `sparse-unseen`), if the bits publish
-//! nothing (`sparse-relaxed`), nor the count of completed blocks (`sparse-counted`), if the driver takes a block whatever is
-//! set aside there (`sparse-claim`), and if the thread that completes a block does not ring (`sparse-silent`). Fails as
-//! well if the bits do not publish what was done to the entries (`sparse-bits-unpublished`, `sparse-gather-unpublished`), and
-//! if the driver does not acquire it (`sparse-claim-unordered`).
+//! Fails if who sets an entry aside does not look at the mark again (mutation `sparse-no-recheck`), if the bits publish
+//! nothing (`sparse-relaxed`), nor the count of completed blocks (`sparse-completed-relaxed`), if the driver takes a block whatever is
+//! set aside there (`sparse-claim-incomplete`), and if the thread that completes a block does not ring (`sparse-complete-no-wake`). Fails as
+//! well if the bits do not publish what was done to the entries (`sparse-bits-not-released`, `sparse-gather-not-released`), and
+//! if the driver does not acquire it (`sparse-claim-not-acquired`).
 
 use loom::thread::JoinHandle;
 
@@ -20,7 +20,7 @@ fn sparse_block(fixture: &Fixture) {
 }
 
 /// Starts a thread that sets the first entry aside, and returns what it was given back.
-fn set_first_aside(fixture: &Fixture) -> JoinHandle<Vec<u32>> {
+fn spawn_set_aside(fixture: &Fixture) -> JoinHandle<Vec<u32>> {
     fixture.spawn(|fixture| {
         let mut back = Vec::new();
         // SAFETY: it is ours: see `sparse_block`.
@@ -36,7 +36,7 @@ fn adopt(fixture: &Fixture) -> Vec<u32> {
 }
 
 /// Says that each of the two entries was had once, when what is left in a sparse block is taken.
-fn assert_each_once(fixture: &Fixture, parts: impl IntoIterator<Item = Vec<u32>>) {
+fn assert_each_taken_once(fixture: &Fixture, parts: impl IntoIterator<Item = Vec<u32>>) {
     let mut all: Vec<_> = parts.into_iter().flatten().chain(adopt(fixture)).collect();
     all.sort_unstable();
     assert_eq!(all, [0, 1]);
@@ -47,32 +47,32 @@ fn an_entry_is_set_aside_while_its_block_is_adopted() {
     explore(|| {
         let fixture = Fixture::new();
         sparse_block(&fixture);
-        let setter = set_first_aside(&fixture);
+        let setter = spawn_set_aside(&fixture);
         let adopter = fixture.spawn(adopt);
         let parts = [setter.join().unwrap(), adopter.join().unwrap()];
-        assert_each_once(&fixture, parts);
+        assert_each_taken_once(&fixture, parts);
     });
 }
 
 #[test]
-fn a_block_is_completed_while_the_driver_and_another_thread_want_it() {
+fn a_block_is_completed_while_two_threads_claim_it() {
     explore(|| {
         let fixture = Fixture::new();
         sparse_block(&fixture);
-        let setter = set_first_aside(&fixture);
+        let setter = spawn_set_aside(&fixture);
         let adopter = fixture.spawn(adopt);
         let mut mine = Vec::new();
         if fixture.core.slab.claim(0, |index| mine.push(index)) {
             mine.extend([0, 1]);
         }
         let parts = [setter.join().unwrap(), adopter.join().unwrap(), mine];
-        assert_each_once(&fixture, parts);
+        assert_each_taken_once(&fixture, parts);
     });
 }
 
 /// The driver finds a block sparse, and sleeps; the timer that is left there ends: the driver comes to retire the block.
 #[test]
-fn a_block_that_is_completed_goes_back() {
+fn a_completed_block_is_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
@@ -84,7 +84,7 @@ fn a_block_that_is_completed_goes_back() {
         fixture.core.give_back(&mut cache);
         fixture.drive(&mut driver, &worker);
         assert_eq!((fixture.core.slab.len(), fixture.core.slab.dense_len()), (2, 0), "the block is sparse");
-        let canceller = fixture.cancel_elsewhere(second, cache);
+        let canceller = fixture.spawn_canceller(second, cache);
         while fixture.core.slab.len() > 0 {
             fixture.sleep(&driver, &worker);
             fixture.drive(&mut driver, &worker);
@@ -96,7 +96,7 @@ fn a_block_that_is_completed_goes_back() {
 
 /// A thread uses a sparse block, and empties it, while the driver gives memory back.
 #[test]
-fn a_sparse_block_is_used_while_the_driver_looks_at_it() {
+fn a_sparse_block_is_used_during_a_trim() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());

@@ -7,11 +7,11 @@ use crate::sync::UnsafeCell;
 pub(crate) struct RaceDetector(UnsafeCell<()>);
 
 impl RaceDetector {
-    pub(crate) fn look(&self) {
+    pub(crate) fn read(&self) {
         self.0.with(|_| ());
     }
 
-    pub(crate) fn change(&self) {
+    pub(crate) fn write(&self) {
         self.0.with_mut(|_| ());
     }
 }
@@ -24,13 +24,13 @@ unsafe impl Sync for RaceDetector {}
 impl Default for RaceDetector {
     fn default() -> Self {
         let race_detector = Self(UnsafeCell::new(()));
-        race_detector.change();
+        race_detector.write();
         race_detector
     }
 }
 
 impl Drop for RaceDetector {
     fn drop(&mut self) {
-        self.change();
+        self.write();
     }
 }

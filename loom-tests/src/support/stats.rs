@@ -13,13 +13,13 @@ pub(crate) struct ThreadCounters {
 
 impl ThreadCounters {
     pub(crate) fn count(&self) {
-        self.owner.change();
+        self.owner.write();
         // Only its own thread counts on it.
         self.scheduled.store(self.scheduled.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     pub(crate) fn add_to(&self, sum: &mut ShardStats) {
-        self.race_detector.look();
+        self.race_detector.read();
         sum.scheduled += self.scheduled.load(Ordering::Relaxed);
     }
 }
@@ -32,7 +32,7 @@ pub(crate) struct ShardStats {
 
 impl Clone for ShardStats {
     fn clone(&self) -> Self {
-        self.race_detector.look();
+        self.race_detector.read();
         Self { scheduled: self.scheduled, ..Self::default() }
     }
 }

@@ -34,7 +34,7 @@ impl<T> Deref for Pages<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        self.memory.look();
+        self.memory.read();
         &self.values
     }
 }

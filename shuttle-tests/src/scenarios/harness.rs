@@ -60,8 +60,8 @@ impl Harness {
         self.fixture.close(self.now());
     }
 
-    /// Lets `ticks` pass, and users act; when they are done, all that is left becomes due. Returns all caches.
-    pub(super) fn play<const N: usize>(&self, ticks: u64, users: [JoinHandle<Cache>; N]) -> Vec<Cache> {
+    /// Lets `ticks` pass, and clients f; when they are done, all that is left becomes due. Returns all caches.
+    pub(super) fn run<const N: usize>(&self, ticks: u64, clients: [JoinHandle<Cache>; N]) -> Vec<Cache> {
         let (sender, receiver) = mpsc::channel();
         let receiver = Arc::new(Mutex::new(receiver));
         let driver = self.spawn(move |harness| harness.drive(&sender));
@@ -69,23 +69,23 @@ impl Harness {
             let receiver = receiver.clone();
             self.spawn(move |harness| harness.work(&receiver))
         });
-        let clock = self.spawn(move |harness| (1..=ticks).for_each(|tick| harness.turn_to(tick)));
-        let mut caches: Vec<_> = users.into_iter().map(|user| user.join().unwrap()).collect();
+        let clock = self.spawn(move |harness| (1..=ticks).for_each(|tick| harness.set_time(tick)));
+        let mut caches: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
         clock.join().unwrap();
         self.state.over.store(true, SeqCst);
-        self.turn_to(END);
+        self.set_time(END);
         driver.join().unwrap();
         caches.extend(workers.into_iter().flat_map(|worker| worker.join().unwrap()));
         caches
     }
 
     /// Starts somebody who acts here.
-    pub(super) fn spawn<T: Send + 'static>(&self, act: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
+    pub(super) fn spawn<T: Send + 'static>(&self, f: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
         let harness = self.clone();
-        thread::spawn(move || act(&harness))
+        thread::spawn(move || f(&harness))
     }
 
-    fn turn_to(&self, tick: u64) {
+    fn set_time(&self, tick: u64) {
         self.state.now.store(tick, SeqCst);
         self.fixture.core.wakeup.wake_by(0);
     }
@@ -97,7 +97,7 @@ impl Harness {
         loop {
             let last = self.is_over();
             let now = self.now();
-            self.fixture.hand_over(&mut driver, now, |due| workers.send((due, now)).unwrap());
+            self.fixture.drive_with(&mut driver, now, |due| workers.send((due, now)).unwrap());
             if last {
                 break;
             }
@@ -153,11 +153,11 @@ impl Harness {
         assert_eq!(counts.completed() + counts.cancelled() + counts.unfired(), scheduled, "each ends once");
         let made = scheduled + self.state.refused.load(SeqCst);
         assert_eq!(counts.dropped(), made, "each callback is dropped once");
-        self.assert_last();
+        self.assert_unpinned_once();
     }
 
     /// Says that the last that had a closed shard, a handle or the shutdown, found that it was the last.
-    pub(super) fn assert_last(&self) {
-        assert_eq!(self.fixture.counts.last(), 1, "one is the last");
+    pub(super) fn assert_unpinned_once(&self) {
+        assert_eq!(self.fixture.counts.unpinned(), 1, "one is the last");
     }
 }

@@ -2,10 +2,10 @@
 //! callback on top of another.
 //!
 //! Callbacks here wait for each other. Where the promise is kept they all run, and the workers end when the queue is
-//! closed; where it is not, shuttle finds a deadlock. Mutations: `queue-put-silent`, `queue-straggler`,
-//! `queue-no-lookout`, `queue-next-lookout`, `queue-alert-lost`, `queue-rayon-unseen`, `queue-close-silent`, `queue-loan-kept`, `queue-loan-greedy`;
+//! closed; where it is not, shuttle finds a deadlock. Mutations: `queue-put-no-wake`, `queue-straggler-not-assisted`,
+//! `queue-no-lookout`, `queue-no-next-lookout`, `queue-alert-needs-parked`, `queue-no-rayon-tasks`, `queue-close-no-wake`, `queue-loan-not-recalled`, `queue-loan-few-workers`;
 //! of its growth: `growth-no-monitor`, `growth-monitor-late`, `growth-idle-uncalled`, `growth-never-blocked`,
-//! `growth-close-silent`.
+//! `growth-close-no-wake`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -39,18 +39,18 @@ type Task = Box<dyn FnOnce(&Pool) + Send>;
 shuttle::thread_local! {
     static WORKER: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
     static IN_CALLBACK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-    static DOZE: Arc<Doze> = Arc::default();
+    static SLEEP_STATUS: Arc<SleepStatus> = Arc::default();
 }
 
 /// Whether a thread is asleep, as the system would tell.
 #[derive(Default)]
-struct Doze {
+struct SleepStatus {
     asleep: AtomicBool,
     sleeps: AtomicU64,
 }
 
-impl Doze {
-    fn around<R>(&self, f: impl FnOnce() -> R) -> R {
+impl SleepStatus {
+    fn asleep_during<R>(&self, f: impl FnOnce() -> R) -> R {
         self.sleeps.fetch_add(1, Ordering::SeqCst);
         self.asleep.store(true, Ordering::SeqCst);
         let result = f();
@@ -132,7 +132,7 @@ impl Pool {
     }
 
     /// Does what a driver does when a batch should be finished.
-    fn look_after(&self, batch: &Arc<Callbacks>) {
+    fn alert_if_unfinished(&self, batch: &Arc<Callbacks>) {
         self.clock.fetch_add(u64::try_from(STRAGGLER_AFTER.as_micros()).unwrap(), Ordering::SeqCst);
         if Arc::strong_count(batch) > 1 {
             self.queue.alert(self.now());
@@ -152,7 +152,7 @@ impl Pool {
         found
     }
 
-    fn end(self: Arc<Self>, threads: Vec<JoinHandle<()>>) {
+    fn shut_down(self: Arc<Self>, threads: Vec<JoinHandle<()>>) {
         self.queue.close();
         let mut threads = threads;
         let clock = threads.pop().unwrap();
@@ -167,8 +167,8 @@ impl Pool {
 
 impl WorkerThread for Thread {
     fn sleep_probe(&self) -> SleepProbe {
-        let doze = DOZE.with(Arc::clone);
-        Arc::new(move || doze.probe())
+        let status = SLEEP_STATUS.with(Arc::clone);
+        Arc::new(move || status.probe())
     }
 
     fn run_own_task(&self) -> bool {
@@ -244,14 +244,14 @@ impl Batch for Callbacks {
 
 /// Where as many callbacks as it is told wait for each other.
 #[derive(Clone)]
-struct Meeting(Arc<(Mutex<usize>, Condvar)>);
+struct Barrier(Arc<(Mutex<usize>, Condvar)>);
 
-impl Meeting {
-    fn of(callbacks: usize) -> Self {
+impl Barrier {
+    fn new(callbacks: usize) -> Self {
         Self(Arc::new((Mutex::new(callbacks), Condvar::new())))
     }
 
-    fn meet(&self) {
+    fn wait(&self) {
         let mut missing = self.0.0.lock().unwrap();
         *missing -= 1;
         self.0.1.notify_all();
@@ -261,18 +261,18 @@ impl Meeting {
     }
 
     /// The same as one that sleeps.
-    fn meet_asleep(&self) {
-        DOZE.with(Arc::clone).around(|| self.meet());
+    fn wait_asleep(&self) {
+        SLEEP_STATUS.with(Arc::clone).asleep_during(|| self.wait());
     }
 
     fn blocking_callback(&self) -> Callback {
-        let meeting = self.clone();
-        Box::new(move |_| meeting.meet_asleep())
+        let barrier = self.clone();
+        Box::new(move |_| barrier.wait_asleep())
     }
 
     fn callback(&self) -> Callback {
-        let meeting = self.clone();
-        Box::new(move |_| meeting.meet())
+        let barrier = self.clone();
+        Box::new(move |_| barrier.wait())
     }
 }
 
@@ -318,15 +318,15 @@ fn no_job_waits_while_a_worker_is_idle() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
         for _ in 0..3 {
-            let meeting = Meeting::of(4);
+            let barrier = Barrier::new(4);
             let drivers = [(); 3].map(|()| {
-                let (pool, callback) = (pool.clone(), meeting.callback());
+                let (pool, callback) = (pool.clone(), barrier.callback());
                 thread::spawn(move || drop(pool.put(vec![callback])))
             });
             drivers.into_iter().for_each(|driver| driver.join().unwrap());
-            meeting.meet();
+            barrier.wait();
         }
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
@@ -336,98 +336,98 @@ fn stragglers_are_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
         for _ in 0..2 {
-            let meeting = Meeting::of(4);
-            let straggler = pool.put(vec![meeting.callback(), meeting.callback()]);
-            let other = pool.put(vec![meeting.callback()]);
-            pool.look_after(&straggler);
-            pool.look_after(&other);
-            meeting.meet();
+            let barrier = Barrier::new(4);
+            let straggler = pool.put(vec![barrier.callback(), barrier.callback()]);
+            let other = pool.put(vec![barrier.callback()]);
+            pool.alert_if_unfinished(&straggler);
+            pool.alert_if_unfinished(&other);
+            barrier.wait();
         }
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
 /// Callbacks of one batch that need all workers, of which its driver calls one.
 #[test]
-fn lookouts_follow_one_another() {
+fn each_lookout_calls_the_next() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
-        let meeting = Meeting::of(4);
-        let batch = pool.put([(); 3].map(|()| meeting.callback()).into());
-        pool.look_after(&batch);
-        meeting.meet();
-        pool.end(threads);
+        let barrier = Barrier::new(4);
+        let batch = pool.put([(); 3].map(|()| barrier.callback()).into());
+        pool.alert_if_unfinished(&batch);
+        barrier.wait();
+        pool.shut_down(threads);
     });
 }
 
 /// Every worker is busy when a batch comes and when its driver looks, and its first callback waits for the second.
 #[test]
-fn a_batch_that_is_begun_late_is_assisted() {
+fn a_batch_that_starts_late_is_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let (busy, gate) = (Meeting::of(3), Meeting::of(3));
+        let (busy, gate) = (Barrier::new(3), Barrier::new(3));
         for _ in 0..2 {
             let (busy, gate) = (busy.clone(), gate.clone());
             pool.put(vec![Box::new(move |_| {
-                busy.meet();
-                gate.meet();
+                busy.wait();
+                gate.wait();
             })]);
         }
-        busy.meet();
-        let late = Meeting::of(3);
+        busy.wait();
+        let late = Barrier::new(3);
         let batch = pool.put(vec![late.callback(), late.callback()]);
-        pool.look_after(&batch);
-        gate.meet();
-        late.meet();
-        pool.end(threads);
+        pool.alert_if_unfinished(&batch);
+        gate.wait();
+        late.wait();
+        pool.shut_down(threads);
     });
 }
 
 /// A callback waits for what it has given to rayon, and what another has left there waits for that.
 #[test]
-fn rayons_work_is_done_by_the_idle() {
+fn idle_workers_run_rayon_tasks() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let meeting = Meeting::of(3);
-        let inside = meeting.clone();
+        let barrier = Barrier::new(3);
+        let inside = barrier.clone();
         let batch = pool.put(vec![Box::new(move |pool: &Pool| {
             let task = inside.clone();
-            pool.spawn(Box::new(move |_| task.meet()));
-            inside.meet();
+            pool.spawn(Box::new(move |_| task.wait()));
+            inside.wait();
         })]);
-        pool.look_after(&batch);
-        meeting.meet();
+        pool.alert_if_unfinished(&batch);
+        barrier.wait();
         // It leaves work that takes two, and is finished only when that is.
-        let meeting = Meeting::of(3);
-        let left = meeting.clone();
+        let barrier = Barrier::new(3);
+        let left = barrier.clone();
         let batch = pool.put(vec![Box::new(move |pool: &Pool| {
             let first = left.clone();
             pool.spawn(Box::new(move |pool| {
                 let second = first.clone();
-                pool.spawn(Box::new(move |_| second.meet()));
-                first.meet();
+                pool.spawn(Box::new(move |_| second.wait()));
+                first.wait();
             }));
         })]);
-        pool.look_after(&batch);
-        meeting.meet();
-        pool.end(threads);
+        pool.alert_if_unfinished(&batch);
+        barrier.wait();
+        pool.shut_down(threads);
     });
 }
 
 /// All workers are blocked, again and again, and callbacks wait: extra workers run them. Those that are idle are called
 /// again.
 #[test]
-fn extra_workers_run_what_waits_while_all_are_blocked() {
+fn extra_workers_run_jobs_while_all_are_blocked() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
         for _ in 0..2 {
-            let meeting = Meeting::of(5);
-            let batches = [(); 4].map(|()| pool.put(vec![meeting.blocking_callback()]));
-            batches.iter().for_each(|batch| pool.look_after(batch));
-            meeting.meet();
+            let barrier = Barrier::new(5);
+            let batches = [(); 4].map(|()| pool.put(vec![barrier.blocking_callback()]));
+            batches.iter().for_each(|batch| pool.alert_if_unfinished(batch));
+            barrier.wait();
         }
         assert!(pool.queue.extra_threads().needed >= 2);
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
@@ -436,131 +436,131 @@ fn extra_workers_run_what_waits_while_all_are_blocked() {
 fn extra_workers_assist_a_straggler() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 4);
-        let meeting = Meeting::of(4);
-        let batch = pool.put([(); 3].map(|()| meeting.blocking_callback()).into());
-        pool.look_after(&batch);
-        meeting.meet();
-        pool.end(threads);
+        let barrier = Barrier::new(4);
+        let batch = pool.put([(); 3].map(|()| barrier.blocking_callback()).into());
+        pool.alert_if_unfinished(&batch);
+        barrier.wait();
+        pool.shut_down(threads);
     });
 }
 
 /// The lookout is called for a job, and is blocked in the straggler afterwards: there is no lookout then.
 #[test]
-fn extra_workers_come_when_the_lookout_is_called_away() {
+fn extra_workers_start_when_the_lookout_takes_a_job() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
-        let meeting = Meeting::of(4);
-        let batch = pool.put([(); 3].map(|()| meeting.blocking_callback()).into());
-        pool.look_after(&batch);
+        let barrier = Barrier::new(4);
+        let batch = pool.put([(); 3].map(|()| barrier.blocking_callback()).into());
+        pool.alert_if_unfinished(&batch);
         pool.put(vec![Box::new(|_| ())]);
-        meeting.meet();
-        pool.end(threads);
+        barrier.wait();
+        pool.shut_down(threads);
     });
 }
 
 /// The only worker is busy, but not blocked, when a batch comes and when its driver looks. Then it begins the batch, whose
 /// first callback waits for the second, and nobody raises the alert any more.
 #[test]
-fn a_batch_that_is_begun_late_has_an_extra_worker() {
+fn a_batch_that_starts_late_gets_an_extra_worker() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 2);
-        let (busy, gate) = (Meeting::of(2), Meeting::of(2));
+        let (busy, gate) = (Barrier::new(2), Barrier::new(2));
         let (begun, opened) = (busy.clone(), gate.clone());
         pool.put(vec![Box::new(move |_| {
-            begun.meet();
-            opened.meet();
+            begun.wait();
+            opened.wait();
         })]);
-        busy.meet();
-        let late = Meeting::of(3);
+        busy.wait();
+        let late = Barrier::new(3);
         let batch = pool.put(vec![late.blocking_callback(), late.blocking_callback()]);
-        pool.look_after(&batch);
-        gate.meet();
-        late.meet();
-        pool.end(threads);
+        pool.alert_if_unfinished(&batch);
+        gate.wait();
+        late.wait();
+        pool.shut_down(threads);
     });
 }
 
 /// Workers that are busy, and not asleep, get no extra ones, however long they take.
 #[test]
-fn workers_that_are_busy_have_no_extra_ones() {
+fn busy_workers_get_no_extra_workers() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
-        let gate = Meeting::of(3);
+        let gate = Barrier::new(3);
         let batches = [(); 2].map(|()| pool.put(vec![gate.callback()]));
         let waiting = pool.put(vec![Box::new(|_| ())]);
-        batches.iter().chain([&waiting]).for_each(|batch| pool.look_after(batch));
-        gate.meet();
+        batches.iter().chain([&waiting]).for_each(|batch| pool.alert_if_unfinished(batch));
+        gate.wait();
         assert_eq!(pool.queue.extra_threads().needed, 0);
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
 /// A worker drives a shard when all workers are needed: it is recalled. While it drives, the other shard has a worker.
 #[test]
-fn workers_that_drive_are_recalled_when_they_are_needed() {
+fn workers_that_drive_are_recalled_on_demand() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let (meeting, lent) = (Meeting::of(3), Meeting::of(2));
+        let (barrier, lent) = (Barrier::new(3), Barrier::new(2));
         let batch = || Callbacks { pool: pool.clone(), callbacks: vec![lent.callback()], taken: AtomicUsize::new(0) };
         let shards = [(); 2].map(|()| Shard::new(&pool, Vec::new()));
         // Both workers may be idle, one of them, or none yet.
         let is_lent = pool.queue.put_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
-        lent.meet();
-        let batches = [(); 2].map(|()| pool.put(vec![meeting.callback()]));
-        batches.iter().for_each(|batch| pool.look_after(batch));
-        meeting.meet();
+        lent.wait();
+        let batches = [(); 2].map(|()| pool.put(vec![barrier.callback()]));
+        batches.iter().for_each(|batch| pool.alert_if_unfinished(batch));
+        barrier.wait();
         if is_lent {
             assert!(*shards[0].is_recalled.lock().unwrap());
         }
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
 /// Two shards, and a worker that is busy for long: the other worker is lent to neither.
 #[test]
-fn no_worker_drives_where_another_shard_would_wait_for_it() {
+fn no_worker_drives_if_another_shard_needs_it() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let (busy, gate, meeting) = (Meeting::of(2), Meeting::of(2), Meeting::of(2));
+        let (busy, gate, barrier) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
         let (begin, pass) = (busy.clone(), gate.clone());
         let block: Callback = Box::new(move |_| {
-            begin.meet();
-            pass.meet();
+            begin.wait();
+            pass.wait();
         });
         pool.put(vec![block]);
-        busy.meet();
+        busy.wait();
         let shard = Shard::new(&pool, Vec::new());
         let first = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
         assert!(!pool.queue.put_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
-        pool.put(vec![meeting.callback()]);
-        meeting.meet();
-        gate.meet();
-        pool.end(threads);
+        pool.put(vec![barrier.callback()]);
+        barrier.wait();
+        gate.wait();
+        pool.shut_down(threads);
     });
 }
 
 /// A worker that drives has callbacks to run, which are blocked: they have an extra worker like any other.
 #[test]
-fn callbacks_of_a_shard_on_loan_are_assisted() {
+fn callbacks_of_a_lent_shard_are_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 2);
-        let (begun, meeting) = (Meeting::of(2), Meeting::of(3));
-        let (begin, meet) = (begun.clone(), meeting.clone());
+        let (begun, barrier) = (Barrier::new(2), Barrier::new(3));
+        let (begin, wait_at) = (begun.clone(), barrier.clone());
         let first: Callback = Box::new(move |_| {
-            begin.meet();
-            meet.meet_asleep();
+            begin.wait();
+            wait_at.wait_asleep();
         });
-        let shard = Shard::new(&pool, vec![first, meeting.blocking_callback()]);
+        let shard = Shard::new(&pool, vec![first, barrier.blocking_callback()]);
         let lent = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
         let batch = shard.batch.lock().unwrap().clone();
         if pool.queue.put_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
             // The driver's own thread finds that the worker does not come back, and looks after its batch.
-            begun.meet();
-            batch.iter().for_each(|batch| pool.look_after(batch));
-            meeting.meet();
+            begun.wait();
+            batch.iter().for_each(|batch| pool.alert_if_unfinished(batch));
+            barrier.wait();
         }
         drop(batch);
         shard.recall();
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }

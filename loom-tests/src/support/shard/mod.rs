@@ -16,21 +16,21 @@ pub(crate) struct Shard {
     pub(crate) ticks: Ticks,
     pub(crate) id: u64,
     /// Nothing keeps the shard any more: the crate frees it then.
-    gone: AtomicBool,
+    unpinned: AtomicBool,
 }
 
 impl Shard {
     pub(crate) fn new(core: Core) -> Self {
-        Self { core, ticks: Ticks, id: 1, gone: AtomicBool::new(false) }
+        Self { core, ticks: Ticks, id: 1, unpinned: AtomicBool::new(false) }
     }
 
     /// Notes that nothing keeps the shard any more.
-    pub(crate) fn set_gone(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+    pub(crate) fn set_unpinned(&self) {
+        self.unpinned.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+    pub(crate) fn is_unpinned(&self) -> bool {
+        self.unpinned.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_inherited(&self) -> bool {
@@ -73,7 +73,7 @@ impl Shard {
     pub(crate) unsafe fn last_handle_released(this: NonNull<Self>) {
         // SAFETY: as above.
         let this = unsafe { this.as_ref() };
-        this.set_gone();
-        thread_state::with(this, |thread| thread.count(|counters| &counters.last));
+        this.set_unpinned();
+        thread_state::with(this, |thread| thread.count(|counters| &counters.unpinned));
     }
 }

@@ -11,7 +11,7 @@ use crate::sync::thread_static;
 
 pub(crate) type Count = Cell<usize>;
 
-/// What a thread has done in one act.
+/// What a thread has done in one run.
 #[derive(Default)]
 pub(crate) struct ThreadCounters {
     pub(crate) scheduled: Count,
@@ -22,7 +22,7 @@ pub(crate) struct ThreadCounters {
     /// Timers that were taken out of a batch.
     pub(crate) left_batch: Count,
     /// Leases that were the last to keep a closed shard.
-    pub(crate) last: Count,
+    pub(crate) unpinned: Count,
 }
 
 pub(crate) struct ThreadState {
@@ -66,16 +66,16 @@ impl ThreadState {
     }
 }
 
-/// Runs `act` on a thread that has this cache. `temporary`: the thread is ending.
-pub(crate) fn act<R>(
+/// Runs `run` on a thread that has this cache. `temporary`: the thread is ending.
+pub(crate) fn run<R>(
     shard: &Shard,
     cache: &mut Cache,
     temporary: bool,
-    act: impl FnOnce() -> R,
+    run: impl FnOnce() -> R,
 ) -> (R, ThreadCounters) {
     let state = ThreadState::new(shard.into(), mem::replace(cache, Cache::new()), temporary);
-    assert!(STATE.with(|this| this.replace(Some(state))).is_none(), "one act at a time");
-    let result = act();
+    assert!(STATE.with(|this| this.replace(Some(state))).is_none(), "one run at a time");
+    let result = run();
     let state = STATE.with(RefCell::take).expect("the one from above");
     *cache = state.cache;
     (result, state.counters)
@@ -90,7 +90,7 @@ pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R
 /// As the crate's own.
 pub(crate) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     // SAFETY: a model keeps its shard.
-    assert!(!unsafe { shard.as_ref() }.is_gone(), "a raw keeps the shard");
+    assert!(!unsafe { shard.as_ref() }.is_unpinned(), "a raw keeps the shard");
     find(shard, f)
 }
 
