@@ -1,5 +1,7 @@
-//! The scenarios. In each, callers do what comes to their mind, a driver and workers do what they have to, and time
-//! passes; in the end every timer must be accounted for, and every entry be free.
+//! The scenarios.
+//!
+//! Clients act at random, a driver and workers serve them, and time advances. At the end each timer must have ended
+//! once, and each entry must be free.
 
 mod clients;
 mod harness;
@@ -16,14 +18,14 @@ use crate::fixture::{Clock, Counts, Fixture, VirtualShard};
 use clients::{SleepClient, TimerClient};
 use harness::Harness;
 
-/// Has each of the schedules tried at random, and as many with few preemptions at chosen points.
+/// Explores a number of random schedules, and the same number of schedules with few preemptions.
 fn explore(scenario: fn()) {
     let schedules = env::var("SHUTTLE_SCHEDULES").map_or(100, |number| number.parse().expect("a number of schedules"));
     shuttle::check_random(scenario, schedules);
     shuttle::check_pct(scenario, schedules, 3);
 }
 
-/// Callers schedule, cancel, move and let go of timers, while time passes.
+/// Clients schedule, cancel, reset and release timers, while time advances.
 #[test]
 fn timers_while_time_passes() {
     explore(|| {
@@ -35,7 +37,7 @@ fn timers_while_time_passes() {
     });
 }
 
-/// The same with timers that repeat, and callers who wait for the end of a run.
+/// The same with periodic timers, and clients that wait for the end of a run.
 #[test]
 fn repeating_timers_while_time_passes() {
     explore(|| {
@@ -47,7 +49,7 @@ fn repeating_timers_while_time_passes() {
     });
 }
 
-/// The same while memory is given back to the system whenever it can be.
+/// The same while the driver retires memory whenever it can.
 #[test]
 fn memory_is_retired_and_reused() {
     explore(|| {
@@ -59,7 +61,7 @@ fn memory_is_retired_and_reused() {
     });
 }
 
-/// Everybody is in the middle of something when the shard is shut down.
+/// The shard is shut down while clients use timers.
 #[test]
 fn shutdown_during_timers() {
     explore(|| {
@@ -75,7 +77,7 @@ fn shutdown_during_timers() {
     });
 }
 
-/// Futures that are polled by one task or another, moved, used again and dropped.
+/// Two tasks poll futures, which are reset, reused and dropped, while time advances.
 #[test]
 fn sleeps_while_time_passes() {
     explore(|| {
@@ -87,7 +89,7 @@ fn sleeps_while_time_passes() {
     });
 }
 
-/// The same when the shard is shut down.
+/// The same during a shutdown.
 #[test]
 fn sleeps_during_a_shutdown() {
     explore(|| {
@@ -101,7 +103,7 @@ fn sleeps_during_a_shutdown() {
     });
 }
 
-/// Time stands still, and each caller waits for what is due at once: a wake-up that is lost is a deadlock.
+/// Time does not advance, and each client waits for an expired timer, so a lost wake-up is a deadlock.
 #[test]
 fn no_wakeup_is_lost() {
     explore(|| {
@@ -124,8 +126,8 @@ fn no_wakeup_is_lost() {
     });
 }
 
-/// At each tick the callbacks of three shards meet, and send one more to another shard, which is due at once. All of it is
-/// done before the clock moves on.
+/// At each tick the callbacks of three shards meet, and each schedules one more, due at once, in another shard. All of
+/// them run before the clock advances.
 #[test]
 fn virtual_time_waits_for_all_shards() {
     const SHARDS: usize = 3;
@@ -144,7 +146,7 @@ fn virtual_time_waits_for_all_shards() {
                 });
             }
         }
-        let drivers = shards.each_ref().map(|shard| shard.start(2 * TICKS, |shard, due| shard.run(due)));
+        let drivers = shards.each_ref().map(|shard| shard.start(2 * TICKS, |shard, batch| shard.run(batch)));
         for tick in 1..=TICKS {
             clock.advance();
             let next = (tick < TICKS).then_some(tick as u64 + 1);

@@ -1,10 +1,18 @@
-//! Model 12: a manual clock that waits for its shards, against their drivers and workers.
+//! Explores a manual clock that waits for its shards, against their drivers and workers.
 //!
-//! Fails if the clock waits for one shard before it asks the next (mutation `quiescence-one-by-one`), if it takes the first
-//! answers for the last (`quiescence-one-pass`), if it does not wait for timers in flight (`quiescence-ignores-in-flight`), if
-//! the last of them does not wake it (`quiescence-no-wake`) or does not publish what it did (`quiescence-relaxed`), and if
-//! an old answer is taken to cover what came later (`quiescence-old-answer`). Fails as well if a clock that finds the intake
-//! empty need not see the request of the driver that has emptied it (`intake-take-not-released`, `intake-empty-relaxed`).
+//! Invariant: when the wait ends, all callbacks that are due at the current tick have run, and the clock sees their
+//! effects.
+//!
+//! Fails under mutations:
+//!
+//! - `quiescence-one-by-one`: the clock waits for one shard before it sends a request to the next;
+//! - `quiescence-one-pass`: the clock does not ask again after a pass in which a shard had work;
+//! - `quiescence-ignores-in-flight`: the clock does not wait for timers in flight;
+//! - `quiescence-no-wake`: the last timer in flight does not wake the clock;
+//! - `quiescence-relaxed`: the last timer in flight does not publish its effects;
+//! - `quiescence-old-answer`: the clock takes the answer to an old request as one that covers later timers;
+//! - `intake-take-not-released`, `intake-empty-relaxed`: a clock that finds the intake empty need not see the request
+//!   of the driver that emptied it.
 
 use std::sync::Arc;
 
@@ -18,13 +26,13 @@ use crate::fixture::{BoxedCallback, Clock, VirtualShard};
 use crate::race_detector::RaceDetector;
 use crate::source::clock::quiescence::Quiescence;
 
-/// Counts runs without any order of its own: loom reports who looks at it too early.
+/// Counts runs without any ordering, so loom reports a read that comes too early.
 #[derive(Clone)]
 struct Runs(Arc<Unordered>);
 
 struct Unordered(UnsafeCell<usize>);
 
-// SAFETY: that it is not shared without order is what loom checks.
+// SAFETY: loom checks that all accesses are ordered.
 unsafe impl Send for Unordered {}
 // SAFETY: as above.
 unsafe impl Sync for Unordered {}
@@ -45,12 +53,12 @@ impl Runs {
     }
 }
 
-/// Runs what is due on the driver's own thread.
+/// Runs due callbacks on the driver's own thread.
 fn inline(shard: &VirtualShard, due: Vec<BoxedCallback>) {
     shard.run(due);
 }
 
-/// Each of two callbacks, in two shards, ends only when the other has begun.
+/// Each of two callbacks, in two shards, ends only after the other has begun.
 #[test]
 fn callbacks_of_one_tick_in_two_shards_that_wait_for_each_other() {
     explore(|| {
@@ -74,7 +82,8 @@ fn callbacks_of_one_tick_in_two_shards_that_wait_for_each_other() {
     });
 }
 
-/// What a callback sends to a shard that was waited for already is done before the clock moves on.
+/// A callback schedules in a shard that the clock has already waited for. The new callback runs before the clock
+/// advances.
 #[test]
 fn a_callback_that_schedules_in_another_shard() {
     explore(|| {
@@ -91,7 +100,7 @@ fn a_callback_that_schedules_in_another_shard() {
     });
 }
 
-/// The driver has nothing left to do while a worker is in the middle of it.
+/// The driver is idle while a worker is still running a callback.
 #[test]
 fn a_worker_that_is_still_running() {
     explore(|| {
@@ -114,8 +123,9 @@ fn a_worker_that_is_still_running() {
     });
 }
 
-/// A driver empties the intake in a round that another thread has requested. The clock finds the intake empty: it must not
-/// take the answer to an older request for one that covers what the driver has just found.
+/// A driver empties the intake in a round that another thread requested, and the clock finds the intake empty.
+///
+/// The clock must not take the answer to an older request as one that covers the timers that the driver just found.
 #[test]
 fn an_empty_intake_in_the_middle_of_a_round() {
     explore(|| {

@@ -1,13 +1,18 @@
-//! Model 4: reset, earlier and later, against fire.
+//! Explores resets, to earlier and later deadlines, against fire.
 //!
-//! Fails if `start` runs a timer that was was_reset away from under it (mutation `entry-start-reset`), if `discard` ends one
-//! (`entry-discard-reset`), if a reset to an earlier deadline is not sent (`core-reset-no-push`, `handle-reset-no-notify`), or
-//! does not ring (`core-reset-no-wake`).
+//! Invariant: the timer runs once, at the deadline that was in force.
+//!
+//! Fails under mutations:
+//!
+//! - `entry-start-reset`: `start` runs a timer that was reset while in its batch;
+//! - `entry-discard-reset`: `discard` ends such a timer;
+//! - `core-reset-no-push`, `handle-reset-no-notify`: a reset to an earlier deadline is not pushed;
+//! - `core-reset-no-wake`: such a reset does not wake the driver.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 
-/// Moved later while it fires: it runs once, at the deadline that was in force.
+/// A reset to a later deadline while the timer fires. It runs once, at the deadline in force.
 #[test]
 fn reset_later_against_fire() {
     explore(|| {
@@ -32,7 +37,8 @@ fn reset_later_against_fire() {
     });
 }
 
-/// Moved later while its batch is dropped unrun: it ends there, or stays pending and runs at its new deadline.
+/// A reset to a later deadline while the batch is dropped without a run. The timer ends there, or runs at its new
+/// deadline.
 #[test]
 fn reset_later_against_a_dropped_batch() {
     explore(|| {
@@ -40,15 +46,15 @@ fn reset_later_against_a_dropped_batch() {
         let mut driver = fixture.driver();
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
-        let due = fixture.collect_batch(&mut driver, 5);
+        let batch = fixture.collect_batch(&mut driver, 5);
         let resetter = fixture.spawn(move |fixture| {
             let was_reset = fixture.reset(&handle, 9, 5);
             fixture.release(handle, &mut cache);
             (was_reset, cache)
         });
         let worker = fixture.worker(5);
-        for index in due {
-            assert!(fixture.core.discard(index, 5, &worker), "nobody else takes it out of its batch");
+        for index in batch {
+            assert!(fixture.core.discard(index, 5, &worker), "only the discard takes it out of its batch");
         }
         let (was_reset, mut cache) = resetter.join().unwrap();
         let later = fixture.worker(9);
@@ -59,7 +65,7 @@ fn reset_later_against_a_dropped_batch() {
     });
 }
 
-/// Moved earlier while the driver goes to sleep until the old deadline: it wakes for the new one.
+/// A reset to an earlier deadline while the driver goes to sleep until the old one. The driver wakes for the new one.
 #[test]
 fn reset_earlier_against_sleep() {
     explore(|| {
@@ -81,7 +87,7 @@ fn reset_earlier_against_sleep() {
     });
 }
 
-/// The same for an entry in the intake, where nobody is due to look before an hour.
+/// The same for an entry in the intake, while the driver sleeps until a later deadline.
 #[test]
 fn reset_earlier_in_the_intake_against_sleep() {
     explore(|| {
@@ -102,7 +108,7 @@ fn reset_earlier_in_the_intake_against_sleep() {
     });
 }
 
-/// Two resets at once, and the firing: whichever deadline is kept, it was asked for, and the timer runs once.
+/// Two resets and the run at the same time. The timer runs once, at a deadline that a successful reset set.
 #[test]
 fn two_resets_against_fire() {
     explore(|| {

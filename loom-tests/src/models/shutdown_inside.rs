@@ -1,7 +1,12 @@
-//! Model 6, of shutdowns from inside a callback: such a shutdown waits for other callbacks, not for its own.
+//! Explores a shutdown inside a callback.
 //!
-//! Fails if it waits for no callback of the shard that it is inside of (mutation `core-wait-inside`), if it waits for its
-//! own (`call-stack-no-frame`), and if it leaves its own timer armed (`core-claim-not-own`).
+//! Invariant: the shutdown waits for all callbacks but its own, whose timer it also ends.
+//!
+//! Fails under mutations:
+//!
+//! - `core-wait-inside`: it does not wait for any callback of the shard that it runs in;
+//! - `call-stack-no-frame`: it waits for its own callback;
+//! - `core-claim-not-own`: it leaves its own timer armed.
 
 use super::{Fixture, explore};
 use crate::engine::entry::{Callback, PeriodicCallback};
@@ -9,7 +14,7 @@ use crate::engine::memory::Cache;
 
 const NOW: u64 = 5;
 
-/// When the shutdown returns, the other callback has run, or will never run.
+/// When the shutdown returns, the other callback has run, or never will.
 #[test]
 fn beside_a_callback_on_another_thread() {
     explore(|| {
@@ -19,7 +24,7 @@ fn beside_a_callback_on_another_thread() {
         let inside = fixture.clone();
         let shut_down = move || {
             inside.close(NOW);
-            assert_eq!(inside.counts.dropped(), 1, "the other is over, or will never be");
+            assert_eq!(inside.counts.dropped(), 1, "the other callback has run, or never will");
         };
         let own = fixture.schedule(&mut cache, Callback::once(shut_down), NOW).unwrap();
         assert_eq!(fixture.collect_batch(&mut driver, NOW).len(), 2);
@@ -33,7 +38,7 @@ fn beside_a_callback_on_another_thread() {
     });
 }
 
-/// The callback runs on the driver's own thread, which then ends by itself; another thread schedules meanwhile.
+/// The callback runs on the driver's own thread, which then ends by itself, while another thread schedules a timer.
 #[test]
 fn on_the_drivers_thread() {
     explore(|| {
@@ -50,15 +55,15 @@ fn on_the_drivers_thread() {
     });
 }
 
-/// A repeating callback is dropped after its run, and not handed back. Another thread waits for that run.
+/// A periodic callback is dropped after its run and not handed back, while another thread waits for that run.
 #[test]
 fn of_a_repeating_callback() {
-    /// With a callback that counts its drop.
+    /// Contains a callback that counts its drop.
     struct ShutsDown(Fixture, #[expect(dead_code)] Callback);
     impl PeriodicCallback for ShutsDown {
-        fn run(&mut self, due: u64) -> Option<u64> {
+        fn run(&mut self, deadline: u64) -> Option<u64> {
             self.0.close(NOW);
-            Some(due)
+            Some(deadline)
         }
     }
     explore(|| {

@@ -1,7 +1,12 @@
-//! Model 6, of sleeps: a shutdown against each step of a future's timer.
+//! Explores a shutdown against each step of a future's timer.
 //!
-//! Fails if an entry of a closed shard is reserved (mutation `entry-reserve-closed`) or armed (`entry-arm-closed`), and if a
-//! poll that comes too late to change the task leaks its waker (`poll-closed-leak`).
+//! Invariant: a task whose sleep is pending is woken once, no waker is leaked, and one thread drops the last pin of the
+//! shard.
+//!
+//! Fails under mutations:
+//!
+//! - `entry-reserve-closed`, `entry-arm-closed`: an entry of a closed shard is reserved or armed;
+//! - `poll-closed-leak`: a poll that finds the shard closed, and so cannot change the task, leaks its waker.
 
 use std::sync::Arc;
 
@@ -9,7 +14,7 @@ use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
 
-/// A task whose sleep is pending is woken, or finds when it polls that the sleep is over.
+/// The shutdown wakes a task whose sleep is pending, or its poll finds that the sleep is over.
 #[test]
 fn shutdown_against_poll() {
     explore(|| {
@@ -21,20 +26,20 @@ fn shutdown_against_poll() {
         let (sleep, mut cache, pending) = poller.join().unwrap();
         assert_eq!(second.wake_count(), usize::from(pending));
         assert!(first.wake_count() + second.wake_count() <= 1);
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     });
 }
 
-/// What became of a sleep that was dropped.
+/// The result of a sleep that was dropped.
 struct Dropped {
-    /// The drop ended it.
+    /// The drop cancelled the timer.
     cancelled: bool,
-    /// The task that polled it last, if that poll found it pending.
+    /// The task of the last poll, if that poll found the sleep pending.
     waiting: Option<Arc<Task>>,
 }
 
-/// Asserts that the shutdown woke the task that waiting, that no other waker is left, and that the handle was counted.
+/// Asserts that the shutdown woke the waiting task, that no waker is left, and that the handle was counted.
 fn assert_ended(fixture: &Fixture, tasks: &[Arc<Task>], Dropped { cancelled, waiting }: Dropped) {
     if let Some(task) = waiting {
         assert_eq!(task.wake_count(), usize::from(!cancelled));
@@ -43,7 +48,7 @@ fn assert_ended(fixture: &Fixture, tasks: &[Arc<Task>], Dropped { cancelled, wai
         assert!(task.wake_count() <= 1);
         assert_eq!(Arc::strong_count(task), 1, "no waker is left");
     }
-    assert_eq!(fixture.counts.unpinned(), 1, "one is the last to have the shard");
+    assert_eq!(fixture.counts.unpinned(), 1, "one thread drops the last pin");
 }
 
 #[test]
@@ -63,7 +68,7 @@ fn shutdown_against_a_sleep_that_is_not_polled() {
     });
 }
 
-/// Made, polled, and dropped.
+/// A sleep is created, polled and dropped.
 #[test]
 fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
     explore(|| {
@@ -86,7 +91,7 @@ fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
     });
 }
 
-/// Reset, polled by the same task or another, and dropped.
+/// A sleep is reset, polled by the same or another task, and dropped.
 #[test]
 fn shutdown_against_a_sleep_that_is_reset() {
     explore(|| {
@@ -96,7 +101,7 @@ fn shutdown_against_a_sleep_that_is_reset() {
         let tasks = [first, second.clone()];
         let user = fixture.spawn(move |fixture| {
             let mut dropped = Dropped { cancelled: false, waiting: None };
-            // One that is refused ends the sleep.
+            // A reset that is refused ends the sleep.
             sleep.reset(fixture, &mut cache, 7, 0);
             if sleep.poll(fixture, &mut cache, &second, 0) {
                 dropped.waiting = Some(second);
@@ -106,11 +111,11 @@ fn shutdown_against_a_sleep_that_is_reset() {
         });
         fixture.close(5);
         assert_ended(&fixture, &tasks, user.join().unwrap());
-        assert!(tasks.iter().map(|task| task.wake_count()).sum::<usize>() <= 1, "one of them is woken");
+        assert!(tasks.iter().map(|task| task.wake_count()).sum::<usize>() <= 1, "at most one task is woken");
     });
 }
 
-/// The driver comes to the entry at the same time: it wakes the task, or the shutdown does.
+/// The driver reaches the entry at the same time. Either the driver or the shutdown wakes the task.
 #[test]
 fn shutdown_against_a_sleep_that_is_due() {
     explore(|| {
@@ -120,12 +125,12 @@ fn shutdown_against_a_sleep_that_is_due() {
         fixture.close(5);
         driver.join().unwrap();
         assert_eq!((task.wake_count(), Arc::strong_count(&task)), (1, 1));
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
         assert_eq!(fixture.counts.unpinned(), 1);
     });
 }
 
-/// Another task polls the sleep meanwhile: the poll may leave the entry to the driver, and find no other.
+/// Another task also polls the sleep. The poll may leave the entry to the driver, and get no other one.
 #[test]
 fn shutdown_against_a_sleep_that_is_due_and_polled() {
     explore(|| {
@@ -139,12 +144,12 @@ fn shutdown_against_a_sleep_that_is_due_and_polled() {
         let (sleep, mut cache, pending) = poller.join().unwrap();
         assert_eq!(second.wake_count(), usize::from(pending));
         assert!(first.wake_count() + second.wake_count() <= 1);
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second), fixture.counts.unpinned()), (1, 1, 1));
     });
 }
 
-/// The sleep has fired, or a poll finds that it is due, and its task uses it again.
+/// The sleep has fired, or a poll finds that it is due, and its task reuses it.
 #[test]
 fn shutdown_against_a_sleep_that_is_reused() {
     explore(|| {
@@ -153,7 +158,7 @@ fn shutdown_against_a_sleep_that_is_reused() {
         let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let tasks = [first.clone(), second.clone()];
         let user = fixture.spawn(move |fixture| {
-            assert!(!sleep.poll(fixture, &mut cache, &first, 5), "it is time");
+            assert!(!sleep.poll(fixture, &mut cache, &first, 5), "the deadline has passed");
             let waiting = sleep.reuse(fixture, &mut cache, &second, 9).then_some(second);
             Dropped { cancelled: sleep.drop(fixture, &mut cache), waiting }
         });

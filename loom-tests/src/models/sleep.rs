@@ -1,16 +1,22 @@
-//! Model 1: push against drain against a driver about to sleep.
+//! Explores a push against a drain against a driver that is about to sleep.
 //!
-//! Fails without the driver's fence in `wakeup.rs` (mutation `wakeup-driver-no-fence`), without the caller's in `core.rs`
-//! (`core-push-no-fence`), if a caller wakes only for what the driver does not sleep for at all (`wakeup-idle-only`), if who
-//! gives back the last of much memory does not ring (`core-give-no-wake`), and if the driver sleeps although memory is to
-//! be given back (`turn-idle-despite-trim`). Fails as well if a close does not ring (`core-close-no-wake`), rings before the driver can
-//! see it (`core-close-wake-first`), or without a fence (`core-close-no-fence`).
+//! Invariant: the driver wakes for every push, every close, and memory that it must retire.
+//!
+//! Fails under mutations:
+//!
+//! - `wakeup-driver-no-fence`, `core-push-no-fence`: the fence of the driver, or of the caller, is missing;
+//! - `wakeup-idle-only`: a caller wakes the driver only if it sleeps without a deadline;
+//! - `core-give-no-wake`: the thread that frees most of the memory does not wake the driver;
+//! - `turn-idle-despite-trim`: the driver sleeps although memory can be retired;
+//! - `pool-count-unordered`: the count of the pool's entries is not published;
+//! - `core-close-no-wake`, `core-close-wake-first`, `core-close-no-fence`: a close does not wake the driver, wakes it
+//!   before the driver can see the close, or has no fence.
 
 use super::{Fixture, explore};
 use crate::engine::core::Armed;
 use crate::engine::memory::Cache;
 
-/// Two threads schedule what is due; the driver misses neither.
+/// Two threads schedule expired timers, and the driver runs both.
 #[test]
 fn pushes_wake_a_driver_about_to_sleep() {
     explore(|| {
@@ -29,7 +35,7 @@ fn pushes_wake_a_driver_about_to_sleep() {
     });
 }
 
-/// The driver sleeps for a far deadline when an earlier one comes.
+/// The driver sleeps until a far deadline when an earlier one is pushed.
 #[test]
 fn an_earlier_deadline_wakes_the_driver() {
     explore(|| {
@@ -49,7 +55,7 @@ fn an_earlier_deadline_wakes_the_driver() {
     });
 }
 
-/// When most entries are free, whoever gives them back rings too, if lazily: the driver comes to give back their memory.
+/// When most entries are free, the thread that frees them wakes the driver lazily, and the driver retires their memory.
 #[test]
 fn surplus_memory_is_retired() {
     explore(|| {
@@ -69,7 +75,7 @@ fn surplus_memory_is_retired() {
     });
 }
 
-/// A driver that sleeps, or is about to, ends when its shard is closed.
+/// A driver that sleeps, or is about to sleep, ends when its shard is closed.
 #[test]
 fn a_close_wakes_a_driver_about_to_sleep() {
     explore(|| {

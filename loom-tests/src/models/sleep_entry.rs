@@ -1,11 +1,17 @@
-//! Model 16: a future's timer against a shutdown, on a thread that is ending, and in a sparse block. Each timer ends once,
-//! for one reason; the waker is called or dropped; and the entry is released once.
+//! Explores a future's timer against a shutdown, on a thread that is ending, and in a sparse block.
 //!
-//! Fails if a poll stays pending in a closed shard (mutations `sleep-entry-closed-pending`, `sleep-entry-refused-pending`) or does not
-//! count the assert_ended of its timer there (`sleep-entry-closed-uncounted`, `sleep-entry-refused-uncounted`), if a reset arms a closed entry
-//! (`sleep-entry-reset-closed`), if a drop releases a closed entry to a cache (`entry-consume-closed`), if the last to have the shard
-//! does not see it (`handle-last-not-freed`), if a drop that cannot do all in one transition does not cancel
-//! (`sleep-entry-drop-not-cancelled`), and if an entry of a sparse block is kept (`sleep-entry-sparse-cached`, `handle-sparse-cached`).
+//! Invariant: each timer ends once, for one reason; its waker is called or dropped; its entry is released once.
+//!
+//! Fails under mutations:
+//!
+//! - `sleep-entry-closed-pending`, `sleep-entry-refused-pending`: a poll stays pending in a closed shard;
+//! - `sleep-entry-closed-uncounted`, `sleep-entry-refused-uncounted`: such a poll does not count the end of its timer;
+//! - `sleep-entry-closed-as-elapsed`: a sleep that the shutdown ended reports that its deadline has passed;
+//! - `sleep-entry-reset-closed`: a reset arms a closed entry;
+//! - `entry-consume-closed`: a drop releases a closed entry to a cache;
+//! - `handle-last-not-freed`: the release of the last pin does not free the shard;
+//! - `sleep-entry-drop-not-cancelled`: a drop that needs more than one transition does not cancel the timer;
+//! - `sleep-entry-sparse-cached`, `handle-sparse-cached`: an entry of a sparse block goes to a cache.
 
 use std::sync::Arc;
 
@@ -16,17 +22,17 @@ use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
 use crate::source::shard::coop::Progress;
 
-/// Drops what is left of a sleep that a shutdown has ended.
+/// Drops a sleep that a shutdown has ended, and asserts that nothing of it is left.
 fn assert_ended(fixture: &Fixture, sleep: Sleep, cache: &mut Cache, tasks: &[&Arc<Task>]) {
-    assert!(!sleep.drop(fixture, cache), "it is over");
-    assert_eq!(fixture.counts.unpinned(), 1, "one is the last to have the shard");
+    assert!(!sleep.drop(fixture, cache), "the sleep is over");
+    assert_eq!(fixture.counts.unpinned(), 1, "one thread drops the last pin");
     for task in tasks {
-        assert_eq!(Arc::strong_count(task), 1, "its waker is gone");
+        assert_eq!(Arc::strong_count(task), 1, "its waker is dropped");
     }
     fixture.assert_sleep_counts();
 }
 
-/// The first poll is in time, and the shutdown wakes the task; or it finds the shard closed.
+/// The first poll comes before the shutdown, which then wakes the task, or it finds the shard closed.
 #[test]
 fn shutdown_against_the_first_poll() {
     explore(|| {
@@ -49,7 +55,7 @@ fn shutdown_against_the_first_poll() {
     });
 }
 
-/// A poll by another task is in time, and the shutdown wakes that task; or it finds that the sleep is over.
+/// A poll by another task comes before the shutdown, which then wakes that task, or it finds that the sleep is over.
 #[test]
 fn shutdown_against_a_poll_by_another_task() {
     explore(|| {
@@ -73,7 +79,7 @@ fn shutdown_against_a_poll_by_another_task() {
     });
 }
 
-/// A reset is in time, or comes when the shutdown has the waker still: then nothing is armed in its place.
+/// A reset comes before the shutdown, or while the shutdown still has the waker. In the second case, it arms no timer.
 #[test]
 fn shutdown_against_a_reset() {
     explore(|| {
@@ -103,13 +109,14 @@ fn shutdown_against_a_drop() {
         fixture.close(5);
         let cancelled = user.join().unwrap();
         assert_eq!((task.wake_count(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
-        assert_eq!(fixture.counts.unpinned(), 1, "one is the last to have the shard");
+        assert_eq!(fixture.counts.unpinned(), 1, "one thread drops the last pin");
         fixture.assert_sleep_counts();
     });
 }
 
-/// A poll by another task leaves an entry that is in a batch, and takes another; a shutdown wakes the task, or refuses
-/// that. Each entry had a handle.
+/// A poll by another task leaves an entry that is in a batch, and takes another entry.
+///
+/// A shutdown wakes the task, or refuses the second entry. Each entry had a handle.
 #[test]
 fn shutdown_against_a_poll_that_takes_another_entry() {
     explore(|| {
@@ -118,12 +125,12 @@ fn shutdown_against_a_poll_that_takes_another_entry() {
         let (first, second) = (Task::new(), Task::new());
         let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let mut batch = Vec::new();
-        fixture.drive_with(&mut driver, 5, |due| batch.extend(due));
+        fixture.drive_with(&mut driver, 5, |expired| batch.extend(expired));
         assert_eq!(batch.len(), 1);
         let user = {
             let (fixture, second) = (fixture.clone(), second.clone());
             thread::spawn(move || {
-                // Its clock is behind the driver's.
+                // The clock of this thread is behind the driver's.
                 let progress = sleep.progress(&fixture, &mut cache, &second, 4);
                 (sleep, cache, progress)
             })
@@ -136,7 +143,8 @@ fn shutdown_against_a_poll_that_takes_another_entry() {
     });
 }
 
-/// A thread that is ending drops a sleep: it has no cache to keep the entry in. Before the deadline that cancels the timer.
+/// A thread that is ending drops a sleep, and has no cache for the entry. Before the deadline, the drop cancels the
+/// timer.
 #[test]
 fn a_drop_by_a_thread_that_ends_against_fire() {
     for deadline in [5, 9] {
@@ -160,8 +168,8 @@ fn a_drop_by_a_thread_that_ends_against_fire() {
     }
 }
 
-/// The last sleep of a sparse block is dropped, while it is pending or when it is over: the driver comes to give the
-/// memory back.
+/// The last sleep of a sparse block is dropped, while it is pending or after it is over. The driver wakes and retires
+/// the memory.
 #[test]
 fn the_drop_of_the_last_sleep_in_a_sparse_block() {
     for pending in [true, false] {

@@ -1,15 +1,25 @@
-//! Model 8: a future that is polled by another task, moved or dropped, against fire.
+//! Explores a future that another task polls, that is reset or that is dropped, against fire.
 //!
-//! Fails if the callback of another task stays (mutation `poll-old-waker`), and if an entry in the driver's hands is armed
-//! anew, after a cancel (`poll-dispatched-reused`) or after the driver has begun (`entry-in-use-reused`), or dropped like one that is in
-//! nobody's (`entry-consume-dispatched`), and if a poll at the deadline leaves the timer to the driver as well (`poll-due-not-claimed`).
+//! Invariant: the task of the last poll is woken once, each timer ends once, and each entry is released once.
 //!
-//! Of `hold.rs`, if a poll that meets the firing stays pending (`sleep-entry-over-pending`), if an entry is released twice or
-//! never (`sleep-entry-released-twice`, `sleep-entry-drop-not-released`, `sleep-entry-replaced-not-released`, `sleep-entry-not-cached`), if the driver is not
-//! told of what is armed (`sleep-entry-arm-no-notify`, `sleep-entry-rearm-no-notify`), if a reset of a fired sleep arms nothing
-//! (`sleep-entry-reset-not-idle`), and if a timer is not counted once, or not taken out of its batch once (`sleep-entry-replaced-counted`,
-//! `sleep-entry-expired-uncounted`, `sleep-entry-replaced-in-flight`, `sleep-entry-expired-in-flight`, `handle-still-in-flight`); and as `entry-in-use-reused`,
-//! `sleep-entry-in-use-reused`.
+//! Fails under mutations of the entry:
+//!
+//! - `poll-old-waker`: the callback keeps the waker of another task;
+//! - `poll-dispatched-reused`, `entry-in-use-reused`, `sleep-entry-in-use-reused`: an entry that is in a batch, or
+//!   whose run has begun, is armed again;
+//! - `entry-consume-dispatched`: an entry that is in a batch goes to a cache;
+//! - `poll-due-not-claimed`: a poll at the deadline also leaves the timer to the driver.
+//!
+//! Fails under mutations of `sleep_entry.rs` and `raw_handle.rs`:
+//!
+//! - `sleep-entry-over-pending`: a poll that finds the timer fired stays pending;
+//! - `sleep-entry-released-twice`, `sleep-entry-drop-not-released`, `sleep-entry-replaced-not-released`,
+//!   `sleep-entry-not-cached`: an entry is released twice, never, or not to the cache;
+//! - `sleep-entry-arm-no-notify`, `sleep-entry-rearm-no-notify`: the driver is not notified of a new timer;
+//! - `sleep-entry-reset-not-idle`: a reset of a fired sleep does not arm it again;
+//! - `sleep-entry-replaced-counted`, `sleep-entry-expired-uncounted`: a timer is counted twice, or not at all;
+//! - `sleep-entry-replaced-in-flight`, `sleep-entry-expired-in-flight`, `handle-still-in-flight`: a timer that has left
+//!   its batch still counts as in flight.
 
 use std::sync::Arc;
 
@@ -17,7 +27,7 @@ use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
 
-/// Either the second poll finds that the sleep is over, or its task is woken. Nobody is woken twice.
+/// Either the second poll finds that the sleep is over, or its task is woken. No task is woken twice.
 #[test]
 fn a_poll_by_another_task_against_fire() {
     explore(|| {
@@ -31,14 +41,14 @@ fn a_poll_by_another_task_against_fire() {
         let (sleep, mut cache, pending) = poller.join().unwrap();
         fixture.drive(&mut driver, &worker);
         assert_eq!((first.wake_count(), second.wake_count()), if pending { (0, 1) } else { (1, 0) });
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
         fixture.assert_sleep_counts();
     });
 }
 
-/// The same after it was moved later: the driver may have it in its hands for the old deadline still.
+/// The same after a reset to a later deadline. The entry may still be in a batch for the old deadline.
 #[test]
 fn a_poll_by_another_task_after_a_reset_against_fire() {
     explore(|| {
@@ -51,17 +61,17 @@ fn a_poll_by_another_task_after_a_reset_against_fire() {
         fixture.drive(&mut driver, &worker);
         let (sleep, mut cache, pending) = poller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert!(pending, "one that has fired begins anew");
-        assert_eq!((first.wake_count(), second.wake_count()), (worker.ran.borrow().len(), 0), "it is early");
+        assert!(pending, "a fired sleep is armed again");
+        assert_eq!((first.wake_count(), second.wake_count()), (worker.ran.borrow().len(), 0), "before the deadline");
         fixture.drive(&mut driver, &later);
         assert_eq!(second.wake_count(), 1);
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
         fixture.assert_sleep_counts();
     });
 }
 
-/// Either it wakes its task, or it is cancelled; the waker is gone in either case.
+/// Either the timer wakes its task, or the drop cancels it. The waker is dropped in both cases.
 #[test]
 fn a_drop_against_fire() {
     explore(|| {
@@ -81,7 +91,7 @@ fn a_drop_against_fire() {
     });
 }
 
-/// The next sleep of the thread may have the same entry, and is not touched by what was begun for the one before.
+/// The thread's next sleep may reuse the entry. A run that began for the previous sleep does not affect it.
 #[test]
 fn a_drop_and_another_sleep_against_fire() {
     explore(|| {
@@ -101,17 +111,16 @@ fn a_drop_and_another_sleep_against_fire() {
         fixture.drive(&mut driver, &worker);
         let (next, mut cache) = user.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert_eq!(second.wake_count(), 0, "it is early");
+        assert_eq!(second.wake_count(), 0, "before the deadline");
         fixture.drive(&mut driver, &later);
         assert_eq!(second.wake_count(), 1);
-        assert!(!next.drop(&fixture, &mut cache), "it is over");
+        assert!(!next.drop(&fixture, &mut cache), "the sleep is over");
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
         fixture.assert_sleep_counts();
     });
 }
 
-/// A task that is woken, or looks by chance, has the sleep go on at once, while the driver is still in the middle of
-/// waking it.
+/// A task polls a sleep that is over and reuses it at once, while the driver is still waking the task.
 #[test]
 fn reuse_against_fire() {
     explore(|| {
@@ -139,7 +148,7 @@ fn reuse_against_fire() {
     });
 }
 
-/// A poll at the deadline ends the sleep, or the driver wakes its task; then it is used is_over.
+/// A poll at the deadline ends the sleep, or the driver wakes its task. Then the sleep is reused.
 #[test]
 fn a_poll_at_the_deadline_against_fire() {
     explore(|| {
@@ -150,7 +159,7 @@ fn a_poll_at_the_deadline_against_fire() {
         let user = {
             let second = second.clone();
             fixture.spawn(move |fixture| {
-                assert!(!sleep.poll(fixture, &mut cache, &second, 5), "it is time");
+                assert!(!sleep.poll(fixture, &mut cache, &second, 5), "the deadline has passed");
                 assert!(sleep.reuse(fixture, &mut cache, &second, 6));
                 (sleep, cache)
             })

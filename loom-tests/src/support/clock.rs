@@ -1,4 +1,4 @@
-//! The crate's `clock`, without one: each thread has a now, which stays where the model has set it.
+//! Replaces the crate's `clock`. Each thread has a current tick, which only the model changes.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -9,19 +9,19 @@ thread_static! {
     static NOW: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Sets the now tick of the calling thread.
+/// Sets the current tick of the calling thread.
 pub(crate) fn set_now(tick: u64) {
     NOW.with(|now| now.set(tick));
 }
 
-/// The tick that something is due at.
+/// The tick of a deadline, and the tick at which it was computed.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     pub(crate) tick: u64,
     pub(crate) now: u64,
 }
 
-/// What would keep virtual time from passing.
+/// In the crate, keeps virtual time from advancing.
 pub(crate) struct Pinned<'a>(PhantomData<&'a Ticks>);
 
 impl Drop for Pinned<'_> {

@@ -1,9 +1,11 @@
-//! Memory that loom watches: loom does not see that a plain allocation is read too early or too late, but it sees that the
-//! making or the drop of what is in it is not ordered against the reading.
+//! Detects unordered accesses to plain memory.
+//!
+//! loom does not notice that a plain allocation is read too early or too late. It notices that a [`RaceDetector`] in
+//! that allocation is created or dropped without an order against a read.
 
 use crate::sync::UnsafeCell;
 
-/// Every reader of the value that it is a part of touches it; the thread that makes or frees that value changes it.
+/// A part of a value. Each reader of the value reads it; the thread that creates or frees the value writes it.
 pub(crate) struct RaceDetector(UnsafeCell<()>);
 
 impl RaceDetector {
@@ -16,7 +18,7 @@ impl RaceDetector {
     }
 }
 
-// SAFETY: that is what loom watches.
+// SAFETY: loom checks that no two threads access the cell without an order.
 unsafe impl Send for RaceDetector {}
 // SAFETY: as above.
 unsafe impl Sync for RaceDetector {}

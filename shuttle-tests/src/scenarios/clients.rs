@@ -1,4 +1,4 @@
-//! What callers do.
+//! Clients that use timers and sleeps at random.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::engine::memory::Cache;
 use crate::fixture::{Counts, Handle, Sleep, Task};
 use crate::source::shard::coop::Progress;
 
-/// A deadline less than `ticks` after `now`.
+/// Returns a random deadline less than `ticks` after `now`.
 fn within(ticks: u64, now: u64) -> u64 {
     now + thread_rng().gen_range(0..ticks)
 }
 
-/// Schedules timers, and does all that can be done with their handles.
+/// Schedules timers, and calls every operation of their handles.
 pub(super) struct TimerClient<'a, F> {
     harness: &'a Harness,
     callback: F,
@@ -28,7 +28,7 @@ impl<'a, F: Fn(&Counts) -> Callback> TimerClient<'a, F> {
         Self { harness, callback, cache: Cache::new(), handles: Vec::new() }
     }
 
-    /// Does so many operations, and lets go of every handle. Returns the cache.
+    /// Performs `operations` random operations, releases every handle, and returns the cache.
     pub(super) fn run(mut self, operations: usize) -> Cache {
         for _ in 0..operations {
             match thread_rng().gen_range(0..7) {
@@ -45,7 +45,7 @@ impl<'a, F: Fn(&Counts) -> Callback> TimerClient<'a, F> {
                     client.handles.push(handle);
                 }),
                 5 => self.with_random_handle(Self::release),
-                // As a thread does that ends, and another comes in its place.
+                // Like a thread that ends, and another that replaces it.
                 _ => self.harness.fixture.core.give_back(&mut self.cache),
             }
         }
@@ -88,7 +88,7 @@ impl<'a, F: Fn(&Counts) -> Callback> TimerClient<'a, F> {
     }
 }
 
-/// Has one sleep, which two tasks wait for by turns.
+/// Has one sleep, which either of two tasks polls.
 pub(super) struct SleepClient<'a> {
     harness: &'a Harness,
     cache: Cache,
@@ -100,7 +100,7 @@ impl<'a> SleepClient<'a> {
         Self { harness, cache: Cache::new(), tasks: [Task::new(), Task::new()] }
     }
 
-    /// Does so many operations with sleeps, one after the other, unless the shard is shut down. Returns the cache.
+    /// Performs `operations` random operations on successive sleeps, unless the shard is shut down. Returns the cache.
     pub(super) fn run(mut self, operations: usize) -> Cache {
         let mut sleep = self.sleep();
         for _ in 0..operations {
@@ -127,7 +127,7 @@ impl<'a> SleepClient<'a> {
         Sleep::new(&self.harness.fixture, &mut self.cache, deadline)
     }
 
-    /// Uses a sleep that is over again, at once: its entry may be in a batch still.
+    /// Polls a sleep, and reuses it at once if it is over, when its entry may still be in a batch.
     fn poll(&mut self, sleep: &mut Sleep) {
         let task = self.task();
         while sleep.progress(&self.harness.fixture, &mut self.cache, &task, self.harness.now()) == Progress::Elapsed {

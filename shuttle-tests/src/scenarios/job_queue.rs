@@ -1,11 +1,14 @@
-//! The queue of a pool's batches: no job waits while a worker is idle, or while all are blocked, and no thread runs a
-//! callback on top of another.
+//! The queue of a pool's batches.
 //!
-//! Callbacks here wait for each other. Where the promise is kept they all run, and the workers end when the queue is
-//! closed; where it is not, shuttle finds a deadlock. Mutations: `queue-put-no-wake`, `queue-straggler-not-assisted`,
-//! `queue-no-lookout`, `queue-no-next-lookout`, `queue-alert-needs-parked`, `queue-no-rayon-tasks`, `queue-close-no-wake`, `queue-loan-not-recalled`, `queue-loan-few-workers`;
-//! of its growth: `growth-no-monitor`, `growth-monitor-late`, `growth-idle-uncalled`, `growth-never-blocked`,
-//! `growth-close-no-wake`.
+//! No job waits while a worker is idle or while all are blocked, and no thread runs a callback on top of another.
+//! Callbacks here wait for each other. If the queue keeps its promise, they all run, and the workers end when the queue
+//! is closed. Otherwise shuttle finds a deadlock.
+//!
+//! Fails under mutations: `queue-put-no-wake`, `queue-straggler-not-assisted`, `queue-no-lookout`,
+//! `queue-no-next-lookout`, `queue-alert-needs-parked`, `queue-no-rayon-tasks`, `queue-close-no-wake`,
+//! `queue-loan-not-recalled`, `queue-loan-few-workers`, `queue-loan-ignores-blocked`; of its growth:
+//! `growth-no-monitor`, `growth-monitor-late`, `growth-never-blocked`, `growth-close-no-wake`,
+//! `growth-watches-jobs-only`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,15 +23,15 @@ use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
 
-/// A queue with its workers, a stand-in for rayon, and a clock.
+/// A queue with its workers, a replacement for rayon, and a clock.
 struct Pool {
     queue: JobQueue,
-    /// Rayon's queues, of which worker *i* has the *i*-th.
+    /// Replaces rayon's queues: one per worker.
     tasks: Mutex<Vec<VecDeque<Task>>>,
     start: Instant,
     /// Microseconds since the start.
     clock: AtomicU64,
-    /// Those that wait with a timeout, which is over whenever the clock says so.
+    /// Threads that wait with a timeout, which ends whenever the clock advances.
     timed: Mutex<Vec<Arc<Condvar>>>,
     extras: Mutex<Vec<JoinHandle<()>>>,
     ended: AtomicBool,
@@ -42,7 +45,7 @@ shuttle::thread_local! {
     static SLEEP_STATUS: Arc<SleepStatus> = Arc::default();
 }
 
-/// Whether a thread is asleep, as the system would tell.
+/// Whether a thread is asleep, as the operating system would report it.
 #[derive(Default)]
 struct SleepStatus {
     asleep: AtomicBool,
@@ -63,7 +66,7 @@ impl SleepStatus {
     }
 }
 
-/// Callbacks that are due together.
+/// A batch of callbacks.
 struct Callbacks {
     pool: Arc<Pool>,
     callbacks: Vec<Callback>,
@@ -74,12 +77,12 @@ struct Callbacks {
 struct Thread(Arc<Pool>);
 
 impl Pool {
-    /// A pool with this many workers, and what waits for their end.
+    /// Starts a pool with this number of workers, and returns its threads.
     fn start(workers: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         Self::start_with(workers, 0)
     }
 
-    /// The same with a monitor, if there may be extra workers.
+    /// The same with a monitor, if `max_extra` allows extra workers.
     fn start_with(workers: usize, max_extra: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         let pool = Arc::new(Self {
             queue: JobQueue::new(workers, max_extra),
@@ -108,7 +111,7 @@ impl Pool {
         (pool, threads)
     }
 
-    /// Lets time pass, in steps of half a millisecond, while a thread waits for it.
+    /// Advances the clock in steps of half a millisecond while a thread waits with a timeout.
     fn pass_time(&self) {
         while !self.ended.load(Ordering::SeqCst) {
             let timed = self.timed.lock().unwrap().clone();
@@ -124,14 +127,14 @@ impl Pool {
         self.start + Duration::from_micros(self.clock.load(Ordering::SeqCst))
     }
 
-    /// Hands a batch over, as a driver does.
+    /// Puts a batch into the queue, as a driver does.
     fn put(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
         let batch = Arc::new(Callbacks { pool: self.clone(), callbacks, taken: AtomicUsize::new(0) });
         self.queue.put(batch.clone());
         batch
     }
 
-    /// Does what a driver does when a batch should be finished.
+    /// Raises the alert for a batch that is not finished in time, as a driver does.
     fn alert_if_unfinished(&self, batch: &Arc<Callbacks>) {
         self.clock.fetch_add(u64::try_from(STRAGGLER_AFTER.as_micros()).unwrap(), Ordering::SeqCst);
         if Arc::strong_count(batch) > 1 {
@@ -222,7 +225,7 @@ impl Batch for Callbacks {
         let next = self.callbacks.get(self.taken.fetch_add(1, Ordering::SeqCst));
         if let Some(callback) = next {
             let nested = IN_CALLBACK.with(|inside| inside.replace(true));
-            assert!(!nested, "a callback on top of another");
+            assert!(!nested, "nested callbacks");
             callback(&self.pool);
             IN_CALLBACK.with(|inside| inside.set(false));
         }
@@ -242,7 +245,7 @@ impl Batch for Callbacks {
     }
 }
 
-/// Where as many callbacks as it is told wait for each other.
+/// Blocks each of a number of callbacks until all of them wait here.
 #[derive(Clone)]
 struct Barrier(Arc<(Mutex<usize>, Condvar)>);
 
@@ -260,7 +263,7 @@ impl Barrier {
         }
     }
 
-    /// The same as one that sleeps.
+    /// As `wait`, but reports the thread as asleep.
     fn wait_asleep(&self) {
         SLEEP_STATUS.with(Arc::clone).asleep_during(|| self.wait());
     }
@@ -276,7 +279,7 @@ impl Barrier {
     }
 }
 
-/// A shard that is driven by a worker, until that is recalled. Nothing is due there but one batch.
+/// A shard that a worker drives until it is recalled. Only one batch is due in it.
 struct Shard {
     batch: Mutex<Option<Arc<Callbacks>>>,
     is_recalled: Mutex<bool>,
@@ -312,7 +315,7 @@ impl Loan for Shard {
     }
 }
 
-/// As many batches as there are workers wait for each other, again and again: so each worker has a batch.
+/// Each of three workers must get a batch, because the callbacks of three batches wait for each other, three times.
 #[test]
 fn no_job_waits_while_a_worker_is_idle() {
     explore(|| {
@@ -330,7 +333,7 @@ fn no_job_waits_while_a_worker_is_idle() {
     });
 }
 
-/// The callbacks of one batch wait for each other, and one more batch comes meanwhile: the idle assist.
+/// The callbacks of one batch wait for each other and for a second batch, so idle workers must assist.
 #[test]
 fn stragglers_are_assisted() {
     explore(|| {
@@ -347,7 +350,7 @@ fn stragglers_are_assisted() {
     });
 }
 
-/// Callbacks of one batch that need all workers, of which its driver calls one.
+/// The callbacks of one batch need all workers, of which the driver calls only one.
 #[test]
 fn each_lookout_calls_the_next() {
     explore(|| {
@@ -360,7 +363,8 @@ fn each_lookout_calls_the_next() {
     });
 }
 
-/// Every worker is busy when a batch comes and when its driver looks, and its first callback waits for the second.
+/// All workers are busy when a batch is put and when its driver raises the alert. Its first callback waits for the
+/// second.
 #[test]
 fn a_batch_that_starts_late_is_assisted() {
     explore(|| {
@@ -383,7 +387,7 @@ fn a_batch_that_starts_late_is_assisted() {
     });
 }
 
-/// A callback waits for what it has given to rayon, and what another has left there waits for that.
+/// A callback waits for a task that it gave to rayon. Another leaves such a task, which waits for a second one.
 #[test]
 fn idle_workers_run_rayon_tasks() {
     explore(|| {
@@ -397,7 +401,7 @@ fn idle_workers_run_rayon_tasks() {
         })]);
         pool.alert_if_unfinished(&batch);
         barrier.wait();
-        // It leaves work that takes two, and is finished only when that is.
+        // The callback leaves a task that needs two workers.
         let barrier = Barrier::new(3);
         let left = barrier.clone();
         let batch = pool.put(vec![Box::new(move |pool: &Pool| {
@@ -414,8 +418,7 @@ fn idle_workers_run_rayon_tasks() {
     });
 }
 
-/// All workers are blocked, again and again, and callbacks wait: extra workers run them. Those that are idle are called
-/// again.
+/// All workers are blocked, twice, and callbacks wait, so extra workers run them. Idle extra workers are called again.
 #[test]
 fn extra_workers_run_jobs_while_all_are_blocked() {
     explore(|| {
@@ -431,7 +434,7 @@ fn extra_workers_run_jobs_while_all_are_blocked() {
     });
 }
 
-/// The callbacks of one batch are blocked one after the other.
+/// The callbacks of one batch block one after the other.
 #[test]
 fn extra_workers_assist_a_straggler() {
     explore(|| {
@@ -444,7 +447,7 @@ fn extra_workers_assist_a_straggler() {
     });
 }
 
-/// The lookout is called for a job, and is blocked in the straggler afterwards: there is no lookout then.
+/// The lookout is called for a job, and then blocks in the straggler, so there is no lookout.
 #[test]
 fn extra_workers_start_when_the_lookout_takes_a_job() {
     explore(|| {
@@ -458,8 +461,9 @@ fn extra_workers_start_when_the_lookout_takes_a_job() {
     });
 }
 
-/// The only worker is busy, but not blocked, when a batch comes and when its driver looks. Then it begins the batch, whose
-/// first callback waits for the second, and nobody raises the alert any more.
+/// The only worker is busy, but not blocked, when a batch is put and when its driver raises the alert.
+///
+/// The worker then begins the batch, whose first callback waits for the second. No thread raises the alert again.
 #[test]
 fn a_batch_that_starts_late_gets_an_extra_worker() {
     explore(|| {
@@ -480,7 +484,7 @@ fn a_batch_that_starts_late_gets_an_extra_worker() {
     });
 }
 
-/// Workers that are busy, and not asleep, get no extra ones, however long they take.
+/// Busy workers that are not asleep get no extra workers, however long they run.
 #[test]
 fn busy_workers_get_no_extra_workers() {
     explore(|| {
@@ -495,7 +499,7 @@ fn busy_workers_get_no_extra_workers() {
     });
 }
 
-/// A worker drives a shard when all workers are needed: it is recalled. While it drives, the other shard has a worker.
+/// A worker that drives a shard is recalled when all workers are needed. While it drives, the other shard has a worker.
 #[test]
 fn workers_that_drive_are_recalled_on_demand() {
     explore(|| {
@@ -503,7 +507,7 @@ fn workers_that_drive_are_recalled_on_demand() {
         let (barrier, lent) = (Barrier::new(3), Barrier::new(2));
         let batch = || Callbacks { pool: pool.clone(), callbacks: vec![lent.callback()], taken: AtomicUsize::new(0) };
         let shards = [(); 2].map(|()| Shard::new(&pool, Vec::new()));
-        // Both workers may be idle, one of them, or none yet.
+        // Both workers may be idle by now, or one, or none.
         let is_lent = pool.queue.put_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
         lent.wait();
         let batches = [(); 2].map(|()| pool.put(vec![barrier.callback()]));
@@ -516,16 +520,16 @@ fn workers_that_drive_are_recalled_on_demand() {
     });
 }
 
-/// Two shards, and a worker that is busy for long: the other worker is lent to neither.
+/// With two shards and one worker that is busy for long, the other worker is lent to neither shard.
 #[test]
 fn no_worker_drives_if_another_shard_needs_it() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
         let (busy, gate, barrier) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
-        let (begin, pass) = (busy.clone(), gate.clone());
+        let (started, opened) = (busy.clone(), gate.clone());
         let block: Callback = Box::new(move |_| {
-            begin.wait();
-            pass.wait();
+            started.wait();
+            opened.wait();
         });
         pool.put(vec![block]);
         busy.wait();
@@ -539,22 +543,22 @@ fn no_worker_drives_if_another_shard_needs_it() {
     });
 }
 
-/// A worker that drives has callbacks to run, which are blocked: they have an extra worker like any other.
+/// A worker that drives runs callbacks that block. They get an extra worker like any other callbacks.
 #[test]
 fn callbacks_of_a_lent_shard_are_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 2);
         let (begun, barrier) = (Barrier::new(2), Barrier::new(3));
-        let (begin, wait_at) = (begun.clone(), barrier.clone());
+        let (started, waiting) = (begun.clone(), barrier.clone());
         let first: Callback = Box::new(move |_| {
-            begin.wait();
-            wait_at.wait_asleep();
+            started.wait();
+            waiting.wait_asleep();
         });
         let shard = Shard::new(&pool, vec![first, barrier.blocking_callback()]);
         let lent = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
         let batch = shard.batch.lock().unwrap().clone();
         if pool.queue.put_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
-            // The driver's own thread finds that the worker does not come back, and looks after its batch.
+            // The driver's own thread notices that the worker does not return, and raises the alert for its batch.
             begun.wait();
             batch.iter().for_each(|batch| pool.alert_if_unfinished(batch));
             barrier.wait();
