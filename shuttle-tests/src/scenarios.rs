@@ -37,7 +37,7 @@ fn timers_while_time_passes() {
     });
 }
 
-/// The same with periodic timers, and clients that wait for the end of a run.
+/// The same with repeating timers, and clients that wait for the end of a run.
 #[test]
 fn repeating_timers_while_time_passes() {
     explore(|| {

@@ -52,7 +52,7 @@ impl PeriodicCallback for RunsAgainLater {
     }
 }
 
-/// Schedules a periodic timer, which a worker on its own thread runs and arms again for `LATER`. `caller` acts on the
+/// Schedules a repeating timer, which a worker on its own thread runs and arms again for `LATER`. `caller` acts on the
 /// timer after the run has begun.
 fn spawn_run_and_caller(
     fixture: &Fixture,
@@ -198,7 +198,7 @@ fn shutdown_against_the_push_of_a_reset() {
         let mut unfired = Vec::new();
         let mut found = |found| match found {
             Found::Unfired { deadline, .. } => unfired.push(deadline),
-            Found::Ended => unreachable!("no timer is periodic"),
+            Found::Ended => unreachable!("no timer repeats"),
         };
         let running = fixture.core.claim_closures(NOW, &mut found);
         fixture.core.claim_running(running, true, NOW, found);

@@ -1,4 +1,4 @@
-//! Explores a periodic timer: a cancel or a reset against the next run, and threads that wait for a run.
+//! Explores a repeating timer: a cancel or a reset against the next run, and threads that wait for a run.
 //!
 //! Invariant: no run begins after a successful cancel, a wait ends with its own run, and the closure is dropped once.
 //!

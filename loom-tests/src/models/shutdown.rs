@@ -7,7 +7,7 @@
 //! - `entry-close-armed-only`: `close` marks only entries that are armed;
 //! - `slab-alloc-closed`: a closed slab allocates a block;
 //! - `slab-blocks-relaxed`, `slab-closed-relaxed`: the count of blocks orders nothing;
-//! - `entry-next-closed`: a periodic timer is pushed to a driver that has ended;
+//! - `entry-next-closed`: a repeating timer is pushed to a driver that has ended;
 //! - `entry-start-closed`: a worker starts a closed timer;
 //! - `entry-claim-running`: a shutdown that does not wait skips a timer that is running;
 //! - `run-reported-late-once`: a run ends before the worker has reported its end;
@@ -96,7 +96,7 @@ fn shutdown_against_a_dropped_batch() {
     });
 }
 
-/// A periodic timer is handed back with its next deadline, and does not run after the shutdown.
+/// A repeating timer is handed back with its next deadline, and does not run after the shutdown.
 #[test]
 fn shutdown_against_repeat() {
     explore(|| {
@@ -153,7 +153,7 @@ fn a_closed_timer_is_cancelled_or_claimed() {
     });
 }
 
-/// A shutdown that does not wait ends a periodic timer that is running, and hands back one that is not.
+/// A shutdown that does not wait ends a repeating timer that is running, and hands back one that is not.
 #[test]
 fn a_shutdown_without_a_wait_ends_a_repeating_timer() {
     explore(|| {

@@ -55,7 +55,7 @@ fn on_the_drivers_thread() {
     });
 }
 
-/// A periodic callback is dropped after its run and not handed back, while another thread waits for that run.
+/// A repeating callback is dropped after its run and not handed back, while another thread waits for that run.
 #[test]
 fn of_a_repeating_callback() {
     /// Contains a callback that counts its drop.

@@ -135,7 +135,7 @@ impl Harness {
     /// Runs the timers that are left, and asserts that every entry is free.
     pub(super) fn assert_free(&self, mut caches: Vec<Cache>) {
         let mut driver = self.state.driver.lock().unwrap().take().unwrap();
-        // A periodic timer that ran while the driver ended may still be in the intake.
+        // A repeating timer that ran while the driver ended may still be in the intake.
         loop {
             let worker = self.fixture.worker(END);
             self.fixture.drive(&mut driver, &worker);
