@@ -40,8 +40,8 @@ fn main() {
         }
     }
     stop.store(true, Ordering::Relaxed);
-    busy.into_iter().for_each(|busy| busy.join().expect("it only spins"));
-    println!("| extra threads at most | CPU ns a timer | ms late, p99 | times that an extra thread was needed |");
+    busy.into_iter().for_each(|busy| busy.join().expect("a spinning thread does not panic"));
+    println!("| maximum extra threads | CPU ns a timer | ms late, p99 | times that an extra thread was needed |");
     println!("|---:|---:|---:|---:|");
     for (storms, limit) in storms.iter().zip(limits) {
         let cpu = spread(storms.iter().map(|storm| storm.cpu));

@@ -304,7 +304,7 @@ fn a_shutdown_waits_for_callbacks_that_have_started() {
     }
 }
 
-/// Schedules in one shard from this thread, and in the other from a new thread.
+/// Returns a timer with two shards. This thread has scheduled in one of them, and a new thread in the other.
 fn in_two_shards(schedule_in_first: impl FnOnce(&Timer), schedule_in_second: impl FnOnce(&Timer) + Send) -> Timer {
     let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 4 }).build().unwrap();
     schedule_in_first(&timer);

@@ -80,8 +80,8 @@ const MB: isize = 1 << 20;
 const BURST: usize = 50_000;
 /// Number of bursts after the first.
 const MORE: usize = 10;
-/// Maximum growth by these bursts: half of what they would take without reuse. A driver that is preempted while it
-/// returns memory makes two or three of them take new memory.
+/// Maximum growth by these bursts: half of what they would take without reuse. While a driver that returns memory
+/// is preempted, two or three of them may take new memory.
 const GROWTH: isize = (MORE * BURST * 64 / 2) as isize;
 /// How long the memory of cancelled timers may be unusable, with a margin.
 const REUSE: Duration = Duration::from_millis(200);
