@@ -188,9 +188,9 @@ fn shutdown_against_the_push_of_a_reset() {
             let closed = closed.clone();
             fixture.spawn(move |fixture| {
                 let late = closed.load(Acquire);
-                let moved = fixture.reset(&handle, NOW, NOW);
-                assert!(!(late && moved), "no reset after the close");
-                moved
+                let was_reset = fixture.reset(&handle, NOW, NOW);
+                assert!(!(late && was_reset), "no reset after the close");
+                was_reset
             })
         };
         fixture.core.close();
@@ -202,11 +202,11 @@ fn shutdown_against_the_push_of_a_reset() {
         };
         let running = fixture.core.claim_closures(NOW, &mut found);
         fixture.core.claim_running(running, true, NOW, found);
-        let moved = resetter.join().unwrap();
+        let was_reset = resetter.join().unwrap();
         driver.join().unwrap();
         match fixture.counts.run() {
-            0 => assert_eq!(unfired, [if moved { NOW } else { LATER }]),
-            _ => assert!(moved && unfired.is_empty()),
+            0 => assert_eq!(unfired, [if was_reset { NOW } else { LATER }]),
+            _ => assert!(was_reset && unfired.is_empty()),
         }
         assert_eq!(fixture.counts.dropped(), 1);
     });

@@ -403,9 +403,9 @@ fn idle_workers_run_rayon_tasks() {
         barrier.wait();
         // The callback leaves a task that needs two workers.
         let barrier = Barrier::new(3);
-        let left = barrier.clone();
+        let outer = barrier.clone();
         let batch = pool.put(vec![Box::new(move |pool: &Pool| {
-            let first = left.clone();
+            let first = outer.clone();
             pool.spawn(Box::new(move |pool| {
                 let second = first.clone();
                 pool.spawn(Box::new(move |_| second.wait()));
