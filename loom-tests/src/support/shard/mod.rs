@@ -59,7 +59,7 @@ impl Shard {
         f();
     }
 
-    pub(crate) fn complete(&self) {
+    pub(crate) fn count_completed(&self) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
     }
 

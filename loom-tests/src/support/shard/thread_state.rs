@@ -51,7 +51,7 @@ impl ThreadState {
         self.shard
     }
 
-    pub(crate) fn keep(&mut self, index: u32, aside: bool) {
+    pub(crate) fn recycle(&mut self, index: u32, aside: bool) {
         // SAFETY: the model keeps the shard.
         let core = &unsafe { self.shard.as_ref() }.core;
         if aside {
