@@ -457,7 +457,7 @@ impl Timer {
     where
         F: FnOnce() + Send + 'static,
     {
-        if Callback::stores::<F>() {
+        if Callback::is_inline::<F>() {
             // SAFETY: a callback stores `F`, by the condition.
             unsafe { self.once_stored(due, f) }
         } else {
@@ -467,7 +467,7 @@ impl Timer {
     }
 
     /// # Safety
-    /// [`Callback::stores`] must be true for `F`.
+    /// [`Callback::is_inline`] must be true for `F`.
     #[inline]
     unsafe fn once_stored<F>(&self, due: impl FnOnce(&Ticks) -> Deadline, f: F) -> Result<TimerHandle, ScheduleError<F>>
     where

@@ -164,7 +164,7 @@ fn cancel_against_the_push_of_a_repeating_timer() {
         let threads = spawn_run_and_caller(&fixture, &mut driver, |fixture, handle, cache| {
             assert!(fixture.cancel(&handle));
             fixture.release(handle, cache);
-            fixture.core.give_back(cache);
+            fixture.core.drain_cache(cache);
         });
         let worker = fixture.worker(NOW);
         fixture.drive(&mut driver, &worker);

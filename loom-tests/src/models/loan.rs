@@ -21,7 +21,7 @@ use loom::sync::{Condvar, MutexGuard};
 use loom::thread;
 
 use super::explore;
-use crate::engine::loan::{Loans, Place};
+use crate::engine::loan::{Loans, Slot};
 use crate::engine::wakeup::DriverWakeup;
 
 /// The driver is represented by the number of the loan in which a worker last borrowed it.
@@ -32,7 +32,7 @@ struct Shard {
     wakeup: DriverWakeup,
 }
 
-type Guard<'a> = MutexGuard<'a, Place<Driver, &'static str>>;
+type Guard<'a> = MutexGuard<'a, Slot<Driver, &'static str>>;
 
 impl Shard {
     fn new() -> Arc<Self> {

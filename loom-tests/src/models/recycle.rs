@@ -44,7 +44,7 @@ impl Owned {
 
     fn give_batch(&self, fixture: &Fixture, batch: &[u32]) {
         batch.iter().for_each(|&index| self.0[index as usize].store(false, Relaxed));
-        fixture.core.give(batch);
+        fixture.core.push_to_pool(batch);
     }
 
     fn take(&self, fixture: &Fixture) -> Option<u32> {
@@ -100,7 +100,7 @@ fn an_entry_is_used_by_one_thread_at_a_time() {
                 let handle = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
                 assert!(fixture.cancel(&handle));
                 fixture.release(handle, &mut cache);
-                fixture.core.give_back(&mut cache);
+                fixture.core.drain_cache(&mut cache);
             }
         };
         let other = thread::spawn(user(fixture.clone()));
@@ -175,7 +175,7 @@ fn a_pop_during_a_retirement() {
         while driver.reclaim(&fixture.core) {}
         let allocate = || {
             let mut taken = Vec::new();
-            fixture.core.slab.take(|index| taken.insert(0, index)).unwrap();
+            fixture.core.slab.alloc(|index| taken.insert(0, index)).unwrap();
             taken.iter().for_each(|&index| owned.mark_owned(index));
             taken
         };
@@ -199,7 +199,7 @@ fn a_cache_that_overflows() {
         let other = fixture.spawn(|fixture| {
             let mut cache = Cache::new();
             let handle = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
-            fixture.core.give_back(&mut cache);
+            fixture.core.drain_cache(&mut cache);
             (handle, cache)
         });
         for handle in handles {

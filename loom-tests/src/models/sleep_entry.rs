@@ -181,7 +181,7 @@ fn the_drop_of_the_last_sleep_in_a_sparse_block() {
             let second = Sleep::new_pending(&fixture, &mut cache, &task, if pending { 100 } else { 5 });
             fixture.drive(&mut driver, &worker);
             first.drop(&fixture, &mut cache);
-            fixture.core.give_back(&mut cache);
+            fixture.core.drain_cache(&mut cache);
             fixture.drive(&mut driver, &worker);
             assert_eq!((fixture.core.slab.len(), fixture.core.slab.dense_len()), (2, 0), "the block is sparse");
             let dropper = {

@@ -67,7 +67,7 @@ fn a_block_is_completed_while_two_threads_claim_it() {
         let setter = spawn_set_aside(&fixture);
         let adopter = fixture.spawn(adopt);
         let mut mine = Vec::new();
-        if fixture.core.slab.claim(0, |index| mine.push(index)) {
+        if fixture.core.slab.claim_frame(0, |index| mine.push(index)) {
             mine.extend([0, 1]);
         }
         let parts = [setter.join().unwrap(), adopter.join().unwrap(), mine];
@@ -86,7 +86,7 @@ fn a_completed_block_is_retired() {
         fixture.drive(&mut driver, &worker);
         assert!(fixture.cancel(&first));
         fixture.release(first, &mut cache);
-        fixture.core.give_back(&mut cache);
+        fixture.core.drain_cache(&mut cache);
         fixture.drive(&mut driver, &worker);
         assert_eq!((fixture.core.slab.len(), fixture.core.slab.dense_len()), (2, 0), "the block is sparse");
         let canceller = fixture.spawn_canceller(second, cache);
@@ -106,7 +106,7 @@ fn a_sparse_block_is_used_during_a_trim() {
         let fixture = Fixture::with_retained(1);
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let survivor = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
-        fixture.core.give_back(&mut cache);
+        fixture.core.drain_cache(&mut cache);
         let worker = fixture.worker(0);
         fixture.drive(&mut driver, &worker);
         let user = fixture.spawn(move |fixture| {
@@ -116,7 +116,7 @@ fn a_sparse_block_is_used_during_a_trim() {
                 assert!(fixture.cancel(&handle));
                 fixture.release(handle, &mut cache);
             }
-            fixture.core.give_back(&mut cache);
+            fixture.core.drain_cache(&mut cache);
         });
         fixture.drive(&mut driver, &worker);
         user.join().unwrap();
@@ -136,7 +136,7 @@ fn an_adopted_entry_goes_to_the_pool() {
             assert!(fixture.cancel(&handle));
             fixture.release(handle, &mut Cache::new());
         });
-        adopt(&fixture).into_iter().for_each(|index| fixture.core.give(&[index]));
+        adopt(&fixture).into_iter().for_each(|index| fixture.core.push_to_pool(&[index]));
         canceller.join().unwrap();
         assert_eq!(fixture.counts.dropped(), 1);
     });
@@ -148,14 +148,14 @@ fn a_gathered_entry_goes_to_the_pool() {
     explore(|| {
         let fixture = Fixture::new();
         let first = fixture.alloc_block();
-        fixture.core.give(&[first]);
+        fixture.core.push_to_pool(&[first]);
         let driver = fixture.spawn(|fixture| {
             let slab = &fixture.core.slab;
             // SAFETY: this thread acts as the driver, and owns what it takes out of the pool.
             unsafe { members(slab, fixture.core.pool.take_all()).for_each(|index| slab.gather(index)) };
             slab.mark_sparse(0);
         });
-        adopt(&fixture).into_iter().for_each(|index| fixture.core.give(&[index]));
+        adopt(&fixture).into_iter().for_each(|index| fixture.core.push_to_pool(&[index]));
         driver.join().unwrap();
     });
 }
@@ -171,11 +171,11 @@ fn a_popped_entry_is_retired() {
     explore(|| {
         let fixture = Fixture::new();
         sparse_block(&fixture);
-        fixture.core.give(&[0]);
+        fixture.core.push_to_pool(&[0]);
         let popper = fixture.spawn(pop);
         let mine = pop(&fixture);
         let slab = &fixture.core.slab;
-        if slab.claim(0, drop) {
+        if slab.claim_frame(0, drop) {
             assert!([0, 1].iter().all(|&index| slab.get(index).reclaim().is_some()), "both entries are free");
             // SAFETY: this thread acts as the driver, and has claimed all entries of the block.
             unsafe { slab.retire(0..1) };

@@ -46,7 +46,7 @@ impl<'a, F: Fn(&Counts) -> Callback> TimerClient<'a, F> {
                 }),
                 5 => self.with_random_handle(Self::release),
                 // Like a thread that ends, and another that replaces it.
-                _ => self.harness.fixture.core.give_back(&mut self.cache),
+                _ => self.harness.fixture.core.drain_cache(&mut self.cache),
             }
         }
         while let Some(handle) = self.handles.pop() {

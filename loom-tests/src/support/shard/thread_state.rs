@@ -58,7 +58,7 @@ impl ThreadState {
             // SAFETY: this thread owns the entry.
             unsafe { core.set_aside(index) };
         } else {
-            self.cache.push(index, |batch| core.give(batch));
+            self.cache.push(index, |batch| core.push_to_pool(batch));
         }
     }
 
