@@ -25,9 +25,9 @@ use loom::sync::mpsc::{self, Sender};
 use loom::thread::JoinHandle;
 
 use super::{Fixture, Handle, explore};
-use crate::engine::core::Found;
 use crate::engine::entry::{Callback, DriverNotice, PeriodicCallback};
 use crate::engine::memory::Cache;
+use crate::engine::shutdown::Found;
 use crate::engine::turn::DriverCore;
 use crate::fixture::Counts;
 
