@@ -171,7 +171,7 @@ impl WorkerThread for RayonThread {
 
     fn sleep_probe(&self) -> SleepProbe {
         let thread = ThreadNumber::current();
-        Arc::new(move || thread.and_then(ThreadNumber::asleep))
+        Arc::new(move || thread.and_then(ThreadNumber::sleeps_if_asleep))
     }
 }
 
