@@ -10,7 +10,7 @@ use super::borrowed::BorrowedPool;
 use super::extras::Extras;
 use super::job_queue::JobQueue;
 use super::kinds::Execute;
-use super::pool;
+use super::workers;
 
 /// A running executor, to which drivers dispatch batches.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ impl Dispatcher {
     /// Returns a function that returns whether callbacks may have to wait until the calling thread is free. That is any
     /// thread of the timer's own pool, or the only thread of a borrowed one. The function keeps no pool alive.
     pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
-        let own = if let Self::Own { queue, .. } = self { Some(pool::is_served_here(queue)) } else { None };
+        let own = if let Self::Own { queue, .. } = self { Some(workers::is_served_here(queue)) } else { None };
         let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
         move || {
             let on_own = own.as_ref().is_some_and(|is_served_here| is_served_here());

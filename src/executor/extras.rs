@@ -6,7 +6,7 @@ use std::mem;
 use std::thread::JoinHandle;
 
 use super::job_queue::{JobQueue, MonitorThread, TimedWait};
-use super::pool::{Workers, join, serve, spawn};
+use super::workers::{Workers, join, serve, spawn};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
 /// The monitor of a queue, and the threads that it starts.

@@ -6,7 +6,8 @@
 //! | `batch`      | what executors run: batches, and loans of a driver                                       |
 //! | `dispatcher` | dispatches batches to the executor                                                       |
 //! | `job_queue`  | the queue of a timer's own pool, and the loop of its workers                             |
-//! | `pool`       | the threads of that pool                                                                 |
+//! | `pool`       | that pool: its start and its end                                                         |
+//! | `workers`    | threads of a rayon pool that serve the queue                                             |
 //! | `extras`     | extra threads, while those are blocked                                                   |
 //! | `borrowed`   | a rayon pool of the program                                                              |
 
@@ -22,6 +23,8 @@ pub(crate) mod job_queue;
 mod kinds;
 #[cfg(not(loom))]
 mod pool;
+#[cfg(not(loom))]
+mod workers;
 
 pub(crate) use batch::{Batch, Loan};
 #[cfg(not(loom))]
@@ -31,5 +34,6 @@ pub(crate) use {
     borrowed::BorrowedPool,
     dispatcher::{Dispatcher, erase},
     job_queue::{ExtraThreads, JobQueue, STRAGGLER_AFTER},
-    pool::{Pool, join, spawn},
+    pool::Pool,
+    workers::{join, spawn},
 };

@@ -36,9 +36,10 @@
 use std::time::Duration;
 
 use super::JobQueue;
-use super::state::{Activity, Parked, State, Worker};
-use super::thread::{MonitorThread, SleepProbe, TimedWait};
-use crate::sync::{Arc, AtomicBool, Condvar, MutexGuard, Ordering};
+use super::probe::{SleepSample, WorkerProbe};
+use super::state::{Activity, Growth, Parked, State, Worker};
+use super::thread::{MonitorThread, TimedWait};
+use crate::sync::{Arc, Condvar, MutexGuard};
 
 /// Minimum time between two samples of the same worker.
 const MIN_INTERVAL: Duration = Duration::from_micros(200);
@@ -49,25 +50,6 @@ const IDLE: Duration = Duration::from_secs(5);
 /// A worker that is known to be blocked is sampled once in this number of rounds.
 const RESAMPLED: u64 = 8;
 
-/// The part of the queue's state that is about its growth.
-pub(super) struct Growth {
-    /// Number of the pool's own threads.
-    own: usize,
-    /// Maximum number of extra workers.
-    limit: usize,
-    /// Number of extra workers, including those that are being started.
-    extras: usize,
-    /// Number of times that an extra worker was woken or started.
-    needed: u64,
-    /// Idle extra workers; the last one became idle last.
-    idle: Vec<Parked>,
-    /// Wakes the monitor.
-    monitor: Arc<Condvar>,
-    has_monitor: bool,
-    /// The monitor waits without a timeout.
-    monitor_is_parked: bool,
-}
-
 /// Statistics of a pool's extra workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExtraThreads {
@@ -75,76 +57,6 @@ pub(crate) struct ExtraThreads {
     pub(crate) threads: u64,
     /// Number of times that one was woken or started.
     pub(crate) needed: u64,
-}
-
-/// What the monitor reads of a worker.
-#[derive(Clone)]
-pub(super) struct WorkerProbe {
-    sleep_probe: SleepProbe,
-    /// The worker is inside a callback or rayon's work.
-    in_foreign_code: Arc<AtomicBool>,
-}
-
-/// The monitor's last sample of an activity.
-#[derive(Default)]
-pub(super) struct SleepSample {
-    /// Number of times that the thread had gone to sleep. `None` if it was not asleep inside foreign code.
-    asleep: Option<u64>,
-    pub(super) is_blocked: bool,
-}
-
-impl Growth {
-    pub(super) fn new(own: usize, limit: usize) -> Self {
-        Self {
-            own,
-            limit,
-            extras: 0,
-            needed: 0,
-            idle: Vec::new(),
-            monitor: Arc::new(Condvar::new()),
-            has_monitor: false,
-            monitor_is_parked: false,
-        }
-    }
-
-    pub(super) fn own(&self) -> usize {
-        self.own
-    }
-
-    pub(super) fn has_monitor(&self) -> bool {
-        self.has_monitor
-    }
-
-    /// Removes an extra worker, which ends.
-    pub(super) fn remove_extra(&mut self) {
-        self.extras -= 1;
-    }
-
-    /// Wakes the idle extra workers and the monitor, all of which then end.
-    pub(super) fn close(&mut self) {
-        self.idle.drain(..).for_each(Parked::unpark);
-        self.monitor.notify_one();
-    }
-}
-
-impl WorkerProbe {
-    pub(super) fn new(sleep_probe: SleepProbe) -> Self {
-        Self { sleep_probe, in_foreign_code: Arc::new(AtomicBool::new(false)) }
-    }
-
-    /// Runs `f`, which is foreign code.
-    pub(super) fn run_foreign(&self, f: impl FnOnce()) {
-        // Relaxed, as in `sample`: a hint. A stale value costs at most one extra worker too many or too few.
-        self.in_foreign_code.store(true, Ordering::Relaxed);
-        f();
-        self.in_foreign_code.store(false, Ordering::Relaxed);
-    }
-
-    /// Returns how often the thread has gone to sleep, if it is asleep inside foreign code.
-    fn sample(&self) -> Option<u64> {
-        let is_inside = || self.in_foreign_code.load(Ordering::Relaxed);
-        is_inside().then(|| (self.sleep_probe)()).flatten().filter(|_| is_inside())
-    }
 }
 
 impl State {
@@ -324,7 +236,7 @@ pub(super) fn wait_idle<'a>(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Instant;
 
     use super::*;

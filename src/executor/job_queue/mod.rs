@@ -49,6 +49,7 @@
 //! do not count. If a batch waits nevertheless and no worker is parked, the alert recalls all loans.
 
 mod growth;
+mod probe;
 mod state;
 mod thread;
 
@@ -57,8 +58,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 pub(crate) use growth::ExtraThreads;
-use growth::Growth;
-use state::{Action, Job, MAX_INTERVAL, Parked, State, Worker, park};
+use state::{Action, Growth, Job, MAX_INTERVAL, Parked, State, Worker, park};
 pub(crate) use thread::{MonitorThread, SleepProbe, TimedWait, WorkerThread};
 
 use super::batch::{Batch, Loan};
@@ -134,7 +134,7 @@ impl JobQueue {
     pub(crate) fn alert(&self, now: Instant) -> bool {
         let mut state = self.lock();
         state.raise_alert(now, false);
-        state.growth.has_monitor()
+        state.growth.has_monitor
     }
 
     /// Drops all jobs and loans.

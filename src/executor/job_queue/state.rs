@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::growth::{Growth, SleepSample, WorkerProbe};
+use super::probe::{SleepSample, WorkerProbe};
 use super::thread::WorkerThread;
 use super::{MAX_STINT, STRAGGLER_AFTER};
 use crate::executor::batch::{Batch, Loan};
@@ -31,6 +31,25 @@ pub(super) struct State {
     /// Number of activities so far, which gives each its id.
     pub(super) activities: u64,
     pub(super) closed: bool,
+}
+
+/// The part of the queue's state that is about its growth.
+pub(super) struct Growth {
+    /// Number of the pool's own threads.
+    pub(super) own: usize,
+    /// Maximum number of extra workers.
+    pub(super) limit: usize,
+    /// Number of extra workers, including those that are being started.
+    pub(super) extras: usize,
+    /// Number of times that an extra worker was woken or started.
+    pub(super) needed: u64,
+    /// Idle extra workers; the last one became idle last.
+    pub(super) idle: Vec<Parked>,
+    /// Wakes the monitor.
+    pub(super) monitor: Arc<Condvar>,
+    pub(super) has_monitor: bool,
+    /// The monitor waits without a timeout.
+    pub(super) monitor_is_parked: bool,
 }
 
 /// A batch that no worker has started, and the shard that its worker drives afterwards.
@@ -161,8 +180,8 @@ impl State {
     /// pool's threads may wait.
     pub(super) fn may_lend(&self, shards: usize, now: Instant) -> bool {
         let takes_long = |activity: &&Activity| activity.since + STRAGGLER_AFTER <= now;
-        let workers = self.growth.own().saturating_sub(self.active.iter().filter(takes_long).count());
-        !self.closed && self.jobs.len() <= self.growth.own() && workers >= shards
+        let workers = self.growth.own.saturating_sub(self.active.iter().filter(takes_long).count());
+        !self.closed && self.jobs.len() <= self.growth.own && workers >= shards
     }
 
     /// Returns when the lookout must wake, on alert: for the next straggler or for its next search.
@@ -221,6 +240,32 @@ impl State {
             self.loans.drain(..).for_each(|loan| loan.recall());
         }
         self.wake_monitor();
+    }
+}
+
+impl Growth {
+    pub(super) fn new(own: usize, limit: usize) -> Self {
+        Self {
+            own,
+            limit,
+            extras: 0,
+            needed: 0,
+            idle: Vec::new(),
+            monitor: Arc::new(Condvar::new()),
+            has_monitor: false,
+            monitor_is_parked: false,
+        }
+    }
+
+    /// Removes an extra worker, which ends.
+    pub(super) fn remove_extra(&mut self) {
+        self.extras -= 1;
+    }
+
+    /// Wakes the idle extra workers and the monitor, all of which then end.
+    pub(super) fn close(&mut self) {
+        self.idle.drain(..).for_each(Parked::unpark);
+        self.monitor.notify_one();
     }
 }
 
