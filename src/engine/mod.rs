@@ -10,6 +10,7 @@
 //! | [`turn`]       | the driver's own half: the wheel, and bounded turns of work                     |
 //! | [`run`]        | how a worker runs an expired timer                                              |
 //! | [`call_stack`] | the callbacks that the current thread is inside of                              |
+//! | [`shutdown`]   | closes all entries, and takes the pending timers                                |
 //! | [`trim`]       | gives free memory back to the system                                            |
 //! | [`loan`]       | where the driver is stored while a worker drives                                |
 //!
@@ -24,6 +25,9 @@ mod intake;
 pub(crate) mod loan;
 pub(crate) mod memory;
 pub(crate) mod run;
+pub(crate) mod shutdown;
 mod trim;
+#[cfg(all(test, not(loom)))]
+mod trim_tests;
 pub(crate) mod turn;
 pub(crate) mod wakeup;

@@ -26,8 +26,9 @@ use super::registry::{Registered, Registry};
 use super::slow::SlowMonitor;
 use super::virtual_time::VirtualTime;
 use crate::clock::Ticks;
-use crate::engine::core::{Closing, Core};
+use crate::engine::core::Core;
 use crate::engine::entry::Entry;
+use crate::engine::shutdown::Closing;
 use crate::system::Process;
 
 /// Delay before non-urgent work wakes the driver: half of the documented 100 ms.
