@@ -7,6 +7,7 @@
 //! | file         | contents                                                            |
 //! |--------------|---------------------------------------------------------------------|
 //! | `args`       | the command line                                                    |
+//! | `files`      | the limit of open files                                             |
 //! | `timeouts`   | the two timers of a connection, and their durations                 |
 //! | `alarms`     | messages of timers to the thread that owns the connection           |
 //! | `connection` | a connection of the server: arms, resets and cancels its timers     |
@@ -22,6 +23,7 @@ mod apart;
 mod args;
 mod client;
 mod connection;
+mod files;
 mod load;
 mod report;
 mod server;
@@ -89,19 +91,10 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
 
 /// Raises the limit of open files to what the connections need. A connection has two ends in this process, or one if the
 /// load is apart.
-fn raise_file_limit(args: &Args) -> Result<(), Box<dyn Error>> {
+fn raise_file_limit(args: &Args) -> Result<(), String> {
     let ends = if args.load_apart { 1 } else { 2 };
-    let needed = (ends * args.connections + 16 * args.threads + 64) as u64;
-    let limit = rlimit::increase_nofile_limit(needed)?;
-    if limit < needed {
-        let connections = args.connections;
-        return Err(format!(
-            "{connections} connections need {needed} open files, but the system allows {limit}: \
-             raise the hard limit (ulimit -Hn), or pass fewer --connections or --load-apart"
-        )
-        .into());
-    }
-    Ok(())
+    files::raise_limit(ends * args.connections, 2 * args.threads)
+        .map_err(|error| format!("{error}, or pass fewer --connections or --load-apart"))
 }
 
 /// Shows the progress of the load until it ends.
