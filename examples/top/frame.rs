@@ -24,6 +24,9 @@ const SHARD_BORDERS: u16 = 3;
 /// Columns of a bar of the histogram.
 const BAR: u16 = 5;
 
+/// Returns one of the counts.
+type Count = fn(&Stats) -> u64;
+
 /// What a frame shows.
 pub struct View<'a> {
     pub history: &'a History,
@@ -74,7 +77,7 @@ impl View<'_> {
     }
 
     fn rates(&self, frame: &mut Frame<'_>, area: Rect, recent: &Difference, windowed: &Difference) {
-        let counts: [(&str, fn(&Stats) -> u64); 7] = [
+        let counts: [(&str, Count); 7] = [
             ("armed", |stats| stats.scheduled),
             ("reset", |stats| stats.rearmed),
             ("cancelled", |stats| stats.cancelled),
@@ -191,8 +194,8 @@ fn bars(buckets: impl Iterator<Item = (Duration, u64)>, room: usize) -> Vec<(Str
     let first = 3.min(limits.len() - count);
     let limits = &limits[first..first + count];
     let label = |&nanos: &u64| match nanos {
-        ..1_000_000 => format!("{}µs", nanos / 1000),
-        ..1_000_000_000 => format!("{}ms", nanos / 1_000_000),
+        ..=999_999 => format!("{}µs", nanos / 1000),
+        1_000_000..=999_999_999 => format!("{}ms", nanos / 1_000_000),
         _ => format!("{}s", nanos / 1_000_000_000),
     };
     let mut bars: Vec<_> = limits.iter().map(|limit| (label(limit), 0)).chain([("more".to_owned(), 0)]).collect();

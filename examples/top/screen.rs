@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use std::{panic, process};
 
 use ratatui::DefaultTerminal;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::crossterm::execute;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::Args;
@@ -28,9 +30,12 @@ pub fn run(service: &Service, args: &Args) -> Result<(), Box<dyn Error>> {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     let mut terminal = ratatui::try_init()?;
-    // Its hook restores the terminal. A thread of the load or the server can panic, too: nothing must draw after that.
+    // The hook of ratatui restores all but the cursor, which the drop of the terminal shows. A thread of the load or the
+    // server can panic, too, and nothing must draw after that.
     let restore = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
+        // Without an output there is no terminal to restore.
+        let _ = execute!(io::stdout(), Show);
         restore(info);
         process::exit(101);
     }));
