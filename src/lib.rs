@@ -153,6 +153,7 @@ pub(crate) mod executor;
 mod future;
 #[cfg(not(loom))]
 mod handle;
+pub(crate) mod queue;
 pub(crate) mod shard;
 #[cfg(not(loom))]
 mod stats;
@@ -179,6 +180,7 @@ pub use {
     executor::{Execute, Executor},
     future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout},
     handle::{CancelOnDrop, TimerHandle},
+    queue::{DelayKey, DelayQueue, Expired},
     shard::SlowCallback,
     stats::{Lateness, ShardStats, Stats},
     timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer},

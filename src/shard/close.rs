@@ -53,8 +53,13 @@ impl Shard {
                 if callback.role() == Role::Waker {
                     self.complete();
                     catch_panic(&self, || callback.run(deadline));
+                    return;
+                }
+                self.end(|counters| &counters.unfired);
+                if callback.role() == Role::Value {
+                    // The value stays in its queue.
+                    self.drop_unfired(callback);
                 } else {
-                    self.end(|counters| &counters.unfired);
                     unfired(deadline, callback);
                 }
             }

@@ -39,7 +39,7 @@ impl Shard {
     /// Counts the start of a run, and returns how late it is.
     #[inline]
     pub(super) fn count_start(&self, deadline: u64, role: Role) -> Duration {
-        if role == Role::Once {
+        if matches!(role, Role::Once | Role::Value) {
             self.release_permit();
         }
         let lateness = self.ticks.lateness(deadline);
@@ -70,7 +70,7 @@ impl Shard {
     }
 
     /// Runs foreign code. Its panic goes no further.
-    pub(super) fn catch_panic(&self, f: impl FnOnce()) {
+    pub(crate) fn catch_panic(&self, f: impl FnOnce()) {
         catch_panic(&self, f);
     }
 

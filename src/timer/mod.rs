@@ -2,6 +2,7 @@
 
 mod builder;
 mod periodic;
+mod queue;
 mod service;
 mod unfired;
 

@@ -13,6 +13,7 @@ use crate::error::{BuildError, Rejection};
 use crate::executor::{BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
+use crate::queue::{Home, OpenQueues};
 use crate::shard::{self, DriverThread, Limit, Shard, SleepEntry};
 use crate::stats::Stats;
 use crate::system::Process;
@@ -28,6 +29,8 @@ pub(super) struct Service {
     /// The index at which the next search for a shard begins: a new thread's for its home, or a sleep's after the
     /// shutdown.
     next_turn: AtomicUsize,
+    /// The delay queues of this service.
+    pub(super) queues: OpenQueues,
     closed: AtomicBool,
     /// The process that has the threads.
     process: Process,
@@ -70,6 +73,7 @@ impl Service {
             ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
             shards: Vec::new(),
             next_turn: AtomicUsize::new(0),
+            queues: OpenQueues::new(),
             closed: AtomicBool::new(false),
             process: Process::this(),
             queue: pool.as_ref().map(Pool::queue).cloned(),
@@ -126,6 +130,11 @@ impl Service {
     #[cold]
     pub(super) fn reject(&self) {
         Shard::reject(self.id, || self.choose_home());
+    }
+
+    /// Returns what a delay queue needs of the service.
+    pub(super) fn home(&self) -> Home {
+        Home::new(self.id, &self.shards)
     }
 
     /// Chooses the home of a thread that is new here: the shard in which it schedules for the rest of its life.
@@ -195,6 +204,8 @@ impl Service {
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         self.shards.iter().for_each(|shard| shard.complete_sleeps());
+        // Before this waits for callbacks, which may wait for a value.
+        self.queues.close();
         let mut started = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
             started.push((shard, shard.claim(&mut |tick, callback| unfired(shard, tick, callback))));

@@ -18,6 +18,8 @@ pub(crate) enum Role {
     Periodic,
     /// It wakes a task.
     Waker,
+    /// It makes a value of a queue due.
+    Value,
 }
 
 /// The closure of a timer, owned.
@@ -60,6 +62,19 @@ impl Kind {
             },
             drop: drop_data::<Waker>,
             role: Role::Waker,
+        }
+    }
+
+    const fn value<F: FnOnce(u64)>() -> Self {
+        Self {
+            run: |data, due| {
+                // SAFETY: `Callback::run` calls this once, on the `F` that `Callback::value` wrote, and forgets it.
+                let f = unsafe { data.cast::<F>().read() };
+                f(due);
+                None
+            },
+            drop: drop_data::<F>,
+            role: Role::Value,
         }
     }
 
@@ -140,6 +155,15 @@ impl Callback {
         const { assert!(fits::<Waker>()) };
         // SAFETY: it fits, and this is its kind.
         unsafe { Self::new(waker, const { &Kind::waking() }) }
+    }
+
+    /// A callback that makes a value of a queue due. The closure, which must be [stored](Self::stores), is called with the
+    /// tick of the deadline.
+    #[inline]
+    pub(crate) fn value<F: FnOnce(u64) + Send + 'static>(f: F) -> Self {
+        const { assert!(fits::<F>()) };
+        // SAFETY: it fits, and this is its kind.
+        unsafe { Self::new(f, const { &Kind::value::<F>() }) }
     }
 
     /// Whether it wakes the same task as this waker.

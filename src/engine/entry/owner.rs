@@ -69,7 +69,8 @@ impl Entry {
         let role = match role {
             Role::Once => 0,
             Role::Periodic => PERIODIC,
-            Role::Waker => WAKER,
+            // The driver runs both itself.
+            Role::Waker | Role::Value => WAKER,
         };
         // Such an entry has no callback, and its owner has the cell to itself.
         self.callback.with_mut(|cell| write(cell.cast()));
