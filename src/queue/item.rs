@@ -51,7 +51,7 @@ impl<T, H> Item<T, H> {
     }
 
     /// Returns whether a thread has taken the value.
-    pub(super) fn is_claimed(&self) -> bool {
+    pub(crate) fn is_claimed(&self) -> bool {
         // Relaxed: a hint.
         self.claimed.load(Ordering::Relaxed)
     }

@@ -23,7 +23,6 @@ use crate::handle::TimerHandle;
 /// assert_eq!(session.remove(), Some("alice")); // logged out
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "without its key, a value can be neither removed nor reset; `drop` the key if neither is needed"]
 pub struct DelayKey<T> {
     item: Arc<Value<T>>,
     queue: Arc<Values<T>>,
