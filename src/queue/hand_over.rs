@@ -277,7 +277,8 @@ impl<T, H> Expiry<T, H> {
 impl<T, H> Drop for Expiry<T, H> {
     fn drop(&mut self) {
         let queue = &*self.queue;
-        // Release: publishes the push to `due`; pairs with `is_over`. Later ends continue the release sequence.
+        // Release: publishes the push to `due`; pairs with `is_over`. Later ends continue the release sequence. The fence in
+        // `settle` does the same, so no model fails without it.
         if queue.timers.fetch_sub(TIMER, Ordering::Release) == TIMER | CLOSED {
             queue.settle();
         }

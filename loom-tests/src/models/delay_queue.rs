@@ -1,9 +1,9 @@
-//! Model 20: the way of a value from its producer to one consumer of a delay queue.
+//! Model 18: the way of a value from its producer to one consumer of a delay queue.
 //!
 //! Fails if a value can be taken twice (mutation `queue-claim`) or is published without an order (`queue-push-relaxed`,
-//! `queue-end-relaxed`); if a wake-up is lost, as the fence between a push and the looks is missing (`queue-fence`), the
+//! `queue-take-relaxed`); if a wake-up is lost, as the fence between a push and the looks is missing (`queue-fence`), the
 //! lock's owner does not look again (`queue-unlock-silent`), or a consumer that goes away keeps its wake-up
-//! (`queue-go-silent`); if a queue is over too early (`queue-over-late`), or its end wakes nobody (`queue-end-silent`); and
+//! (`queue-go-silent`); if a queue is over too early (`queue-over-late`), or its end wakes nobody (`queue-end-silent`, `queue-close-silent`); and
 //! if an item is listed after it has left (`queue-entered-first`).
 
 use std::sync::Arc as StdArc;
@@ -102,15 +102,17 @@ fn two_values_are_removed_or_popped_once() {
         let other = {
             let queue = queue.clone();
             thread::spawn(move || {
-                enter(&queue, 2).1.deliver(6);
-                queue.remove(&first).is_some()
+                let (second, expiry) = enter(&queue, 2);
+                expiry.deliver(6);
+                (queue.remove(&first).is_some(), second)
             })
         };
         let popped = [try_pop(&queue), try_pop(&queue)];
-        let removed = other.join().unwrap();
+        let (removed, second) = other.join().unwrap();
         let rest = [try_pop(&queue), try_pop(&queue)];
         let out: Vec<_> = popped.into_iter().chain(rest).flatten().collect();
         assert_eq!(out, if removed { vec![2] } else { vec![1, 2] });
+        assert_eq!(Arc::strong_count(&second), 1, "it is listed nowhere any more");
         assert_eq!(queue.len(), 0);
     });
 }
@@ -160,6 +162,8 @@ fn a_consumer_that_goes_away_against_expiry() {
         let driver = thread::spawn(move || expiry.deliver(5));
         let [(first, _), (second, sleeper)] = consumers;
         queue.leave(&first);
+        // It sleeps until it is woken: it does not look before.
+        sleeper.0.wait();
         assert_eq!(wait(&queue, &second, &sleeper), Some((7, 5)));
         driver.join().unwrap();
     });
