@@ -39,8 +39,8 @@ pub struct Stats {
     pub fired: u64,
     /// Timers that ended by running, sleeps that completed, and values that became due. A repeating timer ends so by `None` or by a panic.
     pub completed: u64,
-    /// Timers that a cancel ended, values that left their queue before they were due, timers that an executor dropped unrun, or that a shutdown from inside their own repeating
-    /// callback ended.
+    /// Timers that a cancel ended, that an executor dropped unrun, or that a shutdown from inside their own repeating
+    /// callback ended; and values that left their queue before they were due.
     pub cancelled: u64,
     /// Callbacks that a shutdown returned, or that the drop of the last clone dropped; and values that it left in their
     /// queues.
