@@ -1,11 +1,15 @@
-//! Timers that are due, on their way through the executor.
+//! `Batch`: up to 256 expired timers on their way through the executor.
 //!
-//! Workers take the timers of a batch one by one from a common cursor, so they start in the order of their deadlines.
-//! At first there is one worker, as to wake another costs as much as many callbacks. The driver
-//! [looks after](super::stragglers) batches that take long: idle workers then take timers from the same cursor. So a slow
-//! callback holds up no other for long while a worker is idle. Halving the batch with `rayon::join` instead would take
-//! fewer steps, but a worker that waits for a stolen half runs other batches meanwhile, one on top of the other, and
-//! their callbacks end up waiting for each other on one stack.
+//! The driver makes a batch, and either dispatches it to the executor or lends itself to a worker together with it.
+//! Each entry in it is `DISPATCHED`, until a worker [runs](super::hooks) it or the drop of the batch discards it.
+//!
+//! Workers take the entries one by one from a shared cursor, so callbacks start in the order of their deadlines. A
+//! batch has one worker at first, because waking another costs as much as many callbacks. The driver
+//! [watches](super::stragglers) the batch. If it takes too long, idle workers take entries from the same cursor. So a
+//! slow callback delays no other for long while a worker is idle.
+//!
+//! Rejected: to halve the batch with `rayon::join`, which needs fewer steps. A worker that waits for a stolen half runs
+//! other batches meanwhile, on top of the first. Their callbacks then wait for each other on one stack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,29 +17,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::binding::Shard;
 use crate::executor;
 
-/// Entries with the flag `DISPATCHED`, in the order of their deadlines. Dropping it ends their timers unrun, but for those that
-/// were reset to a later deadline since.
-pub(crate) struct Batch {
+/// Dispatched entries in the order of their deadlines.
+///
+/// Dropping a batch cancels the timers that no worker has taken, except those that were reset to a later deadline.
+pub(super) struct Batch {
     shard: Arc<Shard>,
+    /// The tick at which the entries expired.
     due: u64,
     entries: Vec<u32>,
-    /// How many of the entries have been taken.
+    /// The cursor: index of the next entry. It may exceed the length, when several workers find the end.
     taken: AtomicUsize,
 }
 
 impl Batch {
-    /// What was due at the tick `due`.
-    pub(crate) fn new(shard: Arc<Shard>, due: u64, entries: Vec<u32>) -> Self {
+    /// Creates a batch of entries that expired at tick `due`.
+    pub(super) fn new(shard: Arc<Shard>, due: u64, entries: Vec<u32>) -> Self {
         Self { shard, due, entries, taken: AtomicUsize::new(0) }
     }
 
     /// Takes the next entry. Wait-free.
     fn next(&self) -> Option<u32> {
-        // Relaxed: the entries came with the batch, and each is taken once.
+        // Relaxed: the `Arc` of the batch publishes its entries, and `fetch_add` returns each index once.
         self.entries.get(self.taken.fetch_add(1, Ordering::Relaxed)).copied()
     }
 
-    /// Takes all that is left, and leaves it to the shutdown, which ends every timer.
+    /// Leaves the remaining entries to the shutdown, which ends every timer.
     fn leave_to_shutdown(&self) {
         // Relaxed: as above.
         self.taken.store(self.entries.len(), Ordering::Relaxed);
@@ -55,17 +61,17 @@ impl executor::Batch for Batch {
         next.is_some()
     }
 
-    fn is_begun(&self) -> bool {
+    fn is_started(&self) -> bool {
         // Relaxed: a hint.
         self.taken.load(Ordering::Relaxed) > 0
     }
 
-    fn is_spent(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         // Relaxed: a hint.
         self.taken.load(Ordering::Relaxed) >= self.entries.len()
     }
 
-    fn singles(self) -> impl Iterator<Item = Self> {
+    fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             if self.shard.core.is_closing() {
                 self.leave_to_shutdown();

@@ -1,4 +1,17 @@
-//! One shard: its [engine](crate::engine), and the clock, the counters and the hooks that it is bound to.
+//! `Shard`: one [engine](crate::engine), and the clock, the counters and the hooks that it is bound to.
+//!
+//! A service creates its shards when it starts. The driver, the thread states and the batches refer to a shard. Each
+//! handle keeps the shard's memory, also after the service has ended: see [`close`](super::close).
+//!
+//! | part                  | written by                         | read by                          |
+//! |-----------------------|------------------------------------|----------------------------------|
+//! | `core`                | any thread, by the engine's rules  | any thread                       |
+//! | `registry`, `common`  | threads that start, count or end; the driver's trim | `stats`, `len` |
+//! | `homes`               | threads that start or end          | `choose_home`                    |
+//! | `limit`               | each `schedule` and each end of a timer, if `max_pending` is set | `schedule` |
+//! | `closing`             | the thread that closes the shard   | the shutdown                     |
+//!
+//! All other fields are fixed at creation.
 
 use std::any::Any;
 use std::panic::RefUnwindSafe;
@@ -13,56 +26,60 @@ use super::registry::{Registered, Registry};
 use super::slow::SlowMonitor;
 use super::virtual_time::VirtualTime;
 use crate::clock::Ticks;
-use crate::engine::core::{Closing, Core};
+use crate::engine::core::Core;
 use crate::engine::entry::Entry;
+use crate::engine::shutdown::Closing;
 use crate::system::Process;
 
-/// For how long what nobody waits for is left to do: half of what is promised.
+/// Delay before non-urgent work wakes the driver: half of the documented 100 ms.
 const LAZY_WAKEUP: Duration = Duration::from_millis(50);
 
-/// As many free entries are never given back to the system: 1 MiB.
+/// Number of free entries that are always retained: 1 MiB.
 const MIN_RETAINED: usize = 1 << 14;
 
-/// The counters of so many ended threads are retained, with 4 KiB each if they have run callbacks.
+/// Number of ended threads whose counters are always retained: 4 KiB each for threads that have run callbacks.
 const RETAINED_COUNTERS: usize = 16;
 
-/// Returns an id that no other shard and no other service has, ever. Not zero.
+/// Returns an id that is unique among all shards and services of the process, past and future. Never zero.
 pub(crate) fn new_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: a number for itself.
+    // Relaxed: the number orders no other memory.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What is called with the payload of a panic.
+/// The user's `on_panic`, called with the payload of a panic.
 pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 
 /// One shard of a service.
 pub(crate) struct Shard {
     pub(super) core: Core,
     pub(crate) ticks: Ticks,
-    /// Unlike any other shard's, ever.
+    /// A number from [`new_id`].
     pub(super) id: u64,
-    /// The one that has the driver.
+    /// The process that created the shard, and has its driver.
     pub(super) process: Process,
+    /// A weak reference to this shard, for the thread states.
     pub(super) this: Weak<Shard>,
     pub(super) registry: Registry,
-    /// The counters of threads whose thread-locals are gone.
+    /// The counters of all threads whose thread-locals are already destroyed.
     pub(super) common: Arc<Registered>,
-    /// How many living threads schedule here. On a line of its own: threads that come and go write it.
+    /// Number of live threads whose home this is. On a cache line of its own, as threads write it when they start and
+    /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
     pub(super) virtual_time: Option<VirtualTime>,
     pub(super) limit: Option<Arc<Limit>>,
     pub(super) on_panic: Option<Arc<PanicHook>>,
     pub(super) on_slow: Option<SlowMonitor>,
-    /// What there was when the shard was closed, by a shutdown or by its driver.
+    /// What the close has found. A shutdown closes the shard, or a driver that has panicked.
     pub(super) closing: OnceLock<Closing>,
-    /// The driver is to panic, when it has taken a timer out of the wheel.
+    /// Makes the driver panic after it has next taken a timer out of the wheel.
     #[cfg(test)]
     pub(crate) fault: std::sync::atomic::AtomicBool,
 }
 
 impl Shard {
-    /// `needs_this_thread` tells whether the callbacks may have to wait until the calling thread is free.
+    /// Creates an open shard without a driver. `needs_this_thread` returns whether callbacks may be unable to run
+    /// before the calling thread is free.
     pub(crate) fn new(
         ticks: Ticks,
         limit: Option<Arc<Limit>>,
@@ -72,10 +89,10 @@ impl Shard {
     ) -> Arc<Self> {
         let registry = Registry::new(RETAINED_COUNTERS);
         Arc::new_cyclic(|this| Self {
-            // In virtual time the driver looks when the clock is moved.
+            // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
             core: Core::new(ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP)), MIN_RETAINED),
             id: new_id(),
-            process: Process::this(),
+            process: Process::current(),
             this: this.clone(),
             common: registry.register(),
             registry,
@@ -91,21 +108,23 @@ impl Shard {
         })
     }
 
-    /// Whether the calling thread is in another process than the driver, the child of a fork. What is pending here is the
-    /// parent's then: to the child every timer has ended, and it ends none, as it must not drop what they hold.
+    /// Returns whether the calling thread is in a child that was forked from the driver's process.
+    ///
+    /// The pending timers belong to the parent. In the child each timer counts as ended. The child ends none itself, as
+    /// it must not drop what their closures captured.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
-        self.process.is_gone()
+        self.process.has_forked()
     }
 
-    /// Whether the callback of an entry in a batch wakes a task, which the driver does itself.
+    /// Returns whether the callback of a dispatched entry is a waker: the driver calls wakers itself.
     pub(super) fn wakes(&self, index: u32) -> bool {
         self.core.slab.get(index).is_waker()
     }
 }
 
-// What `Timer`s, handles and futures share is a shard and its entries. A panic cannot leave them half changed: their state
-// changes by single atomic steps, foreign code (a closure, a waker, a hook) is called between two such steps, and nothing is
-// borrowed or locked meanwhile. `tests/unwind.rs` has the list of public types for which this makes it hold.
+// `Timer`s, handles and futures share only shards and entries. A panic cannot leave these half changed. Their state
+// changes in single atomic steps. Foreign code (a closure, a waker, a hook) is called between two steps, while nothing
+// is borrowed or locked. `tests/unwind.rs` lists the public types that are unwind-safe because of this.
 impl RefUnwindSafe for Shard {}
 impl RefUnwindSafe for Entry {}

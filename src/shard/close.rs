@@ -1,4 +1,19 @@
-//! Shuts a shard down, and ends the timers that are pending in it.
+//! The shutdown of one shard: closes it, and ends the timers that are pending in it.
+//!
+//! A service calls each step for all of its shards, before it calls the next step for any:
+//!
+//! | step              | effect                                                                      |
+//! |-------------------|-----------------------------------------------------------------------------|
+//! | `close`           | the shard refuses new timers, and starts no callback. Waits for nothing.     |
+//! | `complete_sleeps` | wakes the tasks of pending sleeps                                           |
+//! | `claim`           | takes the closures that are pending, and finds the runs in progress          |
+//! | `claim_running`   | waits for those runs, and takes the periodic closures that are armed again   |
+//!
+//! [`core`](crate::engine::core) has the transitions, and the head of `timer/service.rs` the reasons for the order. A
+//! driver that panics takes the first two steps for its own shard.
+//!
+//! **The memory after a shutdown.** While a shard is open, its service keeps it for all handles. `close` leaves one
+//! count of the `Arc` to the handles that still exist. The thread that releases the last of them drops that count.
 
 use std::any::Any;
 use std::io::{self, Write};
@@ -7,19 +22,20 @@ use std::sync::Arc;
 use std::thread;
 
 use super::binding::Shard;
-use crate::engine::core::{Found, Running};
 use crate::engine::entry::{Callback, Role};
 use crate::engine::run::catch_panic;
+use crate::engine::shutdown::{Found, Running};
 
 impl Shard {
-    /// Refuses new timers, and starts no callback any more; see [`Core::close`]. Returns how many closures may be claimed.
+    /// Refuses new timers, and starts no more callbacks. Returns the maximum number of closures that can be claimed.
+    /// See [`Core::close`](crate::engine::core::Core::close).
     pub(crate) fn close(this: &Arc<Self>) -> usize {
         let closing = this.closing.get_or_init(|| {
-            // The count that the handles share.
+            // The count that is left to the handles.
             let pinned = Arc::into_raw(this.clone());
             let closing = this.core.close();
             if closing.unpinned {
-                // SAFETY: the count made above; no lease has a part in it.
+                // SAFETY: we own the count made above, because `unpinned` says that no handle is left to own it.
                 drop(unsafe { Arc::from_raw(pinned) });
             }
             closing
@@ -27,35 +43,37 @@ impl Shard {
         closing.closures + closing.running
     }
 
-    /// Completes the sleeps of a closed shard.
+    /// Completes the pending sleeps of a closed shard.
     pub(crate) fn complete_sleeps(&self) {
         if self.closing.get().is_some_and(|closing| closing.wakers > 0) {
-            self.core.claim_wakers(self.ticks.now_tick(), |found| self.found(found, &mut |_, _| ()));
+            self.core.claim_wakers(self.ticks.now_tick(), |found| self.end_claimed(found, &mut |_, _| ()));
         }
     }
 
-    /// Takes the pending timers of a closed shard, with their ticks, and returns those that are running.
+    /// Takes the pending closures of a closed shard, with their ticks. Returns the timers that are running.
     pub(crate) fn claim(&self, unfired: &mut impl FnMut(u64, Callback)) -> Running<'_> {
-        self.core.claim_closures(self.ticks.now_tick(), |found| self.found(found, unfired))
+        self.core.claim_closures(self.ticks.now_tick(), |found| self.end_claimed(found, unfired))
     }
 
-    /// Takes those that were running, when they have run; see [`Core::claim_running`].
+    /// Takes the closures of `running`; with `wait`, only after their runs have ended. See
+    /// [`Core::claim_running`](crate::engine::core::Core::claim_running).
     pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, unfired: &mut impl FnMut(u64, Callback)) {
-        self.core.claim_running(running, wait, self.ticks.now_tick(), |found| self.found(found, unfired));
+        self.core.claim_running(running, wait, self.ticks.now_tick(), |found| self.end_claimed(found, unfired));
     }
 
-    pub(super) fn found(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
+    /// Counts a timer that the shutdown has claimed. Wakes its task, or passes its closure to `unfired`.
+    fn end_claimed(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
         match found {
             Found::Unfired { deadline, callback, dispatched } => {
                 if dispatched {
                     self.finish_in_flight();
                 }
                 if callback.role() == Role::Waker {
-                    self.complete();
+                    self.count_completed();
                     catch_panic(&self, || callback.run(deadline));
                     return;
                 }
-                self.end(|counters| &counters.unfired);
+                self.count_end(|counters| &counters.unfired);
                 if callback.role() == Role::Value {
                     // The value stays in its queue.
                     self.drop_unfired(callback);
@@ -63,12 +81,12 @@ impl Shard {
                     unfired(deadline, callback);
                 }
             }
-            Found::Ended => self.end(|counters| &counters.cancelled),
+            Found::Ended => self.count_end(|counters| &counters.cancelled),
         }
     }
 
-    /// The driver has panicked. The shard is closed: it refuses new timers, and its sleeps are over. Closures stay pending
-    /// for the shutdown, which hands them back.
+    /// Closes the shard of a driver that has panicked, completes its sleeps, and reports the panic. Closures stay
+    /// pending until the shutdown hands them back.
     pub(super) fn driver_panicked(this: &Arc<Self>, payload: Box<dyn Any + Send>) {
         Self::close(this);
         this.complete_sleeps();
@@ -77,39 +95,40 @@ impl Shard {
             "corewheel: the thread {:?} of a shard has panicked, which is a defect of corewheel: {}. The shard is shut \
              down; its pending callbacks do not run, and are handed back by the timer's shutdown",
             thread.name().unwrap_or_default(),
-            text_of(&*payload)
+            panic_message(&*payload)
         );
-        // Its drop may panic as well.
+        // The drop of the payload may panic, too.
         catch_panic(&&**this, || drop(payload));
         if this.on_panic.is_none() {
-            // Best effort: there may be no such stream.
+            // Best effort: the process may have no standard error.
             let _ = writeln!(io::stderr(), "{message}");
         }
         this.report_panic(Box::new(message));
     }
 
-    /// Drops what keeps a closed shard for its leases.
+    /// Drops the count of a closed shard that its handles share.
     ///
     /// # Safety
-    /// The caller has released the last lease. `this` is not used any more.
+    /// The caller must have released the last handle of the closed shard, and must not use `this` afterwards.
     pub(super) unsafe fn last_handle_released(this: NonNull<Self>) {
-        // SAFETY: `close` left a count of the shard to its leases; and by this function's contract.
+        // SAFETY: we own the count that `close` left to the handles, because the caller has released the last of them.
         drop(unsafe { Arc::from_raw(this.as_ptr()) });
     }
 
-    /// Whether the shard may be waiting for the calling thread, its driver or inside one of its callbacks.
+    /// Returns whether the calling thread is the shard's driver, or inside one of its callbacks. The shard may then be
+    /// waiting for this thread.
     pub(crate) fn is_on_this_thread(&self) -> bool {
         self.core.is_on_this_thread()
     }
 
-    /// Whether the calling thread is inside a callback of this shard.
+    /// Returns whether the calling thread is inside a callback of this shard.
     pub(crate) fn is_inside_callback(&self) -> bool {
         self.core.is_inside_callback()
     }
 }
 
-/// What a panic said, if it said something.
-fn text_of(payload: &(dyn Any + Send)) -> &str {
+/// Returns the message of a panic, if its payload is text.
+fn panic_message(payload: &(dyn Any + Send)) -> &str {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (None, Some(text)) => text,

@@ -1,15 +1,18 @@
-//! Decides how a future completes, so that no loop over timers keeps its executor from other tasks.
+//! `Coop`: decides how a future completes, so that no loop over timers keeps its executor from other tasks.
+//!
+//! A [`SleepEntry`](super::SleepEntry) knows whether its timer has ended. Its `Coop` decides whether the poll returns
+//! that at once.
 //!
 //! A future that completes without having been pending lets a loop over it go on within one poll of its task. A runtime
-//! can end such a loop by a budget for each poll of a task, as tokio does. This crate has no hook into a runtime, so each
-//! thread has one budget for all of its tasks: [`BUDGET`] completions that did not wait. The next one is pending once: it
-//! wakes its task and completes when it is polled again.
+//! can end such a loop by a budget for each poll of a task, as tokio does. This crate has no hook into a runtime, so
+//! each thread has one budget for all of its tasks: [`BUDGET`] completions that did not wait. The next one is pending
+//! once: it wakes its task and completes when it is polled again.
 //!
 //! - *Every loop gives way.* A loop within one poll stays on its thread, and each of its turns spends from the budget.
 //!   Nothing else refills the budget. A pending future does not: a task that selects among futures polls one in each
-//!   turn and goes on all the same.
-//! - *No future is put off twice.* What was pending completes without spending, so a task gets on whatever other tasks
-//!   of the thread spend.
+//!   turn, and still loops.
+//! - *No future is delayed twice.* A future that was pending completes without spending. So a task makes progress,
+//!   however much other tasks of the thread spend.
 //! - *Others pay little.* A task that does not loop is polled once more for every 128 completions that did not wait.
 //!
 //! After a shutdown no timer waits, so a future that is made or reset from then on is pending once each time.
@@ -20,20 +23,21 @@ use std::task::{Poll, Waker};
 use crate::clock::Deadline;
 use crate::sync::thread_static;
 
-/// Number of completions on one thread that need not be pending first. It is tokio's.
+/// Number of completions on one thread that need not be pending first. tokio's budget has the same value.
 const BUDGET: u8 = 128;
 
-/// How far a timer has come.
+/// The progress of a future's timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
     Pending,
+    /// The deadline has come.
     Elapsed,
-    /// It ended early, with the service.
+    /// A shutdown ended the timer before its deadline.
     Shutdown,
 }
 
 impl Progress {
-    /// Returns how far a timer has come whose deadline is set after the shutdown.
+    /// Returns the progress of a timer that is set or reset after the shutdown.
     pub(crate) fn after_shutdown(deadline: Deadline) -> Self {
         if deadline.tick <= deadline.now { Self::Elapsed } else { Self::Shutdown }
     }
@@ -46,11 +50,12 @@ pub(crate) struct Coop {
     outlasts_shutdown: bool,
 }
 
+/// Whether the next completion needs a pending poll first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// The future has not been pending since its deadline was set, or since it completed.
     Fresh,
-    /// The same, and the future must be pending once before it completes.
+    /// Like `Fresh`, but the future must be pending once before it completes.
     Owed,
     /// The future has been pending.
     Waited,
@@ -63,7 +68,7 @@ impl Coop {
         Self { turn: Turn::set(closed), outlasts_shutdown: false }
     }
 
-    /// Notes that a new deadline has been set. `closed` as above.
+    /// Records that a new deadline was set. `closed`: the service has been shut down.
     #[inline]
     pub(crate) fn renew(&mut self, closed: bool) {
         self.turn = Turn::set(closed);
@@ -75,8 +80,8 @@ impl Coop {
         self.outlasts_shutdown = true;
     }
 
-    /// Returns what a poll that sees `progress` returns. If the future could complete and is pending, this has woken the
-    /// task.
+    /// Returns what a poll that finds `progress` should return. If the future could complete but must be pending once,
+    /// this wakes the task.
     #[inline]
     pub(crate) fn poll(&mut self, progress: Progress, waker: &Waker) -> Poll<()> {
         match (progress, self.turn) {
@@ -100,6 +105,7 @@ impl Coop {
 }
 
 impl Turn {
+    /// Returns the turn of a future whose deadline was just set.
     fn set(closed: bool) -> Self {
         if closed { Self::Owed } else { Self::Fresh }
     }
@@ -120,7 +126,7 @@ pub(crate) fn is_spent() -> bool {
     })
 }
 
-/// Spends one completion of the calling thread's budget. Returns false if none was left, and refills the budget then.
+/// Spends one completion of the calling thread's budget. If none is left, refills the budget and returns false.
 pub(crate) fn spend() -> bool {
     LEFT.with(|left| {
         let rest = left.get().checked_sub(1);

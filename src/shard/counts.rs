@@ -1,23 +1,27 @@
-//! Reads the counters of all threads.
+//! Sums the counters of all threads, for `stats` and `len`.
+//!
+//! Each thread counts what it does to a timer, from `scheduled` to its end, in counters of its own. Any thread may sum
+//! them at any time through the [registry](super::registry). Ends are read before beginnings, for the reason given at
+//! `stats::pending`.
 
 use super::binding::Shard;
 use crate::stats::{self, ShardStats, ThreadCounters};
 
 impl Shard {
-    /// What has been done so far.
+    /// Returns all statistics of the shard.
     pub(crate) fn stats(&self) -> ShardStats {
         let stats = self.registry.read();
-        // Read last, so that no end is read for which the beginning is not: see `stats::pending`.
+        // `scheduled` is read last: with each end, this sum has the beginning. See `stats::pending`.
         stats.balanced(self.scheduled())
     }
 
-    /// Returns how many timers are pending, without reading a histogram.
+    /// Returns the number of pending timers. Reads no histogram.
     pub(crate) fn pending(&self) -> u64 {
         let ended = self.registry.sum(ThreadCounters::ended, ShardStats::ended);
         stats::pending(self.scheduled(), ended)
     }
 
-    pub(super) fn scheduled(&self) -> u64 {
+    fn scheduled(&self) -> u64 {
         self.registry.sum(|counters| counters.scheduled.get(), |folded| folded.scheduled)
     }
 }

@@ -1,4 +1,23 @@
-//! The threads that drive: the driver's own, and a worker to which the driver is on loan.
+//! `drive`: the threads that call a [`Driver`], its own thread and the worker to which it is on loan.
+//!
+//! A driver belongs to one of two threads:
+//!
+//! | the driver is  | on its own thread                          | on a worker                                        |
+//! |----------------|--------------------------------------------|----------------------------------------------------|
+//! | not lent       | drives; dispatches each batch to the executor | runs batches                                    |
+//! | [lent](Loans)  | checks every 2 ms whether the worker is stuck | drives until a batch is ready, runs it, and so on |
+//!
+//! The driver's thread lends when a batch is ready and the driver [is busy](super::load). Only the timer's own pool
+//! takes loans, if it has a worker for each shard. Pinned drivers and those of a virtual clock are never lent. The loan
+//! ends when one of these holds:
+//!
+//! - the worker is stuck in a callback for 2 to 4 ms: then the driver's thread takes the driver, and watches the batch;
+//! - the driver is no longer busy, or has a burst;
+//! - the pool recalls the loan, because a batch waits and no worker is parked;
+//! - the shard is closed, or the driver panics.
+//!
+//! The protocol is at the head of [`loan`](crate::engine::loan). This file adds the executor, time, the inherited
+//! scheduling of threads, and panics.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
@@ -10,54 +29,58 @@ use core_affinity::CoreId;
 use super::batch::Batch;
 use super::binding::Shard;
 use super::driver::{Driver, Stop};
-use super::driver_thread::Whereabouts;
+use super::driver_thread::DriverStatus;
 use super::thread_state;
 use crate::engine::loan::{Loans, Returned};
 use crate::executor::{self, JobQueue, Loan as _};
 use crate::system::Scheduling;
 use crate::wheel::Levels;
 
-/// How often the driver's thread looks whether the worker has come back. As often it wakes while much is to do, and as
-/// long, or twice, timers wait if a callback takes long all of a sudden.
-const LOOK: Duration = Duration::from_millis(2);
+/// Interval at which the driver's thread checks whether the worker has come back.
+///
+/// This is how often the thread wakes during a loan. Timers are late by one to two intervals when a callback suddenly
+/// takes long.
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A driver, and why it has come back if it has panicked.
+/// A driver on loan, with the payload of its panic if it has panicked.
 type Lent = (Box<Driver>, Option<Box<dyn Any + Send>>);
 
-/// What the driver's thread and a worker share.
-pub(crate) struct Lending {
+/// What the driver's thread and the worker share.
+struct Lending {
     shard: Arc<Shard>,
-    /// How many shards lend their drivers.
+    /// Number of shards that lend their drivers.
     shards: usize,
     queue: Arc<JobQueue>,
     loans: Loans<Lent, Arc<Batch>>,
 }
 
-/// One loan.
+/// One loan, as the worker sees it.
 struct Loan {
     lending: Arc<Lending>,
     number: u64,
 }
 
-/// Drives the shard until it is closed. To be called on a thread of its own. While there is much to do, a worker may drive,
-/// if `lends` says how many shards there are that do the same.
+/// Drives the shard until it is closed. Must be called on the driver's own thread.
+///
+/// `core`: the core to which the thread is pinned. `lending_shards`: the number of shards that may lend their drivers
+/// to the pool, or `None` if this service does not lend.
 pub(crate) fn drive(
     shard: Arc<Shard>,
     levels: Levels,
     dispatcher: executor::Dispatcher,
     core: Option<CoreId>,
-    lends: Option<usize>,
-    whereabouts: &Whereabouts,
+    lending_shards: Option<usize>,
+    status: &DriverStatus,
 ) {
     shard.core.wakeup.attach();
-    let lending = lends.zip(dispatcher.own_queue()).map(|(shards, queue)| {
+    let lending = lending_shards.zip(dispatcher.own_queue()).map(|(shards, queue)| {
         let (shard, queue) = (shard.clone(), queue.clone());
         Arc::new(Lending { shard, shards, queue, loans: Loans::new() })
     });
     let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
-    let mut thread = Thread { scheduling: Scheduling::new(core), whereabouts, lending, driver };
+    let mut thread = Thread { scheduling: Scheduling::new(core), status, lending, driver };
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| thread.run()));
-    // The executor, which may be dropped here, is foreign code, and so are wakers and the hook for panics.
+    // What follows may call foreign code: wakers, `on_panic`, and the drop of a custom executor.
     thread.scheduling.restore();
     if let Err(payload) = outcome {
         Shard::driver_panicked(&shard, payload);
@@ -71,19 +94,20 @@ pub(crate) fn drive(
 /// The driver's own thread.
 struct Thread<'a> {
     scheduling: Scheduling,
-    whereabouts: &'a Whereabouts,
+    status: &'a DriverStatus,
     lending: Option<Arc<Lending>>,
-    /// `None` while it is on loan.
+    /// `None` during a loan.
     driver: Option<Box<Driver>>,
 }
 
 impl Thread<'_> {
+    /// Drives, dispatches and lends until the shard is closed.
     fn run(&mut self) {
         while let Some(driver) = &mut self.driver {
             match driver.advance(&mut self.scheduling) {
-                Stop::Dispatch(batch) => match self.lending.clone().filter(|_| driver.load.is_much()) {
+                Stop::Dispatch(batch) => match self.lending.clone().filter(|_| driver.load.is_busy()) {
                     Some(lending) => self.lend(&lending, batch),
-                    None => self.hand_over(batch),
+                    None => self.dispatch(batch),
                 },
                 Stop::Idle => driver.sleep(&mut self.scheduling, None, || false),
                 Stop::Closed => return,
@@ -91,54 +115,54 @@ impl Thread<'_> {
         }
     }
 
-    /// Has the executor run the batch.
-    fn hand_over(&mut self, batch: Batch) {
+    /// Gives the batch to the executor.
+    fn dispatch(&mut self, batch: Batch) {
         let Some(driver) = &mut self.driver else { return };
         let dispatcher = driver.dispatcher();
         if dispatcher.runs_foreign_code() {
             self.scheduling.restore();
         }
         let shard = &driver.shard;
-        let dispatch = || dispatcher.dispatch(batch, |payload| shard.report_panic(payload));
-        let watched = if dispatcher.may_block() { self.whereabouts.execute(dispatch) } else { dispatch() };
+        let call = || dispatcher.dispatch(batch, |payload| shard.report_panic(payload));
+        let watched = if dispatcher.may_block() { self.status.execute(call) } else { call() };
         watched.into_iter().for_each(|batch| driver.watch(batch));
     }
 
-    /// Has a worker run the batch, and then drive.
+    /// Lends the driver to a worker, which runs the batch and then drives. Waits for the end of the loan.
     fn lend(&mut self, lending: &Arc<Lending>, batch: Batch) {
         let Some(driver) = self.driver.take() else { return };
         let batch = Arc::new(batch);
         let number = lending.loans.lend((driver, None), batch.clone());
         let loan = Arc::new(Loan { lending: lending.clone(), number });
-        let lent = lending.queue.put_with_loan(batch, loan.clone(), lending.shards, Instant::now());
+        let lent = lending.queue.push_with_loan(batch, loan.clone(), lending.shards, Instant::now());
         if !lent {
             loan.recall();
         }
-        let mut looks = 0;
-        let pause = |returned, place| {
-            looks += 1;
-            crate::engine::loan::pause(returned, place, LOOK)
+        let mut checks = 0;
+        let wait = |returned, slot| {
+            checks += 1;
+            crate::engine::loan::wait_timeout(returned, slot, CHECK_INTERVAL)
         };
         let Returned { driver: (driver, panicked), running } =
-            lending.loans.wait(pause, || lending.shard.core.is_closing());
-        thread_state::with(&lending.shard, |thread| thread.count_more(|counters| &counters.wakeups, looks));
+            lending.loans.wait(wait, || lending.shard.core.is_closing());
+        thread_state::with(&lending.shard, |thread| thread.add(|counters| &counters.wakeups, checks));
         let driver = self.driver.insert(driver);
         if let Some(payload) = panicked {
             panic::resume_unwind(payload);
         }
         driver.shard.core.wakeup.attach();
         if lent {
-            driver.load.start_again();
+            driver.load.loan_ended();
             running.into_iter().for_each(|batch| driver.watch_straggler(batch));
         } else {
-            driver.load.retry();
+            driver.load.loan_refused();
             running.into_iter().for_each(|batch| driver.watch(batch));
         }
     }
 }
 
 impl executor::Loan for Loan {
-    /// Drives until there are callbacks to run, with the calling worker as the driver's thread.
+    /// Drives on the calling worker until a batch is ready. `None`: the loan is over.
     fn next_batch(&self) -> Option<Arc<dyn executor::Batch>> {
         let loans = &self.lending.loans;
         let (mut driver, _) = loans.borrow(self.number)?;
@@ -166,15 +190,16 @@ impl executor::Loan for Loan {
         }
     }
 
+    /// Ends the loan, whether the worker runs callbacks, drives or sleeps.
     fn recall(&self) {
         self.lending.loans.recall(self.number);
-        // The worker looks whether the loan is over before it sleeps.
+        // The worker checks for a recall before it sleeps: see `Driver::sleep`.
         self.lending.shard.core.wakeup.wake_by(0);
     }
 }
 
 impl Loan {
-    /// Drives until callbacks are due. `None`: the loan is over, or little is left to do.
+    /// Drives until a batch is ready. `None`: the loan is over, or should end.
     fn advance(&self, driver: &mut Driver, scheduling: &mut Scheduling) -> Option<Batch> {
         let is_over = || self.lending.loans.is_over(self.number);
         while !is_over() && !driver.load.is_burst() {
@@ -197,23 +222,23 @@ mod tests {
     use crate::clock::{Clock, Ticks};
     use crate::executor::Dispatcher;
 
-    /// A driver's thread that may lend to a pool of one, of which no thread has come yet.
-    fn thread(whereabouts: &Whereabouts, shards: usize) -> (Thread<'_>, Arc<Lending>) {
+    /// Returns a driver's thread that may lend to a pool of one, whose worker has not started yet.
+    fn thread(status: &DriverStatus, shards: usize) -> (Thread<'_>, Arc<Lending>) {
         let shard = Shard::new(Ticks::new(Clock::system(), Duration::from_millis(1)), None, None, None, || false);
         let queue = Arc::new(JobQueue::new(1, 0));
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         let dispatcher = Dispatcher::Own { queue: queue.clone(), extras: None };
         let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
         let lending = Arc::new(Lending { shard, shards, queue, loans: Loans::new() });
-        (Thread { scheduling: Scheduling::new(None), whereabouts, lending: Some(lending.clone()), driver }, lending)
+        (Thread { scheduling: Scheduling::new(None), status, lending: Some(lending.clone()), driver }, lending)
     }
 
     #[test]
     fn a_batch_that_went_with_the_driver_is_watched_when_only_the_driver_comes_back() {
         // The one worker is enough for one shard, but does not come; and it is not enough for two.
         for (shards, kind) in [(1, "lent"), (2, "refused")] {
-            let whereabouts = Whereabouts::default();
-            let (mut thread, lending) = thread(&whereabouts, shards);
+            let status = DriverStatus::default();
+            let (mut thread, lending) = thread(&status, shards);
             thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
             assert_eq!(thread.driver.map(|driver| driver.watched()), Some(1), "{kind}");
             lending.queue.clear();
@@ -222,8 +247,8 @@ mod tests {
 
     #[test]
     fn the_thread_that_drives_is_the_one_that_is_woken() {
-        let whereabouts = Whereabouts::default();
-        let (mut thread, lending) = thread(&whereabouts, 1);
+        let status = DriverStatus::default();
+        let (mut thread, lending) = thread(&status, 1);
         let wakeup = &lending.shard.core.wakeup;
         wakeup.attach();
         let lent = (thread.driver.take().expect("it is not lent"), None);
@@ -236,8 +261,8 @@ mod tests {
             });
         });
         assert!(!wakeup.is_attached_here());
-        let pause = |returned, place| crate::engine::loan::pause(returned, place, LOOK);
-        thread.driver = Some(lending.loans.wait(pause, || false).driver.0);
+        let wait = |returned, slot| crate::engine::loan::wait_timeout(returned, slot, CHECK_INTERVAL);
+        thread.driver = Some(lending.loans.wait(wait, || false).driver.0);
         thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
         assert!(wakeup.is_attached_here(), "the driver's own thread, when the driver has come back");
         lending.queue.clear();

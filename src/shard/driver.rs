@@ -1,11 +1,24 @@
-//! What drives a shard: it looks at what has come in, finds what is due, and sleeps until the next deadline. With nothing
-//! due it sleeps for good.
+//! `Driver`: turns the wheel of a shard, and sleeps until the next deadline. With no deadline it sleeps until it is
+//! woken.
 //!
-//! The driver has a thread of its own, which hands over what is due. While there is much to do it
-//! [lends](crate::engine::loan) itself to a worker of the pool.
+//! A timer comes here from the intake, waits in the wheel, and leaves in a [`Batch`] when it expires. The driver calls
+//! wakers of futures itself. A `Driver` is a plain value: [`drive`](mod@super::drive) decides which thread calls it.
 //!
-//! A panic of the driver would be a defect of the crate, as it catches those of all foreign code. Its wheel may be broken
-//! then, so no timer can be kept there any more: the driver closes its shard, says so, and ends. Other shards go on.
+//! | phase   | the driver                                                            | next                                |
+//! |---------|-----------------------------------------------------------------------|-------------------------------------|
+//! | `Wake`  | reads which request the next rounds answer, in virtual time           | `Begin`                             |
+//! | `Begin` | reads the clock, and takes the intake                                 | `Turn`                              |
+//! | `Turn`  | makes one turn: links what came in, and steps the wheel. Calls the wakers that expired. Returns a batch if callbacks expired | `Turn`, or `Rest` when the round is over |
+//! | `Rest`  | makes a turn of non-urgent work: cascades ahead, trims memory         | `Begin` if there may be more, or `Sleep` |
+//! | `Sleep` | answers the request, and returns `Idle`: the caller should call `sleep` | `Wake`, after the sleep           |
+//!
+//! - Each turn is bounded to some 50 µs, and expired timers go out after each. So a large backlog does not delay the
+//!   first batches.
+//! - A round is one `Begin` and the turns after it: it handles all that expired at one reading of the clock.
+//! - While the driver [is busy](super::load), it trims at most once in a millisecond.
+//!
+//! A panic of the driver is a defect of the crate, as it catches the panics of all foreign code. The wheel may then be
+//! broken, so the driver [closes](super::close) its shard, reports the panic, and ends. Other shards go on.
 
 use std::mem;
 use std::sync::Arc;
@@ -23,46 +36,52 @@ use crate::executor::Dispatcher;
 use crate::system::Scheduling;
 use crate::wheel::Levels;
 
-/// After how many turns of giving memory back, some 50 µs each, whoever else runs on this core goes first. As that may take
-/// him milliseconds each time, it is not after every turn: beside four busy threads on two cores it took four times as long.
-const TURNS: u32 = 8;
+/// Number of trim turns, of some 50 µs each, after which the driver yields its core.
+///
+/// Each yield may cost milliseconds, so the driver does not yield after every turn: beside four busy threads on two
+/// cores, that made the trim take four times as long.
+const YIELD_EVERY: u32 = 8;
 
+/// The driver of one shard.
 pub(super) struct Driver {
     pub(super) shard: Arc<Shard>,
     dispatcher: Dispatcher,
     core: DriverCore,
     stragglers: Stragglers,
     phase: Phase,
-    /// The request that this round answers: see [`Quiescence`].
+    /// The request of the virtual clock that this round answers. See [`Quiescence`].
     request: u64,
-    /// The tick of this round.
+    /// The tick that this round has read from the clock.
     now: u64,
-    /// How many turns there were since the driver last slept.
+    /// Number of trim turns since the driver last slept.
     turns: u32,
     pub(super) load: Load,
-    /// For how long it puts off giving memory back.
-    put_off: Option<Duration>,
-    /// Timers that have come out of the wheel, and were not handed over yet.
-    due: Vec<u32>,
+    /// How long the next trim turn is delayed, because the driver is busy.
+    trim_delay: Option<Duration>,
+    /// Timers that have left the wheel, and are in no batch yet.
+    expired: Vec<u32>,
 }
 
 /// What the driver does next.
 #[derive(Clone, Copy)]
 enum Phase {
-    /// It begins rounds that answer a new request.
+    /// Reads which request the next rounds answer.
     Wake,
+    /// Begins a round.
     Begin,
+    /// Makes one turn of the round.
     Turn,
-    /// The round is over.
+    /// The round is over: does non-urgent work.
     Rest,
+    /// Nothing is left to do: answers the request.
     Sleep,
 }
 
-/// Why the driver stops.
+/// Why `advance` has returned.
 pub(super) enum Stop {
-    /// These callbacks are to be run.
+    /// These callbacks have expired, and should be run.
     Dispatch(Batch),
-    /// Nothing is left to do: it should sleep.
+    /// Nothing is left to do: the caller should call `sleep`.
     Idle,
     /// The shard is closed.
     Closed,
@@ -80,8 +99,8 @@ impl Driver {
             now: 0,
             turns: 0,
             load: Load::new(),
-            put_off: None,
-            due: Vec::new(),
+            trim_delay: None,
+            expired: Vec::new(),
         }
     }
 
@@ -89,28 +108,28 @@ impl Driver {
         &self.dispatcher
     }
 
-    /// Watches a batch that was handed over just now.
+    /// Watches a batch that was dispatched just now.
     pub(super) fn watch(&mut self, batch: Arc<Batch>) {
         self.stragglers.add(batch);
     }
 
-    /// How many batches it watches.
+    /// Returns the number of watched batches.
     #[cfg(test)]
     pub(super) fn watched(&self) -> usize {
         self.stragglers.len()
     }
 
-    /// Watches one that should be finished by now.
+    /// Watches a batch that should already be finished.
     pub(super) fn watch_straggler(&mut self, batch: Arc<Batch>) {
         self.stragglers.add_straggler(batch);
     }
 
-    /// Makes rounds until the driver stops. After each stop it may be called again, also on another thread.
+    /// Makes rounds until there is a reason to stop. May be called again afterwards, also on another thread.
     pub(super) fn advance(&mut self, scheduling: &mut Scheduling) -> Stop {
         while !self.shard.core.is_closing() {
             match self.phase {
                 Phase::Wake => {
-                    // Read before the rounds begin, so that the answer covers all that came before the request.
+                    // Read before the round begins, so that the answer covers all that happened before the request.
                     self.request = self.shard.quiescence().map_or(0, Quiescence::begin_round);
                     self.turns = 0;
                     self.phase = Phase::Begin;
@@ -121,19 +140,19 @@ impl Driver {
                     self.phase = Phase::Turn;
                 }
                 Phase::Turn => {
-                    if self.core.turn(&self.shard.core, &mut self.due) {
+                    if self.core.turn(&self.shard.core, &mut self.expired) {
                         self.phase = Phase::Rest;
                     }
-                    if let Some(batch) = self.take_due(scheduling) {
+                    if let Some(batch) = self.take_expired(scheduling) {
                         return Stop::Dispatch(batch);
                     }
                 }
-                Phase::Rest => self.phase = if self.has_more_to_do() { Phase::Begin } else { Phase::Sleep },
+                Phase::Rest => self.phase = if self.maintain() { Phase::Begin } else { Phase::Sleep },
                 Phase::Sleep => {
                     if let Some(quiescence) = self.shard.quiescence() {
                         quiescence.end_round(self.request, self.core.next_deadline());
                     }
-                    self.load.pause();
+                    self.load.record_idle();
                     return Stop::Idle;
                 }
             }
@@ -141,40 +160,41 @@ impl Driver {
         Stop::Closed
     }
 
-    /// Does in bounded turns what is not urgent. Returns whether there may be reason for a new round.
-    fn has_more_to_do(&mut self) -> bool {
+    /// Makes a bounded turn of non-urgent work. Returns whether the driver should begin a new round instead of
+    /// sleeping.
+    fn maintain(&mut self) -> bool {
         let core = &self.shard.core;
         if self.core.cascade_ahead(core) {
             return true;
         }
-        let has_memory = self.core.has_memory(core) || self.shard.registry.has_surplus();
-        self.put_off = if has_memory { self.load.put_off() } else { None };
-        if self.put_off.is_some() {
-            self.core.give_back(core);
+        let has_memory = self.core.has_memory_to_trim(core) || self.shard.registry.has_surplus();
+        self.trim_delay = if has_memory { self.load.trim_delay() } else { None };
+        if self.trim_delay.is_some() {
+            self.core.drain_cache(core);
             return false;
         }
-        // Both, each time: each has a bounded turn.
-        let has_more = self.core.reclaim(core) | self.shard.registry.trim();
-        if has_more {
+        // Not `||`: both make a bounded turn each time.
+        let again = self.core.reclaim(core) | self.shard.registry.trim();
+        if again {
             self.turns += 1;
-            if self.turns.is_multiple_of(TURNS) {
+            if self.turns.is_multiple_of(YIELD_EVERY) {
                 thread::yield_now();
             }
         }
-        has_more
+        again
     }
 
-    /// Takes the callbacks that are due. Wakes the tasks that are.
-    fn take_due(&mut self, scheduling: &mut Scheduling) -> Option<Batch> {
-        if self.due.is_empty() {
+    /// Takes the expired timers: calls wakers, and returns the callbacks as a batch.
+    fn take_expired(&mut self, scheduling: &mut Scheduling) -> Option<Batch> {
+        if self.expired.is_empty() {
             return None;
         }
         let (shard, now) = (&self.shard, self.now);
         #[cfg(test)]
         assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
         let begin = |timers| shard.quiescence().iter().for_each(|quiescence| quiescence.begin(timers));
-        // Tasks are woken here and now: it takes no longer than to hand them over.
-        let mut wakers = self.due.extract_if(.., |&mut index| shard.wakes(index)).peekable();
+        // Wakers are called here, because that takes no longer than to dispatch them.
+        let mut wakers = self.expired.extract_if(.., |&mut index| shard.wakes(index)).peekable();
         if wakers.peek().is_some() {
             scheduling.restore();
         }
@@ -182,71 +202,76 @@ impl Driver {
             begin(1);
             shard.run(index, now);
         });
-        if self.due.is_empty() {
+        if self.expired.is_empty() {
             return None;
         }
-        begin(self.due.len());
-        self.load.due(self.due.len());
-        Some(Batch::new(shard.clone(), now, mem::take(&mut self.due)))
+        begin(self.expired.len());
+        self.load.record_callbacks(self.expired.len());
+        Some(Batch::new(shard.clone(), now, mem::take(&mut self.expired)))
     }
 
-    /// Sleeps until the next deadline, an earlier one that comes in, or the end of the `longest` time. Looks for stragglers
-    /// meanwhile. Returns at once if the driver `is_called`; a caller rings after its call. There is reason for a new round
-    /// afterwards, unless the shard is closed.
+    /// Sleeps until the next deadline, an earlier one that comes in, or the end of `longest`. Checks stragglers
+    /// meanwhile.
+    ///
+    /// Does not sleep if `is_recalled` returns true; the thread that recalls must wake the driver afterwards. After
+    /// this call the driver begins a new round, unless the shard is closed.
     pub(super) fn sleep(
         &mut self,
         scheduling: &mut Scheduling,
         longest: Option<Duration>,
-        is_called: impl Fn() -> bool,
+        is_recalled: impl Fn() -> bool,
     ) {
-        while !self.sleep_once(scheduling, longest, &is_called) {}
+        while !self.sleep_once(scheduling, longest, &is_recalled) {}
         self.phase = Phase::Wake;
     }
 
-    /// Returns whether there is reason for a new round.
+    /// Sleeps once, until the next check of a straggler at the latest. Returns whether there is a reason for a new
+    /// round.
     fn sleep_once(
         &mut self,
         scheduling: &mut Scheduling,
         longest: Option<Duration>,
-        is_called: impl Fn() -> bool,
+        is_recalled: impl Fn() -> bool,
     ) -> bool {
-        let straggler = self.stragglers.look(&self.dispatcher, || scheduling.restore());
-        let longest = earlier(longest, self.put_off);
-        let look_at = earlier(straggler, longest).map(|time| Instant::now() + time);
+        let straggler = self.stragglers.check(&self.dispatcher, || scheduling.restore());
+        let longest = earlier(longest, self.trim_delay);
+        let check_at = earlier(straggler, longest).map(|time| Instant::now() + time);
         scheduling.apply();
         let (core, ticks) = (&self.shard.core, &self.shard.ticks);
-        let left = || look_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let (wakeups, rested) = match self.shard.quiescence() {
+        let left = || check_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let (wakeups, has_reason) = match self.shard.quiescence() {
             None => {
                 let timeout = |tick| earlier((tick != NEVER).then(|| ticks.until(tick)), left());
-                let is_idle = || match self.put_off {
+                let is_idle = || match self.trim_delay {
                     Some(_) => core.intake_is_empty(),
                     None => self.core.is_idle(core) && !self.shard.registry.has_surplus(),
                 };
-                let idle = || is_idle() && !core.is_closing() && !is_called();
+                let idle = || is_idle() && !core.is_closing() && !is_recalled();
                 (core.wakeup.sleep(self.now, self.core.next_deadline(), timeout, idle), true)
             }
             Some(quiescence) => {
-                // Time does not pass by itself: only a request wakes the driver.
-                let unasked = || quiescence.last_request() == self.request && !core.is_closing();
+                // Virtual time does not pass by itself, so no deadline ends this sleep: a request does, or a straggler.
+                let is_quiet = || quiescence.last_request() == self.request && !core.is_closing();
                 let timeout = |tick| if tick == 0 { Some(Duration::ZERO) } else { left() };
-                (core.wakeup.sleep(self.now, 1, timeout, unasked), !unasked())
+                (core.wakeup.sleep(self.now, 1, timeout, is_quiet), !is_quiet())
             }
         };
-        thread_state::with(&self.shard, |thread| thread.count_more(|counters| &counters.wakeups, wakeups));
-        rested
+        thread_state::with(&self.shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
+        has_reason
     }
 
-    /// The driver has panicked, and is not used any more. Leaves nothing behind that others wait for.
+    /// Leaves the expired timers to the shutdown, after the driver has panicked. The driver must not be used
+    /// afterwards.
     pub(super) fn abandon(&mut self) {
         if let Some(quiescence) = self.shard.quiescence() {
-            quiescence.begin(self.due.len());
+            quiescence.begin(self.expired.len());
         }
-        // Takes each out of its batch, and leaves it to the shutdown, as the shard is closed.
-        mem::take(&mut self.due).into_iter().for_each(|index| self.shard.run(index, 0));
+        // The shard is closed. So `run` only takes each timer out of its batch, and the shutdown ends it.
+        mem::take(&mut self.expired).into_iter().for_each(|index| self.shard.run(index, 0));
     }
 }
 
+/// Returns the shorter of two times, of which either may be missing.
 fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     one.into_iter().chain(other).min()
 }

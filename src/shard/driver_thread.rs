@@ -1,8 +1,8 @@
-//! The thread of a driver, as a shutdown sees it.
+//! `DriverThread`: the driver's own thread, as a shutdown waits for it.
 //!
-//! A shutdown waits for the driver's thread to end, unless that is inside the `execute` of a custom executor: there it may
-//! be waiting for the very thread that shuts down, as the consumer of a bounded queue does. Such a driver ends by itself
-//! when `execute` returns.
+//! [`drive`](mod@super::drive) runs on this thread. A shutdown waits until the thread has ended, or until it is inside
+//! the `execute` of a custom executor. There the driver may itself wait for the thread that shuts down: an executor
+//! with a bounded queue waits for its consumer. Such a driver ends by itself when `execute` returns.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -10,15 +10,15 @@ use std::thread::JoinHandle;
 
 use crate::executor;
 
-/// The handle of a driver's thread.
+/// A join handle for a driver's thread.
 pub(crate) struct DriverThread {
     thread: JoinHandle<()>,
-    whereabouts: Whereabouts,
+    status: DriverStatus,
 }
 
-/// Whether the driver is inside `execute`. Clones share it.
+/// What the driver's thread is doing, shared with the shutdown.
 #[derive(Clone, Default)]
-pub(crate) struct Whereabouts(Arc<Inner>);
+pub(crate) struct DriverStatus(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -36,19 +36,19 @@ enum State {
 
 impl DriverThread {
     /// Starts a thread that runs `drive`.
-    pub(crate) fn start(name: String, drive: impl FnOnce(&Whereabouts) + Send + 'static) -> io::Result<Self> {
-        let whereabouts = Whereabouts::default();
-        let told = whereabouts.clone();
+    pub(crate) fn start(name: String, drive: impl FnOnce(&DriverStatus) + Send + 'static) -> io::Result<Self> {
+        let status = DriverStatus::default();
+        let its_status = status.clone();
         let thread = executor::spawn(name, move || {
-            let end = End(told);
-            drive(&end.0);
+            let guard = EndGuard(its_status);
+            drive(&guard.0);
         })?;
-        Ok(Self { thread, whereabouts })
+        Ok(Self { thread, status })
     }
 
-    /// Waits until the thread has ended, or is inside `execute`. Its shard must be closing.
+    /// Waits until the thread has ended or is inside `execute`. The shard must be closing already.
     pub(crate) fn join(self) {
-        let Inner { inside, changed } = &*self.whereabouts.0;
+        let Inner { inside, changed } = &*self.status.0;
         let driving = |state: &mut State| *state == State::Driving;
         let state = changed.wait_while(lock(inside), driving).unwrap_or_else(|poisoned| poisoned.into_inner());
         let ended = *state == State::Ended;
@@ -59,8 +59,8 @@ impl DriverThread {
     }
 }
 
-impl Whereabouts {
-    /// Runs `f`, which may wait for anything.
+impl DriverStatus {
+    /// Runs `f`, which calls `execute` and may block.
     pub(crate) fn execute<R>(&self, f: impl FnOnce() -> R) -> R {
         self.set(State::Executing);
         let result = f();
@@ -74,10 +74,10 @@ impl Whereabouts {
     }
 }
 
-/// Says at the end of the thread that it has come, also by a panic.
-struct End(Whereabouts);
+/// Sets the status when the thread ends, also by a panic.
+struct EndGuard(DriverStatus);
 
-impl Drop for End {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.set(State::Ended);
     }
@@ -95,30 +95,30 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     #[test]
     fn a_thread_is_waited_for_unless_it_executes() {
         for executes in [true, false] {
             let (come, came) = mpsc::channel();
             let (leave, left) = mpsc::channel::<()>();
-            let driver = DriverThread::start("executes".to_owned(), move |whereabouts| {
-                whereabouts.execute(|| ());
+            let driver = DriverThread::start("executes".to_owned(), move |status| {
+                status.execute(|| ());
                 let wait = || {
                     come.send(()).unwrap();
                     let _ = left.recv();
                 };
-                if executes { whereabouts.execute(wait) } else { wait() }
+                if executes { status.execute(wait) } else { wait() }
             });
             let driver = driver.unwrap();
-            came.recv_timeout(PATIENCE).unwrap();
+            came.recv_timeout(TIMEOUT).unwrap();
             let (join, joined) = mpsc::channel();
             let joiner = thread::spawn(move || {
                 driver.join();
                 join.send(()).unwrap();
             });
             if executes {
-                joined.recv_timeout(PATIENCE).expect("a thread that executes is not waited for");
+                joined.recv_timeout(TIMEOUT).expect("a thread that executes is not waited for");
             } else {
                 let early = joined.recv_timeout(Duration::from_millis(50));
                 assert!(early.is_err(), "a thread that has executed is waited for");

@@ -1,4 +1,8 @@
 //! Spreads threads over the shards of a service: each thread schedules in one shard, its home.
+//!
+//! A thread chooses its home when it first uses a service, before its first timer there. It keeps the home until it
+//! ends, so its cache and its counters stay with one shard. Handles and futures use the shard of their own timer, on
+//! any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,28 +10,28 @@ use std::sync::atomic::Ordering;
 use super::binding::Shard;
 
 impl Shard {
-    /// Returns the shard with the fewest living threads at home, one of which the calling thread is from now on; of
-    /// several, the first from `turn` on. See [`thread_state::with_home`]. Lock-free.
+    /// Chooses the shard that is home to the fewest live threads, and counts the calling thread there. Of equal shards
+    /// it chooses the first from index `turn` on. See `thread_state::with_home`. Lock-free.
     pub(crate) fn choose_home(shards: &[Arc<Shard>], turn: usize) -> &Arc<Shard> {
         loop {
             let (before, from) = shards.split_at(turn % shards.len());
-            // Relaxed, as everywhere: a number for itself.
+            // Relaxed, here and below: the number orders no other memory.
             let homes = from.iter().chain(before).map(|shard| (shard.homes.load(Ordering::Relaxed), shard));
             let (homes, shard) = fewest(homes).expect("a service has shards");
-            // Of threads that choose at the same time one succeeds, and the others look again.
+            // If several threads choose at the same time, one succeeds. The others compare again.
             if shard.homes.compare_exchange(homes, homes + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 return shard;
             }
         }
     }
 
-    /// A thread that has chosen this shard as its home schedules here no more.
+    /// Removes a thread that had chosen this shard from its count.
     pub(super) fn leave_home(&self) {
         self.homes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Returns the first with the smallest number. Looks no further than to the first zero.
+/// Returns the first pair with the smallest number. Stops at the first zero.
 fn fewest<T>(numbered: impl Iterator<Item = (usize, T)>) -> Option<(usize, T)> {
     let mut fewest = None;
     for (number, item) in numbered {

@@ -1,4 +1,20 @@
-//! Runs callbacks for the engine: counts what became of each timer, and reports panics.
+//! The engine's [`RunHooks`]: counts how each timer ends, and reports panics.
+//!
+//! A worker comes here with a [batch](super::batch), and the driver with wakers.
+//! [`Core::run`](crate::engine::core::Core) makes the transitions. This file does what the engine cannot: it reads the
+//! clock for the lateness, counts in the worker's own counters, returns permits, and passes panics to `on_panic`.
+//!
+//! | event                                | counted as             |
+//! |--------------------------------------|------------------------|
+//! | a run that is not periodic           | `fired`, `completed`   |
+//! | a periodic run, which ends no timer  | `fired`                |
+//! | the last periodic run                | `fired`, `completed`   |
+//! | a cancel, a drop of its sleep, or a batch dropped unrun | `cancelled` |
+//! | a poll at its deadline, before a run | `completed`            |
+//! | a shutdown, for a sleep              | `completed`            |
+//! | a shutdown, for a closure            | `unfired`              |
+//!
+//! All foreign code runs inside a function that catches panics.
 
 use std::any::Any;
 use std::mem;
@@ -13,13 +29,13 @@ use crate::engine::run::{RunHooks, catch_panic};
 use crate::stats::ThreadCounters;
 
 impl Shard {
-    /// Runs the callback of an entry in a batch of what was due at `due`.
+    /// Runs the callback of an entry whose batch expired at tick `due`.
     pub(super) fn run(&self, index: u32, due: u64) {
-        // A callback may fork, and the child comes here when it returns.
+        // A callback may fork. Its child returns into this batch, but the batch belongs to the parent.
         if self.is_inherited() {
             return;
         }
-        // The one branch that runs pay where there is no hook: with one, they take a path of their own.
+        // Without an `on_slow` hook, a run costs this branch alone. With one, it takes a path of its own.
         let was_in_flight = match &self.on_slow {
             None => self.core.run(index, due, &self),
             Some(monitor) => self.core.run(index, due, &Measuring { shard: self, monitor }),
@@ -29,23 +45,24 @@ impl Shard {
         }
     }
 
-    /// Ends a timer in a batch of what was due at `due` that is dropped unrun, unless it was moved meanwhile.
+    /// Cancels a timer whose batch, expired at tick `due`, is dropped unrun. Leaves it pending if it was reset to
+    /// later.
     pub(super) fn discard(&self, index: u32, due: u64) {
         if !self.is_inherited() && self.core.discard(index, due, &self) {
             self.finish_in_flight();
         }
     }
 
-    /// Counts the start of a run, and returns how late it is.
+    /// Counts the start of a run, and returns its lateness.
     #[inline]
     pub(super) fn count_start(&self, deadline: u64, role: Role) -> Duration {
         if matches!(role, Role::Once | Role::Value) {
             self.release_permit();
         }
         let lateness = self.ticks.lateness(deadline);
-        // In this order, so that whoever sees the end of a timer sees its run, and how late that was.
+        // In this order, so that a reader that sees the end of a timer also sees its run and its lateness.
         thread_state::with(self, |thread| {
-            thread.late(lateness);
+            thread.record_lateness(lateness);
             thread.count(|counters| &counters.fired);
             if role != Role::Periodic {
                 thread.count(|counters| &counters.completed);
@@ -54,27 +71,27 @@ impl Shard {
         lateness
     }
 
-    /// Counts a future's timer that ends with the shard.
-    pub(super) fn complete(&self) {
+    /// Counts the end of a future's timer by a poll or by a shutdown, without a run.
+    pub(super) fn count_completed(&self) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
     }
 
-    /// Drops a callback that wakes a task, and will not be called.
+    /// Drops a waker that will not be called. Catches its panic.
     pub(super) fn discard_waker(&self, callback: Callback) {
         self.drop_unfired(callback);
     }
 
-    /// Drops a closure that will not run. Its panic goes no further.
+    /// Drops a callback that will not run. Catches its panic.
     pub(crate) fn drop_unfired(&self, callback: Callback) {
         self.catch_panic(|| drop(callback));
     }
 
-    /// Runs foreign code. Its panic goes no further.
+    /// Runs foreign code. Catches and reports its panic.
     pub(crate) fn catch_panic(&self, f: impl FnOnce()) {
         catch_panic(&self, f);
     }
 
-    /// Hands the payload of a panic to the hook. Whatever that does, it does not unwind.
+    /// Counts a panic, and passes its payload to `on_panic`. Never unwinds.
     pub(super) fn report_panic(&self, payload: Box<dyn Any + Send>) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.panicked));
         let deliver = || match &self.on_panic {
@@ -82,12 +99,13 @@ impl Shard {
             None => drop(payload),
         };
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(deliver)) {
-            // Its drop may panic as well, and so on: better leaked.
+            // Leaked, as its drop may panic again, without end.
             mem::forget(payload);
         }
     }
 
-    /// Runs foreign code for a shard that the caller has released. If that is gone, there is nobody to tell of a panic.
+    /// Runs foreign code after the caller has released its handle of shard `id`. Reports a panic if the shard still
+    /// exists.
     #[inline]
     pub(super) fn catch_panic_after_release(id: u64, f: impl FnOnce()) {
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
@@ -96,16 +114,16 @@ impl Shard {
     }
 
     #[cold]
-    pub(super) fn report_panic_after_release(id: u64, payload: Box<dyn Any + Send>) {
+    fn report_panic_after_release(id: u64, payload: Box<dyn Any + Send>) {
         match thread_state::shard(id) {
             Some(shard) => shard.report_panic(payload),
-            // Its drop may panic as well: better leaked.
+            // Leaked, as its drop may panic.
             None => mem::forget(payload),
         }
     }
 
-    /// Counts an end, and frees the place that the timer had under `max_pending`.
-    pub(super) fn end(&self, which: impl FnOnce(&ThreadCounters) -> &crate::stats::Count) {
+    /// Counts the end of a timer, and releases its permit under `max_pending`.
+    pub(super) fn count_end(&self, which: impl FnOnce(&ThreadCounters) -> &crate::stats::Count) {
         self.release_permit();
         thread_state::with(self, |thread| thread.count(which));
     }
@@ -134,11 +152,11 @@ impl RunHooks for &Shard {
     fn ended(&self, (): ()) {}
 
     fn completed(&self) {
-        self.end(|counters| &counters.completed);
+        self.count_end(|counters| &counters.completed);
     }
 
     fn cancelled(&self) {
-        self.end(|counters| &counters.cancelled);
+        self.count_end(|counters| &counters.cancelled);
     }
 
     fn panicked(&self, payload: Box<dyn Any + Send>) {

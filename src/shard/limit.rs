@@ -1,39 +1,45 @@
-//! How many timers may be pending.
+//! `Limit`: the permits under `max_pending`, shared by all shards of a service.
+//!
+//! `schedule` acquires a permit for each timer that is not a future's. The thread that ends the timer releases it: when
+//! a one-shot starts, when a periodic timer ends, at a cancel, or when a shutdown takes the closure. Without
+//! `max_pending` there is no `Limit`, and no cache line that threads share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::binding::Shard;
 
-/// The most timers that may be pending in all shards of a service together.
+/// A counter of pending timers with a maximum. The limit is exact.
 pub(crate) struct Limit {
-    most: usize,
+    max: usize,
     pending: AtomicUsize,
 }
 
 impl Limit {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, pending: AtomicUsize::new(0) }
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, pending: AtomicUsize::new(0) }
     }
 
+    /// Takes a permit. Returns false if none is left.
     pub(super) fn acquire(&self) -> bool {
-        // Relaxed: the count guards nothing but itself.
+        // Relaxed: the count guards no other memory.
         self.pending
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| (pending < self.most).then_some(pending + 1))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| (pending < self.max).then_some(pending + 1))
             .is_ok()
     }
 
-    pub(super) fn release(&self) {
+    fn release(&self) {
         self.pending.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Shard {
-    /// Whether a timer that ends has a permit to give back.
+    /// Returns whether timers of this shard have permits.
     #[inline]
     pub(super) fn is_limited(&self) -> bool {
         self.limit.is_some()
     }
 
+    /// Releases the permit of a timer that has ended or was refused, if timers have permits.
     #[inline]
     pub(super) fn release_permit(&self) {
         if let Some(limit) = &self.limit {

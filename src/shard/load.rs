@@ -1,87 +1,105 @@
-//! How much a driver has had to do lately: whether it is worth a loan.
+//! `Load`: measures whether a driver is busy, and so whether a loan pays.
+//!
+//! A driver on loan saves the wake-up of a worker for each batch, but occupies that worker. This pays while callbacks
+//! expire often. The measure is the *pause*. A pause lasts from one moment at which callbacks begin to expire to the
+//! next such moment, with an idle driver in between.
+//!
+//! | the driver        | when                                                | then                                     |
+//! |-------------------|-----------------------------------------------------|------------------------------------------|
+//! | is busy           | [`BUSY_AFTER`] pauses in a row were [`SHORT_PAUSE`] or less | its thread [lends](mod@super::drive) it, and it trims memory rarely |
+//! | is no longer busy | it is idle, and the last pause ended [`LONG_PAUSE`] ago | the worker gives it back                 |
+//! | has a burst       | [`BURST`] callbacks expired without a pause         | the worker gives it back                 |
+//!
+//! A loan that has ended starts the count again. If no worker was free for a loan, the driver tries again after
+//! [`RETRY_AFTER`] more short pauses.
 
 use std::time::{Duration, Instant};
 
-/// A pause up to this is short.
-const SHORT: Duration = Duration::from_millis(5);
-/// After so many short pauses in a row there is much to do.
-const MUCH: u32 = 8;
-/// After so many more, when no worker was there for a loan.
-const RETRY: u32 = 2;
-/// After a longer pause there is little to do.
-const LONG: Duration = Duration::from_millis(10);
-/// Time between two turns of what is not urgent, of some 50 µs each, while there is much to do.
-const NOW_AND_THEN: Duration = Duration::from_millis(1);
-/// After so many callbacks without a pause there is more to do than one worker should: the driver's thread drives, and all
-/// workers run callbacks. It takes some 10 ms to get there.
+/// Maximum length of a short pause.
+const SHORT_PAUSE: Duration = Duration::from_millis(5);
+/// Number of short pauses in a row after which the driver is busy.
+const BUSY_AFTER: u32 = 8;
+/// Number of short pauses between two attempts to lend, if no worker was free.
+const RETRY_AFTER: u32 = 2;
+/// Length of a pause that ends a loan.
+const LONG_PAUSE: Duration = Duration::from_millis(10);
+/// Time between two turns of non-urgent work, of some 50 µs each, while the driver is busy.
+const TRIM_INTERVAL: Duration = Duration::from_millis(1);
+/// Number of callbacks without a pause that are more than one worker should run. A loan ends then: the driver's own
+/// thread drives, and all workers run callbacks. A worker needs some 10 ms to get there.
 const BURST: usize = 1 << 14;
 
+/// The recent load of one driver.
 pub(super) struct Load {
-    /// When callbacks were due first after the last pause.
+    /// The time at which the first callbacks after the last pause expired.
     since: Instant,
-    /// How many callbacks were due since then.
+    /// Number of callbacks that have expired since then.
     callbacks: usize,
-    /// How many pauses in a row were short.
+    /// Number of short pauses in a row.
     short_pauses: u32,
-    /// When memory was last given back in a turn.
-    trimmed: Instant,
+    /// The time of the last trim while busy.
+    last_trim: Instant,
 }
 
 impl Load {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { since: now, callbacks: 0, short_pauses: 0, trimmed: now }
+        Self { since: now, callbacks: 0, short_pauses: 0, last_trim: now }
     }
 
-    /// So many callbacks are due.
-    pub(super) fn due(&mut self, callbacks: usize) {
+    /// Records that this many callbacks have expired.
+    pub(super) fn record_callbacks(&mut self, callbacks: usize) {
         if self.callbacks == 0 {
             let now = Instant::now();
-            self.short_pauses = if now - self.since <= SHORT { self.short_pauses + 1 } else { 0 };
+            self.short_pauses = if now - self.since <= SHORT_PAUSE { self.short_pauses + 1 } else { 0 };
             self.since = now;
         }
         self.callbacks += callbacks;
     }
 
-    /// Nothing is due.
-    pub(super) fn pause(&mut self) {
+    /// Records that nothing has expired: a pause begins.
+    pub(super) fn record_idle(&mut self) {
         self.callbacks = 0;
     }
 
-    pub(super) fn is_much(&self) -> bool {
-        self.short_pauses >= MUCH
+    /// Returns whether a loan pays.
+    pub(super) fn is_busy(&self) -> bool {
+        self.short_pauses >= BUSY_AFTER
     }
 
+    /// Returns whether callbacks expire faster than one worker should run them.
     pub(super) fn is_burst(&self) -> bool {
         self.callbacks >= BURST
     }
 
-    /// How long the pause may take until there is little to do. `None`: it has taken so long.
+    /// Returns the time that is left until the pause is a long one, or `None` if it already is.
     pub(super) fn longest_pause(&self) -> Option<Duration> {
-        LONG.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
+        LONG_PAUSE.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// How long what is not urgent should wait. `None`: it may be done now, in a turn. Callbacks that are due wait for as
-    /// long as that takes; so while there is much to do, it is done now and then.
-    pub(super) fn put_off(&mut self) -> Option<Duration> {
-        if !self.is_much() || self.since.elapsed() > SHORT {
+    /// Returns how long the driver should delay its next turn of non-urgent work, or `None` if that turn may begin now.
+    ///
+    /// Callbacks that expire during the turn wait for its end. So a busy driver makes one turn in each
+    /// [`TRIM_INTERVAL`].
+    pub(super) fn trim_delay(&mut self) -> Option<Duration> {
+        if !self.is_busy() || self.since.elapsed() > SHORT_PAUSE {
             return None;
         }
-        let left = NOW_AND_THEN.checked_sub(self.trimmed.elapsed()).filter(|left| !left.is_zero());
+        let left = TRIM_INTERVAL.checked_sub(self.last_trim.elapsed()).filter(|left| !left.is_zero());
         if left.is_none() {
-            self.trimmed = Instant::now();
+            self.last_trim = Instant::now();
         }
         left
     }
 
-    /// A loan has ended.
-    pub(super) fn start_again(&mut self) {
+    /// Records that a loan has ended.
+    pub(super) fn loan_ended(&mut self) {
         self.short_pauses = 0;
     }
 
-    /// No worker was there for a loan.
-    pub(super) fn retry(&mut self) {
-        self.short_pauses = MUCH - RETRY;
+    /// Records that no worker was free for a loan.
+    pub(super) fn loan_refused(&mut self) {
+        self.short_pauses = BUSY_AFTER - RETRY_AFTER;
     }
 }
 
@@ -92,18 +110,18 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     impl Load {
-        /// Nothing is due for a time, and then some callbacks are. A short time has just begun, however long this takes.
-        fn rest(&mut self, is_short: bool, callbacks: usize) {
-            self.pause();
-            self.since = if is_short { Instant::now() + HOUR } else { Instant::now() - SHORT - SHORT / 5 };
-            self.due(callbacks);
+        /// Makes a pause, and then some callbacks expire. A short pause stays short even if the test is descheduled.
+        fn pause_for(&mut self, is_short: bool, callbacks: usize) {
+            self.record_idle();
+            self.since = if is_short { Instant::now() + HOUR } else { Instant::now() - SHORT_PAUSE - SHORT_PAUSE / 5 };
+            self.record_callbacks(callbacks);
         }
 
-        /// After how many more short pauses there is much to do.
-        fn pauses_until_much(&mut self) -> u32 {
+        /// Returns the number of short pauses after which the driver is busy.
+        fn pauses_until_busy(&mut self) -> u32 {
             let mut pauses = 0;
-            while !self.is_much() && pauses < 100 {
-                self.rest(true, 1);
+            while !self.is_busy() && pauses < 100 {
+                self.pause_for(true, 1);
                 pauses += 1;
             }
             pauses
@@ -111,41 +129,41 @@ mod tests {
     }
 
     #[test]
-    fn there_is_much_to_do_after_short_pauses_in_a_row() {
+    fn a_driver_is_busy_after_short_pauses_in_a_row() {
         let mut load = Load::new();
-        load.rest(false, 1);
-        assert_eq!(load.pauses_until_much(), MUCH);
-        load.rest(false, 1);
-        assert_eq!(load.pauses_until_much(), MUCH, "a long pause");
-        load.start_again();
-        assert_eq!(load.pauses_until_much(), MUCH, "a loan has ended");
-        load.retry();
-        assert_eq!(load.pauses_until_much(), RETRY);
-        load.rest(false, 1);
-        (0..2 * MUCH).for_each(|_| load.due(1));
-        assert!(!load.is_much(), "without a pause");
+        load.pause_for(false, 1);
+        assert_eq!(load.pauses_until_busy(), BUSY_AFTER);
+        load.pause_for(false, 1);
+        assert_eq!(load.pauses_until_busy(), BUSY_AFTER, "a long pause");
+        load.loan_ended();
+        assert_eq!(load.pauses_until_busy(), BUSY_AFTER, "a loan has ended");
+        load.loan_refused();
+        assert_eq!(load.pauses_until_busy(), RETRY_AFTER);
+        load.pause_for(false, 1);
+        (0..2 * BUSY_AFTER).for_each(|_| load.record_callbacks(1));
+        assert!(!load.is_busy(), "without a pause");
     }
 
     #[test]
-    fn a_burst_is_made_of_what_is_due_without_a_pause() {
+    fn a_burst_is_callbacks_without_a_pause() {
         let mut load = Load::new();
         for _ in 0..2 {
-            load.rest(true, 1);
-            load.due(BURST - 2);
+            load.pause_for(true, 1);
+            load.record_callbacks(BURST - 2);
             assert!(!load.is_burst());
         }
-        load.due(1);
+        load.record_callbacks(1);
         assert!(load.is_burst());
-        load.pause();
+        load.record_idle();
         assert!(!load.is_burst());
     }
 
     #[test]
-    fn a_pause_is_long_when_its_time_has_passed_since_something_was_due() {
+    fn a_pause_is_long_when_its_time_has_passed() {
         let mut load = Load::new();
         load.since = Instant::now() + HOUR;
-        assert_eq!(load.longest_pause(), Some(LONG));
-        load.since = Instant::now() - LONG;
+        assert_eq!(load.longest_pause(), Some(LONG_PAUSE));
+        load.since = Instant::now() - LONG_PAUSE;
         assert_eq!(load.longest_pause(), None);
     }
 }

@@ -1,21 +1,27 @@
 //! A shard: the [engine](crate::engine), bound to a clock, to counters and to an executor.
 //!
-//! | file                        | concern                                                              |
-//! |-----------------------------|----------------------------------------------------------------------|
-//! | `binding`                   | what a shard consists of                                             |
-//! | `schedule`, `home`          | a new timer, and the shard that it goes to                           |
-//! | `raw_handle`                | the transitions of a handle                                          |
-//! | `sleep_entry`, `coop`       | the entry of a future, and how the future completes                  |
-//! | `thread_state`, `registry`  | what each thread keeps of a shard, and the counters of all threads   |
-//! | `limit`, `counts`           | how many timers may be pending, and how many are                     |
-//! | `driver`, `load`            | drives the wheel; whether there is much to do                        |
-//! | `drive`, `driver_thread`    | the threads that drive, and how a shutdown waits for the driver's own |
-//! | `batch`, `stragglers`       | expired timers on their way through the executor, and slow batches   |
-//! | `hooks`, `slow`             | runs callbacks; reports panics and slow callbacks                    |
-//! | `virtual_time`              | what a shard has in virtual time only                                |
-//! | `close`                     | the shutdown                                                         |
+//! The engine has the protocols between threads, in ticks and entries. This room adds what loom cannot model. The table
+//! follows a timer from `schedule` to its end:
 //!
-//! loom explores the files without `cfg(not(loom))`, with a `Shard` and a `thread_state` of its own.
+//! | file                        | concern                                                                   |
+//! |-----------------------------|---------------------------------------------------------------------------|
+//! | `binding`                   | `Shard`: the parts of one shard                                           |
+//! | `home`                      | chooses the shard in which a thread schedules                             |
+//! | `thread_state`              | a thread's own part of each shard: its counters and its cache             |
+//! | `limit`                     | counts the pending timers under `max_pending`                             |
+//! | `schedule`                  | accepts or refuses a new timer                                            |
+//! | `raw_handle`                | `cancel`, `reset` and `release`: the transitions that a handle makes      |
+//! | `sleep_entry`, `coop`       | the timer of a future; whether a poll may complete without being pending  |
+//! | `driver`                    | `Driver`: reads the clock, turns the wheel, trims memory, sleeps          |
+//! | `drive`, `load`             | the threads that call the `Driver`: its own, or a worker while it is busy |
+//! | `driver_thread`             | the driver's own thread, as a shutdown waits for it                       |
+//! | `batch`, `stragglers`       | expired timers in the executor; calls assistance for slow batches         |
+//! | `hooks`, `slow`             | what a worker does around a callback: counts, panics, slow callbacks      |
+//! | `registry`, `counts`        | the counters of all threads; the sums that `stats` and `len` return       |
+//! | `virtual_time`              | how a `ManualClock` waits for the shard                                   |
+//! | `close`                     | the shutdown                                                              |
+//!
+//! loom explores the files without `cfg(not(loom))`. Its models have a `Shard` and a `thread_state` of their own.
 
 #[cfg(not(loom))]
 mod batch;
@@ -41,7 +47,7 @@ mod limit;
 #[cfg(not(loom))]
 mod load;
 pub(crate) mod raw_handle;
-#[cfg(any(not(loom), crossbeam_loom))]
+#[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
 pub(crate) mod registry;
 #[cfg(not(loom))]
 mod schedule;

@@ -1,23 +1,43 @@
-//! What the owner of a handle does with its entry: cancel it, reset it, release it.
+//! `RawHandle`: what the owner of a handle does with its entry.
 //!
-//! Each is one transition of the entry, and what the shard must do after it. Clocks, counters and what keeps the shard's
-//! memory are in `Shard`, of which the loom models have one of their own. Loom models `cancel`, `reset` and `hold`.
+//! A `TimerHandle`, a guard and a [`SleepEntry`](super::SleepEntry) each own one entry through a raw handle, from
+//! [`schedule`](Shard::schedule) or a reservation to [`release`](Shard::release). The flag `HANDLE` in the entry's
+//! state stands for it. A call makes a transition, and then does what follows from it:
+//!
+//! | call                 | transition                  | then                                                          |
+//! |----------------------|-----------------------------|---------------------------------------------------------------|
+//! | `notify_driver`      | none: follows an arm or a reset | pushes to the intake, or wakes the driver, if the transition says so |
+//! | `cancel`             | clears `ARMED`              | drops the closure, if it is not running                        |
+//! | `reset`              | writes the deadline         | `notify_driver`                                               |
+//! | `release`            | clears `HANDLE`             | caches the entry, if it is free; frees a closed shard after its last handle |
+//! | `cancel_and_release` | clears both, if it can      | caches the entry, then drops the closure                      |
+//!
+//! **Who keeps the shard.** The handle keeps the memory of its entry and its shard until the transition of `release`.
+//! In a closed shard it keeps them until `unpin`. After that, another thread may release the last handle, and so free
+//! the shard. So `release` reads what it needs before, and only uses the thread's own state after. No `&Shard` may
+//! exist across the transition, because a reference that is passed to a function must be valid until that function
+//! returns. A `&Entry` may: an entry is all cells.
+//!
+//! Clocks and counters are in `Shard` and in the thread state, of which loom-tests has its own. Loom models `cancel`,
+//! `reset` and `sleep_entry`.
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::clock::{Deadline, Pinned};
 use crate::engine::core::Core;
-use crate::engine::entry::{DriverNotice, Ended, Entry, Release};
+use crate::engine::entry::{Cancelled, DriverNotice, Entry, Release};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 
-/// The one handle of an entry. It keeps the entry, and the memory of its shard.
+/// The one handle of an entry. It keeps the entry, and the memory of the entry's shard.
+///
+/// It is `Copy`, but its owner must release it exactly once.
 #[derive(Clone, Copy)]
 pub(crate) struct RawHandle {
     pub(crate) shard: NonNull<Shard>,
     pub(crate) entry: NonNull<Entry>,
-    /// 32 bits, in as many as a pointer has: without padding, the compiler keeps a lease in registers.
+    /// A 32-bit index, widened to a pointer's size: without padding, the compiler keeps the handle in registers.
     index: usize,
 }
 
@@ -34,7 +54,7 @@ impl RawHandle {
 }
 
 impl Shard {
-    /// Tells the driver of a deadline that was written while the clock was `pinned`.
+    /// Does what `notice` says after a transition that wrote `deadline`, while the clock was `pinned`.
     #[inline(always)]
     pub(super) fn notify_driver(
         &self,
@@ -52,7 +72,7 @@ impl Shard {
         self.request_if_due(tick);
     }
 
-    /// Returns the tick by which the driver looks at the entry.
+    /// Notifies the driver, and returns the tick by which it reads the entry.
     #[inline(never)]
     fn enqueue_or_wake(
         &self,
@@ -68,7 +88,7 @@ impl Shard {
         self.core.notify_driver(index, notice, deadline, || self.ticks.pinned_tick(pinned))
     }
 
-    /// Ends the timer. True if it had not ended before.
+    /// Cancels the timer. Returns false if it had ended before.
     #[inline]
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
         if self.is_inherited() {
@@ -78,20 +98,20 @@ impl Shard {
             return false;
         };
         self.release_permit();
-        // SAFETY: this call ended the timer, and the caller has its handle.
-        unsafe { self.cancelled(entry, ended) };
+        // SAFETY: the transition above cancelled the timer, and the caller has its handle.
+        unsafe { self.finish_cancel(entry, ended) };
         true
     }
 
-    /// What is left to do when a timer has been cancelled.
+    /// Counts a cancel, and drops the callback.
     ///
     /// # Safety
-    /// The caller has done that, and has the timer's handle.
+    /// The caller must have made the transition that returned this value, and must have the entry's handle.
     #[inline]
-    pub(super) unsafe fn cancelled(&self, entry: &Entry, Ended { idle, dispatched }: Ended) {
+    pub(super) unsafe fn finish_cancel(&self, entry: &Entry, Cancelled { owns_callback, dispatched }: Cancelled) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.cancelled));
-        if idle {
-            // SAFETY: it is not running, and the rest is as above.
+        if owns_callback {
+            // SAFETY: we own the callback, because our transition cleared `ARMED` and no worker runs the callback.
             self.catch_panic(|| unsafe { entry.drop_callback() });
         }
         if dispatched {
@@ -99,14 +119,14 @@ impl Shard {
         }
     }
 
-    /// Returns when the callback is not running, unless the calling thread is inside it.
+    /// Waits until the callback is not running. Returns at once if the calling thread is inside it.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
         if !self.is_inherited() {
             self.core.wait_for_run(entry);
         }
     }
 
-    /// Moves the deadline. True if the timer had not ended before.
+    /// Resets the timer to another deadline. Returns false if the timer had ended before.
     #[inline]
     pub(crate) fn reset(&self, entry: &Entry, index: u32, deadline: Deadline) -> bool {
         if self.is_inherited() {
@@ -123,27 +143,27 @@ impl Shard {
         true
     }
 
-    /// Whether the timer has not ended.
+    /// Returns whether the timer has not ended.
     #[inline]
     pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
         entry.is_armed() && !self.is_inherited()
     }
 
-    /// The tick at which the timer is due, unless it has ended.
+    /// Returns the timer's deadline, unless the timer has ended.
     pub(crate) fn deadline(&self, entry: &Entry) -> Option<u64> {
         self.is_pending(entry).then(|| entry.deadline(self.ticks.now_tick()))
     }
 
-    /// Cancels the timer of a lease, and ends that. True if the timer had not ended before.
+    /// Cancels the timer and releases its handle. Returns false if the timer had ended before.
     ///
     /// # Safety
-    /// As for [`release`](Self::release). The caller must have the lease to itself.
+    /// As for [`release`](Self::release). No other thread may use the handle meanwhile.
     #[inline(always)]
     pub(crate) unsafe fn cancel_and_release(raw: &RawHandle) -> bool {
-        // SAFETY: the lease keeps its entry and its shard.
+        // SAFETY: both are alive, because the handle keeps its entry and its shard.
         let (shard, entry) = unsafe { (raw.shard.as_ref(), raw.entry.as_ref()) };
-        // A permit is given back while the lease keeps the shard.
-        // SAFETY: the caller has the lease to itself, and the entry was armed for it.
+        // A permit must be released while the handle still keeps the shard, so a limited shard takes two transitions.
+        // SAFETY: no other thread uses the handle, and `schedule` has armed its entry.
         if !shard.is_limited() && !shard.is_inherited() && unsafe { Self::cancel_and_release_at_once(raw) } {
             return true;
         }
@@ -153,72 +173,72 @@ impl Shard {
         cancelled
     }
 
-    /// The same in one transition instead of two. False, and nothing is done, if the timer has ended, runs again and again,
-    /// or is in a worker's hands; if the shard is closed; or if the thread is ending.
+    /// Cancels and releases in one transition instead of two.
+    ///
+    /// Does nothing and returns false in these cases: the timer has ended, is periodic, or is in a batch; the shard is
+    /// closed; or the thread's locals are already destroyed.
     ///
     /// # Safety
-    /// The caller must have the lease to itself, and have armed the entry. If this is true, as for
-    /// [`release`](Self::release).
+    /// No other thread may use the handle meanwhile, and its entry must have been armed. If this returns true, the
+    /// handle is released, as by [`release`](Self::release).
     #[inline(always)]
     pub(super) unsafe fn cancel_and_release_at_once(raw: &RawHandle) -> bool {
-        // SAFETY: the lease keeps the shard.
+        // SAFETY: the shard is alive, because the handle keeps it.
         let (shard_id, aside) = unsafe {
             let shard = raw.shard.as_ref();
             (shard.id, shard.core.slab.is_sparse(raw.index()))
         };
         let mut callback = MaybeUninit::uninit();
         let release = |thread: &mut ThreadState| {
-            // A thread that is ending could not tell the shard of a panic.
+            // Such a thread could not find the shard again to report a panic.
             if thread.is_temporary() {
                 return false;
             }
-            // SAFETY: by this function's contract. From here on nothing need keep the shard. The entry is all cells: a
-            // reference to it may outlive it in a call.
+            // SAFETY: by this function's contract. The shard may be freed from here on; see the head of this file.
             let released = unsafe { raw.entry.as_ref().cancel_and_release(&mut callback) };
             if released {
                 thread.count(|counters| &counters.cancelled);
-                thread.keep(raw.index(), aside);
+                thread.recycle(raw.index(), aside);
             }
             released
         };
-        // SAFETY: the entry keeps the shard until `release` ends that.
+        // SAFETY: the shard is alive until the transition in `release`, because the handle keeps it.
         let released = unsafe { thread_state::with_shard_of_handle(raw.shard, release) };
         if released {
-            // Dropped where it is: to move it again would wait for the move before.
-            // SAFETY: it was moved here, and is dropped once.
+            // Dropped in place, because a copy would stall on the stores that have just written it.
+            // SAFETY: we own the callback, because the transition has copied it here and cleared `ARMED`.
             Self::catch_panic_after_release(shard_id, || unsafe { callback.assume_init_drop() });
         }
         released
     }
 
-    /// Ends a lease.
+    /// Releases a handle. Frees the entry if nothing else refers to it, and the shard if this was its last handle.
     ///
     /// # Safety
-    /// It must come from [`schedule`](Self::schedule) or a [`SleepEntry`](super::SleepEntry), and not have been released before.
+    /// The handle must come from [`schedule`](Self::schedule) or a [`SleepEntry`](super::SleepEntry), and must not have
+    /// been released before.
     #[inline]
     pub(crate) unsafe fn release(raw: RawHandle) {
-        // SAFETY: the lease keeps the shard.
+        // SAFETY: the shard is alive, because the handle keeps it.
         let aside = unsafe { raw.shard.as_ref() }.core.slab.is_sparse(raw.index());
-        // That, and the thread's own part, are found first: once the lease is over, nothing need keep the shard.
         let release = |thread: &mut ThreadState| {
-            // SAFETY: the lease keeps the entry, which is not touched any more once it is released. It is all cells: unlike
-            // one to a shard, a reference to it may outlive it in a call.
+            // SAFETY: the entry is alive, because the handle keeps it until this transition. It is not read afterwards.
             match unsafe { raw.entry.as_ref() }.release() {
-                Release::Held => false,
-                Release::Kept => {
-                    thread.keep(raw.index(), aside);
+                Release::InUse => false,
+                Release::Owned => {
+                    thread.recycle(raw.index(), aside);
                     false
                 }
                 Release::Closed => {
-                    // SAFETY: the handle that this takes away keeps the shard until then.
+                    // SAFETY: the shard is alive, because a handle of a closed shard keeps it until `unpin`.
                     unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*raw.shard.as_ptr()).core)) }
                 }
             }
         };
-        // SAFETY: the lease keeps the shard until `release` ends it.
+        // SAFETY: the shard is alive until the transition in `release`, because the handle keeps it.
         let last = unsafe { thread_state::with_shard_of_handle(raw.shard, release) };
         if last {
-            // SAFETY: this was the last lease of a closed shard.
+            // SAFETY: `unpin` has returned true: this was the last handle of a closed shard.
             unsafe { Shard::last_handle_released(raw.shard) };
         }
     }

@@ -1,37 +1,41 @@
-//! The registry: the counters of all threads that use a shard, while threads come and go.
+//! `Registry`: the counters of all threads that use a shard, while threads come and go.
 //!
 //! ```text
-//! first ──next──► counters ──next──► counters ──next──► counters ──► ..     every thread's
-//!                    ▲                                     ▲
-//! left  ──below──────┴───────────────below─────────────────┘                those of ended threads
-//! folded ──► { version, the sum of counters that were removed }
+//! first ────next──► counters ──next──► counters ──next──► counters ──► ..     of every thread
+//!                      ▲                                     ▲
+//! orphans ──below──────┴───────────────below─────────────────┘                of ended threads
+//!
+//! folded ──► { version, the sum of the counters that were folded }
 //! ```
 //!
-//! A thread **registers** when it first uses the shard: it takes over the counters that an ended thread has left, and
-//! counts on from there, or it pushes new ones. It **unregisters** when it ends: it pushes its counters onto the stack of
-//! those that are left. No count is ever copied, so the sum stays exact. Both cost the same beside any number of threads.
-//! Neither pins the epoch, in whose own list every thread that pins costs the others time.
+//! A thread **registers** when it first uses the shard. It takes over the counters of an ended thread, an *orphan*, and
+//! continues its counts. Without an orphan it pushes new counters. A thread **unregisters** when it ends: it pushes its
+//! counters onto the stack of orphans. No count is ever copied, so the sum stays exact. The cost of both does not
+//! depend on the number of threads. Neither pins the epoch: crossbeam-epoch keeps a list of pinning threads, and each
+//! costs the others.
 //!
-//! One thread at a time pops from the stack, by the flag `taking`. So the counters on top stay what they are while a pop
-//! looks below them: they are not freed, and do not come back. A thread that finds the flag set registers new counters
-//! instead of waiting. Registering and unregistering are lock-free.
+//! One thread at a time pops from the stack, guarded by the flag `popping`. So the top counters cannot be freed or
+//! pushed again while a pop reads the link below them. A thread that finds the flag set pushes new counters instead of
+//! waiting. Both calls are lock-free.
 //!
 //! # Trimming
 //!
-//! When many threads have ended, most of the counters are surplus, and a thread that has run callbacks leaves a histogram
-//! of 4 KiB with them. The driver [trims](Registry::trim) in bounded turns:
+//! After a peak of threads most counters are surplus. Those of a thread that has run callbacks include a histogram of 4
+//! KiB. The driver [trims](Registry::trim) them in bounded turns:
 //!
-//! 1. It takes some off the stack, marks each with the next version, adds them to the sum, and publishes that as a new
-//!    version of `folded`.
-//! 2. It unlinks those that are marked from the list. Nobody else unlinks, and nobody inserts anywhere but at `first`,
-//!    so a turn can go on where the turn before has stopped.
-//! 3. It frees them through [`crossbeam_epoch`], when no reader is left that can have found them.
+//! 1. *Fold*: it pops some orphans, marks each with the next version, and adds them to the sum. Then it publishes the
+//!    sum as a new version of `folded`. This is copy on write (RCU).
+//! 2. *Unlink*: it unlinks the marked counters from the list. No other thread unlinks, and all others insert at
+//!    `first`. So a turn can continue where the last one stopped.
+//! 3. *Free*: [`crossbeam_epoch`] frees them when no reader can have a reference.
 //!
-//! A reader walks the list first and loads `folded` afterwards. It skips counters whose mark is not above the version that
-//! it has loaded: the sum contains them. Counters that the reader has not found were unlinked before, and so are in the
-//! sum that the reader loads later. So it sees every count once. Reading is wait-free.
+//! # Why a reader counts everything once
 //!
-//! Loom model `registry`, explored with an epoch that loom knows.
+//! A reader walks the list, and then loads `folded`. It skips counters whose mark is at most the version that it has
+//! loaded, because that sum contains them. Counters that the walk has not found were unlinked earlier. Their sum was
+//! published before that, so the later load finds it. A reader never retries: reading is wait-free.
+//!
+//! Loom model `registry`, explored with an epoch that loom knows (`--cfg crossbeam_loom`).
 
 use std::ptr;
 
@@ -40,26 +44,28 @@ use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned};
 use crate::stats::{ShardStats, ThreadCounters};
 use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering};
 
-/// The most counters that are folded in a turn: some 50 µs, if each has a histogram that is in no cache.
-const FOLD: usize = 16;
-/// The most counters that are passed in a turn: some 50 µs, as each lies elsewhere in memory.
-const PASS: usize = 512;
-/// How often the driver tries to free what it has unlinked, before it sleeps: more often than the epoch must advance.
+/// Maximum number of counters that a turn folds: some 50 µs, if each has a histogram that is in no CPU cache.
+const MAX_FOLDED: usize = 16;
+/// Maximum number of counters that a turn visits to unlink: some 50 µs, as each is a cache miss.
+const MAX_STEPS: usize = 512;
+/// Number of attempts to free unlinked counters before the driver sleeps. More than the number of times that the epoch
+/// must advance.
 const FLUSHES: u32 = 8;
 
-// On cache lines of its own: threads that come and go write here, and all calls read what lies beside it.
+// On cache lines of its own: threads write here when they start and end, and all calls read the neighbouring fields.
 #[repr(align(128))]
 pub(crate) struct Registry {
-    /// The counters registered last.
+    /// The list of all linked counters, the newest first.
     first: AtomicPtr<Registered>,
-    /// The counters left last.
-    left: AtomicPtr<Registered>,
-    /// A thread pops from `left`.
-    taking: AtomicBool,
-    /// How many counters are linked and not folded, and how many of these are in use.
-    all: AtomicI64,
+    /// The stack of the counters of ended threads, the last to end first.
+    orphans: AtomicPtr<Registered>,
+    /// A thread pops from `orphans`.
+    popping: AtomicBool,
+    /// Number of counters that are linked and not folded.
+    total: AtomicI64,
+    /// Number of those that a live thread uses.
     in_use: AtomicI64,
-    /// At least so many left counters are retained.
+    /// Minimum number of orphans that are retained.
     retain_min: i64,
     folded: Atomic<Folded>,
     sweep: Mutex<Sweep>,
@@ -70,45 +76,46 @@ pub(crate) struct Registry {
 #[repr(align(128))]
 pub(crate) struct Registered {
     pub(crate) counters: ThreadCounters,
-    /// The counters registered before.
+    /// The next older counters in the list.
     next: AtomicPtr<Registered>,
-    /// The counters left before.
+    /// The next counters on the stack of orphans.
     below: AtomicPtr<Registered>,
-    /// The first version of `folded` that contains these. Zero: none does.
+    /// The mark: the first version of `folded` that contains these counters. Zero: none does.
     folded_in: AtomicU64,
 }
 
+/// The sum of all counters that were folded, and its version.
 struct Folded {
     version: u64,
     sum: ShardStats,
 }
 
-/// How far the trimming has come.
+/// The progress of the trim.
 #[derive(Default)]
 struct Sweep {
-    /// Counters are being folded, until few enough are left.
+    /// The trim is folding, until no orphan is surplus.
     folding: bool,
-    /// How many of those folded are still linked.
+    /// Number of folded counters that are still linked.
     linked: usize,
-    /// Those up to these have been passed. Null: none.
-    passed: *const Registered,
-    /// How many batches wait until no reader has them.
+    /// The last counters that the current walk has visited. Null: the walk begins at `first`.
+    last_visited: *const Registered,
+    /// Number of unlinked groups that crossbeam-epoch has not freed yet.
     unfreed: Arc<AtomicI64>,
-    /// How often to try to free them before the driver sleeps.
+    /// Number of attempts to free them that are left.
     flushes: u32,
 }
 
-// SAFETY: what `passed` points to is `Sync`, and belongs to the registry, not to a thread.
+// SAFETY: `last_visited` points to counters that are `Sync` and belong to the registry, not to a thread.
 unsafe impl Send for Sweep {}
 
 impl Registry {
-    /// Retains the counters of at least so many ended threads.
+    /// Creates a registry that retains the counters of at least `retain_min` ended threads.
     pub(crate) fn new(retain_min: usize) -> Self {
         Self {
             first: AtomicPtr::default(),
-            left: AtomicPtr::default(),
-            taking: AtomicBool::new(false),
-            all: AtomicI64::new(0),
+            orphans: AtomicPtr::default(),
+            popping: AtomicBool::new(false),
+            total: AtomicI64::new(0),
             in_use: AtomicI64::new(0),
             retain_min: retain_min as i64,
             folded: Atomic::new(Folded { version: 0, sum: ShardStats::default() }),
@@ -116,62 +123,67 @@ impl Registry {
         }
     }
 
-    /// Returns counters that are the caller's alone until it [unregisters](Self::unregister) them. Lock-free.
+    /// Returns counters that only the caller uses until it [unregisters](Self::unregister) them. Lock-free.
     pub(crate) fn register(&self) -> Arc<Registered> {
-        // Relaxed, here and wherever these two are counted: they only tell when to trim. Those in use are counted first
-        // here and last in `unregister`, so that no counters are taken for left ones before they are.
+        // Relaxed, here and wherever `in_use` and `total` change: they only decide when to trim. `in_use` is
+        // incremented first here and decremented last in `unregister`, so that counters in use are never taken for
+        // orphans.
         self.in_use.fetch_add(1, Ordering::Relaxed);
-        let Some(left) = self.take() else {
+        let Some(orphan) = self.pop_orphan() else {
             return self.push_new();
         };
-        // SAFETY: it comes from `Arc::into_raw`, and the list has a count of it, as it is not folded.
+        // SAFETY: the pointer comes from `Arc::into_raw`. The list still has its count, because these are not folded.
         unsafe {
-            Arc::increment_strong_count(left);
-            Arc::from_raw(left)
+            Arc::increment_strong_count(orphan);
+            Arc::from_raw(orphan)
         }
     }
 
-    /// Leaves counters to the next thread. Returns whether so many are left that the driver should [trim](Self::trim).
-    /// Lock-free.
+    /// Leaves the counters to the next thread. Returns whether so many are orphans that the driver should
+    /// [trim](Self::trim). Lock-free.
     ///
     /// # Safety
-    /// They come from [`register`](Self::register) of this registry, are left once, and are not counted on any more.
+    /// The counters must come from [`register`](Self::register) of this registry. The caller must unregister them once,
+    /// and must not count afterwards.
     pub(crate) unsafe fn unregister(&self, counters: &Arc<Registered>) -> bool {
         let new: *mut Registered = Arc::as_ptr(counters).cast_mut();
-        // Release: publishes the counts to the thread that takes them; pairs with the Acquire in `take`.
-        push(&self.left, new, &counters.below);
+        // Release, in `push`: publishes the counts to the next owner; pairs with the Acquire in `pop_orphan`.
+        push(&self.orphans, new, &counters.below);
         self.in_use.fetch_sub(1, Ordering::Relaxed);
         self.has_surplus()
     }
 
-    /// Returns the sum of everything that was counted. Wait-free.
+    /// Returns the sum of all counts. Wait-free.
     pub(crate) fn read(&self) -> ShardStats {
         self.walk(ShardStats::clone, |sum, counters| counters.add_to(sum))
     }
 
-    /// Returns the sum of one number: `count` reads it from a thread's counters, `folded` from the sum of those that were
-    /// removed. Wait-free.
+    /// Returns the sum of one count: `count` reads it from a thread's counters, `folded` from the sum of those that
+    /// were folded. Wait-free.
     pub(crate) fn sum(&self, count: impl Fn(&ThreadCounters) -> u64, folded: impl FnOnce(&ShardStats) -> u64) -> u64 {
         self.walk(folded, |sum, counters| *sum += count(counters))
     }
 
+    /// Begins with the sum of the folded counters, and adds all others to it.
     fn walk<S>(&self, begin: impl FnOnce(&ShardStats) -> S, mut add: impl FnMut(&mut S, &ThreadCounters)) -> S {
         let guard = epoch::pin();
-        let mut found = Vec::with_capacity(self.all.load(Ordering::Relaxed).max(0) as usize);
-        // Acquire: pairs with the Release of each push, for the counters, and of each unlinking, for `folded`.
+        let mut found = Vec::with_capacity(self.total.load(Ordering::Relaxed).max(0) as usize);
+        // Acquire: pairs with the Release in `push`, for the counters, and with that in `unlink`, for `folded`.
         let mut link = &self.first;
-        // SAFETY: what is linked is not freed, and what was linked when the guard pinned is not freed before it unpins.
+        // SAFETY: the counters exist, because they were linked at some time after the guard pinned. Such counters are
+        // not freed before it unpins.
         while let Some(counters) = unsafe { link.load(Ordering::Acquire).as_ref() } {
             found.push(counters);
             link = &counters.next;
         }
-        // After the walk. Acquire: pairs with the Release in `fold`, for the sum and the marks.
+        // After the walk: see the head of this file. Acquire: pairs with the Release in `fold`, for the sum and the
+        // marks.
         let folded = self.folded.load(Ordering::Acquire, &guard);
-        // SAFETY: it is never null, and the guard keeps it from being freed.
+        // SAFETY: `folded` is never null, and it is not freed while the guard is pinned.
         let folded = unsafe { folded.deref() };
         let mut sum = begin(&folded.sum);
         for counters in found {
-            // Relaxed: a mark up to this version was set before this version was published.
+            // Relaxed: the load of `folded` has acquired all marks up to its version.
             let version = counters.folded_in.load(Ordering::Relaxed);
             if version == 0 || version > folded.version {
                 add(&mut sum, &counters.counters);
@@ -180,32 +192,32 @@ impl Registry {
         sum
     }
 
-    /// Whether so many counters are left that the driver should [trim](Self::trim).
+    /// Returns whether so many counters are orphans that the driver should [trim](Self::trim).
     pub(crate) fn has_surplus(&self) -> bool {
-        let (left, retained) = self.left();
-        left > 2 * retained
+        let (orphaned, retained) = self.orphaned_and_retained();
+        orphaned > 2 * retained
     }
 
-    /// How many counters are left, and how many of them are retained.
-    fn left(&self) -> (i64, i64) {
+    /// Returns the number of orphans, and how many of them are retained.
+    fn orphaned_and_retained(&self) -> (i64, i64) {
         let in_use = self.in_use.load(Ordering::Relaxed);
-        (self.all.load(Ordering::Relaxed) - in_use, in_use.max(self.retain_min))
+        (self.total.load(Ordering::Relaxed) - in_use, in_use.max(self.retain_min))
     }
 
-    /// Folds and frees counters that are surplus, in a bounded turn. Returns whether it should be called again.
+    /// Makes a bounded turn of folding, unlinking or freeing. Returns whether it should be called again.
     pub(crate) fn trim(&self) -> bool {
         let Ok(mut sweep) = self.sweep.try_lock() else {
             return false;
         };
-        let (left, retained) = self.left();
-        sweep.folding = left > if sweep.folding { retained } else { 2 * retained };
-        // Relaxed: it only tells whether to try again.
+        let (orphaned, retained) = self.orphaned_and_retained();
+        sweep.folding = orphaned > if sweep.folding { retained } else { 2 * retained };
+        // Relaxed: it only decides whether to try again.
         let unfreed = sweep.unfreed.load(Ordering::Relaxed) > 0;
         if !sweep.folding && sweep.linked == 0 && !unfreed {
             return false;
         }
         let guard = epoch::pin();
-        let goes_on = if sweep.folding {
+        let again = if sweep.folding {
             sweep.linked += self.fold(&guard);
             true
         } else if sweep.linked > 0 {
@@ -217,22 +229,22 @@ impl Registry {
             sweep.flushes > 0
         };
         guard.flush();
-        goes_on
+        again
     }
 
-    /// Adds some of the left counters to the sum, and returns how many.
+    /// Folds some orphans, and returns their number.
     fn fold(&self, guard: &Guard) -> usize {
         let old = self.folded.load(Ordering::Acquire, guard);
-        // SAFETY: it is never null, and nobody else replaces it, as the caller has the lock of the sweep.
+        // SAFETY: `folded` is never null. No other thread replaces it, because the caller holds the lock of the sweep.
         let Folded { version, sum } = unsafe { old.deref() };
         let (version, mut sum) = (version + 1, sum.clone());
         let mut count = 0;
-        while count < FOLD && self.left().0 > self.left().1 {
-            let Some(counters) = self.take() else { break };
-            self.all.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: it is linked, and nobody else unlinks it.
+        while count < MAX_FOLDED && self.orphaned_and_retained().0 > self.orphaned_and_retained().1 {
+            let Some(counters) = self.pop_orphan() else { break };
+            self.total.fetch_sub(1, Ordering::Relaxed);
+            // SAFETY: the counters exist, because they are linked, and no other thread unlinks.
             let counters = unsafe { &*counters };
-            // Relaxed: published by the exchange below.
+            // Relaxed: published by the swap below.
             counters.folded_in.store(version, Ordering::Relaxed);
             counters.counters.add_to(&mut sum);
             count += 1;
@@ -240,38 +252,39 @@ impl Registry {
         if count > 0 {
             // Release: publishes the sum and the marks to readers; pairs with the Acquire in `walk`.
             let old = self.folded.swap(Owned::new(Folded { version, sum }), Ordering::AcqRel, guard);
-            // SAFETY: readers to come find the new one, and it is retired once.
+            // SAFETY: later readers find the new version, and the old one is retired once.
             unsafe { guard.defer_destroy(old) };
         }
         count
     }
 
-    /// Passes some of the list, and unlinks what is folded.
+    /// Visits some counters of the list, and unlinks those that are folded.
     fn unlink(&self, sweep: &mut Sweep, guard: &Guard) {
         let mut unlinked = Vec::new();
-        for _ in 0..PASS {
-            // SAFETY: what was passed is linked, and nobody else unlinks it, as the caller has the lock of the sweep.
-            let link = unsafe { sweep.passed.as_ref() }.map_or(&self.first, |passed| &passed.next);
+        for _ in 0..MAX_STEPS {
+            // SAFETY: the counters exist, because they are still linked. Only the holder of the sweep's lock unlinks,
+            // and it never unlinks `last_visited`.
+            let link = unsafe { sweep.last_visited.as_ref() }.map_or(&self.first, |counters| &counters.next);
             let found = link.load(Ordering::Acquire);
-            // SAFETY: it is linked, as above.
+            // SAFETY: the counters exist, because they are linked, as above.
             let Some(counters) = (unsafe { found.as_ref() }) else {
-                sweep.passed = ptr::null();
+                sweep.last_visited = ptr::null();
                 break;
             };
             if counters.folded_in.load(Ordering::Relaxed) == 0 {
-                sweep.passed = found;
+                sweep.last_visited = found;
                 continue;
             }
             let next = counters.next.load(Ordering::Acquire);
-            // Release: a reader that does not find the counters sees the sum that contains them; pairs with the Acquire
-            // in `walk`. It fails only at `first`, where a thread has registered meanwhile: then the next step passes
-            // that thread's counters, and finds these again.
+            // Release: publishes the sum that contains the counters to readers that do not find them; pairs with the
+            // Acquire in `walk`. This fails only at `first`, if a thread has registered meanwhile. Then the next step
+            // visits that thread's counters, and later finds these again.
             if link.compare_exchange(found, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                // SAFETY: it comes from `Arc::into_raw`, and was the list's.
+                // SAFETY: we own the list's count, because the exchange has unlinked it. It comes from `Arc::into_raw`.
                 unlinked.push(unsafe { Arc::from_raw(found) });
                 sweep.linked -= 1;
                 if sweep.linked == 0 {
-                    sweep.passed = ptr::null();
+                    sweep.last_visited = ptr::null();
                     break;
                 }
             }
@@ -279,7 +292,7 @@ impl Registry {
         if !unlinked.is_empty() {
             let unfreed = sweep.unfreed.clone();
             unfreed.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: readers to come do not find them. They, and the number, may be dropped on any thread.
+            // SAFETY: later readers cannot find the counters. These and the number may be dropped on any thread.
             unsafe {
                 guard.defer_unchecked(move || {
                     drop(unlinked);
@@ -289,35 +302,38 @@ impl Registry {
         }
     }
 
-    /// Pops counters that are left, unless there are none, or another thread is about to.
-    fn take(&self) -> Option<*const Registered> {
-        // Acquire: pairs with the Release below, for what the last thread to pop has done.
-        if self.left.load(Ordering::Relaxed).is_null() || self.taking.swap(true, Ordering::Acquire) {
+    /// Pops the counters of an ended thread. Returns `None` if there are none, or if another thread is popping.
+    fn pop_orphan(&self) -> Option<*const Registered> {
+        // Acquire: pairs with the Release below, for what the previous thread that popped has done.
+        if self.orphans.load(Ordering::Relaxed).is_null() || self.popping.swap(true, Ordering::Acquire) {
             return None;
         }
         // Acquire: pairs with the Release in `unregister`, for the counts and `below`.
-        let taken = self.left.fetch_update(Ordering::Acquire, Ordering::Acquire, |top| {
-            // SAFETY: what is left is linked until it is folded, and only a thread that has popped it folds it.
+        let popped = self.orphans.fetch_update(Ordering::Acquire, Ordering::Acquire, |top| {
+            // SAFETY: the orphan exists, because it is linked until it is folded. Only a thread that has popped it
+            // folds it.
             let top = unsafe { top.as_ref() }?;
             Some(top.below.load(Ordering::Relaxed))
         });
-        // A read-modify-write, as loom cannot order a plain store against the swap above.
-        self.taking.swap(false, Ordering::Release);
-        taken.ok().map(<*mut _>::cast_const)
+        // Release: publishes the pop to the next thread; pairs with the Acquire above. A read-modify-write, because
+        // loom cannot order a plain store against the swap above.
+        self.popping.swap(false, Ordering::Release);
+        popped.ok().map(<*mut _>::cast_const)
     }
 
+    /// Links new counters for the calling thread.
     fn push_new(&self) -> Arc<Registered> {
         let new = Arc::<Registered>::default();
         // One count is the list's.
         let linked = Arc::into_raw(new.clone()).cast_mut();
-        // Release: publishes the counters to readers.
+        // Release, in `push`: publishes the counters to readers; pairs with the Acquire in `walk`.
         push(&self.first, linked, &new.next);
-        self.all.fetch_add(1, Ordering::Relaxed);
+        self.total.fetch_add(1, Ordering::Relaxed);
         new
     }
 }
 
-/// Pushes counters onto a list, in which `link` leads to the others, and publishes them.
+/// Pushes `new` onto `list`, and publishes it. `link` is its field that refers to the previous top.
 fn push(list: &AtomicPtr<Registered>, new: *mut Registered, link: &AtomicPtr<Registered>) {
     // Relaxed for the link: published by the exchange.
     let _ = list.fetch_update(Ordering::Release, Ordering::Relaxed, |top| {
@@ -330,11 +346,12 @@ impl Drop for Registry {
     fn drop(&mut self) {
         let mut next = self.first.load(Ordering::Acquire);
         while !next.is_null() {
-            // SAFETY: it comes from `Arc::into_raw`, is the list's, and nobody else has the list any more.
+            // SAFETY: we own the list and its counts, because the registry is being dropped. They come from
+            // `Arc::into_raw`.
             let counters = unsafe { Arc::from_raw(next.cast_const()) };
             next = counters.next.load(Ordering::Acquire);
         }
-        // SAFETY: as above.
+        // SAFETY: as above: no reader is left.
         drop(unsafe { std::mem::take(&mut self.folded).into_owned() });
     }
 }
@@ -344,17 +361,17 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Leaves counters that were registered here.
+    /// Unregisters counters of this registry.
     fn leave(registry: &Registry, counters: Arc<Registered>) -> bool {
-        // SAFETY: each is left once.
+        // SAFETY: each test unregisters its counters once.
         unsafe { registry.unregister(&counters) }
     }
 
-    /// How many counters the list has.
+    /// Returns the number of counters in the list.
     fn linked(registry: &Registry) -> usize {
         let mut count = 0;
         let mut link = &registry.first;
-        // SAFETY: nobody unlinks any.
+        // SAFETY: the counters exist, because no thread unlinks any meanwhile.
         while let Some(counters) = unsafe { link.load(Ordering::Acquire).as_ref() } {
             (count, link) = (count + 1, &counters.next);
         }
@@ -386,7 +403,7 @@ mod tests {
         let weak: Vec<_> = all.iter().map(Arc::downgrade).collect();
         for counters in all {
             counters.counters.fired.add(1, false);
-            counters.counters.late(Duration::from_millis(1), false);
+            counters.counters.record_lateness(Duration::from_millis(1), false);
             leave(&registry, counters);
         }
         assert!(registry.has_surplus());
@@ -402,7 +419,7 @@ mod tests {
         let read = registry.read();
         assert_eq!((read.fired, read.lateness.count()), (PEAK as u64, PEAK as u64));
         assert_eq!(linked(&registry), 17);
-        // Other tests may be pinned.
+        // Other tests may have pinned the epoch.
         let freed = || weak.iter().filter(|counters| counters.strong_count() == 0).count();
         while freed() < PEAK - 16 {
             std::thread::yield_now();

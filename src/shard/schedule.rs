@@ -1,4 +1,14 @@
-//! Accepts or refuses a new timer.
+//! `schedule`: accepts or refuses a new timer.
+//!
+//! This is the first step of a timer's life:
+//!
+//! 1. The thread finds its state for its [home](super::home) shard.
+//! 2. It takes a permit, if `max_pending` is set.
+//! 3. It takes an entry from its cache, writes the callback, reads the clock, and arms the entry.
+//! 4. It counts the timer, and [notifies](Shard::notify_driver) the driver if the driver must know.
+//!
+//! A refusal returns the permit, and counts the timer as rejected. Periodic timers and one-shots come this way; the
+//! timers of futures are armed by [`sleep_entry`](super::sleep_entry), without a limit.
 
 use std::sync::Arc;
 
@@ -8,15 +18,18 @@ use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Ticks};
 use crate::engine::core::Armed;
 use crate::engine::entry::{Callback, Role};
-use crate::engine::memory::Refusal;
+use crate::engine::memory::AllocError;
 use crate::error::Rejection;
 
 impl Shard {
-    /// Accepts a timer, in the shard that is the calling thread's home in `service`; see [`thread_state::with_home`]. `write` writes
-    /// its callback, in this role, into its entry. If the timer is refused, what may have been written must be treated as
-    /// uninitialised. The lease that comes back must be [`release`](Self::release)d.
+    /// Schedules a timer in the calling thread's home shard of `service`; see [`thread_state::with_home`].
     ///
-    /// `due` is called last: a clock is read in order, so it is best read while nothing else is to be waited for.
+    /// `write` writes a callback of this role into the entry. After a refusal the caller must treat the bits that
+    /// `write` was given as uninitialised, and keeps the closure. The caller must [`release`](Self::release) the
+    /// returned handle.
+    ///
+    /// `due` is called last. An ordered clock read waits for all earlier loads, so it is cheapest when none is
+    /// outstanding.
     #[inline(always)]
     pub(crate) fn schedule<'a>(
         service: u64,
@@ -29,9 +42,8 @@ impl Shard {
             service,
             || &**choose(),
             |thread| {
-                // The caller has the service, so the shard is there.
                 let shard = thread.shard();
-                // SAFETY: as above.
+                // SAFETY: the shard is alive, because the caller keeps the service.
                 let this = unsafe { shard.as_ref() };
                 let (Armed { entry, index, .. }, due) = this.accept(thread, due, role, write)?;
                 Ok((RawHandle::new(shard, entry.into(), index), due))
@@ -39,8 +51,9 @@ impl Shard {
         )
     }
 
+    /// Arms an entry of this shard, with the calling thread's state for it.
     #[inline(always)]
-    pub(super) fn accept(
+    fn accept(
         &self,
         thread: &mut ThreadState,
         due: impl FnOnce(&Ticks) -> Deadline,
@@ -70,18 +83,18 @@ impl Shard {
         }
     }
 
+    /// Undoes what `accept` has done for a timer that the engine refuses.
     #[cold]
-    pub(super) fn refused(&self, thread: &ThreadState, refusal: Refusal) -> Rejection {
+    fn refused(&self, thread: &ThreadState, refusal: AllocError) -> Rejection {
         self.release_permit();
         thread.count(|counters| &counters.rejected);
         match refusal {
-            Refusal::Closed => Rejection::Shutdown,
-            Refusal::NoMemory => Rejection::OutOfMemory,
+            AllocError::Closed => Rejection::Shutdown,
+            AllocError::NoMemory => Rejection::OutOfMemory,
         }
     }
 
-    /// Counts a timer that was refused before it came to any shard, in the shard that is the calling thread's home in
-    /// `service`.
+    /// Counts a timer that the service refused, in the calling thread's home shard.
     pub(crate) fn reject<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) {
         thread_state::with_home(service, || &**choose(), |thread| thread.count(|counters| &counters.rejected));
     }

@@ -1,7 +1,17 @@
-//! What a future has of a shard: an entry, from the beginning to the end, armed or not.
+//! `SleepEntry`: the entry of a future, which it owns from its creation to its drop, armed or not.
 //!
-//! As the entry keeps the shard's memory, a future need not count itself among the owners of the service, which would be
-//! a line that all threads write. Loom models `wake` and `hold`.
+//! | phase   | the entry                                        | left by                                              |
+//! |---------|--------------------------------------------------|------------------------------------------------------|
+//! | `Idle`  | is reserved, not armed                           | the next poll: arms it, or finds the deadline come   |
+//! | `Armed` | was armed with the waker of the last poll. It may have fired since | a poll or a reset that finds it ended |
+//! | `Over`  | is not armed; the result is known                | a reset                                              |
+//!
+//! A poll by another task exchanges the waker by a cancel and an arm: see `entry/poll.rs`. The drop of a pending future
+//! cancels the timer. The entry keeps the shard's memory, so a future need not count itself as an owner of the service.
+//! That count would be a cache line that all threads write.
+//!
+//! Whether a poll that could complete must be pending once more is decided by [`coop`](super::coop). Loom models `wake`
+//! and `sleep_entry`.
 
 use std::ptr::NonNull;
 use std::task::Waker;
@@ -15,32 +25,34 @@ use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 use crate::sync::Arc;
 
-/// An entry in the hands of one future. Of a lease and a stage it has the parts, not both as they are: so it is as small
-/// as a lease.
+/// An entry that one future owns.
+///
+/// It stores the fields of a [`RawHandle`] one by one, so that the phase fits in their padding.
 pub(crate) struct SleepEntry {
     shard: NonNull<Shard>,
     entry: NonNull<Entry>,
     index: u32,
     phase: Phase,
-    /// Belongs to the future. It is here because the entry's fields leave room for it.
+    /// A part of the future, stored here because it fits in the padding.
     pub(crate) coop: Coop,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Not polled since the deadline was set.
+    /// The future was not polled since its deadline was set.
     Idle,
-    /// The entry was armed, and was not seen to have ended since.
+    /// The entry was armed, and no call has seen its end since.
     Armed,
+    /// The timer has ended.
     Over(Progress),
 }
 
 impl SleepEntry {
-    /// Holds an entry of the shard that is the calling thread's home in `service`; see [`Shard::schedule`]. `None` if it
-    /// has been shut down.
+    /// Reserves an entry in the calling thread's home shard of `service`. Returns `None` if that shard is closed.
+    /// `choose` is as for `Shard::schedule`.
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
-        let raw = thread_state::with_home(service, || &**choose(), raw)?;
+        let raw = thread_state::with_home(service, || &**choose(), reserve)?;
         let (shard, entry, index) = (raw.shard, raw.entry, raw.index());
         Some(Self { shard, entry, index, phase: Phase::Idle, coop: Coop::new(false) })
     }
@@ -52,7 +64,7 @@ impl SleepEntry {
 
     #[inline]
     fn parts(&self) -> (&Shard, &Entry) {
-        // SAFETY: a lease keeps its entry and its shard in memory.
+        // SAFETY: both are alive, because the handle keeps them, and the future releases it last.
         unsafe { (self.shard.as_ref(), self.entry.as_ref()) }
     }
 
@@ -61,7 +73,7 @@ impl SleepEntry {
         RawHandle::new(self.shard, self.entry, self.index)
     }
 
-    /// Has `waker` called at `deadline`, a tick, unless that has come.
+    /// Polls the timer. While it is pending, `waker` is called at tick `deadline`.
     pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Progress {
         let now = self.ticks().now_tick_for(deadline);
         let progress = match self.phase {
@@ -75,10 +87,11 @@ impl SleepEntry {
         progress
     }
 
+    /// Polls an entry that was armed.
     fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
         let pin = || shard.ticks.pin(now);
-        // SAFETY: the future has the handle to itself, and has armed the entry.
+        // SAFETY: the future owns the only handle, and has armed the entry.
         let callback = match unsafe { entry.poll(waker, deadline, now, pin, |old| shard.discard_waker(old)) } {
             PollOutcome::Waiting => return Progress::Pending,
             PollOutcome::Renewed(notice, pinned) => {
@@ -88,15 +101,15 @@ impl SleepEntry {
             PollOutcome::Taken(callback) => callback,
             PollOutcome::Over => return self.ended(deadline),
             PollOutcome::Expired { dispatched } => {
-                // The waker does not run, so this counts as the end of a timer and not as a run.
-                shard.complete();
+                // The waker is not called, so this counts as a completed timer, but not as a run.
+                shard.count_completed();
                 if dispatched {
                     shard.finish_in_flight();
                 }
                 return Progress::Elapsed;
             }
             PollOutcome::Closed => {
-                shard.complete();
+                shard.count_completed();
                 return Progress::Shutdown;
             }
         };
@@ -104,27 +117,28 @@ impl SleepEntry {
         self.arm(deadline, now, callback, false)
     }
 
-    /// Arms the entry, or another. `anew` tells whether this is a timer that has not been counted.
+    /// Arms the entry, or another one if it is still in a batch or running. `is_new`: the timer is not counted yet.
     #[inline]
-    fn arm(&mut self, deadline: u64, now: u64, callback: Callback, anew: bool) -> Progress {
-        let free = self.take_another_if_busy();
+    fn arm(&mut self, deadline: u64, now: u64, callback: Callback, is_new: bool) -> Progress {
+        let free = self.replace_if_busy();
         let (shard, entry) = self.parts();
         let (pinned, now) = shard.ticks.pin(now);
-        // SAFETY: the future holds the entry, which nobody has in his hands.
+        // SAFETY: the future owns the entry, and `replace_if_busy` has checked that it is neither in a batch nor
+        // running.
         let armed = if free { unsafe { entry.arm(callback, deadline, now) } } else { Err(callback) };
         let notice = match armed {
             Ok(notice) => notice,
             Err(callback) => {
                 drop(pinned);
-                if !anew {
-                    shard.complete();
+                if !is_new {
+                    shard.count_completed();
                 }
                 shard.discard_waker(callback);
                 return Progress::Shutdown;
             }
         };
         thread_state::with(shard, |thread| {
-            if anew {
+            if is_new {
                 thread.count(|counters| &counters.scheduled);
             }
             shard.notify_driver(thread, self.index, notice, deadline, pinned);
@@ -132,42 +146,42 @@ impl SleepEntry {
         Progress::Pending
     }
 
-    /// Why the timer has ended.
+    /// Returns why an armed timer has ended.
     fn ended(&self, deadline: u64) -> Progress {
         let (shard, entry) = self.parts();
         if entry.is_closed() && deadline > shard.ticks.now_tick() { Progress::Shutdown } else { Progress::Elapsed }
     }
 
-    /// Leaves an entry that the driver has in its hands for one that is free. False if there is none any more.
-    fn take_another_if_busy(&mut self) -> bool {
+    /// Replaces an entry that is still in a batch or running by a free one. Returns false if the shard is closed.
+    fn replace_if_busy(&mut self) -> bool {
         let (shard, entry) = self.parts();
-        if !entry.is_in_hands() {
+        if !entry.is_dispatched_or_running() {
             return true;
         }
-        let Some(raw) = thread_state::with(shard, raw) else { return false };
-        // SAFETY: it was this future's, and is not used any more.
+        let Some(raw) = thread_state::with(shard, reserve) else { return false };
+        // SAFETY: the future owns this handle, and it is not used any more.
         unsafe { Shard::release(self.raw()) };
         (self.entry, self.index) = (raw.entry, raw.index());
         true
     }
 
-    /// Moves the deadline; that of a timer that is not pending counts from the next poll on.
+    /// Resets the timer to `deadline`. A timer that is not pending is armed by the next poll.
     #[inline]
     pub(crate) fn reset(&mut self, deadline: Deadline) {
         let (shard, entry) = self.parts();
         let moved = self.phase == Phase::Armed && shard.reset(entry, self.index, deadline);
         if !moved {
-            // A closed entry must not be armed: the shutdown may not have taken the waker yet.
+            // A closed entry must not be armed, as the shutdown may not have taken the old waker yet.
             let closed = self.is_closed();
             self.phase = if closed { Phase::Over(Progress::after_shutdown(deadline)) } else { Phase::Idle };
             self.coop.renew(closed);
         } else if deadline.tick <= deadline.now {
-            // The future was pending for its old deadline, and need not be for this one.
+            // The future was pending for its old deadline. It has not been for this one.
             self.coop.renew(false);
         }
     }
 
-    /// How far the timer has come, without a waker.
+    /// Returns the progress of the timer. Registers no waker.
     #[inline]
     pub(crate) fn progress(&self, deadline: u64) -> Progress {
         let (shard, entry) = self.parts();
@@ -175,34 +189,34 @@ impl SleepEntry {
             Phase::Over(progress) => progress,
             _ if shard.is_inherited() => Progress::Shutdown,
             Phase::Armed if !shard.is_pending(entry) => self.ended(deadline),
-            // The driver may be late.
+            // The deadline decides, as the driver may be late.
             Phase::Armed | Phase::Idle if deadline <= shard.ticks.now_tick_for(deadline) => Progress::Elapsed,
             Phase::Idle if entry.is_closed() => Progress::Shutdown,
             Phase::Armed | Phase::Idle => Progress::Pending,
         }
     }
 
-    /// Whether the shard has been shut down.
+    /// Returns whether the shard was shut down.
     pub(crate) fn is_closed(&self) -> bool {
         let (shard, entry) = self.parts();
         entry.is_closed() || shard.is_inherited()
     }
 
-    /// Ends an armed timer.
+    /// Cancels an armed timer.
     fn cancel(&self) {
         let (shard, entry) = self.parts();
         if let Some(ended) = entry.cancel() {
-            // SAFETY: this call ended the timer, and the future has the handle.
-            unsafe { shard.cancelled(entry, ended) };
+            // SAFETY: the transition above cancelled the timer, and the future owns its handle.
+            unsafe { shard.finish_cancel(entry, ended) };
         }
     }
 }
 
-/// Takes an entry of the shard that the calling thread has this part of.
+/// Reserves an entry of the thread state's shard.
 #[inline]
-fn raw(thread: &mut ThreadState) -> Option<RawHandle> {
+fn reserve(thread: &mut ThreadState) -> Option<RawHandle> {
     let shard = thread.shard();
-    // SAFETY: whoever uses a thread's part of a shard keeps the shard.
+    // SAFETY: the shard is alive, because the caller's service or entry keeps it.
     let (entry, index) = unsafe { shard.as_ref() }.core.reserve(&mut thread.cache)?;
     Some(RawHandle::new(shard, entry.into(), index))
 }
@@ -211,23 +225,23 @@ impl Drop for SleepEntry {
     #[inline]
     fn drop(&mut self) {
         if self.phase == Phase::Armed {
-            // The waker is the parent's.
+            // In a forked child: the waker is the parent's.
             if self.parts().0.is_inherited() {
                 return;
             }
-            // SAFETY: the future has the lease to itself, has armed the entry, and is being dropped.
+            // SAFETY: the future owns the only handle, has armed the entry, and is not used after this drop.
             if unsafe { Shard::cancel_and_release_at_once(&self.raw()) } {
                 return;
             }
             self.cancel();
         }
-        // SAFETY: the lease was this future's alone.
+        // SAFETY: the future owns the only handle, and is not used after this drop.
         unsafe { Shard::release(self.raw()) };
     }
 }
 
-// SAFETY: a hold gives access to its entry by moves on its atomic word, and to its shard, which is `Sync`. The waker in
-// the entry is `Send` and `Sync`.
+// SAFETY: the pointers lead to a shard, which is `Sync`, and to an entry, which is accessed by atomic transitions. The
+// waker in the entry is `Send` and `Sync`.
 unsafe impl Send for SleepEntry {}
 // SAFETY: as above.
 unsafe impl Sync for SleepEntry {}

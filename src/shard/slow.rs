@@ -1,12 +1,12 @@
-//! Reports callbacks that take long.
+//! `on_slow`: measures runs, and reports those that take long.
 //!
-//! A measurement begins just before the callback is called, and ends when it has returned or panicked. It uses the real
-//! clock, because the clock of virtual time stands still meanwhile. Without a hook no clock is read. The [`RunHooks`]
-//! of the runs are then the shard itself; with a hook they are [`Measuring`].
+//! A worker measures from just before it calls the callback until the callback has returned or panicked. It uses the
+//! real clock, because a virtual clock stands still meanwhile. With a hook, [`Measuring`] is the [`RunHooks`] of each
+//! run; without one the shard itself is, and no clock is read.
 //!
 //! The worker calls the hook before the transition that ends the run, and within the run's frame of the
-//! [call stack](crate::engine::call_stack). To all other threads the run is still in progress. So a call that waits for
-//! the run also waits for the hook, and the hook may call whatever a callback may call.
+//! [call stack](crate::engine::call_stack). So a thread that waits for the run also waits for the hook. The hook may
+//! call whatever a callback may call.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct SlowCallback {
     pub shard: usize,
 }
 
-/// The hook for slow callbacks, with its threshold.
+/// The user's hook for slow callbacks, with its threshold.
 #[derive(Clone)]
 pub(crate) struct SlowHook {
     over: Duration,
@@ -70,14 +70,14 @@ impl SlowHook {
     }
 }
 
-/// The hook of one shard.
+/// The hook of one shard, with the shard's index.
 pub(crate) struct SlowMonitor {
     hook: SlowHook,
     shard: usize,
 }
 
 impl SlowMonitor {
-    /// Calls the hook if the run was slow. Unwinds if the hook panics.
+    /// Calls the hook if the run took longer than the threshold. Unwinds if the hook panics.
     fn report(&self, MeasuredRun { late, took, .. }: MeasuredRun) {
         if took > self.hook.over {
             (self.hook.call)(SlowCallback { took, late, shard: self.shard });
@@ -91,6 +91,7 @@ pub(super) struct Measuring<'a> {
     pub(super) monitor: &'a SlowMonitor,
 }
 
+/// The measurement of one run.
 pub(super) struct MeasuredRun {
     late: Duration,
     began: Instant,
@@ -98,7 +99,7 @@ pub(super) struct MeasuredRun {
 }
 
 impl RunHooks for Measuring<'_> {
-    /// `None` for a waker and for a value of a queue, which are no callbacks.
+    /// `None` for a waker and for a value of a queue, which are not reported.
     type Run = Option<MeasuredRun>;
 
     fn started(&self, deadline: u64, role: Role) -> Self::Run {
@@ -117,7 +118,7 @@ impl RunHooks for Measuring<'_> {
     }
 
     fn ended(&self, run: Self::Run) {
-        // After a fork inside a callback, the child also reaches this point. The run belongs to the parent.
+        // If the callback has forked, the child comes here, too. The run belongs to the parent.
         if let Some(run) = run
             && !self.shard.is_inherited()
         {
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_slow_that_takes_longer_than_the_threshold() {
+    fn a_run_is_slow_if_it_takes_longer_than_the_threshold() {
         let (sender, receiver) = mpsc::channel();
         let monitor = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap()).monitor(7);
         let report = |nanos| {

@@ -1,8 +1,29 @@
-//! What a thread keeps for each shard it uses: its counters, and a few free entries.
+//! `ThreadState`: what each thread keeps for each shard it uses, its counters and a cache of free entries.
 //!
-//! A thread finds its part of the shard that it used last by one comparison, and any other in a small hash table, in
-//! constant time. Neither keeps a shard alive: the thread forgets a shard that is gone when it next meets a new one, or
-//! ends. While a thread is in a call of a [`Timer`](crate::Timer) or of a handle, that keeps the shard alive.
+//! Every call on a timer passes through here: to take an entry, to count, and to return an entry.
+//!
+//! ```text
+//! LAST ──────────────────────────────┐  the state used last, for most calls the right one: one comparison
+//!                                    ▼
+//! STATES.slots ──id of a shard───► StateCell { id, home_of, in_use, ThreadState { counters, cache } }
+//!        │                           ▲
+//!        └───────id of a service─────┘  where the shard is this thread's home
+//! ```
+//!
+//! **Life.** The first use of a shard registers counters, and creates a `StateCell`. When the thread ends, its entries
+//! go to the shard's pool, and its counters to the next thread. A state whose shard is gone is dropped when the thread
+//! next uses a new shard.
+//!
+//! **Who keeps what.** A state refers to its shard weakly. During a call, the caller's service or handle keeps the
+//! shard alive. Two methods may also run after a release that frees the shard: `count`, as the state keeps its
+//! counters, and `recycle`, which checks whether the shard still exists.
+//!
+//! **Recursion.** A call may come here again from inside itself: dropping the last reference to a shard drops the
+//! user's hooks, and these may use timers. `in_use` then hides the outer call's state, and the inner call uses another
+//! state for the shard.
+//!
+//! **The end of a thread.** Destructors of other thread-locals may use timers after this one is destroyed. Such a call
+//! gets a *temporary* state: an empty cache, and counters that all such threads share.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
@@ -14,41 +35,41 @@ use super::registry::Registered;
 use crate::engine::memory::Cache;
 use crate::stats::{Count, ThreadCounters};
 
-/// No shard's and no service's id.
+/// An id that no shard and no service has.
 const NONE: u64 = 0;
 
-/// A thread's own part of a shard.
-pub(crate) struct ThreadState {
+/// One thread's state for one shard.
+pub(super) struct ThreadState {
     shard: Weak<Shard>,
-    /// Kept alive from here, as a thread counts the end of the handle that has kept the shard.
+    /// Kept alive by the state, because the thread still counts after a release that may free the shard.
     registered: Arc<Registered>,
-    /// Of a part for one call only: the shard, which the call may release. Other threads count on the same record then.
+    /// In a temporary state: keeps the shard, which the call may release. Other threads use the same counters then.
     temporary: Option<Arc<Shard>>,
-    pub(crate) cache: Cache,
+    pub(super) cache: Cache,
 }
 
 thread_local! {
     static STATES: ThreadStates = const { ThreadStates(RefCell::new(StateTable { all: Vec::new(), slots: Vec::new() })) };
-    /// The part used last, which most of the time is the one used next. Null, or one of `STATES`.
+    /// The state used last. Null, or one of `STATES`.
     static LAST: Cell<*const StateCell> = const { Cell::new(ptr::null()) };
 }
 
 struct ThreadStates(RefCell<StateTable>);
 
 struct StateCell {
-    /// The shard's.
+    /// The id of the shard.
     id: u64,
-    /// The service whose timers this thread schedules here, or `NONE`.
+    /// The id of the service for which this shard is the thread's home, or `NONE`.
     home_of: Cell<u64>,
-    /// A call uses `state`.
+    /// A `StateGuard` for this cell exists.
     in_use: Cell<bool>,
     state: UnsafeCell<ThreadState>,
 }
 
-/// A part in use: nothing else touches its `state` while this lives.
+/// Exclusive access to the `state` of a cell.
 ///
-/// It is one pointer, also where it had to be searched for, and no closure is passed to that search. So all that the
-/// caller has stays in registers.
+/// It is a single pointer, and the search for it takes no closure of the caller. So the caller's values stay in
+/// registers.
 struct StateGuard(NonNull<StateCell>);
 
 impl StateCell {
@@ -56,10 +77,10 @@ impl StateCell {
         Self { id, home_of: Cell::new(NONE), in_use: Cell::new(false), state: UnsafeCell::new(state) }
     }
 
-    /// Uses the part, unless it is in use further down the stack.
+    /// Returns access to the state, unless a call further down the stack has it.
     ///
     /// # Safety
-    /// The part must not be dropped or moved while what is returned lives.
+    /// The cell must not be dropped or moved while the guard exists.
     #[inline(always)]
     unsafe fn enter(&self) -> Option<StateGuard> {
         (!self.in_use.replace(true)).then(|| StateGuard(NonNull::from(self)))
@@ -71,7 +92,7 @@ impl Deref for StateGuard {
 
     #[inline(always)]
     fn deref(&self) -> &ThreadState {
-        // SAFETY: the part lives, by the contract of `enter`, and `in_use` keeps others from its `state`.
+        // SAFETY: the cell exists, by the contract of `enter`. We own its `state`, because `in_use` admits one guard.
         unsafe { &*self.0.as_ref().state.get() }
     }
 }
@@ -90,74 +111,77 @@ impl Drop for StateGuard {
         if self.temporary.is_some() {
             return drop_temporary(self.0);
         }
-        // SAFETY: the part lives, by the contract of `enter`.
+        // SAFETY: the cell exists, by the contract of `enter`.
         unsafe { self.0.as_ref() }.in_use.set(false);
     }
 }
 
-/// The parts of one thread.
+/// All states of one thread.
 struct StateTable {
-    /// Boxed, as `LAST` and the table point to them while others come and go.
+    /// Boxed, because `LAST` and `slots` point to the cells while the vector grows and shrinks.
     #[expect(clippy::vec_box, reason = "as above")]
     all: Vec<Box<StateCell>>,
-    /// The same by the id of the shard, and where it is the thread's home, by that of the service: a hash table with
-    /// linear probing. It has no slot, or a power of two, of which at most half are taken. Ids are numbered on, so the
-    /// shards of a service do not collide.
+    /// A hash table of `all` with linear probing, by the id of the shard. A home is entered by the id of the service,
+    /// too. It has no slot, or a power of two of which at most half are taken. Ids are consecutive, so the shards of
+    /// one service do not collide.
     slots: Vec<Slot>,
 }
 
 #[derive(Clone, Copy)]
 struct Slot {
     id: u64,
-    /// `None`: the slot is empty.
+    /// `None` in an empty slot.
     cell: Option<NonNull<StateCell>>,
 }
 
 impl ThreadState {
-    /// Counts one of what `which` names.
+    /// Adds one to the counter that `which` names.
     #[inline(always)]
-    pub(crate) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Count) {
-        self.count_more(which, 1);
+    pub(super) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Count) {
+        self.add(which, 1);
     }
 
+    /// Adds `more` to the counter that `which` names.
     #[inline(always)]
-    pub(crate) fn count_more(&self, which: impl FnOnce(&ThreadCounters) -> &Count, more: u64) {
+    pub(super) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Count, more: u64) {
         which(&self.registered.counters).add(more, self.temporary.is_some());
     }
 
+    /// Records the lateness of a run.
     #[inline]
-    pub(crate) fn late(&self, lateness: std::time::Duration) {
-        self.registered.counters.late(lateness, self.temporary.is_some());
+    pub(super) fn record_lateness(&self, lateness: std::time::Duration) {
+        self.registered.counters.record_lateness(lateness, self.temporary.is_some());
     }
 
-    /// The shard, which lives as long as the caller's timer or handle does.
+    /// Returns the shard. It is alive as long as the caller's service or handle keeps it.
     #[inline]
-    pub(crate) fn shard(&self) -> NonNull<Shard> {
+    pub(super) fn shard(&self) -> NonNull<Shard> {
         NonNull::new(self.shard.as_ptr().cast_mut()).expect("a pointer into an allocation")
     }
 
-    /// Keeps a free entry for the next timer, or sets it aside. Unlike all else here, it may be called when nothing keeps
-    /// the shard any more: then the entry is gone with it.
+    /// Caches a free entry for the next timer, or sets it aside in its sparse block.
+    ///
+    /// May be called when nothing keeps the shard any more. The entry of a shard that is gone needs no cache.
     #[inline]
-    pub(crate) fn keep(&mut self, index: u32, aside: bool) {
+    pub(super) fn recycle(&mut self, index: u32, aside: bool) {
         if aside {
             return self.set_aside(index);
         }
         let shard = &self.shard;
-        self.cache.push(index, |batch| give_if_there(shard, batch));
+        self.cache.push(index, |batch| give_if_alive(shard, batch));
     }
 
     #[cold]
     fn set_aside(&self, index: u32) {
         if let Some(shard) = self.shard.upgrade() {
-            // SAFETY: it is this thread's to keep.
+            // SAFETY: we own the entry, because this thread's transition has freed it.
             unsafe { shard.core.set_aside(index) };
         }
     }
 
-    /// Whether this is a part for one call only, of a thread that is ending.
+    /// Returns whether this is the state of a single call, on a thread whose thread-locals are destroyed.
     #[inline]
-    pub(crate) fn is_temporary(&self) -> bool {
+    pub(super) fn is_temporary(&self) -> bool {
         self.temporary.is_some()
     }
 
@@ -170,13 +194,13 @@ impl Drop for StateCell {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if let Some(shard) = state.temporary.take() {
-            shard.core.give_back(&mut state.cache);
+            shard.core.drain_cache(&mut state.cache);
         } else if let Some(shard) = state.shard.upgrade() {
-            shard.core.give_back(&mut state.cache);
+            shard.core.drain_cache(&mut state.cache);
             if self.home_of.get() != NONE {
                 shard.leave_home();
             }
-            // SAFETY: this shard registered them, and a part is dropped once.
+            // SAFETY: the counters come from `register` of this shard, and a cell is dropped once.
             if unsafe { shard.registry.unregister(&state.registered) } {
                 shard.core.wake_lazily();
             }
@@ -184,35 +208,36 @@ impl Drop for StateCell {
     }
 }
 
-fn give_if_there(shard: &Weak<Shard>, batch: &[u32]) {
+/// Gives cached entries back to the shard's pool, if the shard still exists.
+fn give_if_alive(shard: &Weak<Shard>, batch: &[u32]) {
     if let Some(shard) = shard.upgrade() {
-        shard.core.give(batch);
+        shard.core.push_to_pool(batch);
     }
 }
 
-/// Gives `f` the calling thread's part of `shard`. `f` must not call foreign code.
+/// Calls `f` with the calling thread's state for `shard`. `f` must not call foreign code.
 #[inline(always)]
-pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
+pub(super) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     f(&mut find(|cell| cell.id == shard.id, shard.id, || (shard, NONE)))
 }
 
-/// The same for an `f` that may release what keeps the shard. No reference to it is held meanwhile, as one that is passed
-/// to a function promises that it is valid for as long as that runs.
+/// Like [`with`], for an `f` that may release what keeps the shard. No reference to the shard exists while `f` runs,
+/// because a reference that is passed to a function must be valid until that function returns.
 ///
 /// # Safety
-/// The shard must be valid until `f` releases what keeps it.
+/// The shard must be alive until `f` releases what keeps it.
 #[inline(always)]
-pub(crate) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
-    // SAFETY: by this function's contract, as `f` comes after.
+pub(super) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
+    // SAFETY: the shard is alive by this function's contract, because `f` has not run yet.
     let id = unsafe { (*shard.as_ptr()).id };
     // SAFETY: as above.
     f(&mut find(|cell| cell.id == id, id, || (unsafe { shard.as_ref() }, NONE)))
 }
 
-/// Gives `f` the calling thread's part of the shard in which it schedules timers of `service`. The first time, `choose`
-/// [chooses](Shard::choose_home) which that is. `f` must not call foreign code.
+/// Calls `f` with the calling thread's state for its home shard of `service`. The thread's first call chooses that
+/// shard by `choose`; see [`Shard::choose_home`]. `f` must not call foreign code.
 #[inline(always)]
-pub(crate) fn with_home<'a, R>(
+pub(super) fn with_home<'a, R>(
     service: u64,
     choose: impl FnOnce() -> &'a Shard,
     f: impl FnOnce(&mut ThreadState) -> R,
@@ -220,15 +245,16 @@ pub(crate) fn with_home<'a, R>(
     f(&mut find(|cell| cell.home_of.get() == service, service, || (choose(), service)))
 }
 
-/// The shard with this id, if the calling thread has used it, and it is still there.
+/// Returns the shard with this id, if it still exists and the calling thread has a state for it.
 #[cold]
-pub(crate) fn shard(id: u64) -> Option<Arc<Shard>> {
+pub(super) fn shard(id: u64) -> Option<Arc<Shard>> {
     STATES.try_with(|states| states.find(id)).ok().flatten()?.shard.upgrade()
 }
 
+/// Returns the state that `matches`, which is usually the one used last.
 #[inline(always)]
 fn find<'a>(matches: impl Fn(&StateCell) -> bool, id: u64, choose: impl FnOnce() -> (&'a Shard, u64)) -> StateGuard {
-    // SAFETY: a part is dropped only when this has been cleared, and only when it is not in use.
+    // SAFETY: the cell exists, because `LAST` is cleared before any cell is dropped. A cell in use is never dropped.
     if let Some(last) = unsafe { LAST.get().as_ref() }
         && matches(last)
         // SAFETY: as above.
@@ -239,6 +265,7 @@ fn find<'a>(matches: impl Fn(&StateCell) -> bool, id: u64, choose: impl FnOnce()
     search(id, choose)
 }
 
+/// Returns the state with this id from the table, or creates it. Sets `LAST`.
 #[inline(never)]
 fn search<'a>(id: u64, choose: impl FnOnce() -> (&'a Shard, u64)) -> StateGuard {
     let found = STATES.try_with(|states| states.find(id)).ok().flatten();
@@ -261,50 +288,52 @@ fn search<'a>(id: u64, choose: impl FnOnce() -> (&'a Shard, u64)) -> StateGuard 
     guard
 }
 
-/// The thread is ending, and its locals are gone: counts with everybody, and keeps nothing.
+/// Creates a temporary state, for a thread whose thread-locals are destroyed.
 fn enter_temporarily(shard: Arc<Shard>) -> StateGuard {
     let (this, registered) = (shard.this.clone(), shard.common.clone());
     let cell =
         StateCell::new(shard.id, ThreadState { shard: this, registered, temporary: Some(shard), cache: Cache::new() });
     cell.in_use.set(true);
-    // `drop_temporary` drops it, with what is returned.
+    // `drop_temporary` frees the box when the guard is dropped.
     StateGuard(NonNull::from(Box::leak(Box::new(cell))))
 }
 
 #[cold]
 fn drop_temporary(cell: NonNull<StateCell>) {
-    // SAFETY: `enter_temporarily` made the pointer of a box, and the call that used the part is over.
+    // SAFETY: we own the box, because `enter_temporarily` leaked it for this guard alone, and the guard is being
+    // dropped.
     drop(unsafe { Box::from_raw(cell.as_ptr()) });
 }
 
 impl ThreadStates {
-    /// Uses the part with this id, if there is one that is not in use further down the stack.
+    /// Returns the state with this id, if there is one that no call further down the stack uses.
     fn find(&self, id: u64) -> Option<StateGuard> {
         let table = self.0.try_borrow().ok()?;
         let mut same = table.probe(id).filter(|slot| slot.id == id).filter_map(|slot| slot.cell);
-        // SAFETY: it is in the table, so in the list, from which none is taken that is in use.
+        // SAFETY: the cell exists, because `slots` points to cells of `all`. A cell in use is never removed from `all`.
         same.find_map(|cell| unsafe { cell.as_ref().enter() })
     }
 
-    /// Makes the thread's part of a shard, or makes the one that it has its home.
+    /// Returns the state for `shard`, which it creates if there is none. Makes the shard the home for `home_of`. Drops
+    /// the states of shards that are gone.
     #[cold]
     fn enter(&self, shard: &Shard, home_of: u64) -> Option<StateGuard> {
         let mut table = self.0.try_borrow_mut().ok()?;
         LAST.set(ptr::null());
         table.slots.clear();
-        // SAFETY: the closure drops it before the part goes.
+        // SAFETY: the closure drops the guard before `retain` drops the cell.
         table.all.retain(|cell| unsafe { cell.enter() }.is_none_or(|state| state.shard.strong_count() > 0));
-        // SAFETY: it is in the list, from which none is taken that is in use.
+        // SAFETY: the cell exists, because a cell in use is never removed from `all`.
         let found = table.all.iter().filter(|cell| cell.id == shard.id).find_map(|cell| unsafe { cell.enter() });
         let guard = found.or_else(|| {
             table.all.push(Box::new(StateCell::new(shard.id, ThreadState::new(shard))));
             // SAFETY: as above.
             unsafe { table.all.last()?.enter() }
         })?;
-        // SAFETY: it is one of the list.
+        // SAFETY: the cell is in `all`.
         let before = (home_of != NONE).then(|| unsafe { guard.0.as_ref() }.home_of.replace(home_of));
         if before.is_some_and(|before| before != NONE) {
-            // It was one already.
+            // This shard was the home already, so `choose` has counted the thread twice.
             shard.leave_home();
         }
         table.fill_slots();
@@ -313,7 +342,7 @@ impl ThreadStates {
 }
 
 impl StateTable {
-    /// Returns the slots that can have this id.
+    /// Returns the taken slots from the first in which this id can be.
     fn probe(&self, id: u64) -> impl Iterator<Item = &Slot> {
         let (before, from) = self.slots.split_at(self.first_slot(id));
         from.iter().chain(before).take_while(|slot| slot.cell.is_some())
@@ -323,6 +352,7 @@ impl StateTable {
         id as usize & self.slots.len().saturating_sub(1)
     }
 
+    /// Enters all cells into the empty table.
     fn fill_slots(&mut self) {
         self.slots.resize((4 * self.all.len()).next_power_of_two(), Slot { id: NONE, cell: None });
         let mask = self.slots.len() - 1;
@@ -348,11 +378,11 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, ManualClock, Ticks};
 
-    /// At the end of the table the search goes on at its beginning.
+    /// A search that reaches the end of the table continues at its beginning.
     #[test]
-    fn a_part_is_found_by_the_id_of_its_shard_and_by_that_of_its_service() {
+    fn a_state_is_found_by_the_id_of_its_shard_and_of_its_service() {
         let mut shards = Vec::new();
-        // Each service begins at the last slot, whatever the size of the table is.
+        // The id of each service belongs to the last slot, for any size of the table.
         for service in (1..50).map(|number| number << 32 | 0xffff_ffff) {
             let ticks = Ticks::new(Clock::Manual(ManualClock::new()), Duration::from_millis(1));
             let shard = Shard::new(ticks, None, None, None, || false);
@@ -361,7 +391,7 @@ mod tests {
             for (service, shard) in &shards {
                 for id in [*service, shard.id] {
                     let guard = STATES.with(|states| states.find(id)).expect("a cell of this thread");
-                    // SAFETY: it is in the table.
+                    // SAFETY: the cell exists, because it is in the table.
                     let cell = unsafe { guard.0.as_ref() };
                     assert_eq!((cell.id, cell.home_of.get()), (shard.id, *service));
                 }

@@ -1,4 +1,14 @@
-//! What a shard has in virtual time only.
+//! How a [`ManualClock`] waits for a shard: the shard's part of virtual time.
+//!
+//! In virtual time the driver sleeps until a request. Three events matter to the clock:
+//!
+//! | event                                         | here                                            |
+//! |-----------------------------------------------|-------------------------------------------------|
+//! | the clock moves                               | `Quiesce::request` wakes the driver, unless it has nothing to do; `wait` waits for its answer |
+//! | a caller sets a deadline that has come        | `request_if_due` wakes the driver               |
+//! | a dispatched timer has run, or ended otherwise | `finish_in_flight` counts it                   |
+//!
+//! The protocol and its proof are at the head of `clock/quiescence.rs`. With a real clock all of this does nothing.
 
 use std::sync::Weak;
 use std::time::Instant;
@@ -6,14 +16,18 @@ use std::time::Instant;
 use super::binding::Shard;
 use crate::clock::{ManualClock, OnClock, Quiesce, Quiescence, Quiet, Registration};
 
-/// How many ticks the clock moves at once: as many as a deadline is [kept exactly](crate::engine::entry::state) for. A driver may
-/// have read the clock just before it moves, and come to a deadline that is written just after. It is waited for before
-/// the clock moves again, so it misreads none.
+/// Maximum number of ticks by which the clock moves at once: a state represents deadlines exactly for that many ticks
+/// ahead.
+///
+/// A driver may read the clock just before it moves, and then read a deadline that was written just after. The clock
+/// waits for that driver before it moves again. So no deadline is further ahead of the driver's reading than a state
+/// represents.
 const STRIDE: u64 = 1 << 48;
 
+/// The part of a shard that exists in virtual time only.
 pub(super) struct VirtualTime {
     pub(super) quiescence: Quiescence,
-    /// Whether the callbacks may have to wait until the calling thread is free.
+    /// Returns whether callbacks may be unable to run before the calling thread is free.
     needs_this_thread: Box<dyn Fn() -> bool + Send + Sync>,
     _registration: Registration,
 }
@@ -34,7 +48,7 @@ impl VirtualTime {
 }
 
 impl Shard {
-    /// In virtual time, has the driver look for a timer that is due at once; others wait until the clock is moved.
+    /// In virtual time, wakes the driver if `deadline` has come. Later deadlines wait until the clock moves.
     #[inline]
     pub(super) fn request_if_due(&self, deadline: u64) {
         if let Some(quiescence) = self.quiescence() {
@@ -43,27 +57,27 @@ impl Shard {
     }
 
     #[cold]
-    pub(super) fn request_in_virtual_time(&self, quiescence: &Quiescence, deadline: u64) {
+    fn request_in_virtual_time(&self, quiescence: &Quiescence, deadline: u64) {
         if deadline <= self.ticks.now_tick() {
             quiescence.request();
             self.core.wakeup.wake_by(0);
         }
     }
 
-    /// A timer that was handed to the executor has run, or has ended otherwise.
+    /// Counts a dispatched timer that has left its batch: it has run, or has ended otherwise.
     pub(super) fn finish_in_flight(&self) {
         if let Some(quiescence) = self.quiescence() {
             quiescence.end();
         }
     }
 
-    /// In virtual time only.
+    /// Returns the state of virtual time, or `None` with a real clock.
     #[inline]
     pub(super) fn quiescence(&self) -> Option<&Quiescence> {
         self.virtual_time.as_ref().map(|time| &time.quiescence)
     }
 
-    /// The threads of another process do nothing here.
+    /// Like `quiescence`, but `None` in a forked child, which has no driver.
     fn live(&self) -> Option<&Quiescence> {
         self.quiescence().filter(|_| !self.is_inherited())
     }
@@ -102,7 +116,7 @@ mod tests {
         let clock = ManualClock::new();
         let ticks = Ticks::new(Clock::Manual(clock), Duration::from_millis(1));
         let shard = Shard::new(ticks, None, None, None, || false);
-        // Without a driver, nobody would answer an `advance`.
+        // Not by `advance`: without a driver, no thread would answer its request.
         let quiescence = shard.quiescence().unwrap();
         for (next, asks_at) in [(5, 5), (STRIDE, STRIDE), (NEVER, STRIDE)] {
             quiescence.end_round(quiescence.last_request(), next);

@@ -1,4 +1,11 @@
-//! What one thread has done in one shard.
+//! `ThreadCounters`: what one thread has counted in one shard.
+//!
+//! A thread adds to counters of its own by plain stores, so counting needs no read-modify-write and no shared cache
+//! line. The exception is a thread whose thread-locals are destroyed: such threads share counters, and add by
+//! `fetch_add`. Any thread may read. The shard's `registry` links the counters of all threads, and sums them.
+//!
+//! Each count is stored with Release and read with Acquire. So a reader that sees a count also sees the counts that the
+//! same thread made before it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,26 +14,27 @@ use std::time::Duration;
 use super::ShardStats;
 use super::lateness::Recorder;
 
-/// A number that one thread counts up, by a plain store, and any may read.
+/// A number that one thread increments, and any thread may read.
 #[derive(Default)]
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    /// Counts. `shared` if other threads may do so at the same time.
+    /// Adds `more`. `shared`: other threads may add at the same time.
     #[inline]
     pub(crate) fn add(&self, more: u64, shared: bool) {
-        // Release, for the acquire in `get`: whoever sees this count sees those that the thread made before it.
+        // Release: publishes the earlier counts of this thread to readers; pairs with the Acquire in `get`.
         if shared {
             self.0.fetch_add(more, Ordering::Release);
         } else {
-            // Relaxed: nobody else writes it.
+            // Relaxed: no other thread writes it.
             self.0.store(self.0.load(Ordering::Relaxed) + more, Ordering::Release);
         }
     }
 
+    /// Sets the number to the maximum of itself and `to`.
     #[inline]
     pub(super) fn raise(&self, to: u64) {
-        // Relaxed: it is raised before the run is counted.
+        // Relaxed: published by the Release with which the run is counted afterwards.
         if self.0.load(Ordering::Relaxed) < to {
             self.0.fetch_max(to, Ordering::Relaxed);
         }
@@ -51,25 +59,25 @@ pub(crate) struct ThreadCounters {
     pub(crate) panicked: Count,
     pub(crate) rejected: Count,
     pub(crate) wakeups: Count,
-    /// Allocated by the first run: most threads make none.
+    /// Allocated by the thread's first run. Most threads run no callbacks.
     lateness: OnceLock<Box<Recorder>>,
 }
 
 impl ThreadCounters {
     #[inline]
-    pub(crate) fn late(&self, lateness: Duration, shared: bool) {
+    pub(crate) fn record_lateness(&self, lateness: Duration, shared: bool) {
         self.lateness.get_or_init(Recorder::new).record(lateness, shared);
     }
 
-    /// Returns how many timers the thread has seen end.
+    /// Returns the number of timers that ended on this thread.
     pub(crate) fn ended(&self) -> u64 {
         self.completed.get() + self.cancelled.get() + self.unfired.get()
     }
 
-    /// Adds everything to `sum` but `pending`, which no single thread knows.
+    /// Adds all counts to `sum`, except `pending`, which cannot be known from a single thread's counters.
     pub(crate) fn add_to(&self, sum: &mut ShardStats) {
-        // Ends are read before runs, and runs before their lateness, against the order in which they are counted: with an
-        // end its run is read.
+        // Read in the reverse of the order in which they are counted: ends, then runs, then lateness. So with each end,
+        // the reader sees its run and its lateness.
         sum.completed += self.completed.get();
         sum.cancelled += self.cancelled.get();
         sum.unfired += self.unfired.get();

@@ -1,17 +1,25 @@
-//! Repeating callbacks: when each of them runs next.
+//! `Periodic`: a callback that runs more than once, and the `Schedule` that says when.
+//!
+//! A worker calls [`PeriodicCallback::run`] for each run, and the engine arms the entry for the tick that it returns.
+//!
+//! | schedule     | the next run                                                    |
+//! |--------------|-----------------------------------------------------------------|
+//! | `FixedRate`  | one period after the deadline of the last run                   |
+//! | `FixedDelay` | one delay after the end of the last run                         |
+//! | `Recurring`  | at the instant that the callback returns; `None` ends the timer |
 
 use std::time::{Duration, Instant};
 
 use crate::clock::{Deadline, Ticks, UNKNOWN};
 use crate::engine::entry::PeriodicCallback;
 
-/// Computes the deadlines of a repeating callback.
+/// A periodic callback, and the rule for its next run.
 pub(super) trait Schedule: Send {
-    /// Makes the run for `deadline`, and returns the deadline of the next; `None` ends the timer.
+    /// Runs the callback, whose deadline was `deadline`. Returns the next deadline, or `None` to end the timer.
     fn run(&mut self, deadline: Instant, ticks: &Ticks) -> Option<Deadline>;
 }
 
-/// Runs a period after the deadline of the run before, however long that run took.
+/// Runs a period after the deadline of the last run, however long that run took.
 pub(super) struct FixedRate<F> {
     pub(super) period: Duration,
     pub(super) f: F,
@@ -24,7 +32,7 @@ impl<F: FnMut() + Send> Schedule for FixedRate<F> {
     }
 }
 
-/// Runs a delay after the end of the run before.
+/// Runs a delay after the end of the last run.
 pub(super) struct FixedDelay<F> {
     pub(super) delay: Duration,
     pub(super) f: F,
@@ -37,7 +45,7 @@ impl<F: FnMut() + Send> Schedule for FixedDelay<F> {
     }
 }
 
-/// Runs at the instant that the closure returns.
+/// Runs at the instant that the last run returned.
 pub(super) struct Recurring<F> {
     pub(super) f: F,
 }
@@ -48,8 +56,9 @@ impl<F: FnMut(Instant) -> Option<Instant> + Send> Schedule for Recurring<F> {
     }
 }
 
-/// A repeating callback with the exact deadline of its next run. The entry has only the tick, and a grid of ticks would
-/// drift.
+/// A schedule, with the exact deadline of its next run.
+///
+/// The entry has only the tick. Periods that are counted from rounded ticks would drift.
 pub(super) struct Periodic<R> {
     pub(super) schedule: R,
     pub(super) ticks: Ticks,
@@ -58,7 +67,7 @@ pub(super) struct Periodic<R> {
 
 impl<R: Schedule> PeriodicCallback for Periodic<R> {
     fn run(&mut self, due: u64) -> Option<u64> {
-        // A tick other than that of `next` comes from a reset: the next deadline counts from that tick.
+        // If the tick is another, the timer was reset. Then the schedule continues from the deadline of the reset.
         let deadline = self.ticks.deadline(self.next.requested()).filter(|_| due == self.next.tick);
         let deadline = deadline.unwrap_or_else(|| self.ticks.display_deadline(due, UNKNOWN));
         self.next = self.schedule.run(deadline, &self.ticks)?;

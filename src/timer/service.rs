@@ -1,4 +1,23 @@
-//! The service behind a `Timer` and its clones: its shards, its threads, and the shutdown.
+//! `Service`: what a `Timer` and its clones share: the shards, the threads, and the shutdown.
+//!
+//! **Start.** `start` checks the builder, starts the pool, and then creates each shard and starts its driver's thread.
+//! If a thread cannot be started, the drop of the unfinished service ends the others.
+//!
+//! **Use.** `schedule` and `sleep` find the calling thread's home shard, and do the rest there.
+//!
+//! **End.** `shutdown`, or the drop of the last clone, ends the service in these steps. Each step covers all shards
+//! before the next begins:
+//!
+//! | step           | effect                                                                           |
+//! |----------------|----------------------------------------------------------------------------------|
+//! | `close`        | refuses new timers. From its return on, no callback starts in any shard          |
+//! | `end`: sleeps  | completes the pending sleeps, because a closure or a callback may wait for one   |
+//! | `end`: closures | hands the pending closures back or drops them, because a running callback may wait for such a drop |
+//! | `end`: runs    | waits for the callbacks in progress, and hands periodic closures back            |
+//! | `end`: threads | joins the drivers' threads, and stops the pool                                   |
+//!
+//! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
+//! On a thread of the timer's own pool outside of any callback, it waits for neither callbacks nor threads.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,23 +38,23 @@ use crate::stats::Stats;
 use crate::system::Process;
 use crate::wheel::Levels;
 
-const LEAST_TICK: Duration = Duration::from_micros(1);
+/// Minimum tick that a builder accepts.
+const MIN_TICK: Duration = Duration::from_micros(1);
 
 pub(super) struct Service {
-    /// Unique among all services and shards of the process.
+    /// A number from [`shard::new_id`].
     id: u64,
     pub(super) ticks: Ticks,
     shards: Vec<Arc<Shard>>,
-    /// The index at which the next search for a shard begins: a new thread's for its home, or a sleep's after the
-    /// shutdown.
-    next_turn: AtomicUsize,
+    /// A counter that spreads threads, and sleeps made after a shutdown, over the shards.
+    next: AtomicUsize,
     /// The delay queues of this service.
     pub(super) queues: OpenQueues,
     closed: AtomicBool,
     /// The process that has the threads.
     process: Process,
     threads: Mutex<Option<Threads>>,
-    /// The queue of the timer's own pool.
+    /// The queue of the timer's own pool. `None` with another executor.
     queue: Option<Arc<JobQueue>>,
 }
 
@@ -45,16 +64,17 @@ struct Threads {
 }
 
 impl Service {
+    /// Starts a service: its pool, its shards and their drivers.
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
         let tick = builder.tick;
-        if tick < LEAST_TICK {
+        if tick < MIN_TICK {
             return Err(BuildError::TickTooShort(tick));
         }
         if builder.shards == 0 {
             return Err(BuildError::NoShards);
         }
         Levels::new(0, &builder.slots_per_level)?;
-        // Reads the cores before any thread is pinned: a pinned thread, and its children, see their own core only.
+        // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
         let (dispatcher, pool) = match builder.executor {
             Executor::Pool { threads } => {
@@ -72,17 +92,17 @@ impl Service {
             id: shard::new_id(),
             ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
             shards: Vec::new(),
-            next_turn: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
             queues: OpenQueues::new(),
             closed: AtomicBool::new(false),
-            process: Process::this(),
+            process: Process::current(),
             queue: pool.as_ref().map(Pool::queue).cloned(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
         };
-        // While a worker drives one shard, it serves no other. So all shards lend, or none does.
-        let lends = pool_threads >= builder.shards && !builder.pin_cores && service.ticks.manual().is_none();
-        let lends = lends.then_some(builder.shards);
-        let limit = builder.max_pending.map(|most| Arc::new(Limit::new(most)));
+        // A worker that drives serves no other shard. So lending needs a worker for each shard, or no shard lends.
+        let lending_shards = pool_threads >= builder.shards && !builder.pin_cores && service.ticks.manual().is_none();
+        let lending_shards = lending_shards.then_some(builder.shards);
+        let limit = builder.max_pending.map(|max| Arc::new(Limit::new(max)));
         for index in 0..builder.shards {
             let on_slow = builder.on_slow.clone().map(|hook| hook.monitor(index));
             let (ticks, limit, on_panic) = (service.ticks.clone(), limit.clone(), builder.on_panic.clone());
@@ -91,9 +111,9 @@ impl Service {
             let (levels, dispatcher) = (Levels::new_ahead(0, &builder.slots_per_level)?, dispatcher.clone());
             let name = format!("{}-{index}", builder.thread_name);
             let driven = shard.clone();
-            let drive = move |place: &_| shard::drive(driven, levels, dispatcher, core, lends, place);
+            let drive = move |status: &_| shard::drive(driven, levels, dispatcher, core, lending_shards, status);
             let driver = DriverThread::start(name, drive);
-            // On an error, the drop of the service ends the threads that have been started.
+            // On an error, the drop of `service` ends the threads that have been started.
             let driver = driver.map_err(BuildError::ThreadStart)?;
             service.shards.push(shard);
             if let Some(threads) = service.threads.get_mut().ok().and_then(Option::as_mut) {
@@ -116,17 +136,17 @@ impl Service {
             return Err(Rejection::Shutdown);
         }
         let (raw, due) = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
-        // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
+        // SAFETY: the raw handle comes from `schedule`, and only this `TimerHandle` owns it.
         Ok(unsafe { TimerHandle::new(raw, due) })
     }
 
-    /// Creates a sleep until `due`, in a shard that is closed if the service is.
+    /// Creates a future that completes at `deadline`, or with the shutdown.
     pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
         let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
         Sleep::new(entry, deadline, || self.next_shard().clone())
     }
 
-    /// Counts a timer that is refused before it reaches a shard.
+    /// Counts a timer that is rejected before it comes to a shard.
     #[cold]
     pub(super) fn reject(&self) {
         Shard::reject(self.id, || self.choose_home());
@@ -137,19 +157,19 @@ impl Service {
         Home::new(self.id, &self.shards)
     }
 
-    /// Chooses the home of a thread that is new here: the shard in which it schedules for the rest of its life.
+    /// Chooses the home shard of a thread that is new to this service.
     fn choose_home(&self) -> &Arc<Shard> {
-        Shard::choose_home(&self.shards, self.take_turn())
+        Shard::choose_home(&self.shards, self.next_index())
     }
 
-    /// Returns the shards in turn, where any shard is right.
+    /// Returns any shard, in turn.
     fn next_shard(&self) -> &Arc<Shard> {
-        &self.shards[self.take_turn() % self.shards.len()]
+        &self.shards[self.next_index() % self.shards.len()]
     }
 
-    fn take_turn(&self) -> usize {
-        // Relaxed: only spreads the threads, and guards nothing.
-        self.next_turn.fetch_add(1, Ordering::Relaxed)
+    fn next_index(&self) -> usize {
+        // Relaxed: the number orders no other memory.
+        self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns the number of pending timers. Reads four counters of each thread.
@@ -167,12 +187,11 @@ impl Service {
 
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
-        // Relaxed: a hint that saves work. The state word of each entry decides.
-        self.closed.load(Ordering::Relaxed) || self.process.is_gone()
+        // Relaxed: a hint that saves work. The state of each entry decides.
+        self.closed.load(Ordering::Relaxed) || self.process.has_forked()
     }
 
-    /// Refuses new timers, waits for callbacks that have started, takes back all others, and ends the threads. Only the
-    /// first call does anything.
+    /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing.
     pub(super) fn shutdown(&self) -> Unfired {
         let mut unfired = Vec::new();
         if let Some(pending) = self.close() {
@@ -182,25 +201,23 @@ impl Service {
         Unfired::new(unfired, self.ticks.clone())
     }
 
-    /// Closes every shard before anything waits: from then on, no callback starts in any of them. Returns the maximum
-    /// number of timers that [`end`](Self::end) finds, or `None` if this is not the first call.
+    /// Closes every shard, before the shutdown waits for anything: no callback starts after this returns. Returns the
+    /// maximum number of closures that [`end`](Self::end) can find, or `None` if this is not the first call.
     fn close(&self) -> Option<usize> {
-        if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
+        if self.process.has_forked() || self.closed.swap(true, Ordering::AcqRel) {
             return None;
         }
         Some(self.shards.iter().map(Shard::close).sum())
     }
 
-    /// Passes every callback that has not started to `unfired`, with its shard and its tick, and ends the threads.
-    ///
-    /// Sleeps complete first, because a closure that is dropped, or a callback that runs, may wait for a sleep.
-    /// Closures come before the wait for running callbacks, because a callback may wait for the drop of a closure.
+    /// Passes every closure that has not fired to `unfired`, with its shard and its tick, and ends the threads. The
+    /// head of this file has the order.
     fn end(&self, mut unfired: impl FnMut(&Shard, u64, Callback)) {
         let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let on_pool = threads.as_ref().and_then(|threads| threads.pool.as_ref()).is_some_and(Pool::is_on_this_thread);
-        // Work on the timer's own pool outside of any callback comes from some callback. That callback may be waiting
-        // for this very work, as for its half of a `rayon::join`. Nothing says which callback it is, so this waits for
-        // none.
+        // Work on the timer's own pool outside of any callback was given to the pool by some callback. That callback
+        // may be waiting for this very work, for example for half of a `rayon::join`. It is unknown which callback that
+        // is.
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         self.shards.iter().for_each(|shard| shard.complete_sleeps());
@@ -215,8 +232,8 @@ impl Service {
         }
 
         if let Some(Threads { drivers, pool }) = threads {
-            // A callback, or a thread of the timer, must not join the threads: one of them may be waiting for it. The
-            // threads end by themselves.
+            // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it.
+            // The threads end by themselves.
             let inside = on_pool || self.shards.iter().any(|shard| shard.is_on_this_thread());
             if !inside {
                 drivers.into_iter().for_each(DriverThread::join);
@@ -230,12 +247,12 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if self.process.is_gone() {
-            // These are threads of another process, so there is nothing to join.
+        if self.process.has_forked() {
+            // The threads belong to the parent process, so their handles must be neither joined nor dropped.
             mem::forget(self.threads.get_mut().map(Option::take));
         }
         if self.close().is_some() {
-            // Drops each closure where it is found, without a list and in any order.
+            // Each closure is dropped as it is found. This needs no list, and no order.
             self.end(|shard, _, callback| shard.drop_unfired(callback));
         }
     }
@@ -253,7 +270,7 @@ mod tests {
 
     const SEC: Duration = Duration::from_secs(1);
 
-    /// Records that a task was woken.
+    /// A task that records that it was woken.
     #[derive(Default)]
     struct Woken(AtomicBool);
 
@@ -263,19 +280,19 @@ mod tests {
         }
     }
 
-    /// Makes the driver of the shard panic when the next timer is due.
+    /// Makes the driver of the shard panic when the next timer expires.
     fn break_shard(timer: &Timer, shard: usize) {
         timer.0.shards[shard].fault.store(true, SeqCst);
     }
 
-    /// Runs `f` on another thread, and fails if it does not return in time.
+    /// Runs `f`, and panics if it does not return in time.
     fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || sender.send(f()));
         receiver.recv_timeout(20 * SEC).expect("it does not hang")
     }
 
-    /// Returns a timer in virtual time, its clock, and the payloads that its `on_panic` hook receives.
+    /// Returns a timer in virtual time, with its clock, and the messages that its `on_panic` receives.
     fn timer_that_reports(shards: usize, executor: Executor) -> (Timer, ManualClock, mpsc::Receiver<String>) {
         let (clock, (sender, reports)) = (ManualClock::new(), mpsc::channel());
         let sender: Mutex<Sender<String>> = Mutex::new(sender);
@@ -315,7 +332,7 @@ mod tests {
             in_time(move || advancing.advance(SEC));
             assert_eq!(ran.load(SeqCst), 1, "the first has run");
             break_shard(&timer, 0);
-            // A timer that is due when the driver panics is no longer in the wheel.
+            // Timers that expire when the driver panics have already left the wheel.
             let advancing = clock.clone();
             in_time(move || {
                 advancing.advance(2 * SEC);
@@ -372,7 +389,7 @@ mod tests {
         let executor = Executor::Pool { threads: 1 };
         let timer = Timer::builder().shards(1).executor(executor).on_panic(report).build().unwrap();
         let every = timer.schedule_at_fixed_rate(SEC / 1000, SEC / 1000, || ()).unwrap();
-        // Long enough for a worker to drive, even on a busy machine.
+        // By then a worker drives, even on a machine under load.
         thread::sleep(SEC / 5);
         break_shard(&timer, 0);
         let report = in_time(move || reports.recv().unwrap());
@@ -384,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_whose_driver_has_panicked_takes_no_place_under_the_limit() {
+    fn a_shard_whose_driver_has_panicked_takes_no_permit() {
         let clock = ManualClock::new();
         let builder = Timer::builder().clock(clock.clone()).shards(1).executor(Executor::Inline);
         let timer = builder.max_pending(2).on_panic(drop).build().unwrap();
@@ -392,13 +409,13 @@ mod tests {
         break_shard(&timer, 0);
         in_time(move || clock.advance(SEC));
         for _ in 0..3 {
-            assert!(timer.schedule(SEC, || ()).unwrap_err().is_shutdown(), "one of two places is taken");
+            assert!(timer.schedule(SEC, || ()).unwrap_err().is_shutdown(), "one of two permits is taken");
         }
     }
 
     #[test]
     fn a_job_that_is_dropped_when_its_shard_is_closed_leaves_the_timer_to_the_shutdown() {
-        /// An executor that keeps its jobs.
+        /// An executor that keeps its jobs, and runs none.
         #[derive(Default)]
         struct Keeps(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
         impl crate::Execute for Keeps {
@@ -427,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_panics_keeps_no_drop_from_returning() {
+    fn a_drop_after_a_driver_has_panicked_returns() {
         let (timer, clock, _reports) = timer_that_reports(1, Executor::default());
         let kept = Arc::new(());
         let held = kept.clone();

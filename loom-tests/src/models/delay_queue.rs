@@ -1,10 +1,10 @@
 //! Model 18: the way of a value from its producer to one consumer of a delay queue.
 //!
-//! Fails if a value can be taken twice (mutation `queue-claim`) or is published without an order (`queue-push-relaxed`,
-//! `queue-take-relaxed`); if a wake-up is lost, as the fence between a push and the looks is missing (`queue-fence`), the
-//! lock's owner does not look again (`queue-unlock-silent`), or a consumer that goes away keeps its wake-up
-//! (`queue-go-silent`); if a queue is over too early (`queue-over-late`), or its end wakes nobody (`queue-end-silent`, `queue-close-silent`); and
-//! if an item is listed after it has left (`queue-entered-first`).
+//! Fails if a value can be taken twice (mutation `delay-claim`) or is published without an order (`delay-push-relaxed`,
+//! `delay-take-relaxed`); if a wake-up is lost, as the fence between a push and the looks is missing (`delay-fence`), the
+//! lock's owner does not look again (`delay-unlock-silent`), or a consumer that goes away keeps its wake-up
+//! (`delay-go-silent`); if a queue is over too early (`delay-over-late`), or its end wakes nobody (`delay-end-silent`, `delay-close-silent`); and
+//! if an item is listed after it has left (`delay-entered-first`).
 
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Wake, Waker};
