@@ -549,12 +549,15 @@ fn a_waker_and_a_value_that_panic_harm_nobody_else() {
 
 #[test]
 fn a_value_may_hold_its_own_queue_until_it_comes_out() {
-    struct Job(DelayQueue<Job>, Arc<()>);
+    struct Job {
+        queue: DelayQueue<Job>,
+        _token: Arc<()>,
+    }
     let (queue, _timer, clock) = queue();
     let token = Arc::new(());
-    _ = queue.push(SEC, Job(queue.clone(), token.clone())).unwrap();
+    _ = queue.push(SEC, Job { queue: queue.clone(), _token: token.clone() }).unwrap();
     clock.advance(SEC);
-    let Job(queue, _) = queue.try_pop().unwrap().value;
+    let Job { queue, .. } = queue.try_pop().unwrap().value;
     drop(queue);
     assert_eq!(Arc::strong_count(&token), 1);
 }
@@ -572,7 +575,7 @@ fn values_need_not_be_sync_and_keys_go_to_other_threads() {
     let zero_sized: DelayQueue<()> = queue_of_units();
     assert!(zero_sized.is_empty());
     let large: DelayQueue<[NonZeroU32; 200]> = self::queue().0;
-    drop(large.push(HOUR, [NonZeroU32::MIN; 200]).map_err(|_| ()).unwrap_err());
+    assert!(large.push(HOUR, [NonZeroU32::MIN; 200]).is_err(), "its timer is gone");
 }
 
 fn queue_of_units() -> DelayQueue<()> {
