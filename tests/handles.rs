@@ -1,4 +1,5 @@
 //! Handles: cancel, reset, wait, query, guard, detach.
+#![cfg(feature = "std")]
 
 mod common;
 

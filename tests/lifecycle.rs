@@ -1,4 +1,5 @@
 //! The life of a timer: build, clones, drop, shutdown, and the timers that are handed back.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What a pool guarantees to callbacks that are slow, that block, and that use rayon themselves.
+#![cfg(feature = "std")]
 
 mod common;
 
