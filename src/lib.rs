@@ -100,8 +100,9 @@
 //!
 //! # Without threads
 //!
-//! [`Wheel`] is the data structure alone, for one thread: an event loop, a game loop or a simulation. It reads no
-//! clock; its owner advances it.
+//! [`Wheel`] is the data structure alone, for one thread: an event loop, a game loop, a simulation or a microcontroller.
+//! It reads no clock; its owner advances it. Without default features the crate is `no_std` with `alloc`, and has only
+//! `Wheel` and its error: [no-std.md].
 //!
 //! # Guarantees
 //!
@@ -120,10 +121,11 @@
 //!
 //! # Features
 //!
-//! No feature is on by default.
+//! Only `std` is on by default. Each of the others enables it.
 //!
 //! | feature        | adds                                                                                         |
 //! |----------------|----------------------------------------------------------------------------------------------|
+//! | `std`          | everything but [`Wheel`] and its error                                                       |
 //! | `futures-core` | `Stream` for [`Interval`]                                                                    |
 //! | `hyper`        | `hyper::rt::Timer` for [`Timer`]: the timeouts of servers and clients                        |
 //! | `metrics`      | `corewheel::metrics::Exporter`, which reports [`Stats`] through the `metrics` facade         |
@@ -142,6 +144,7 @@
 //! [durable.md]: https://docs.rs/crate/corewheel/latest/source/docs/durable.md
 //! [embedding]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/
 //! [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
+//! [no-std.md]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/no-std.md
 //! [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
 //! [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
 
