@@ -60,6 +60,25 @@
 //! # Ok::<(), corewheel::BuildError>(())
 //! ```
 //!
+//! # Delay queues
+//!
+//! A [`DelayQueue`] hands out values when they are due, to consumers that block, poll or stream. A [`DelayKey`] removes or
+//! resets one value.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use corewheel::{DelayQueue, Timer};
+//! use std::time::Duration;
+//!
+//! let timer = Timer::new()?;
+//! let retries = DelayQueue::new(&timer);
+//! retries.push(Duration::from_millis(5), "job 17")?;
+//! let due = retries.pop().expect("the timer runs");
+//! assert_eq!(due.value, "job 17");
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Virtual time
 //!
 //! A test of a timeout need not wait for it. On a [`ManualClock`], time passes only when the test advances the clock.
@@ -126,7 +145,7 @@
 //! | feature        | adds                                                                                         |
 //! |----------------|----------------------------------------------------------------------------------------------|
 //! | `std`          | everything but [`Wheel`] and its error                                                       |
-//! | `futures-core` | `Stream` for [`Interval`]                                                                    |
+//! | `futures-core` | `Stream` for [`Interval`] and [`DelayQueue`]                                                 |
 //! | `hyper`        | `hyper::rt::Timer` for [`Timer`]: the timeouts of servers and clients                        |
 //! | `metrics`      | `corewheel::metrics::Exporter`, which reports [`Stats`] through the `metrics` facade         |
 //! | `quinn`        | `corewheel::quinn::Runtime`, for QUIC endpoints                                              |
@@ -172,6 +191,8 @@ mod future;
 #[cfg(feature = "std")]
 mod handle;
 #[cfg(any(feature = "std", loom))]
+pub(crate) mod queue;
+#[cfg(any(feature = "std", loom))]
 pub(crate) mod shard;
 #[cfg(feature = "std")]
 mod stats;
@@ -200,6 +221,7 @@ pub use {
     executor::{Execute, Executor},
     future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout},
     handle::{CancelOnDrop, TimerHandle},
+    queue::{DelayKey, DelayQueue, Expired},
     shard::SlowCallback,
     stats::{Lateness, ShardStats, Stats},
     timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer},

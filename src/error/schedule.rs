@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
-/// The error of [`Timer::schedule`](crate::Timer::schedule) and its siblings. It returns the closure, which has been
-/// neither run nor dropped.
+/// The error of [`Timer::schedule`](crate::Timer::schedule) and its siblings, and of
+/// [`DelayQueue::push`](crate::DelayQueue::push). It returns the closure, which has been neither run nor dropped, or the
+/// value.
 ///
 /// ```
 /// # use corewheel::{ScheduleError, Timer};
