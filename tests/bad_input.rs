@@ -1,4 +1,5 @@
 //! Invalid settings, and panics in the caller's code: each has a defined result.
+#![cfg(feature = "std")]
 
 mod common;
 

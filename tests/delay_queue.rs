@@ -1,4 +1,5 @@
 //! Delay queues: what comes out, when, to whom, and how it is counted.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Faults from outside: the process is stopped, starved or forked, its cores change, and its threads panic.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "std", target_os = "linux"))]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Sleeps, timeouts and intervals: when they complete, which tasks they wake, and that they leave nothing behind.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! A pool grows while its threads are blocked inside callbacks, and only then.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "std", target_os = "linux"))]
 
 mod common;
 

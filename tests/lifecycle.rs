@@ -1,4 +1,5 @@
 //! The life of a timer: build, clones, drop, shutdown, and the timers that are handed back.
+#![cfg(feature = "std")]
 
 mod common;
 
@@ -784,7 +785,7 @@ fn a_thread_that_cannot_be_started_is_an_error_with_its_cause() {
         println!("the child has passed");
         return;
     }
-    let none = child(NO_THREAD, "", &[("RUST_MIN_STACK", "1000000000000000")]);
+    let none = child(NO_THREAD, "", &[("RUST_MIN_STACK", TOO_LARGE_STACK)]);
     let some = child(NO_THREAD, "ulimit -v 16000000;", &[("RUST_MIN_STACK", "1000000000")]);
     for output in [none, some] {
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

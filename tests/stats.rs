@@ -1,4 +1,5 @@
 //! Statistics: what is counted in which shard, and that the counters balance.
+#![cfg(feature = "std")]
 
 mod common;
 

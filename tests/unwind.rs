@@ -1,4 +1,5 @@
 //! Timers and panics of their callers: what may be used inside `catch_unwind`, and works after a panic there.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Virtual time: a clock that the test advances, for any number of timers and shards.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -256,6 +256,10 @@ mod tests {
 
     #[test]
     fn is_less_than_a_cache_line() {
-        assert_eq!(size_of::<Sleep>(), 48);
+        if cfg!(target_pointer_width = "64") {
+            assert_eq!(size_of::<Sleep>(), 48);
+        } else {
+            assert!(size_of::<Sleep>() < 48);
+        }
     }
 }

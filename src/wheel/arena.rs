@@ -1,5 +1,7 @@
 //! The store of a [`Wheel`](super::Wheel)'s nodes: one vector.
 
+use alloc::vec::Vec;
+
 use super::{Links, Nodes};
 
 /// The name of one entry of a [`Wheel`](crate::Wheel): valid from its insertion until it expires or is removed.

@@ -1,5 +1,9 @@
 //! One level: a ring of slots, and the slot of each tick.
 
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem;
+
 use super::divisor::Divisor;
 use super::links::NIL;
 use super::occupancy::Occupancy;
@@ -74,7 +78,7 @@ impl Level {
         if slot >= self.heads.len() {
             self.allocate();
         }
-        let head = std::mem::replace(&mut self.heads[slot], id);
+        let head = mem::replace(&mut self.heads[slot], id);
         if self.occupancy.insert(slot) { NIL } else { head }
     }
 }

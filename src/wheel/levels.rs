@@ -63,6 +63,8 @@
 //! - *The true minimum of each slot*, for an exact next deadline: a removal would have to search the slot for the next
 //!   minimum. That saves at most one early wake-up per level.
 
+use alloc::vec::Vec;
+
 use super::event::Event;
 use super::expired_list::ExpiredList;
 use super::level::Level;

@@ -9,7 +9,7 @@ mod levels;
 mod links;
 mod occupancy;
 
-use std::fmt;
+use core::fmt;
 
 pub use arena::Key;
 pub(crate) use divisor::Divisor;

@@ -1,5 +1,8 @@
 //! The bitmap of a level's occupied slots.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// A set of slots, as a tree of 64-bit words. A bit of an upper word is set if the word below it is not zero.
 ///
 /// Every operation reads at most two words of each tier, which is O(log64 slots). The tree has one tier up to 64 slots,
