@@ -203,6 +203,12 @@ impl Levels {
         }
     }
 
+    /// Frees the slots of every level that has no node.
+    #[cfg(not(loom))]
+    pub(crate) fn shrink(&mut self) {
+        self.levels.iter_mut().for_each(Level::shrink);
+    }
+
     /// A tick no later than any deadline as it was when its node was placed: not after `now` if a node
     /// is due, later than it otherwise. O(levels).
     #[inline]
