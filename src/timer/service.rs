@@ -70,6 +70,9 @@ impl Service {
         if builder.shards == 0 {
             return Err(BuildError::NoShards);
         }
+        if builder.thread_name.contains('\0') {
+            return Err(BuildError::NulInThreadName(builder.thread_name));
+        }
         Levels::new(0, &builder.slots_per_level)?;
         // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
@@ -117,6 +120,12 @@ impl Service {
             }
         }
         Ok(service)
+    }
+
+    /// Returns whether the shard is one of the service's.
+    #[cfg(feature = "hyper")]
+    pub(super) fn has(&self, shard: &Shard) -> bool {
+        self.shards.iter().any(|own| std::ptr::eq(&**own, shard))
     }
 
     /// Schedules a timer; see [`Shard::schedule`].
