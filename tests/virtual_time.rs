@@ -420,6 +420,33 @@ fn a_shutdown_inside_a_callback_ends_the_advance() {
     }
 }
 
+/// The limit passes by the real clock, as nothing advances the virtual one; the `advance` goes on waiting for the
+/// callback.
+#[test]
+fn a_shutdown_with_a_limit_does_not_wait_for_an_advance() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let pass = gate.clone();
+    let blocks = move || {
+        sender.send(()).unwrap();
+        pass.pass();
+    };
+    timer.schedule(SEC, blocks).unwrap();
+    timer.schedule(2 * SEC, || ()).unwrap();
+    let moves = clock.clone();
+    let advance = thread::spawn(move || moves.advance(HOUR));
+    wait_for(&receiver);
+    let (at, shutting) = (clock.now(), timer.clone());
+    assert_eq!(in_time("a shutdown with a limit", move || shutting.shutdown_timeout(20 * MS).len()), 1);
+    assert_eq!(clock.now(), at);
+    assert!(!advance.is_finished(), "the callback has not ended");
+    gate.open();
+    in_time("the advance", move || advance.join().unwrap());
+    assert_eq!(clock.now(), at + HOUR - SEC);
+    assert_balanced(&timer);
+}
+
 #[test]
 fn nothing_depends_on_the_real_clock() {
     let (builder, clock) = on_manual_clock();

@@ -73,6 +73,11 @@ fn claim(entry: &Entry, end_run: bool, now: u64, found: &mut impl FnMut(Found)) 
     true
 }
 
+/// Waits for a wake-up.
+fn wait<'a>(guard: MutexGuard<'a, ()>, ended: &Condvar) -> MutexGuard<'a, ()> {
+    ended.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 impl Core {
     pub(crate) fn new(lazy_wakeup: Option<u64>, retain_min: usize) -> Self {
         Self {
@@ -274,14 +279,28 @@ impl Core {
     /// Sleeps until nobody is inside the callback. Returns at once if that is the calling thread. Loom models `repeat`,
     /// `shutdown_inside`.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
+        self.wait_for_run_with(entry, |guard, ended| Some(wait(guard, ended)));
+    }
+
+    /// Waits as [`wait_for_run`](Self::wait_for_run) does, by `wait`. Returns false if the run has not ended and `wait`
+    /// returns `None`.
+    fn wait_for_run_with<'a>(
+        &'a self,
+        entry: &Entry,
+        mut wait: impl FnMut(MutexGuard<'a, ()>, &'a Condvar) -> Option<MutexGuard<'a, ()>>,
+    ) -> bool {
         if call_stack::inside_entry(entry) {
-            return;
+            return true;
         }
         let mut guard = self.lock_run_ended();
         // The flag is set under the lock, under which the worker that has cleared it wakes: no wake-up is lost.
         while entry.wait_for_run() {
-            guard = self.run_ended.1.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
+            match wait(guard, &self.run_ended.1) {
+                Some(again) => guard = again,
+                None => return false,
+            }
         }
+        true
     }
 
     /// A run is over: wakes those that sleep in [`wait_for_run`](Self::wait_for_run), if any do.
@@ -338,13 +357,28 @@ impl Core {
 
     /// Takes what was running in a closed shard, and wants to run again: with `wait` when the run is over. A run that is
     /// not waited for, or that the calling thread is in the middle of, ends its timer.
-    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, now: u64, mut found: impl FnMut(Found)) {
+    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, now: u64, found: impl FnMut(Found)) {
+        self.claim_running_with(running, wait, |guard, ended| Some(self::wait(guard, ended)), now, found);
+    }
+
+    /// Claims as [`claim_running`](Self::claim_running) does, and waits by `sleep`. A run that has not ended when `sleep`
+    /// returns `None` ends its timer. Returns whether all runs that were waited for have ended.
+    pub(crate) fn claim_running_with<'a>(
+        &'a self,
+        running: Running<'_>,
+        wait: bool,
+        mut sleep: impl FnMut(MutexGuard<'a, ()>, &'a Condvar) -> Option<MutexGuard<'a, ()>>,
+        now: u64,
+        mut found: impl FnMut(Found),
+    ) -> bool {
+        let mut all_ended = true;
         for entry in running.0 {
             if wait {
-                self.wait_for_run(entry);
+                all_ended &= self.wait_for_run_with(entry, &mut sleep);
             }
             claim(entry, true, now, &mut found);
         }
+        all_ended
     }
 
     /// Takes one handle of a closed shard away. True if it was the last: then nothing keeps the memory.
