@@ -8,6 +8,10 @@
 //! | a caller sets a deadline that has come        | `request_if_due` wakes the driver               |
 //! | a dispatched timer has run, or ended otherwise | `finish_in_flight` counts it                   |
 //!
+//! [`ManualClock::next_deadline`] reads the state of every entry. The driver's next event would not do: it may be the tick
+//! at which a coarse slot cascades, or belong to a cancelled timer. It is also the driver's own, and the driver may be the
+//! calling thread.
+//!
 //! The protocol and its proof are at the head of `clock/quiescence.rs`. With a real clock all of this does nothing.
 
 use std::sync::Weak;
@@ -38,7 +42,7 @@ impl VirtualTime {
         shard: Weak<Shard>,
         needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
-        let shard: Weak<OnClock> = shard;
+        let shard: Weak<dyn OnClock> = shard;
         Self {
             quiescence: Quiescence::new(),
             needs_this_thread: Box::new(needs_this_thread),
@@ -80,6 +84,20 @@ impl Shard {
     /// Like `quiescence`, but `None` in a forked child, which has no driver.
     fn live(&self) -> Option<&Quiescence> {
         self.quiescence().filter(|_| !self.is_inherited())
+    }
+}
+
+impl OnClock for Shard {
+    fn next_deadline(&self) -> Option<Instant> {
+        if self.is_inherited() {
+            return None;
+        }
+        // States have the deadlines exactly while the clock stands.
+        let (pinned, now) = self.ticks.pin(0);
+        let deadlines = self.core.slab.in_memory().filter_map(|entry| entry.pending_deadline(now));
+        let next = deadlines.min();
+        drop(pinned);
+        self.ticks.instant(next?)
     }
 }
 

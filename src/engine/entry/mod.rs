@@ -6,6 +6,7 @@
 //! | `callback` | a closure of any type in 32 bytes                    |
 //! | `outcome`  | what becomes of an entry by a move                   |
 //! | `look`     | how a future has its timer wake another task         |
+//! | `pending`  | the deadline, for a thread that does not own the entry |
 //!
 //! This file has the rules, and the moves.
 //!
@@ -87,6 +88,8 @@ mod driver;
 mod layout;
 mod outcome;
 mod owner;
+#[cfg(not(loom))]
+mod pending;
 mod poll;
 mod shutdown;
 mod state;

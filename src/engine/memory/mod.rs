@@ -11,12 +11,15 @@
 //! | `slab`    | where entries live                                   |
 //! | `segment` | how the slab is laid out                             |
 //! | `sparse`  | free entries that are kept out of use                |
+//! | `scan`    | a look at all entries                                |
 //! | `stack`   | what the pool and the slab keep free things in       |
 //!
 //! The way back, from the pool to the system, is the driver's to go: [`trim`](super::trim).
 
 mod cache;
 mod pool;
+#[cfg(not(loom))]
+mod scan;
 mod segment;
 mod slab;
 mod sparse;
