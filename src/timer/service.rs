@@ -388,6 +388,7 @@ mod tests {
             assert_eq!(soon.as_mut().poll(&mut context), Poll::Ready(()));
             assert_eq!(sleep.as_mut().poll(&mut context), Poll::Ready(()));
             assert!(sleep.is_shutdown());
+            assert_eq!(clock.next_deadline(), None, "none of them will expire");
             assert!(handles[3].is_pending() && handles[3].cancel());
             assert_eq!(Arc::strong_count(&kept), 3, "one has run, and one was cancelled");
             assert_eq!(timer.len(), 3, "they wait for the shutdown");

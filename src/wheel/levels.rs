@@ -204,7 +204,6 @@ impl Levels {
     }
 
     /// Frees the slots of every level that has no node.
-    #[cfg(not(loom))]
     pub(crate) fn shrink(&mut self) {
         self.levels.iter_mut().for_each(Level::shrink);
     }
