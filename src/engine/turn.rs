@@ -61,6 +61,13 @@ impl DriverCore {
         self.levels.next_deadline().unwrap_or(u64::MAX)
     }
 
+    /// Returns the earliest deadline of a pending timer in the wheel. After a round that is exact. Not bounded: looks at all
+    /// timers in the slots that begin before that deadline.
+    pub(crate) fn earliest_deadline(&self, core: &Core) -> Option<u64> {
+        let nodes = Entries::new(&core.slab, self.now, &self.levels);
+        self.levels.earliest(&nodes, |index| core.slab.get(index).pending_deadline(self.now))
+    }
+
     /// Does what is not urgent, in a bounded turn: hands timers down ahead of time. Returns whether more is left.
     ///
     /// When time comes to a slot of an upper level, all that is in it has to be handed down before the first of it can

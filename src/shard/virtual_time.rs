@@ -8,9 +8,13 @@
 //! | a caller sets a deadline that has come        | `request_if_due` wakes the driver               |
 //! | a dispatched timer has run, or ended otherwise | `finish_in_flight` counts it                   |
 //!
-//! [`ManualClock::next_deadline`] reads the state of every entry. The driver's next event would not do: it may be the tick
-//! at which a coarse slot cascades, or belong to a cancelled timer. It is also the driver's own, and the driver may be the
-//! calling thread.
+//! The driver's next event is not the next deadline: it may be the tick at which a coarse slot cascades, or belong to a
+//! cancelled timer. There are two ways to the exact answer:
+//!
+//! - [`ManualClock::next_deadline`] reads the state of every entry. It waits for no thread, because the driver may be
+//!   inside a callback, or be the calling thread.
+//! - [`ManualClock::advance_to_next`] waits for the drivers anyway. It asks them to look into their slots, which costs by
+//!   what is in the first slots.
 //!
 //! The protocol and its proof are at the head of `clock/quiescence.rs`. With a real clock all of this does nothing.
 
@@ -98,6 +102,16 @@ impl OnClock for Shard {
         let next = deadlines.min();
         drop(pinned);
         self.ticks.instant(next?)
+    }
+
+    fn request_search(&self) -> Option<u64> {
+        let request = self.live()?.request_search();
+        self.core.wakeup.wake_by(0);
+        Some(request)
+    }
+
+    fn wait_for_search(&self, request: Option<u64>) -> Option<Instant> {
+        self.ticks.instant(self.live()?.wait_for_search(request?)?)
     }
 }
 

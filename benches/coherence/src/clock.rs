@@ -62,6 +62,8 @@ pub struct ManualClock(Arc<Never>);
 #[allow(dead_code, reason = "there is no manual clock")]
 pub(crate) trait OnClock: Quiesce<Time = Instant> {
     fn next_deadline(&self) -> Option<Instant>;
+    fn request_search(&self) -> Option<u64>;
+    fn wait_for_search(&self, request: Option<u64>) -> Option<Instant>;
 }
 
 pub(crate) struct Registration;

@@ -88,7 +88,6 @@ mod driver;
 mod layout;
 mod outcome;
 mod owner;
-#[cfg(not(loom))]
 mod pending;
 mod poll;
 mod shutdown;
