@@ -163,7 +163,7 @@ fn run_threads(round: &Arc<Round>, timer: &Timer, mut random: Rng) {
     let mut over = false;
     while !over {
         let (steps, mut random) = (random.usize(1..STEPS), random.fork());
-        let thread = move || {
+        let run_thread = move || {
             let [early, late, panics] = [0; 3].map(|_| random.u8(..4) == 0);
             if early {
                 // Before the timer creates its thread-local state. Destructors run in reverse order, so this one then
@@ -182,7 +182,7 @@ fn run_threads(round: &Arc<Round>, timer: &Timer, mut random: Rng) {
         };
         over = thread::scope(|scope| {
             // After a thread has panicked, the next one continues.
-            scope.spawn(thread).join().unwrap_or_else(|_| {
+            scope.spawn(run_thread).join().unwrap_or_else(|_| {
                 round.tally().thread_panics += 1;
                 false
             })

@@ -11,7 +11,7 @@
 mod address_space;
 #[path = "../../tests/common/mod.rs"]
 mod common;
-#[path = "../../tests/program/mod.rs"]
+#[path = "../../tests/properties/program/mod.rs"]
 mod program;
 
 use std::hint::black_box;

@@ -4,7 +4,7 @@
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
-#[path = "../../tests/program/mod.rs"]
+#[path = "../../tests/properties/program/mod.rs"]
 mod program;
 
 use libfuzzer_sys::fuzz_target;

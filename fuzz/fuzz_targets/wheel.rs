@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../tests/wheel_model/mod.rs"]
+#[path = "../../tests/properties/wheel_model/mod.rs"]
 mod wheel_model;
 
 use arbitrary::{Arbitrary, Result, Unstructured};

@@ -1,80 +1,53 @@
-//! What all threads share of a shard, and the steps of a timer's way through it.
+//! The half of a shard that all threads share, and the steps that a timer makes through it.
 //!
-//! Everything here is said in ticks and entries: no clock, no executor, no counters. That is what lets loom run it.
+//! | a timer is              | by                                                     |
+//! |-------------------------|--------------------------------------------------------|
+//! | armed                   | [`Core::arm_with`], which needs a free entry           |
+//! | brought to the driver   | [`Core::notify_driver`], [`Core::enqueue`]             |
+//! | linked, then dispatched | the driver: [`DriverCore`](super::turn::DriverCore)    |
+//! | run                     | a worker: [`Core::run`](super::run)                    |
+//! | recycled                | [`Core::recycle`]                                      |
+//!
+//! Free entries come from the calling thread's cache, else from the pool, else from the slab. They go back the same
+//! way, or are set aside if their block is sparse: see [`memory`](super::memory).
 
 use std::alloc::{Layout, handle_alloc_error};
-use std::ptr::NonNull;
 
 use super::call_stack;
-use super::entry::{Callback, Claim, DriverNotice, Entry, Held, Role};
+use super::entry::{Callback, DriverNotice, Entry, Role};
 use super::intake::Intake;
-use super::memory::{BATCH, Cache, Pool, Refusal, Slab};
+use super::memory::{AllocError, BATCH, Cache, Pool, Slab};
 use super::wakeup::DriverWakeup;
-use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, Ordering, fence_between_seq_cst};
+use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, fence_between_seq_cst};
 
-/// The shared half of a shard; the other half, [`DriverCore`](super::turn::DriverCore), is its driver's own.
+/// The shared half of a shard. The driver alone owns the other half, [`DriverCore`](super::turn::DriverCore).
 pub(crate) struct Core {
     pub(crate) slab: Slab,
     pub(crate) pool: Pool,
     pub(super) intake: Intake,
     pub(crate) wakeup: DriverWakeup,
-    /// The shard is to be shut down: its driver ends.
-    closing: AtomicBool,
-    /// Handles that keep a closed shard's memory; below zero while the shutdown still counts them.
-    pins: AtomicI64,
-    /// For those who sleep until a callback is over.
+    /// The shard has been shut down: its driver must end.
+    pub(super) closing: AtomicBool,
+    /// Number of handles that keep a closed shard's memory. Below zero while the shutdown is still counting them.
+    pub(super) pins: AtomicI64,
+    /// Wakes the threads that wait for the end of a callback.
     run_ended: (Mutex<()>, Condvar),
-    /// For how many ticks what nobody waits for may be left to do. `None`: until the driver looks for another reason.
+    /// Delay in ticks before work that is not urgent wakes the driver. `None`: such work never wakes it.
     lazy_wakeup: Option<u64>,
-    /// It is no use to give back as few free entries.
+    /// Free entries that are always retained.
     retain_min: usize,
 }
 
-/// A timer that has just been made.
+/// A timer that has just been armed.
 pub(crate) struct Armed<'a> {
     pub(crate) entry: &'a Entry,
     pub(crate) index: u32,
-    /// What the driver must be told.
+    /// What the caller must pass to [`Core::notify_driver`].
     pub(crate) notice: DriverNotice,
 }
 
-/// What a shutdown has before it when all entries are closed. More than that does not come.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Closing {
-    /// Pending closures, without those that are running.
-    pub(crate) closures: usize,
-    /// Pending wakers.
-    pub(crate) wakers: usize,
-    /// Callbacks that are running.
-    pub(crate) running: usize,
-    /// No handle keeps the shard's memory.
-    pub(crate) unpinned: bool,
-}
-
-/// What a shutdown finds.
-pub(crate) enum Found {
-    /// A timer that has not fired. It was in a batch, if `dispatched`.
-    Unfired { deadline: u64, callback: Callback, dispatched: bool },
-    /// A repeating timer that ends with the run that it is in.
-    Ended,
-}
-
-/// Closed entries whose callbacks were running.
-pub(crate) struct Running<'a>(Vec<&'a Entry>);
-
-/// Takes the timer of a closed entry. False if it is running, and not to be ended.
-fn claim(entry: &Entry, end_run: bool, now: u64, found: &mut impl FnMut(Found)) -> bool {
-    match entry.claim(end_run, now) {
-        Claim::Over => {}
-        Claim::Taken { deadline, callback, dispatched } => found(Found::Unfired { deadline, callback, dispatched }),
-        Claim::Ended => found(Found::Ended),
-        Claim::Running => return end_run,
-    }
-    true
-}
-
-/// Waits for a wake-up.
-fn wait<'a>(guard: MutexGuard<'a, ()>, ended: &Condvar) -> MutexGuard<'a, ()> {
+/// Waits for a notification.
+pub(super) fn wait<'a>(guard: MutexGuard<'a, ()>, ended: &Condvar) -> MutexGuard<'a, ()> {
     ended.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
@@ -93,8 +66,8 @@ impl Core {
         }
     }
 
-    /// Makes a pending timer of an entry of the cache, or of a new one. The driver must be [told](Self::notify_driver). Gives the
-    /// callback back if it is refused. Lock-free; allocates where no entry is to be had.
+    /// Arms a free entry. The caller must then [notify the driver](Self::notify_driver). On refusal, returns the
+    /// callback. Lock-free; allocates if cache and pool are empty.
     #[cfg(any(test, loom))]
     pub(crate) fn arm(
         &self,
@@ -102,16 +75,19 @@ impl Core {
         callback: Callback,
         deadline: u64,
         now: u64,
-    ) -> Result<Armed<'_>, (Refusal, Callback)> {
+    ) -> Result<Armed<'_>, (AllocError, Callback)> {
         let callback = std::mem::ManuallyDrop::new(callback);
-        // SAFETY: the callback is moved, and used again only if it is refused.
+        // SAFETY: the entry owns the callback from here on, because we use it again only if it is refused.
         let write = |cell: *mut Callback| unsafe { callback.write(cell) };
         let armed = self.arm_with(cache, callback.role(), write, || (deadline, now));
         armed.map_err(|refusal| (refusal, std::mem::ManuallyDrop::into_inner(callback)))
     }
 
-    /// As [`arm`](Self::arm), with a callback in this role that `write` writes into the entry, and the deadline and the present
-    /// that `when` returns then. If it is refused, what may have been written must be treated as uninitialised.
+    /// Arms a free entry, in whose cell `write` puts a callback of this role. `when` is called after that, and returns
+    /// the deadline and the present. The caller must then [notify the driver](Self::notify_driver).
+    ///
+    /// On refusal, the bits that `write` may have left in the cell are treated as uninitialised: the caller still owns
+    /// the callback. Lock-free; allocates if cache and pool are empty.
     #[inline(always)]
     pub(crate) fn arm_with(
         &self,
@@ -119,31 +95,32 @@ impl Core {
         role: Role,
         write: impl FnOnce(*mut Callback),
         when: impl FnOnce() -> (u64, u64),
-    ) -> Result<Armed<'_>, Refusal> {
+    ) -> Result<Armed<'_>, AllocError> {
         let index = self.free_entry(cache)?;
         let entry = self.slab.get(index);
-        // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
-        let notice = unsafe { entry.arm_with(role, write, when) }.ok_or(Refusal::Closed)?;
+        // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
+        let notice = unsafe { entry.arm_with(role, write, when) }.ok_or(AllocError::Closed)?;
         Ok(Armed { entry, index, notice })
     }
 
-    /// Takes an entry of the cache, or a new one, for a timer to be, which has a handle already. `None` if the shard has
-    /// been shut down. Lock-free; allocates where no entry is to be had, and ends the process if there is no memory, as
+    /// Reserves a free entry for a future that is not armed yet; sets `HANDLE`. Returns `None` if the shard has been
+    /// shut down. Lock-free; allocates if cache and pool are empty, and ends the process if there is no memory, as
     /// `Box::new` does.
     #[inline]
     pub(crate) fn reserve(&self, cache: &mut Cache) -> Option<(&Entry, u32)> {
         let index = match self.free_entry(cache) {
             Ok(index) => index,
-            Err(Refusal::Closed) => return None,
-            Err(Refusal::NoMemory) => handle_alloc_error(Layout::new::<Entry>()),
+            Err(AllocError::Closed) => return None,
+            Err(AllocError::NoMemory) => handle_alloc_error(Layout::new::<Entry>()),
         };
         let entry = self.slab.get(index);
-        // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
+        // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
         unsafe { entry.reserve() }.then_some((entry, index))
     }
 
+    /// Returns an entry of the cache, which it refills if it is empty.
     #[inline(always)]
-    fn free_entry(&self, cache: &mut Cache) -> Result<u32, Refusal> {
+    fn free_entry(&self, cache: &mut Cache) -> Result<u32, AllocError> {
         loop {
             if let Some(index) = cache.pop() {
                 return Ok(index);
@@ -152,38 +129,41 @@ impl Core {
         }
     }
 
-    /// Takes entries into an empty cache; hardly ever none, if all that the pool had were of sparse blocks.
+    /// Refills an empty cache from the pool, else from the slab. In rare cases it stays empty: all entries of the batch
+    /// from the pool were in sparse blocks.
     #[cold]
-    fn refill(&self, cache: &mut Cache) -> Result<(), Refusal> {
+    fn refill(&self, cache: &mut Cache) -> Result<(), AllocError> {
         if !self.pool.pop(&self.slab, |index| self.recycle(cache, index)) {
-            // In falling order, as the cache is a stack: neighbours in memory are used in order. What it has no room for,
-            // of a large frame, goes to the pool.
-            self.slab.take(|index| self.keep(cache, index))?;
+            // The slab yields entries in descending order. As the cache is a stack, neighbours in memory are then used
+            // in ascending order. Entries of a large frame that do not fit into the cache go to the pool.
+            self.slab.alloc(|index| self.keep(cache, index))?;
         }
         if cache.was_filled_before() {
-            // A thread that schedules many: the driver shall not find them all when the first of them is due.
+            // Wake the driver early, so that it need not link a large backlog when the first timer expires.
             self.wake_lazily();
         }
         Ok(())
     }
 
-    /// Takes an entry, which the caller owns, into a cache, or sets it aside in a sparse block. Lock-free.
+    /// Puts an entry that the caller owns into a cache, or sets it aside if its block is sparse. Lock-free.
     #[inline]
     pub(crate) fn recycle(&self, cache: &mut Cache, index: u32) {
         if self.slab.is_sparse(index) {
-            // SAFETY: the caller owns it, and nobody arms it.
+            // SAFETY: the caller owns the entry, which is free or cached, because only its owner could arm it.
             unsafe { self.set_aside(index) };
         } else {
             self.keep(cache, index);
         }
     }
 
+    /// Puts an entry into a cache. If the cache is full, half of it goes to the pool.
     #[inline]
     fn keep(&self, cache: &mut Cache, index: u32) {
-        cache.push(index, |batch| self.give(batch));
+        cache.push(index, |batch| self.push_to_pool(batch));
     }
 
-    /// Sets an entry of a sparse block aside. Lock-free.
+    /// Sets an entry of a sparse block aside. If the block is not sparse any more, all that is set aside there goes to
+    /// the pool. Lock-free.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
@@ -194,53 +174,56 @@ impl Core {
             back[len] = index;
             len += 1;
         };
-        // SAFETY: by this function's contract.
+        // SAFETY: the caller owns the entry, which is free or cached, because of this function's contract.
         unsafe { self.slab.set_aside(index, receive) };
-        back[..len].chunks(BATCH).for_each(|batch| self.give(batch));
-        if self.have_completed() {
+        back[..len].chunks(BATCH).for_each(|batch| self.push_to_pool(batch));
+        if self.has_complete_blocks() {
             self.wake_lazily();
         }
     }
 
-    /// Gives entries of a cache to the threads that need them. Lock-free.
-    pub(crate) fn give(&self, batch: &[u32]) {
-        // SAFETY: what was in the cache is free or cached, and the cache's owner owns it.
+    /// Moves entries from a cache to the pool, at most a batch. Wakes the driver lazily if there is much to trim.
+    /// Lock-free.
+    pub(crate) fn push_to_pool(&self, batch: &[u32]) {
+        // SAFETY: we own the entries, and they are free or cached, because they come from a cache, or were set aside.
         unsafe { self.pool.push(&self.slab, batch) };
         if self.is_mostly_free() {
             self.wake_lazily();
         }
     }
 
-    /// The same with all that is in a cache.
-    pub(crate) fn give_back(&self, cache: &mut Cache) {
-        cache.drain(|batch| self.give(batch));
+    /// Moves all entries of a cache to the pool. Lock-free.
+    pub(crate) fn drain_cache(&self, cache: &mut Cache) {
+        cache.drain(|batch| self.push_to_pool(batch));
     }
 
-    /// Whether the driver should look for memory to give back.
+    /// Whether the driver should look for memory to trim.
     pub(crate) fn has_surplus_memory(&self) -> bool {
-        self.is_mostly_free() || self.have_completed()
+        self.is_mostly_free() || self.has_complete_blocks()
     }
 
-    /// Whether most of the entries that may be used are in the pool.
+    /// Whether at least three quarters of the entries in dense blocks are in the pool, and at least as many as are
+    /// always retained.
     pub(super) fn is_mostly_free(&self) -> bool {
         let free = self.pool.len();
         free >= self.retain_min && free >= self.slab.dense_len() / 4 * 3
     }
 
-    /// Whether so many sparse blocks have come to be all free that it is worth to look for them: a 16th of what is never
-    /// given back otherwise, and one of 256 that are looked at.
-    pub(super) fn have_completed(&self) -> bool {
+    /// Whether enough sparse blocks have become completely free to make a search for them worthwhile: at least a 16th
+    /// of the entries that are always retained, and at least one in 256 of the blocks that the search visits.
+    pub(super) fn has_complete_blocks(&self) -> bool {
         let completed = self.slab.completed() as usize;
         completed > 0 && completed >= (self.retain_min / (16 * BLOCK as usize)).max(self.slab.blocks() as usize / 256)
     }
 
-    /// Puts an entry with the flag `ENQUEUED` into the intake, and has the driver look there in time. `deadline` is the one
-    /// that the caller gave the entry; another thread may have given it an earlier one since. `present` reads the
-    /// present tick. Returns the tick by which the driver looks. Lock-free.
+    /// Pushes an entry with the flag `ENQUEUED` to the intake, and makes sure that the driver looks there in time.
+    ///
+    /// `deadline` is the deadline that the caller gave the entry. Another thread may have set an earlier one since.
+    /// `present` reads the present tick. Returns the tick by which the driver looks at the entry. Lock-free.
     #[inline]
     pub(crate) fn enqueue(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         self.intake.push(&self.slab, index);
-        // The push comes before the loads of the state word and of the driver's sleep: see the head of `wakeup`. Loom models
+        // The push comes before the loads of the state word and of `wake_tick`: see the head of `wakeup`. Loom models
         // `sleep` and `in_flight`.
         fence_between_seq_cst();
         let tick = self.slab.get(index).earliest_deadline(deadline, present);
@@ -248,8 +231,8 @@ impl Core {
         tick
     }
 
-    /// Tells the driver what it must know of an entry's new deadline. Returns the tick by which the driver looks at the
-    /// entry, as [`enqueue`](Self::enqueue) does. Lock-free.
+    /// Notifies the driver of an entry's new deadline. Returns the tick by which the driver looks at the entry, as
+    /// [`enqueue`](Self::enqueue) does. Lock-free.
     #[inline]
     pub(crate) fn notify_driver(
         &self,
@@ -268,7 +251,7 @@ impl Core {
         }
     }
 
-    /// There is something to collect, in no hurry.
+    /// Wakes the driver for work that is not urgent.
     #[inline]
     pub(crate) fn wake_lazily(&self) {
         if let Some(lazy_wakeup) = self.lazy_wakeup {
@@ -276,15 +259,15 @@ impl Core {
         }
     }
 
-    /// Sleeps until nobody is inside the callback. Returns at once if that is the calling thread. Loom models `repeat`,
-    /// `shutdown_inside`.
+    /// Waits until no thread is inside the callback of `entry`. Returns at once if the calling thread is. Loom models
+    /// `periodic`, `shutdown_inside`.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
         self.wait_for_run_with(entry, |guard, ended| Some(wait(guard, ended)));
     }
 
     /// Waits as [`wait_for_run`](Self::wait_for_run) does, by `wait`. Returns false if the run has not ended and `wait`
     /// returns `None`.
-    fn wait_for_run_with<'a>(
+    pub(super) fn wait_for_run_with<'a>(
         &'a self,
         entry: &Entry,
         mut wait: impl FnMut(MutexGuard<'a, ()>, &'a Condvar) -> Option<MutexGuard<'a, ()>>,
@@ -293,7 +276,8 @@ impl Core {
             return true;
         }
         let mut guard = self.lock_run_ended();
-        // The flag is set under the lock, under which the worker that has cleared it wakes: no wake-up is lost.
+        // This thread sets `HAS_WAITER` under the lock. The worker that clears it takes the lock before it notifies, so
+        // the notification cannot come before this thread waits.
         while entry.wait_for_run() {
             match wait(guard, &self.run_ended.1) {
                 Some(again) => guard = again,
@@ -303,8 +287,8 @@ impl Core {
         true
     }
 
-    /// A run is over: wakes those that sleep in [`wait_for_run`](Self::wait_for_run), if any do.
-    pub(super) fn wake_waiting(&self, has_waiter: bool) {
+    /// Wakes the threads in [`wait_for_run`](Self::wait_for_run) after a run, if there are any.
+    pub(super) fn wake_waiters(&self, has_waiter: bool) {
         if has_waiter {
             drop(self.lock_run_ended());
             self.run_ended.1.notify_all();
@@ -315,86 +299,8 @@ impl Core {
         self.run_ended.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Shuts the shard down: from here on no callback starts, and no timer is accepted or reset; the driver ends. The
-    /// pending timers stay where they are: [`claim_wakers`](Self::claim_wakers) and [`claim_closures`](Self::claim_closures)
-    /// take them. To be called once.
-    ///
-    /// An entry is closed by one move on its word, so a timer that is armed or moved at the same time is either
-    /// accepted and found here, or refused there. Calls no foreign code. Loom models `shutdown`, `shutdown_sleep`,
-    /// `shutdown_memory`, `backlog`.
-    pub(crate) fn close(&self) -> Closing {
-        // Release, for the driver's acquire; the bell, which fences it, makes sure that it looks. Loom model `sleep`.
-        self.closing.store(true, Ordering::Release);
-        self.wakeup.wake_by(0);
-        let mut closing = Closing { closures: 0, wakers: 0, running: 0, unpinned: false };
-        let mut handles = 0;
-        for entry in self.slab.close() {
-            let closed = entry.close();
-            handles += i64::from(closed.handle);
-            match closed.timer {
-                Held::None => {}
-                Held::Closure => closing.closures += 1,
-                Held::Waker => closing.wakers += 1,
-                Held::Running => closing.running += 1,
-            }
-        }
-        // AcqRel: the last to let go has seen all that the others did. Loom model `shutdown_memory`.
-        closing.unpinned = self.pins.fetch_add(handles, Ordering::AcqRel) == -handles;
-        closing
-    }
-
-    /// Takes the wakers of a closed shard. To be called before anything that may wait for a task that they wake.
-    pub(crate) fn claim_wakers(&self, now: u64, mut found: impl FnMut(Found)) {
-        for entry in self.slab.close().filter(|entry| entry.holds_waker()) {
-            claim(entry, false, now, &mut found);
-        }
-    }
-
-    /// Takes what is pending in a closed shard, and returns what is running.
-    pub(crate) fn claim_closures(&self, now: u64, mut found: impl FnMut(Found)) -> Running<'_> {
-        Running(self.slab.close().filter(|entry| !claim(entry, false, now, &mut found)).collect())
-    }
-
-    /// Takes what was running in a closed shard, and wants to run again: with `wait` when the run is over. A run that is
-    /// not waited for, or that the calling thread is in the middle of, ends its timer.
-    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, now: u64, found: impl FnMut(Found)) {
-        self.claim_running_with(running, wait, |guard, ended| Some(self::wait(guard, ended)), now, found);
-    }
-
-    /// Claims as [`claim_running`](Self::claim_running) does, and waits by `sleep`. A run that has not ended when `sleep`
-    /// returns `None` ends its timer. Returns whether all runs that were waited for have ended.
-    pub(crate) fn claim_running_with<'a>(
-        &'a self,
-        running: Running<'_>,
-        wait: bool,
-        mut sleep: impl FnMut(MutexGuard<'a, ()>, &'a Condvar) -> Option<MutexGuard<'a, ()>>,
-        now: u64,
-        mut found: impl FnMut(Found),
-    ) -> bool {
-        let mut all_ended = true;
-        for entry in running.0 {
-            if wait {
-                all_ended &= self.wait_for_run_with(entry, &mut sleep);
-            }
-            claim(entry, true, now, &mut found);
-        }
-        all_ended
-    }
-
-    /// Takes one handle of a closed shard away. True if it was the last: then nothing keeps the memory.
-    ///
-    /// # Safety
-    /// `this` must be valid, and is not used any more once the handle is taken away: another thread may free it then.
-    pub(crate) unsafe fn unpin(this: NonNull<Self>) -> bool {
-        // A reference to the count alone, which is an atomic: one to the whole would promise that it outlives this call.
-        // SAFETY: by this function's contract.
-        let pins = unsafe { &(*this.as_ptr()).pins };
-        // AcqRel: as above. Below one while `close` has not added the handles it counted.
-        pins.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    /// Whether the calling thread is the driver, or inside a callback of this shard: so that the shard may be waiting for
-    /// it.
+    /// Whether the calling thread is the driver, or inside a callback of this shard. Such a thread must not wait for
+    /// the shard.
     pub(crate) fn is_on_this_thread(&self) -> bool {
         self.is_inside_callback() || self.wakeup.is_attached_here()
     }
@@ -404,12 +310,7 @@ impl Core {
         call_stack::inside_shard(self)
     }
 
-    /// Whether the driver is to end.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
-    }
-
-    /// Whether the driver has nothing to collect.
+    /// Whether no entry waits for the driver in the intake.
     pub(crate) fn intake_is_empty(&self) -> bool {
         self.intake.is_empty()
     }

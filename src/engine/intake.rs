@@ -1,42 +1,50 @@
-//! The way into a shard: a lock-free queue of many producers and one consumer.
+//! The intake: a lock-free queue through which callers hand entries to the driver. Many producers, one consumer.
 //!
-//! A Treiber stack through the entries' own `next_in_intake` links, of which the driver takes everything at once and turns it
-//! around. A push is one compare-exchange, retried only when another push came first: lock-free. A take is one swap:
-//! wait-free. No thread waits for a stalled one: an entry is either not pushed at all or pushed whole, which is why
-//! this is not a queue of the Vyukov kind, faster though its swap is: there a producer that stops between its swap and
-//! its link hides all that came after it from the consumer. And as nothing is popped one by one, there is no ABA.
+//! It is a Treiber stack, linked by the `next_in_intake` field of the entries:
 //!
-//! The flag `ENQUEUED` in an entry's word lets each be in here once at most. Checked by loom models `sleep` and `drain`.
+//! - **Push**: one compare-exchange of the head. A retry means that another push succeeded: lock-free.
+//! - **Take**: one swap of the head, by which the driver takes all entries: wait-free. The driver then reverses the
+//!   chain into the order of the pushes.
+//!
+//! There is no ABA problem, because no entry is popped alone. The flag `ENQUEUED` in an entry's state word admits each
+//! entry at most once at a time. Loom models `sleep` and `drain` check the intake.
+//!
+//! # Rejected: a queue of the Vyukov kind
+//!
+//! Its push is one swap, which is faster. But a producer that stops between its swap and its link hides all later
+//! entries from the consumer. Here an entry is pushed whole or not at all, so the driver never waits for a stopped
+//! caller.
 
 use super::memory::{NIL, Slab};
 use crate::sync::{AtomicU32, Ordering};
 
-pub(crate) struct Intake {
-    /// The entry pushed last.
+/// The entries that callers have pushed and the driver has not taken.
+pub(super) struct Intake {
+    /// Index of the entry that was pushed last, or `NIL`.
     head: AtomicU32,
 }
 
 impl Intake {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { head: AtomicU32::new(NIL) }
     }
 
-    /// Adds an entry, whose `ENQUEUED` flag the caller has set.
+    /// Pushes an entry. The caller must have set its `ENQUEUED` flag.
     #[inline]
-    pub(crate) fn push(&self, slab: &Slab, index: u32) {
+    pub(super) fn push(&self, slab: &Slab, index: u32) {
         let next_in_intake = &slab.get(index).next_in_intake;
-        // Release: hands the link to `take_all`. SeqCst: comes before what the caller loads next; see the head of `wakeup`.
-        // Relaxed for the link itself: published by this.
+        // Release: publishes the link to the driver; pairs with `take_all`. SeqCst: comes before what the caller loads
+        // next; see the head of `wakeup`. Relaxed, the link: published by the release.
         let _ = self.head.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |head| {
             next_in_intake.store(head, Ordering::Relaxed);
             Some(index)
         });
     }
 
-    /// Takes all entries, and returns the first of a chain in the order in which they were pushed.
-    pub(crate) fn take_all(&self, slab: &Slab) -> u32 {
-        // Acquire: pairs with every push; later ones continue the release sequence of earlier ones. Release: publishes the
-        // request that the driver answers; pairs with `is_empty`. Loom model `quiescence`.
+    /// Takes all entries, and returns the first of a [`chain`] in the order of the pushes.
+    pub(super) fn take_all(&self, slab: &Slab) -> u32 {
+        // Acquire: pairs with every push, as later pushes continue the release sequence of earlier ones. Release:
+        // publishes the request that the driver has read to the clock; pairs with `is_empty`. Loom model `quiescence`.
         let mut next = self.head.swap(NIL, Ordering::AcqRel);
         let mut first = NIL;
         while next != NIL {
@@ -49,20 +57,21 @@ impl Intake {
         first
     }
 
-    /// Whether there is nothing to take.
-    pub(crate) fn is_empty(&self) -> bool {
-        // Acquire: a manual clock that finds this empty sees the request of the driver that has emptied it; pairs with
-        // `take_all`. What has been pushed is ordered by the fences of the sleep protocol. Loom model `quiescence`.
+    /// Whether the intake is empty.
+    pub(super) fn is_empty(&self) -> bool {
+        // Acquire: a manual clock that finds the intake empty sees the request of the driver that emptied it; pairs
+        // with `take_all`. Loom model `quiescence`. Pushes are ordered by the fences that the head of `wakeup`
+        // describes.
         self.head.load(Ordering::Acquire) == NIL
     }
 }
 
-/// The entries of a chain through the `next_in_intake` links. A link is read before its entry is handed out, so that the receiver
-/// may use it anew.
-pub(crate) fn chain(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
+/// Iterates over a chain of `next_in_intake` links, from the entry `first` on. Reads the link of an entry before it
+/// yields the entry, so the receiver may enqueue it again.
+pub(super) fn chain(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
     let after = |index: u32| {
         let entry = (index != NIL).then(|| slab.get(index))?;
-        // Relaxed: acquired with the head of the chain.
+        // Relaxed: `take_all` has acquired the links.
         Some((index, entry.next_in_intake.load(Ordering::Relaxed)))
     };
     std::iter::successors(after(first), move |&(_, next)| after(next)).map(|(index, _)| index)

@@ -1,168 +1,191 @@
-//! A driver on loan: where the half of a shard that drives it lies while nobody drives.
+//! A driver on loan: a slot in which the driver lies while no thread drives.
 //!
-//! A driver that hands its batches over wakes a worker for each, and the two compete for a core. So a driver that has
-//! much to do lends itself to a worker of the pool. The worker drives the shard *and* runs what is due, one after the other.
+//! A driver that hands its batches over wakes a worker for each, and the two threads compete for a core. So a driver
+//! with much to do lends itself to a worker of the pool. The worker drives the shard *and* runs the expired callbacks,
+//! one after the other.
 //!
 //! ```text
-//! driver's thread                     worker
-//! ───────────────                     ──────
-//! lend: put the driver here
-//! wait                                run the batch that came with the loan
-//!                                     borrow: take the driver
-//!                                     drive until callbacks are due
-//!                                     put it back, and run them; and so on
-//! take it when the loan is over
+//! driver's own thread            slot       worker
+//! ───────────────────            ────       ──────
+//! lend the driver, with a batch  driver     run the batch
+//! wait                           empty      borrow the driver, and drive until callbacks expire
+//!   :                            driver     put the driver back, and run the callbacks
+//!   :                            empty      borrow the driver, and drive; and so on
+//! take the driver at the end     empty      find that the loan is over
 //! ```
 //!
-//! The driver is in one place at any time: in the hands of the worker while it drives, or here while callbacks run. So a
-//! callback that takes long keeps nobody from driving: the driver's own thread looks here every [`LOOK`], and takes the
-//! driver if the worker has not come back since the last look. The worker, when it does come back, finds the loan over,
-//! and goes to the queue of jobs like any other.
+//! # Who has the driver
 //!
-//! The loan also ends when it is recalled, when the shard is closed, and when the worker finds that little is left to do:
-//! then nobody has to look here. A recall sets a flag, and then wakes both: the worker, which may be asleep
-//! in the driver's place, and the driver's thread, if the driver lies here. The worker looks at the flag before it sleeps,
-//! as at all that it may be woken for.
+//! The driver is a value, so it is in one place: with the worker while the worker drives, and in the slot while
+//! callbacks run. So a callback that takes long does not keep the shard from being driven.
 //!
-//! Loom model `loan`.
+//! The driver's own thread wakes at intervals (`CHECK_INTERVAL` in `shard/drive.rs`). If it finds the driver in the
+//! slot twice, and the worker has not borrowed it in between, it takes the driver. When that worker returns, it finds
+//! the loan over, and goes to the job queue like any other worker.
+//!
+//! # How a loan ends
+//!
+//! | reason                                     | which thread ends it                                             |
+//! |--------------------------------------------|------------------------------------------------------------------|
+//! | the worker has not come back for a while   | the driver's own thread, which takes the driver from the slot    |
+//! | the shard is closed                        | either: the worker gives it up, or the driver's own thread takes it |
+//! | there is little to do                      | the worker, which gives it up                                    |
+//! | a recall                                   | any thread: the driver's own thread then gets the driver         |
+//!
+//! A recall clears the number of the current loan. Then it wakes two threads: the driver's own, in case the driver lies
+//! in the slot, and the worker, in case it sleeps as the driver. The worker checks before each sleep whether the loan
+//! is over, as it checks everything else that it may be woken for: see [`wakeup`](super::wakeup).
+//!
+//! Each loan has a number of its own. So a worker that returns late cannot borrow the driver in another loan.
+//!
+//! Loom model `loan` checks this.
 
 use std::time::Duration;
 
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
-/// No loan has this number.
+/// The number of no loan.
 const NONE: u64 = 0;
 
-/// The place of one shard's driver, a `D`. `T` goes with it while callbacks run.
+/// The loans of one shard. `D` is the driver, and `T` the batch that a worker is running.
 pub(crate) struct Loans<D, T> {
-    place: Mutex<Place<D, T>>,
-    /// The driver lies here, and its thread shall take it.
+    slot: Mutex<Slot<D, T>>,
+    /// Notifies the driver's own thread that it should take the driver out of the slot.
     returned: Condvar,
-    /// The loan that has not ended, or `NONE`. Written under the lock.
+    /// Number of the current loan, or `NONE`. Written under the lock.
     current: AtomicU64,
 }
 
-pub(crate) struct Place<D, T> {
+/// Where the driver lies while no thread drives.
+pub(crate) struct Slot<D, T> {
     driver: Option<D>,
+    /// The batch that the worker runs while the driver lies here.
     running: Option<T>,
-    /// How often the driver was put here.
-    turn: u64,
-    /// The number of the last loan.
-    last: u64,
+    /// How often the driver was put into the slot.
+    puts: u64,
+    /// Number of the last loan.
+    last_loan: u64,
 }
 
-/// What comes back at the end of a loan.
+/// What the driver's own thread gets at the end of a loan.
 pub(crate) struct Returned<D, T> {
     pub(crate) driver: D,
-    /// What the worker has not finished.
+    /// The batch that the worker has not finished.
     pub(crate) running: Option<T>,
 }
 
 impl<D, T> Loans<D, T> {
     pub(crate) fn new() -> Self {
-        let place = Place { driver: None, running: None, turn: 0, last: NONE };
-        Self { place: Mutex::new(place), returned: Condvar::new(), current: AtomicU64::new(NONE) }
+        let slot = Slot { driver: None, running: None, puts: 0, last_loan: NONE };
+        Self { slot: Mutex::new(slot), returned: Condvar::new(), current: AtomicU64::new(NONE) }
     }
 
-    /// Begins a loan, and returns its number: from now on a worker that knows it may [`borrow`](Self::borrow).
+    /// Begins a loan. Returns its number, with which a worker may [`borrow`](Self::borrow) the driver from now on.
     pub(crate) fn lend(&self, driver: D, running: T) -> u64 {
-        let mut place = self.lock();
-        place.last += 1;
-        self.set_current(place.last);
-        place.put(driver, Some(running));
-        place.last
+        let mut slot = self.lock();
+        slot.last_loan += 1;
+        self.set_current(slot.last_loan);
+        slot.put(driver, Some(running));
+        slot.last_loan
     }
 
-    /// Waits for the end of the loan. `pause` waits for a call for some time, and tells whether that time is over. The loan
-    /// ends also when `stops` says so.
+    /// Waits for the end of the loan, and takes the driver.
+    ///
+    /// `wait_once` waits on the condition variable for some time, and returns whether it timed out. The loan also ends
+    /// when the driver is in the slot and `stops` returns true.
     pub(crate) fn wait<'a>(
         &'a self,
-        mut pause: impl FnMut(&'a Condvar, MutexGuard<'a, Place<D, T>>) -> (MutexGuard<'a, Place<D, T>>, bool),
+        mut wait_once: impl FnMut(&'a Condvar, MutexGuard<'a, Slot<D, T>>) -> (MutexGuard<'a, Slot<D, T>>, bool),
         stops: impl Fn() -> bool,
     ) -> Returned<D, T> {
-        let mut place = self.lock();
+        let mut slot = self.lock();
         let mut seen = None;
         loop {
-            let is_stuck = seen == Some(place.turn);
-            if (self.is_over(place.last) || is_stuck || stops())
-                && let Some(driver) = place.driver.take()
+            let is_stuck = seen == Some(slot.puts);
+            if (self.is_over(slot.last_loan) || is_stuck || stops())
+                && let Some(driver) = slot.driver.take()
             {
                 self.set_current(NONE);
-                return Returned { driver, running: place.running.take() };
+                return Returned { driver, running: slot.running.take() };
             }
-            let turn = place.driver.is_some().then_some(place.turn);
+            let puts = slot.driver.is_some().then_some(slot.puts);
             let timed_out;
-            (place, timed_out) = pause(&self.returned, place);
-            seen = turn.filter(|_| timed_out);
+            (slot, timed_out) = wait_once(&self.returned, slot);
+            seen = puts.filter(|_| timed_out);
         }
     }
 
-    /// Takes the driver, unless the loan is over.
+    /// Takes the driver out of the slot. Returns `None` if the loan is over.
     pub(crate) fn borrow(&self, loan: u64) -> Option<D> {
-        let mut place = self.lock();
+        let mut slot = self.lock();
         if self.is_over(loan) {
             return None;
         }
-        place.running = None;
-        place.driver.take()
+        slot.running = None;
+        slot.driver.take()
     }
 
-    /// Puts the driver here while callbacks run.
+    /// Puts the driver into the slot, while the worker runs callbacks.
     pub(crate) fn put_back(&self, loan: u64, driver: D, running: T) {
-        let mut place = self.lock();
-        place.put(driver, Some(running));
+        let mut slot = self.lock();
+        slot.put(driver, Some(running));
         let is_over = self.is_over(loan);
-        drop(place);
+        drop(slot);
         if is_over {
             self.returned.notify_one();
         }
     }
 
-    /// Ends the loan: the worker has the driver, and gives it back.
+    /// Ends the loan. The calling worker gives the driver back.
     pub(crate) fn give_up(&self, driver: D) {
-        let mut place = self.lock();
+        let mut slot = self.lock();
         self.set_current(NONE);
-        place.put(driver, None);
-        drop(place);
+        slot.put(driver, None);
+        drop(slot);
         self.returned.notify_one();
     }
 
-    /// Has the loan end soon. The worker may be asleep in the driver's place, so the caller must wake it afterwards.
+    /// Ends the loan, if it is the current one. The worker may be asleep as the driver, so the caller must wake the
+    /// driver afterwards.
     pub(crate) fn recall(&self, loan: u64) {
-        let place = self.lock();
+        let slot = self.lock();
         if !self.is_over(loan) {
             self.set_current(NONE);
         }
-        drop(place);
+        drop(slot);
         self.returned.notify_one();
     }
 
-    /// Whether the worker should give the driver up.
+    /// Whether the loan of this number has ended.
     pub(crate) fn is_over(&self, loan: u64) -> bool {
-        // Relaxed: under the lock it is exact. Without it, the wake-up that follows a recall publishes that.
+        // Relaxed: under the lock the value is exact. Without the lock, the wake-up after a recall publishes the write.
         self.current.load(Ordering::Relaxed) != loan
     }
 
     fn set_current(&self, loan: u64) {
-        // Relaxed: as above.
+        // Relaxed: as in `is_over`.
         self.current.store(loan, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Place<D, T>> {
-        self.place.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Slot<D, T>> {
+        self.slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// Waits for a call, at most that long, and tells whether that time is over.
-pub(crate) fn pause<'a, T>(call: &Condvar, guard: MutexGuard<'a, T>, most: Duration) -> (MutexGuard<'a, T>, bool) {
-    let (guard, result) = call.wait_timeout(guard, most).unwrap_or_else(|poisoned| poisoned.into_inner());
+/// Waits on a condition variable for `timeout` at most. Returns whether it timed out.
+pub(crate) fn wait_timeout<'a, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'a, T>,
+    timeout: Duration,
+) -> (MutexGuard<'a, T>, bool) {
+    let (guard, result) = condvar.wait_timeout(guard, timeout).unwrap_or_else(|poisoned| poisoned.into_inner());
     (guard, result.timed_out())
 }
 
-impl<D, T> Place<D, T> {
+impl<D, T> Slot<D, T> {
     fn put(&mut self, driver: D, running: Option<T>) {
         self.driver = Some(driver);
         self.running = running;
-        self.turn += 1;
+        self.puts += 1;
     }
 }

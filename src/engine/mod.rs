@@ -1,28 +1,33 @@
-//! The engine of a shard: everything that is a protocol between threads, said in ticks and entries.
+//! The engine of a shard: all protocols between threads, in terms of ticks and entries.
 //!
-//! | file         | concern                                                                  |
-//! |--------------|--------------------------------------------------------------------------|
-//! | [`entry`]    | one timer: its state machine, and which thread may touch what            |
-//! | [`memory`]   | where entries live, and how free ones come to the threads that need them |
-//! | [`intake`]   | entries on their way to the driver                                       |
-//! | [`wakeup`]   | the driver's sleep, and how a caller wakes it                            |
-//! | [`core`]     | the shared half of a shard, and each step of a timer through it          |
-//! | [`turn`]     | the driver's half: the wheel, and a bounded turn                         |
-//! | [`run`]      | what a worker does with an expired timer                                 |
-//! | [`call_stack`] | the callbacks that a thread is inside of                               |
-//! | [`trim`]     | gives memory back to the system                                          |
-//! | [`loan`]     | where the driver lies while a worker drives                              |
+//! | file           | concern                                                                         |
+//! |----------------|---------------------------------------------------------------------------------|
+//! | [`entry`]      | one timer: its state machine, and which thread may touch which part of it       |
+//! | [`memory`]     | the slab of entries, and how free entries reach the threads that need them      |
+//! | [`intake`]     | the queue of entries on their way to the driver                                 |
+//! | [`wakeup`]     | how the driver sleeps, and how other threads wake it                            |
+//! | [`core`]       | the half of a shard that all threads share, and each step of a timer through it |
+//! | [`turn`]       | the driver's own half: the wheel, and bounded turns of work                     |
+//! | [`run`]        | how a worker runs an expired timer                                              |
+//! | [`call_stack`] | the callbacks that the current thread is inside of                              |
+//! | [`shutdown`]   | closes all entries, and takes the pending timers                                |
+//! | [`trim`]       | gives free memory back to the system                                            |
+//! | [`loan`]       | where the driver is stored while a worker drives                                |
 //!
-//! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. So loom and
-//! shuttle explore these very files, with a `sync` and a `system` of their own. `shard` binds the engine to the rest.
+//! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. loom and
+//! shuttle therefore compile these very files, with a `sync` and a `system` of their own. `shard` binds the engine to
+//! the rest of the crate.
 
 pub(crate) mod call_stack;
 pub(crate) mod core;
 pub(crate) mod entry;
-pub(crate) mod intake;
+mod intake;
 pub(crate) mod loan;
 pub(crate) mod memory;
 pub(crate) mod run;
-pub(crate) mod trim;
+pub(crate) mod shutdown;
+mod trim;
+#[cfg(all(test, not(loom)))]
+mod trim_tests;
 pub(crate) mod turn;
 pub(crate) mod wakeup;

@@ -1,4 +1,18 @@
-//! What a worker does with a timer that is due: start, run, and what comes after.
+//! What a worker does with an entry of a batch: it claims the callback, runs it, and finishes the entry.
+//!
+//! | the worker finds                | and does                                                                  |
+//! |---------------------------------|---------------------------------------------------------------------------|
+//! | a one-shot                      | runs it, reports the end of the run, recycles the entry if it is free     |
+//! | a repeating timer               | runs it, reports the end of the run, enqueues the entry for the next run  |
+//! | a timer that was reset to later | enqueues the entry                                                        |
+//! | a timer that has ended          | recycles the entry if it is free                                          |
+//! | a closed shard                  | leaves the timer armed, for the shutdown                                  |
+//!
+//! The end of a run is reported *before* the transition that clears `RUNNING`. That transition releases the threads
+//! that wait for the run, so the report is part of the run. Loom models `shutdown` and `periodic` check this order.
+//!
+//! Every call of a callback, and every drop of one, catches panics. A thread that drops a batch unrun goes the same way
+//! through [`Core::discard`], and drops the callbacks.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
@@ -8,33 +22,33 @@ use super::call_stack;
 use super::core::Core;
 use super::entry::{Callback, Finish, NextRun, Role, Start};
 
-/// What a worker tells its surroundings. None of it may unwind.
+/// The engine's calls to the shard around a run. None of them may unwind.
 pub(crate) trait RunHooks {
-    /// What the host measures of a run.
+    /// State of one run, from [`started`](Self::started) to [`ended`](Self::ended).
     type Run;
-    /// The present tick.
+    /// Returns the present tick.
     fn now(&self) -> u64;
-    /// A timer was sent to the driver, which looks at it by this tick.
+    /// An entry was enqueued. The driver looks at it by this tick.
     fn enqueued(&self, deadline: u64);
-    /// A callback for this deadline starts, and ends the timer unless it is repeating.
+    /// A callback starts, for this deadline. Its start ends the timer, unless the timer is repeating.
     fn started(&self, deadline: u64, role: Role) -> Self::Run;
     /// The callback has returned or panicked.
     fn returned(&self, run: &mut Self::Run);
-    /// The run is complete. Whatever waits for the run waits until this returns.
+    /// The run is over. The threads that wait for it are released after this returns.
     fn ended(&self, run: Self::Run);
     /// A repeating timer has ended by itself.
     fn completed(&self);
     /// A timer has ended because its batch was dropped unrun.
     fn cancelled(&self);
-    /// A callback has panicked, or the drop of one.
+    /// A callback, or the drop of one, has panicked.
     fn panicked(&self, payload: Box<dyn Any + Send>);
-    /// An entry is free.
+    /// The calling thread owns this free entry, and must recycle it.
     fn recycle(&self, index: u32);
 }
 
 impl Core {
-    /// Runs the callback of an entry in a batch of what was due at `due`, unless it was moved meanwhile, or the shard was
-    /// shut down. False if the timer had ended, and another has taken it out of the batch.
+    /// Runs the callback of an entry in a batch that expired at the tick `due`. Does not run it if the timer was reset
+    /// to a later deadline, or if the shard was shut down. Returns false if the timer had already ended.
     pub(crate) fn run(&self, index: u32, due: u64, hooks: &impl RunHooks) -> bool {
         let start = self.slab.get(index).start(due);
         self.leave_batch(index, start, hooks, |callback, deadline| {
@@ -44,29 +58,28 @@ impl Core {
                 self.run_periodic(index, callback, deadline, run, hooks);
             } else {
                 call(hooks, &mut run, || callback.run(deadline));
-                // Before the transition that ends the run, which releases the threads that wait for it. Loom models
-                // `shutdown` and, below, `repeat`.
+                // Before the transition that ends the run: see the file's head.
                 hooks.ended(run);
                 self.finish(index, hooks);
             }
         })
     }
 
-    /// Ends a timer in a batch of what was due at `due` that is dropped unrun, unless it was moved meanwhile, or the shard
-    /// was shut down. False if the timer had ended, and another has taken it out of the batch.
+    /// Ends a timer whose batch, expired at the tick `due`, is dropped unrun. Does not end it if it was reset to a
+    /// later deadline, or if the shard was shut down. Returns false if the timer had already ended.
     pub(crate) fn discard(&self, index: u32, due: u64, hooks: &impl RunHooks) -> bool {
         let entry = self.slab.get(index);
         self.leave_batch(index, entry.discard(due), hooks, |callback, _| {
             hooks.cancelled();
             catch_panic(hooks, || drop(callback));
-            if entry.discarded() {
+            if entry.finish_discard() {
                 hooks.recycle(index);
             }
         })
     }
 
-    /// Does what is left to do with an entry that has left its batch: `end` is given its callback, if that is to be run or
-    /// dropped. False if the timer had ended before.
+    /// Completes the transition by which an entry has left its batch. Calls `end` with the callback if the callback
+    /// must be run or dropped. Returns false if the timer had already ended.
     #[inline]
     fn leave_batch(&self, index: u32, start: Start, hooks: &impl RunHooks, end: impl FnOnce(Callback, u64)) -> bool {
         match start {
@@ -85,19 +98,21 @@ impl Core {
         true
     }
 
+    /// Runs a repeating callback once, and enqueues the entry for the next run.
     fn run_periodic<H: RunHooks>(&self, index: u32, mut callback: Callback, deadline: u64, mut run: H::Run, hooks: &H) {
         let entry = self.slab.get(index);
         let next = call(hooks, &mut run, || callback.run_again(deadline)).flatten();
-        // A timer that ends by itself is not pending any more when the host reports its last run.
+        // A timer that ends by itself is no longer pending when its last run is reported.
         if next.is_none() && entry.end() {
             hooks.completed();
         }
-        // Before the transition that ends the run, as above; also before `arm_next`, after which the next run may start.
+        // Before the transition that ends the run: see the file's head. That is `finish` or `arm_next`, after which the
+        // next run may start.
         hooks.ended(run);
         let over = match next {
             Some(next) => match entry.arm_next(callback, next, hooks.now()) {
                 NextRun::Enqueue { deadline } => return self.enqueue_again(index, deadline, hooks),
-                NextRun::Held { has_waiter } => return self.wake_waiting(has_waiter),
+                NextRun::Closed { has_waiter } => return self.wake_waiters(has_waiter),
                 NextRun::Cancelled(callback) => callback,
             },
             None => callback,
@@ -106,33 +121,37 @@ impl Core {
         self.finish(index, hooks);
     }
 
+    /// Enqueues an entry that has left its batch.
     fn enqueue_again(&self, index: u32, deadline: u64, hooks: &impl RunHooks) {
         hooks.enqueued(self.enqueue(index, deadline, || hooks.now()));
     }
 
+    /// Ends the run of an entry.
     fn finish(&self, index: u32, hooks: &impl RunHooks) {
         let Finish { has_waiter, free } = self.slab.get(index).finish();
         if free {
             hooks.recycle(index);
         }
-        self.wake_waiting(has_waiter);
+        self.wake_waiters(has_waiter);
     }
 }
 
-/// Calls a callback as [`catch_panic`] does. What the host does about a panic is no part of the call.
+/// Calls a callback and catches its panic. Reports the return before the panic, so the time that the report of a panic
+/// takes does not count as part of the call.
 fn call<H: RunHooks, R>(hooks: &H, run: &mut H::Run, callback: impl FnOnce() -> R) -> Option<R> {
     let result = panic::catch_unwind(AssertUnwindSafe(callback));
     hooks.returned(run);
-    deliver(hooks, result)
+    report_panic(hooks, result)
 }
 
-/// Runs `f`; its panic goes to the host and no further.
+/// Runs `f`, and reports its panic to the shard instead of propagating it.
 #[inline]
 pub(crate) fn catch_panic<R>(hooks: &impl RunHooks, f: impl FnOnce() -> R) -> Option<R> {
-    deliver(hooks, panic::catch_unwind(AssertUnwindSafe(f)))
+    report_panic(hooks, panic::catch_unwind(AssertUnwindSafe(f)))
 }
 
+/// Returns the result of a call, or reports its panic.
 #[inline]
-fn deliver<R>(hooks: &impl RunHooks, result: thread::Result<R>) -> Option<R> {
+fn report_panic<R>(hooks: &impl RunHooks, result: thread::Result<R>) -> Option<R> {
     result.map_err(|payload| hooks.panicked(payload)).ok()
 }

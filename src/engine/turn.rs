@@ -1,13 +1,24 @@
-//! The driver's own half of a shard: the wheel, and what it does with it in a round.
+//! The driver's half of a shard: the wheel, and the rounds in which the driver advances it.
 //!
-//! A round begins with a look at the clock, and then takes all that has come in. When that is in the wheel, time is
-//! stepped to what the clock said, tick by tick. So timers leave in the order of their ticks, also after a stall: nothing
-//! that was accepted before the round began is left behind in the intake while a later one goes out.
+//! A *round* brings the wheel to one reading of the clock:
 //!
-//! A round begins with one pass over all that has come in, which brings it into the order of its pushes. Nothing could be
-//! handed over before the last of it is in the wheel, so to bound this pass would gain nothing. The rest is made in bounded
-//! turns: some entries are collected, or some steps are made and a batch is filled, which the driver hands over before the
-//! next turn.
+//! 1. [`begin`](DriverCore::begin) takes the whole intake.
+//! 2. [`turn`](DriverCore::turn), called until the round is over, links these entries into the wheel. Then it steps the
+//!    wheel to the tick that the clock said, and fills batches with the expired entries.
+//! 3. After the round, [`cascade_ahead`](DriverCore::cascade_ahead) and [`reclaim`](DriverCore::reclaim) do work that
+//!    is not urgent. If the driver then [`is_idle`](DriverCore::is_idle), it sleeps until
+//!    [`next_deadline`](DriverCore::next_deadline).
+//!
+//! # Order
+//!
+//! The wheel steps only when everything that was enqueued before the round is linked. So timers leave in the order of
+//! their ticks, also after a stall: no timer stays in the intake while one of a later tick is dispatched.
+//!
+//! # Bounds
+//!
+//! Each call makes a bounded turn, and the driver hands over the batch before the next turn. The one exception is
+//! `begin`, which passes once over all entries of the intake to reverse them into the order of their pushes. A bound on
+//! this pass would gain nothing, as no timer can be dispatched before the last of these entries is linked.
 
 use super::core::Core;
 use super::entry::{Collect, Expire};
@@ -17,21 +28,23 @@ use super::trim::Trim;
 use crate::sync::limit;
 use crate::wheel::{Levels, Links, Nodes, Step};
 
-/// The most entries collected from the intake in a turn: some 20 µs.
+/// Maximum number of entries that a turn links: some 20 µs.
 const MAX_COLLECTED: usize = limit(512);
-/// The most steps of the wheel in a turn: some 50 µs.
+/// Maximum number of steps of the wheel in a turn: some 50 µs.
 const MAX_STEPS: usize = limit(1024);
-/// The most timers handed down ahead of time in a turn: some 50 µs, as each lies elsewhere in memory.
+/// Maximum number of entries that a turn cascades ahead of time: some 50 µs, as each is a cache miss.
 const MAX_CASCADED_AHEAD: usize = limit(256);
-/// The most timers in a batch.
+/// Maximum number of entries in a batch.
 const MAX_BATCH: usize = limit(256);
 
+/// What the driver alone touches of a shard.
 pub(crate) struct DriverCore {
     levels: Levels,
-    /// The tick to which this round goes.
+    /// The tick to which this round brings the wheel.
     now: u64,
-    /// The first of a chain of entries taken from the intake and not looked at yet.
+    /// The first of the chain of entries that were taken from the intake and are not linked yet, or `NIL`.
     backlog: u32,
+    /// The driver's own cache.
     free_entries: Cache,
     trim: Trim,
 }
@@ -41,22 +54,22 @@ impl DriverCore {
         Self { now: levels.now(), levels, backlog: NIL, free_entries: Cache::new(), trim: Trim::new() }
     }
 
-    /// Begins a round, when the one before is over: it is `now`. A deadline by then is met in this round if its timer
-    /// was sent before this call.
+    /// Begins a round to the tick `now`. The round before must be over. A timer that was enqueued before this call
+    /// expires in this round if its deadline is not after `now`.
     pub(crate) fn begin(&mut self, core: &Core, now: u64) {
         self.now = now;
         self.backlog = core.intake.take_all(&core.slab);
         if self.backlog != NIL {
-            self.trim.collected();
+            self.trim.intake_collected();
         }
     }
 
-    /// Makes a bounded turn, and returns whether the round is over. Fills `due`, which comes empty.
+    /// Makes a bounded turn. Appends expired entries to `due`, which must be empty. Returns whether the round is over.
     pub(crate) fn turn(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
         self.collect(core) && self.step(core, due)
     }
 
-    /// The tick at which to look again: that of the first deadline, or an earlier one. `u64::MAX` without any.
+    /// Returns the tick of the next round: no later than the first deadline. `u64::MAX` if the wheel is empty.
     pub(crate) fn next_deadline(&self) -> u64 {
         self.levels.next_deadline().unwrap_or(u64::MAX)
     }
@@ -68,17 +81,17 @@ impl DriverCore {
         self.levels.earliest(&nodes, |index| core.slab.get(index).pending_deadline(self.now))
     }
 
-    /// Does what is not urgent, in a bounded turn: hands timers down ahead of time. Returns whether more is left.
+    /// Cascades entries ahead of time, in a bounded turn. Returns whether more are left.
     ///
-    /// When time comes to a slot of an upper level, all that is in it has to be handed down before the first of it can
-    /// run. What was done before makes that short.
+    /// When a slot of an upper level expires, all its entries cascade before the first of them can run. Those that
+    /// cascaded ahead of time shorten this delay.
     pub(crate) fn cascade_ahead(&mut self, core: &Core) -> bool {
         for _ in 0..MAX_CASCADED_AHEAD {
             match self.levels.cascade_ahead(&mut Entries::new(&core.slab, self.now, &self.levels)) {
                 Step::Cascaded => {}
                 Step::Expired(index) => {
                     let due = self.expire(core, index);
-                    debug_assert!(due.is_none(), "whoever arms an entry ahead of its slot is due after it");
+                    debug_assert!(due.is_none(), "an entry armed ahead of its slot has a deadline after it");
                 }
                 Step::Done => return false,
             }
@@ -86,16 +99,16 @@ impl DriverCore {
         true
     }
 
-    /// Whether the driver may sleep until [the next deadline](Self::next_deadline): nothing has come in, and no memory is
-    /// to be given back.
+    /// Whether the driver may sleep until [the next deadline](Self::next_deadline): the intake is empty, and there is
+    /// nothing to trim.
     pub(crate) fn is_idle(&self, core: &Core) -> bool {
-        core.intake_is_empty() && !self.trim.is_due(core)
+        core.intake_is_empty() && !self.trim.has_work(core)
     }
 
-    /// Gives the free entries that the driver has to the threads, or to the system, in a bounded turn. To be called
-    /// before it sleeps. Returns whether it should rather be called again.
+    /// Moves the driver's cache to the pool, and trims memory, in a bounded turn. Must be called before the driver
+    /// sleeps. Returns whether more is left to trim.
     pub(crate) fn reclaim(&mut self, core: &Core) -> bool {
-        self.give_back(core);
+        self.drain_cache(core);
         let (levels, now) = (&mut self.levels, self.now);
         self.trim.turn(core, |index| {
             let linked = core.slab.get(index).reclaim();
@@ -106,17 +119,17 @@ impl DriverCore {
         })
     }
 
-    /// Gives the free entries that the driver has to the threads.
-    pub(crate) fn give_back(&mut self, core: &Core) {
-        core.give_back(&mut self.free_entries);
+    /// Moves the driver's cache to the pool.
+    pub(crate) fn drain_cache(&mut self, core: &Core) {
+        core.drain_cache(&mut self.free_entries);
     }
 
-    /// Whether memory is to be given back to the system.
-    pub(crate) fn has_memory(&self, core: &Core) -> bool {
-        self.trim.is_due(core)
+    /// Whether there is memory to trim.
+    pub(crate) fn has_memory_to_trim(&self, core: &Core) -> bool {
+        self.trim.has_work(core)
     }
 
-    /// Collects from the backlog, and returns whether nothing is left of it.
+    /// Links entries of the backlog. Returns whether none are left.
     fn collect(&mut self, core: &Core) -> bool {
         let mut entries = chain(&core.slab, self.backlog);
         for _ in 0..MAX_COLLECTED {
@@ -127,7 +140,7 @@ impl DriverCore {
         self.backlog == NIL
     }
 
-    /// Links an entry into the wheel by its present deadline, or unlinks it if it is disarmed.
+    /// Links an entry by its current deadline. If it is disarmed, unlinks it instead.
     fn link(&mut self, core: &Core, index: u32) {
         let outcome = core.slab.get(index).collect(self.now, self.levels.now());
         let (Collect::Link { linked } | Collect::Over { linked, .. }) = outcome;
@@ -142,7 +155,7 @@ impl DriverCore {
         }
     }
 
-    /// Steps towards the tick of this round, and returns whether it got there.
+    /// Steps the wheel towards the tick of this round. Returns whether the wheel has reached it.
     fn step(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
         for _ in 0..MAX_STEPS {
             if due.len() == MAX_BATCH {
@@ -165,7 +178,7 @@ impl DriverCore {
         false
     }
 
-    /// Looks at an entry that has come out of the wheel, and returns it if it is due.
+    /// Makes the transition of an entry that the wheel has unlinked. Returns the entry if it must be dispatched.
     fn expire(&mut self, core: &Core, index: u32) -> Option<u32> {
         match core.slab.get(index).expire(self.levels.now()) {
             Expire::Dispatch => return Some(index),
@@ -176,17 +189,17 @@ impl DriverCore {
         None
     }
 
-    /// The first entry in the wheel, if it was cancelled: the driver does not sleep until what nobody waits for.
+    /// Returns the first entry in the wheel if it is disarmed. The driver unlinks it, so as not to wake for it later.
     fn first_disarmed(&self, core: &Core) -> Option<u32> {
         self.levels.first().filter(|&index| !core.slab.get(index).is_armed())
     }
 }
 
-/// The wheel's view of the entries.
+/// The entries, as the nodes of the wheel.
 struct Entries<'a> {
     slab: &'a Slab,
     now: u64,
-    /// The tick that the wheel has come to.
+    /// The current tick of the wheel.
     wheel: u64,
 }
 
@@ -197,8 +210,8 @@ impl<'a> Entries<'a> {
 }
 
 impl Nodes for Entries<'_> {
-    /// The deadline by which the driver has placed the entry, not the one that it has by now: who arms a cached entry
-    /// counts on the driver to come by then.
+    /// Returns the tick by which the driver has linked the entry, not its current deadline. A thread that re-arms the
+    /// entry in place relies on the driver to come by that tick.
     #[inline]
     fn deadline(&self, id: u32) -> u64 {
         let entry = self.slab.get(id);
@@ -221,7 +234,7 @@ impl Nodes for Entries<'_> {
     }
 
     #[inline]
-    fn is_over(&self, id: u32) -> bool {
+    fn is_disarmed(&self, id: u32) -> bool {
         !self.slab.get(id).is_armed()
     }
 }

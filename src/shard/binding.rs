@@ -26,8 +26,9 @@ use super::registry::{Registered, Registry};
 use super::slow::SlowMonitor;
 use super::virtual_time::VirtualTime;
 use crate::clock::Ticks;
-use crate::engine::core::{Closing, Core};
+use crate::engine::core::Core;
 use crate::engine::entry::Entry;
+use crate::engine::shutdown::Closing;
 use crate::system::Process;
 
 /// Delay before non-urgent work wakes the driver: half of the documented 100 ms.
@@ -91,7 +92,7 @@ impl Shard {
             // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
             core: Core::new(ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP)), MIN_RETAINED),
             id: new_id(),
-            process: Process::this(),
+            process: Process::current(),
             this: this.clone(),
             common: registry.register(),
             registry,
@@ -113,7 +114,7 @@ impl Shard {
     /// it must not drop what their closures captured.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
-        self.process.is_gone()
+        self.process.has_forked()
     }
 
     /// Returns whether the callback of a dispatched entry is a waker: the driver calls wakers itself.

@@ -23,9 +23,9 @@ use std::thread;
 use std::time::Instant;
 
 use super::binding::Shard;
-use crate::engine::core::{Found, Running};
 use crate::engine::entry::{Callback, Role};
 use crate::engine::run::catch_panic;
+use crate::engine::shutdown::{Found, Running};
 
 impl Shard {
     /// Refuses new timers, and starts no more callbacks. Returns the maximum number of closures that can be claimed.

@@ -134,17 +134,17 @@ impl Thread<'_> {
         let batch = Arc::new(batch);
         let number = lending.loans.lend((driver, None), batch.clone());
         let loan = Arc::new(Loan { lending: lending.clone(), number });
-        let lent = lending.queue.put_with_loan(batch, loan.clone(), lending.shards, Instant::now());
+        let lent = lending.queue.push_with_loan(batch, loan.clone(), lending.shards, Instant::now());
         if !lent {
             loan.recall();
         }
         let mut checks = 0;
-        let pause = |returned, place| {
+        let wait = |returned, slot| {
             checks += 1;
-            crate::engine::loan::pause(returned, place, CHECK_INTERVAL)
+            crate::engine::loan::wait_timeout(returned, slot, CHECK_INTERVAL)
         };
         let Returned { driver: (driver, panicked), running } =
-            lending.loans.wait(pause, || lending.shard.core.is_closing());
+            lending.loans.wait(wait, || lending.shard.core.is_closing());
         thread_state::with(&lending.shard, |thread| thread.add(|counters| &counters.wakeups, checks));
         let driver = self.driver.insert(driver);
         if let Some(payload) = panicked {
@@ -261,8 +261,8 @@ mod tests {
             });
         });
         assert!(!wakeup.is_attached_here());
-        let pause = |returned, place| crate::engine::loan::pause(returned, place, CHECK_INTERVAL);
-        thread.driver = Some(lending.loans.wait(pause, || false).driver.0);
+        let wait = |returned, slot| crate::engine::loan::wait_timeout(returned, slot, CHECK_INTERVAL);
+        thread.driver = Some(lending.loans.wait(wait, || false).driver.0);
         thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
         assert!(wakeup.is_attached_here(), "the driver's own thread, when the driver has come back");
         lending.queue.clear();

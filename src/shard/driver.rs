@@ -168,10 +168,10 @@ impl Driver {
         if self.core.cascade_ahead(core) {
             return true;
         }
-        let has_memory = self.core.has_memory(core) || self.shard.registry.has_surplus();
+        let has_memory = self.core.has_memory_to_trim(core) || self.shard.registry.has_surplus();
         self.trim_delay = if has_memory { self.load.trim_delay() } else { None };
         if self.trim_delay.is_some() {
-            self.core.give_back(core);
+            self.core.drain_cache(core);
             return false;
         }
         // Not `||`: both make a bounded turn each time.

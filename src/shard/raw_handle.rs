@@ -26,7 +26,7 @@ use std::ptr::NonNull;
 
 use crate::clock::{Deadline, Pinned};
 use crate::engine::core::Core;
-use crate::engine::entry::{DriverNotice, Ended, Entry, Release};
+use crate::engine::entry::{Cancelled, DriverNotice, Entry, Release};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 
@@ -108,9 +108,9 @@ impl Shard {
     /// # Safety
     /// The caller must have made the transition that returned this value, and must have the entry's handle.
     #[inline]
-    pub(super) unsafe fn finish_cancel(&self, entry: &Entry, Ended { idle, dispatched }: Ended) {
+    pub(super) unsafe fn finish_cancel(&self, entry: &Entry, Cancelled { owns_callback, dispatched }: Cancelled) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.cancelled));
-        if idle {
+        if owns_callback {
             // SAFETY: we own the callback, because our transition cleared `ARMED` and no worker runs the callback.
             self.catch_panic(|| unsafe { entry.drop_callback() });
         }
@@ -224,8 +224,8 @@ impl Shard {
         let release = |thread: &mut ThreadState| {
             // SAFETY: the entry is alive, because the handle keeps it until this transition. It is not read afterwards.
             match unsafe { raw.entry.as_ref() }.release() {
-                Release::Held => false,
-                Release::Kept => {
+                Release::InUse => false,
+                Release::Owned => {
                     thread.recycle(raw.index(), aside);
                     false
                 }

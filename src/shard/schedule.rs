@@ -18,7 +18,7 @@ use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Ticks};
 use crate::engine::core::Armed;
 use crate::engine::entry::{Callback, Role};
-use crate::engine::memory::Refusal;
+use crate::engine::memory::AllocError;
 use crate::error::Rejection;
 
 impl Shard {
@@ -85,12 +85,12 @@ impl Shard {
 
     /// Undoes what `accept` has done for a timer that the engine refuses.
     #[cold]
-    fn refused(&self, thread: &ThreadState, refusal: Refusal) -> Rejection {
+    fn refused(&self, thread: &ThreadState, refusal: AllocError) -> Rejection {
         self.release_permit();
         thread.count(|counters| &counters.rejected);
         match refusal {
-            Refusal::Closed => Rejection::Shutdown,
-            Refusal::NoMemory => Rejection::OutOfMemory,
+            AllocError::Closed => Rejection::Shutdown,
+            AllocError::NoMemory => Rejection::OutOfMemory,
         }
     }
 

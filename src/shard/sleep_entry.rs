@@ -161,7 +161,7 @@ impl SleepEntry {
     /// Replaces an entry that is still in a batch or running by a free one. Returns false if the shard is closed.
     fn replace_if_busy(&mut self) -> bool {
         let (shard, entry) = self.parts();
-        if !entry.is_in_hands() {
+        if !entry.is_dispatched_or_running() {
             return true;
         }
         let Some(raw) = thread_state::with(shard, reserve) else { return false };

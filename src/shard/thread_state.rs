@@ -194,9 +194,9 @@ impl Drop for StateCell {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if let Some(shard) = state.temporary.take() {
-            shard.core.give_back(&mut state.cache);
+            shard.core.drain_cache(&mut state.cache);
         } else if let Some(shard) = state.shard.upgrade() {
-            shard.core.give_back(&mut state.cache);
+            shard.core.drain_cache(&mut state.cache);
             if self.home_of.get() != NONE {
                 shard.leave_home();
             }
@@ -211,7 +211,7 @@ impl Drop for StateCell {
 /// Gives cached entries back to the shard's pool, if the shard still exists.
 fn give_if_alive(shard: &Weak<Shard>, batch: &[u32]) {
     if let Some(shard) = shard.upgrade() {
-        shard.core.give(batch);
+        shard.core.push_to_pool(batch);
     }
 }
 

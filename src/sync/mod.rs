@@ -1,8 +1,14 @@
 //! The one place where the standard library and loom are swapped.
 //!
-//! Every file that takes part in a protocol between threads imports its primitives from `crate::sync`, and nothing
-//! else. Here they are the standard library's. The crates `loom-tests` and `shuttle-tests` compile the same files against
-//! a `sync` of their own with the same names.
+//! A file that is part of a protocol between threads imports its primitives only from `crate::sync`. In this crate they
+//! are the standard library's. The crates `loom-tests` and `shuttle-tests` compile the same files, with a `sync` of
+//! their own that has the same names.
+//!
+//! | file     | concern                                              |
+//! |----------|------------------------------------------------------|
+//! | `native` | the standard library's primitives, and the limits    |
+//! | `cell`   | `UnsafeCell` with the interface of loom's            |
+//! | `parker` | parks one thread; another unparks it                 |
 
 pub(crate) mod cell;
 #[cfg(not(loom))]

@@ -1,4 +1,11 @@
-//! The sleep of one thread at a time.
+//! A parker whose thread may change.
+//!
+//! [`std::thread::park`] parks the calling thread, and its handle unparks it. A driver may change threads, so a caller
+//! cannot keep that handle. The thread that is about to park [attaches](Parker::attach) itself, and a caller unparks
+//! the thread that is attached.
+//!
+//! A handle is kept until the parker is dropped. So a caller may still use the pointer that it has loaded when another
+//! thread attaches. The handles are at most as many as the threads that ever parked here.
 
 use std::ptr;
 use std::time::Duration;
@@ -6,12 +13,13 @@ use std::time::Duration;
 use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, AtomicPtr, Mutex, Ordering};
 
-/// Where one thread sleeps and any other wakes it. A `wake` that comes before the `sleep` ends it at once.
+/// Parks one thread at a time. Any other thread may unpark it. An `unpark` that comes before the `park` ends it at
+/// once.
 #[derive(Debug)]
 pub(crate) struct Parker {
-    /// The one that sleeps here now.
+    /// The attached thread, or null. Points into `threads`.
     attached: AtomicPtr<Thread>,
-    /// All that have ever slept here. Nothing is taken out before the drop.
+    /// All threads that were ever attached. None is removed before the drop.
     threads: Mutex<Vec<Arc<Thread>>>,
 }
 
@@ -20,8 +28,8 @@ impl Parker {
         Self { attached: AtomicPtr::new(ptr::null_mut()), threads: Mutex::new(Vec::new()) }
     }
 
-    /// Makes the calling thread the one that sleeps here. A `wake` that is not ordered after this call may wake the one
-    /// before.
+    /// Makes the calling thread the one that parks here. An `unpark` that is not ordered after this call may unpark the
+    /// thread that was attached before.
     pub(crate) fn attach(&self) {
         let this = thread::current();
         let mut threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -30,16 +38,16 @@ impl Parker {
             threads.push(Arc::new(this));
             threads.len() - 1
         });
-        // Release: publishes the thread to `wake`.
+        // Release: publishes the handle to the thread that calls `unpark`; pairs with `attached`.
         self.attached.store(Arc::as_ptr(&threads[index]).cast_mut(), Ordering::Release);
     }
 
-    /// Whether the calling thread is the one that sleeps here.
+    /// Whether the calling thread is the one that is attached.
     pub(crate) fn is_attached_here(&self) -> bool {
         self.attached().is_some_and(|thread| thread.id() == thread::current().id())
     }
 
-    /// Sleeps until woken, for `timeout` at the most, or shorter for no reason at all.
+    /// Parks the calling thread, which must be attached, until an `unpark` or the timeout. May return spuriously.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
         match timeout {
             Some(timeout) => thread::park_timeout(timeout),
@@ -47,16 +55,18 @@ impl Parker {
         }
     }
 
-    /// Wakes the sleeper. Wait-free: a swap, and a system call if it is asleep.
+    /// Unparks the attached thread. Wait-free: a swap, and a system call if the thread is asleep.
     pub(crate) fn unpark(&self) {
         if let Some(thread) = self.attached() {
             thread.unpark();
         }
     }
 
+    /// Returns the attached thread.
     fn attached(&self) -> Option<&Thread> {
-        // Acquire: pairs with `attach`. SAFETY: it is null, or points to what `self` has a reference to until its drop, and
-        // that nothing writes to.
+        // Acquire: pairs with `attach`.
+        // SAFETY: the pointer is null or valid, because `threads` keeps an `Arc` of the handle until `self` is dropped.
+        // No thread writes to the handle.
         unsafe { self.attached.load(Ordering::Acquire).as_ref() }
     }
 }

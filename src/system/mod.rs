@@ -1,4 +1,11 @@
-//! What is asked of the operating system directly.
+//! The crate's direct calls to the operating system.
+//!
+//! | file            | concern                                                     |
+//! |-----------------|-------------------------------------------------------------|
+//! | `pages`         | memory that goes back to the system page by page            |
+//! | `process`       | detects the child of a `fork`                               |
+//! | `scheduling`    | the core and the timer slack of a driver's thread           |
+//! | `thread_status` | whether a thread is asleep                                  |
 
 mod pages;
 mod process;
@@ -10,7 +17,7 @@ pub(crate) use process::Process;
 pub(crate) use scheduling::Scheduling;
 pub(crate) use thread_status::ThreadNumber;
 
-/// How many threads can run at once, as far as the system tells.
+/// Returns how many threads can run at once, or 1 if the system does not report it.
 pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

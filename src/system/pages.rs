@@ -1,13 +1,15 @@
-//! Memory straight from the system, which can be given back a page at a time.
+//! Memory that is mapped from the system, and goes back page by page.
 //!
-//! | system         | gives back                                                                                    |
-//! |----------------|-----------------------------------------------------------------------------------------------|
-//! | Linux, Android | at once (`MADV_DONTNEED`)                                                                      |
-//! | macOS, iOS     | when another process needs memory; no longer counted as this process's at once (`MADV_FREE_REUSABLE`) |
-//! | others         | nothing: memory stays with the process until the shard ends, and its next timers use it        |
+//! | system         | a discarded page goes back                               | by                   |
+//! |----------------|----------------------------------------------------------|----------------------|
+//! | Linux, Android | at once                                                  | `MADV_DONTNEED`      |
+//! | macOS, iOS     | when another process needs memory                        | `MADV_FREE_REUSABLE` |
+//! | others         | when the shard is freed; until then, later timers use it | the end of the map   |
 //!
-//! Windows is among the others, as its `DiscardVirtualMemory` leaves memory with undefined contents: the words of the
-//! entries in it have to stay readable.
+//! On macOS and iOS, a discarded page stops counting as this process's memory at once.
+//!
+//! Windows is among the others, because `DiscardVirtualMemory` leaves memory with undefined contents. Other threads may
+//! still read discarded entries, so their words must stay readable.
 
 use std::alloc::Layout;
 use std::ops::{Deref, Range};
@@ -15,40 +17,43 @@ use std::ptr::NonNull;
 
 use memmap2::MmapMut;
 
-/// A slice of values in pages that the system provides, filled with zeros, when they are first touched.
+/// A slice of values in mapped pages. The system provides each page, filled with zeros, when it is first touched.
 pub(crate) struct Pages<T> {
     map: MmapMut,
     values: NonNull<[T]>,
 }
 
 impl<T> Pages<T> {
-    /// `len` values as `zero` makes them: here it is not called, as the system has them ready. `None` if the system
-    /// refuses.
+    /// Maps `len` values. Returns `None` if the system refuses. The system fills the pages with zeros, so `zero`, by
+    /// which loom's replacement makes a value, is not called here.
     ///
     /// # Safety
-    /// What `zero` makes must be as good with all its bytes zero; `T` must not need dropping; and the slice must have a
-    /// size.
+    /// All bytes zero must be a valid `T` and equivalent to what `zero` returns. `T` must not need dropping. The size
+    /// of the slice must not be zero.
     pub(crate) unsafe fn new(len: usize, _zero: fn() -> T) -> Option<Self> {
         let layout = Layout::array::<T>(len).ok()?;
-        assert!(layout.align() <= 4096, "a page is aligned well enough");
+        assert!(layout.align() <= 4096, "a page is aligned for `T`");
         let mut map = MmapMut::map_anon(layout.size()).ok()?;
         let first = NonNull::new(map.as_mut_ptr().cast())?;
         Some(Self { map, values: NonNull::slice_from_raw_parts(first, len) })
     }
 
-    /// Gives the whole pages in a range of the values back to the system. They are provided anew when they are touched.
+    /// Gives back to the system the pages that lie completely in a range of the values. The system provides them anew
+    /// when they are touched.
     ///
     /// # Safety
-    /// Nobody may use these values until they are [`reuse`](Self::reuse)d, but for atomic reads of what does not matter;
-    /// and they must be as good as with all their bytes zero, which they are afterwards, or not, page by page.
+    /// No thread may use these values until they are [reused](Self::reuse), except for atomic reads whose results do
+    /// not matter. The values must be equivalent to all bytes zero: afterwards each page has either been zeroed or not.
     pub(crate) unsafe fn discard(&self, range: Range<usize>) {
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        // SAFETY: by this function's contract.
+        // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for
+        // reads whose results do not matter.
         unsafe {
             self.advise(memmap2::UncheckedAdvice::DontNeed, range);
         }
         #[cfg(target_vendor = "apple")]
-        // SAFETY: by this function's contract.
+        // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for
+        // reads whose results do not matter.
         unsafe {
             self.advise(memmap2::UncheckedAdvice::FreeReusable, range);
         }
@@ -56,14 +61,14 @@ impl<T> Pages<T> {
         let _ = (&self.map, range);
     }
 
-    /// Takes back what was [`discard`](Self::discard)ed, before it is used.
+    /// Takes back values that were [discarded](Self::discard). Must be called before they are used.
     ///
     /// # Safety
     /// The values must have been discarded.
     pub(crate) unsafe fn reuse(&self, range: Range<usize>) {
-        // There the system keeps account of it.
+        // Apple's systems count the pages as this process's again.
         #[cfg(target_vendor = "apple")]
-        // SAFETY: it changes no value.
+        // SAFETY: the advice has no preconditions on the values, because it changes none.
         unsafe {
             self.advise(memmap2::UncheckedAdvice::FreeReuse, range);
         }
@@ -71,15 +76,18 @@ impl<T> Pages<T> {
         let _ = range;
     }
 
+    /// Gives the system advice about the pages that lie completely in a range of the values.
+    ///
     /// # Safety
-    /// As the advice needs.
+    /// The caller must fulfil the conditions of the advice.
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     unsafe fn advise(&self, advice: memmap2::UncheckedAdvice, range: Range<usize>) {
         let page = page_size();
         let start = (range.start * size_of::<T>()).next_multiple_of(page);
         let end = range.end * size_of::<T>() / page * page;
         if start < end {
-            // SAFETY: by this function's contract. A refusal leaves everything as it was.
+            // SAFETY: the conditions of the advice hold, because of this function's contract. A refusal changes
+            // nothing.
             let _ = unsafe { self.map.unchecked_advise_range(advice, start, end - start) };
         }
     }
@@ -90,36 +98,37 @@ impl<T> Deref for Pages<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the map is filled with zeros, which are valid values by `new`'s contract, or with what has been
-        // written there since; it is aligned, and ours until the drop.
+        // SAFETY: we own the map until the drop, and it is aligned. It has valid values, because it was filled with
+        // zeros, which `new`'s contract makes valid, and later writes were of values.
         unsafe { self.values.as_ref() }
     }
 }
 
-// SAFETY: it owns its values as a `Box<[T]>` does.
+// SAFETY: `Pages` owns its values like a `Box<[T]>`, because nothing else refers to the map.
 unsafe impl<T: Send> Send for Pages<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Pages<T> {}
 
-/// The size of a page of memory, in bytes.
+/// Returns the size of a page of memory in bytes.
 pub(crate) fn page_size() -> usize {
     #[cfg(unix)]
     {
-        // SAFETY: it only asks for a number.
+        // SAFETY: the call has no preconditions, because it only returns a number.
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         usize::try_from(size).expect("a page has a size")
     }
-    // Nothing is given back there.
+    // No memory goes back on this system, so 4 KiB will do.
     #[cfg(not(unix))]
     4096
 }
 
-/// `Box::new`, or `None` if there is no memory for it.
+/// Like `Box::new`, but returns `None` if there is no memory.
 pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
     const { assert!(size_of::<T>() > 0) };
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero, because of the assertion.
     let memory = NonNull::new(unsafe { std::alloc::alloc(Layout::new::<T>()) })?.cast::<T>();
-    // SAFETY: it was allocated for a `T` as a box is, and is one after the write.
+    // SAFETY: we own the memory, because it was just allocated, with the layout that a box of `T` has. The write
+    // initialises it.
     unsafe {
         memory.write(value);
         Some(Box::from_raw(memory.as_ptr()))
@@ -131,8 +140,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_has_not_is_refused() {
-        // SAFETY: zero is a number.
+    fn a_mapping_that_is_too_large_is_refused() {
+        // SAFETY: all bytes zero are the number that the closure returns.
         assert!(unsafe { Pages::<u64>::new(usize::MAX / 16, || 0) }.is_none());
         // SAFETY: as above.
         let pages = unsafe { Pages::<u64>::new(1000, || 0) }.expect("some memory");

@@ -1,5 +1,7 @@
-//! The child of a `fork` has none of its parent's threads, and sees it here, by a load of a word that is hardly ever
-//! written: asking for the number of the process would be a system call.
+//! Detects that the process is the child of a `fork`, which has none of its parent's threads.
+//!
+//! A handler of `pthread_atfork` counts the forks. A check is one load of that count, which is hardly ever written. To
+//! ask for the process id instead would be a system call.
 
 pub(crate) use imp::Process;
 
@@ -8,46 +10,49 @@ mod imp {
     use std::sync::Once;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// How many forks lie between this process and the first that asked.
+    /// Number of forks between the process that registered the handler and this one.
     static FORKS: AtomicU32 = AtomicU32::new(0);
 
-    /// The process in which something was made.
+    /// Identifies a process among those that descend from each other by `fork`.
     #[derive(Clone, Copy)]
     pub(crate) struct Process(u32);
 
     impl Process {
-        pub(crate) fn this() -> Self {
-            static WATCHED: Once = Once::new();
-            // SAFETY: the function given may be called in the child of a fork: it only adds to an atomic.
-            WATCHED.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(forked)) });
+        /// Returns the calling process.
+        pub(crate) fn current() -> Self {
+            static REGISTERED: Once = Once::new();
+            // SAFETY: `forked` may be called in the child of a fork, because it only adds to an atomic.
+            REGISTERED.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(forked)) });
             Self(FORKS.load(Ordering::Relaxed))
         }
 
-        /// Whether this is another one.
+        /// Whether the calling process is another one: a child by `fork`.
         #[inline]
-        pub(crate) fn is_gone(self) -> bool {
-            // Relaxed: it is written before the child's only thread goes on.
+        pub(crate) fn has_forked(self) -> bool {
+            // Relaxed: the child's only thread writes the count before it returns from `fork`.
             FORKS.load(Ordering::Relaxed) != self.0
         }
     }
 
     extern "C" fn forked() {
+        // Relaxed: the child has no other thread yet.
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod imp {
+    /// Forks are not detected on this system.
     #[derive(Clone, Copy)]
     pub(crate) struct Process(());
 
     impl Process {
-        pub(crate) fn this() -> Self {
+        pub(crate) fn current() -> Self {
             Self(())
         }
 
         #[inline]
-        pub(crate) fn is_gone(self) -> bool {
+        pub(crate) fn has_forked(self) -> bool {
             false
         }
     }

@@ -1,25 +1,27 @@
-//! How the system schedules a driver's thread: on one core if the user asks for it, and woken without slack.
+//! The scheduling of a driver's thread: its core, if the user pins it, and its timer slack.
 //!
-//! A thread inherits both from the thread that starts it. So a driver [restores](Scheduling::restore) what it was started
-//! with before it runs foreign code, which may start threads, and [applies](Scheduling::apply) its own settings again
-//! before it sleeps. Both cost system calls, but only a driver that runs foreign code makes them.
+//! A thread inherits both from the thread that starts it. Foreign code may start threads, so a driver
+//! [restores](Scheduling::restore) the inherited settings before it runs foreign code. It [applies](Scheduling::apply)
+//! its own settings again before it sleeps. Both make system calls, but only a driver that runs foreign code needs
+//! them.
 
 use core_affinity::CoreId;
 
-/// The settings of one driver. All are best effort.
+/// The settings of one driver's thread. They are best effort: a refusal by the system is ignored.
 pub(crate) struct Scheduling {
     pinned: Option<Pinned>,
+    /// Whether the driver's own settings are in force.
     applied: bool,
 }
 
-/// One core, and the cores that the thread was started with.
+/// The core of a pinned thread, and the cores that it was started with.
 struct Pinned {
     core: CoreId,
     inherited: Cores,
 }
 
 impl Scheduling {
-    /// Settings for the calling thread, which are not applied yet. With a `core`, the thread is to stay there.
+    /// Creates settings for the calling thread, and does not apply them yet. With a `core`, they pin the thread to it.
     pub(crate) fn new(core: Option<CoreId>) -> Self {
         let pinned = core.and_then(|core| Some(Pinned { core, inherited: Cores::of_this_thread()? }));
         Self { pinned, applied: false }
@@ -36,7 +38,7 @@ impl Scheduling {
         }
     }
 
-    /// Restores what the calling thread was started with: foreign code may run.
+    /// Restores the settings that the calling thread was started with. Must be called before foreign code runs.
     #[inline]
     pub(crate) fn restore(&mut self) {
         if std::mem::replace(&mut self.applied, false) {
@@ -48,14 +50,14 @@ impl Scheduling {
     }
 }
 
-/// Nanoseconds that the system may add to a sleep, to end several sleeps together: without this, 50 µs.
+/// Nanoseconds by which the system may prolong a sleep, to end several sleeps together. The default is 50 µs.
 const LEAST_SLACK: u32 = 1;
-/// Stands for the slack that the thread was started with.
+/// The value that restores the slack that the thread was started with.
 const INHERITED_SLACK: u32 = 0;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn set_slack(nanos: u32) {
-    // SAFETY: it sets a number of the calling thread.
+    // SAFETY: the call has no preconditions, because it only sets a number of the calling thread.
     let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(nanos)) };
 }
 
@@ -67,22 +69,23 @@ struct Cores(libc::cpu_set_t);
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Cores {
-    /// `None` if the system has more cores than a set holds: the driver is not pinned then, as it could not be unpinned.
+    /// Returns `None` if the system has more cores than a set can hold. Then the driver is not pinned, because it could
+    /// not be unpinned.
     fn of_this_thread() -> Option<Self> {
-        // SAFETY: a set of zeros is the empty set.
+        // SAFETY: all bytes zero are valid, because they are the empty set.
         let mut cores = unsafe { std::mem::zeroed() };
-        // SAFETY: the system writes no more bytes than the set has.
+        // SAFETY: we own the set, and the system writes no more bytes, because we pass its size.
         let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&cores), &mut cores) };
         (failed == 0).then_some(Self(cores))
     }
 
     fn set_for_this_thread(&self) {
-        // SAFETY: the system reads no more bytes than the set has.
+        // SAFETY: the system reads no more bytes than the set has, because we pass its size.
         let _ = unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), &self.0) };
     }
 }
 
-/// On these systems a new thread does not inherit the core of the thread that starts it: there is nothing to restore.
+/// On these systems a thread does not inherit the core of the thread that starts it, so there is nothing to restore.
 #[cfg(any(windows, target_vendor = "apple"))]
 struct Cores;
 
@@ -95,7 +98,7 @@ impl Cores {
     fn set_for_this_thread(&self) {}
 }
 
-/// On other systems a driver is not pinned, as it could not be unpinned.
+/// On other systems a driver is not pinned, because it could not be unpinned.
 #[cfg(not(any(target_os = "linux", target_os = "android", windows, target_vendor = "apple")))]
 enum Cores {}
 
@@ -120,21 +123,21 @@ mod tests {
 
     use super::*;
 
-    /// The slack and the cores of the calling thread.
+    /// Returns the slack and the cores of the calling thread.
     fn of_this_thread() -> (i32, CpuSet) {
         (get_timerslack().unwrap(), sched_getaffinity(Pid::from_raw(0)).unwrap())
     }
 
-    /// What a thread has that stays on this core.
-    fn settled(core: CoreId) -> (i32, CpuSet) {
+    /// Returns the slack and the cores of a driver's thread that is pinned to `core`.
+    fn pinned_to(core: CoreId) -> (i32, CpuSet) {
         let mut cores = CpuSet::new();
         cores.set(core.id).unwrap();
         (LEAST_SLACK as i32, cores)
     }
 
     #[test]
-    fn what_is_applied_is_restored() {
-        // Not on this thread, as all that it starts would inherit.
+    fn restore_undoes_apply() {
+        // On a thread of its own, because threads that this one starts would inherit the settings.
         let test = || {
             let inherited = of_this_thread();
             for core in core_affinity::get_core_ids().unwrap() {
@@ -142,7 +145,7 @@ mod tests {
                 assert_eq!(of_this_thread(), inherited, "not applied yet");
                 for _ in 0..2 {
                     scheduling.apply();
-                    assert_eq!(of_this_thread(), settled(core));
+                    assert_eq!(of_this_thread(), pinned_to(core));
                     scheduling.restore();
                     assert_eq!(of_this_thread(), inherited);
                 }
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_takes_a_system_call() {
+    fn only_a_change_makes_a_system_call() {
         let test = || {
             let mut scheduling = Scheduling::new(None);
             let unchanged = |mut f: Box<dyn FnMut() + '_>| {

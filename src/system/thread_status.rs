@@ -1,19 +1,21 @@
-//! Whether a thread is asleep, as the system knows it.
+//! Whether a thread is asleep, as the system reports it.
 
-/// A thread of this process, by the system's number.
+/// The system's id of a thread of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadNumber(i32);
 
 impl ThreadNumber {
-    /// The calling thread. `None` where the system does not tell whether a thread is asleep.
+    /// Returns the calling thread. `None` if the system does not report whether a thread is asleep.
     pub(crate) fn current() -> Option<Self> {
         imp::current()
     }
 
-    /// Returns how often the thread has gone to sleep, if it is asleep: it waits for something other than a core.
-    /// So it slept all the time between two calls that return the same. Reads a file, which takes some 10 µs.
-    pub(crate) fn asleep(self) -> Option<u64> {
-        imp::asleep(self.0)
+    /// Returns how often the thread has gone to sleep, if it is asleep now. A thread that waits for a core is not
+    /// asleep.
+    ///
+    /// If two calls return the same number, the thread slept all the time between them. Reads a file: some 10 µs.
+    pub(crate) fn sleeps_if_asleep(self) -> Option<u64> {
+        imp::sleeps_if_asleep(self.0)
     }
 }
 
@@ -24,23 +26,26 @@ mod imp {
     use super::ThreadNumber;
 
     pub(super) fn current() -> Option<ThreadNumber> {
-        // SAFETY: the call has no arguments, and returns a number. (Not every C library has a function for it.)
+        // SAFETY: the call has no preconditions, because it takes no arguments and returns a number. Not every C
+        // library has a function for it.
         let number = unsafe { libc::syscall(libc::SYS_gettid) };
         let number = i32::try_from(number).ok()?;
-        // There may be no such file system, as in some sandboxes.
+        // `/proc` may be missing, as in some sandboxes.
         read(number).map(|_| ThreadNumber(number))
     }
 
-    pub(super) fn asleep(number: i32) -> Option<u64> {
+    pub(super) fn sleeps_if_asleep(number: i32) -> Option<u64> {
         let (state, sleeps) = read(number)?;
-        // D: asleep in the kernel, where no signal wakes it, as one that waits for a disk.
+        // D: asleep in the kernel, where no signal wakes the thread. It waits for a disk, for example.
         matches!(state, 'S' | 'D').then_some(sleeps)
     }
 
+    /// Reads the state of a thread, and how often it has gone to sleep.
     fn read(number: i32) -> Option<(char, u64)> {
         parse(&fs::read_to_string(format!("/proc/self/task/{number}/status")).ok()?)
     }
 
+    /// Parses the file `status` of a thread.
     fn parse(status: &str) -> Option<(char, u64)> {
         let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_start);
         Some((field("State:")?.chars().next()?, field("voluntary_ctxt_switches:")?.parse().ok()?))
@@ -55,7 +60,7 @@ mod imp {
         None
     }
 
-    pub(super) fn asleep(_: i32) -> Option<u64> {
+    pub(super) fn sleeps_if_asleep(_: i32) -> Option<u64> {
         None
     }
 }
@@ -82,7 +87,7 @@ mod tests {
     #[test]
     fn a_thread_that_waits_is_asleep_and_one_that_spins_is_not() {
         let this = ThreadNumber::current().unwrap();
-        assert_eq!(this.asleep(), None, "it runs this test");
+        assert_eq!(this.sleeps_if_asleep(), None, "it runs this test");
         let (stop, spinning) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
         let (sender, receiver) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
@@ -95,19 +100,19 @@ mod tests {
             }
         });
         let other = receiver.recv().unwrap();
-        // With fewer cores than threads it may be waiting for one: then it is not asleep, either.
+        // With fewer cores than threads it may wait for a core. Then it is not asleep, either.
         for _ in 0..100 {
-            assert_eq!(other.asleep(), None);
+            assert_eq!(other.sleeps_if_asleep(), None);
         }
         spinning.store(false, SeqCst);
-        let first = eventually(|| other.asleep());
+        let first = eventually(|| other.sleeps_if_asleep());
         thread::sleep(Duration::from_millis(5));
-        assert_eq!(other.asleep(), Some(first), "it has slept all the time");
+        assert_eq!(other.sleeps_if_asleep(), Some(first), "it has slept all the time");
         end.send(()).unwrap();
-        eventually(|| other.asleep().filter(|&again| again > first));
+        eventually(|| other.sleeps_if_asleep().filter(|&again| again > first));
         stop.store(true, SeqCst);
         drop(end);
         thread.join().unwrap();
-        assert_eq!(other.asleep(), None, "it has ended");
+        assert_eq!(other.sleeps_if_asleep(), None, "it has ended");
     }
 }

@@ -135,7 +135,7 @@ impl Service {
             shards: Vec::new(),
             next: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            process: Process::this(),
+            process: Process::current(),
             queue: pool.as_ref().map(Pool::queue).cloned(),
             threads: Mutex::new(Some(Threads { drivers: Vec::new(), pool })),
         };
@@ -229,7 +229,7 @@ impl Service {
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
         // Relaxed: a hint that saves work. The state of each entry decides.
-        self.closed.load(Ordering::Relaxed) || self.process.is_gone()
+        self.closed.load(Ordering::Relaxed) || self.process.has_forked()
     }
 
     /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing. Waits for
@@ -246,7 +246,7 @@ impl Service {
     /// Closes every shard, before the shutdown waits for anything: no callback starts after this returns. Returns the
     /// maximum number of closures that [`end`](Self::end) can find, or `None` if this is not the first call.
     fn close(&self) -> Option<usize> {
-        if self.process.is_gone() || self.closed.swap(true, Ordering::AcqRel) {
+        if self.process.has_forked() || self.closed.swap(true, Ordering::AcqRel) {
             return None;
         }
         Some(self.shards.iter().map(Shard::close).sum())
@@ -287,7 +287,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if self.process.is_gone() {
+        if self.process.has_forked() {
             // The threads belong to the parent process, so their handles must be neither joined nor dropped.
             mem::forget(self.threads.get_mut().map(Option::take));
         }

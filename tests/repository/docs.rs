@@ -103,7 +103,7 @@ fn every_named_test_exists() {
             let (folders, file, function) = match (first, rest.split_once("::")) {
                 ("loom", Some((file, function))) => (&["loom-tests/src/models"][..], file, Some(function)),
                 ("loom", None) => (&["loom-tests/src/models"][..], rest, None),
-                _ => (&["tests", "tests/adapters", "tests/endurance"][..], first, Some(rest)),
+                _ => (&["tests", "tests/adapters", "tests/endurance", "tests/properties"][..], first, Some(rest)),
             };
             let exists = folders.iter().any(|folder| {
                 let source = fs::read_to_string(root().join(folder).join(file).with_extension("rs"));

@@ -1,46 +1,49 @@
-//! A closure of any type, in 32 bytes: inline if it takes up to 24 bytes and is aligned as a pointer, boxed whole otherwise.
+//! A closure of any type in 32 bytes.
+//!
+//! A closure of up to 24 bytes, whose alignment is at most that of a pointer, is stored inline. Any other is boxed.
 
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::task::Waker;
 
 /// A callback that runs more than once.
 pub(crate) trait PeriodicCallback: Send {
-    /// Makes the run for `due`, a tick, and returns the tick of the next, or `None` to end.
+    /// Makes the run for the tick `due`. Returns the tick of the next run, or `None` to end.
     fn run(&mut self, due: u64) -> Option<u64>;
 }
 
-/// What a callback is there for.
+/// The purpose of a callback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// It runs once.
     Once,
-    /// It runs again and again.
+    /// It runs more than once.
     Periodic,
     /// It wakes a task.
     Waker,
 }
 
-/// The closure of a timer, owned.
+/// The closure of a timer, owned and type-erased.
 pub(crate) struct Callback {
-    kind: &'static Kind,
+    vtable: &'static VTable,
     data: Data,
 }
 
 type Data = MaybeUninit<[usize; 3]>;
 
-/// What to do with the data of a callback of one type.
-struct Kind {
-    /// Runs a one-shot, which consumes the data; makes one run of a repeating one, which leaves it valid.
+/// The functions for the data of callbacks of one type, and their role.
+struct VTable {
+    /// Runs the callback. A one-shot consumes the data; a periodic callback leaves it valid.
     run: unsafe fn(*mut Data, u64) -> Option<u64>,
     drop: unsafe fn(*mut Data),
     role: Role,
 }
 
-impl Kind {
+impl VTable {
     const fn once<F: FnOnce()>() -> Self {
         Self {
             run: |data, _| {
-                // SAFETY: `Callback::run` calls this once, on an `F` that it forgets afterwards.
+                // SAFETY: we own the `F`, because `Callback::run` calls this once, and does not use the data
+                // afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f();
                 None
@@ -53,7 +56,8 @@ impl Kind {
     const fn waking() -> Self {
         Self {
             run: |data, _| {
-                // SAFETY: `Callback::run` calls this once, on the waker that `Callback::waking` wrote, and forgets it.
+                // SAFETY: we own the waker that `Callback::waking` wrote, because `Callback::run` calls this once, and
+                // does not use the data afterwards.
                 let waker = unsafe { data.cast::<Waker>().read() };
                 waker.wake();
                 None
@@ -66,7 +70,8 @@ impl Kind {
     const fn periodic() -> Self {
         Self {
             run: |data, due| {
-                // SAFETY: the data is the box that `Callback::periodic` wrote, and the caller has it to itself.
+                // SAFETY: we have the box that `Callback::periodic` wrote to ourselves, because the caller has `&mut`
+                // to it.
                 let periodic = unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() };
                 periodic.run(due)
             },
@@ -76,122 +81,132 @@ impl Kind {
     }
 }
 
+/// Drops the data as a `T`.
+///
 /// # Safety
-/// The data must be a valid `T` that nobody uses afterwards.
+/// The data must be a valid `T`, and must not be used afterwards.
 unsafe fn drop_data<T>(data: *mut Data) {
-    // SAFETY: by this function's contract.
+    // SAFETY: we own a valid `T`, by this function's contract.
     unsafe { data.cast::<T>().drop_in_place() }
 }
 
 impl Callback {
-    /// A callback that runs once.
+    /// Returns a callback that runs `f` once.
     #[cfg(any(test, loom))]
     pub(crate) fn once<F: FnOnce() + Send + 'static>(f: F) -> Self {
         if fits::<F>() {
-            // SAFETY: it fits, and this is its kind.
-            unsafe { Self::new(f, const { &Kind::once::<F>() }) }
+            // SAFETY: `F` fits, and the vtable is for `F`.
+            unsafe { Self::new(f, const { &VTable::once::<F>() }) }
         } else {
-            // SAFETY: a box fits, and this is its kind.
-            unsafe { Self::new(Box::new(f), const { &Kind::once::<Box<F>>() }) }
+            // SAFETY: a box fits, and the vtable is for it.
+            unsafe { Self::new(Box::new(f), const { &VTable::once::<Box<F>>() }) }
         }
     }
 
-    /// Whether a closure of this type is stored in the callback itself.
+    /// Returns whether a closure of type `F` is stored inline.
     #[inline]
-    pub(crate) const fn stores<F>() -> bool {
+    pub(crate) const fn is_inline<F>() -> bool {
         fits::<F>()
     }
 
-    /// Writes a callback that runs a [stored](Self::stores) closure once. Field by field, where it is to be: a read of 16
-    /// bytes that were written as two times 8 waits until they are in the processor's cache.
+    /// Writes a callback that runs the closure `f` once to `destination`. `F` must be stored [inline](Self::is_inline).
+    ///
+    /// It writes field by field, straight to the destination. A callback that is built elsewhere and then copied costs
+    /// a store forwarding stall: a read of 16 bytes that were written as two times 8 waits until they are in the
+    /// processor's cache.
     ///
     /// # Safety
-    /// The place must be valid for writes, and the closure be stored. The caller must not use the closure any more, unless the
-    /// callback is forgotten.
+    /// `destination` must be valid for writes, and `f` for reads; `F` must be stored inline. The caller must not use
+    /// the closure afterwards, unless it treats `destination` as uninitialised.
     #[inline]
-    pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static>(place: *mut Self, f: *const F) {
+    pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static>(destination: *mut Self, f: *const F) {
         debug_assert!(fits::<F>());
-        // SAFETY: by this function's contract, and this is the closure's kind.
+        // SAFETY: the pointers are valid and `F` fits, by this function's contract; the vtable is for `F`.
         unsafe {
-            (&raw mut (*place).kind).write(const { &Kind::once::<F>() });
-            (&raw mut (*place).data).cast::<F>().copy_from_nonoverlapping(f, 1);
+            (&raw mut (*destination).vtable).write(const { &VTable::once::<F>() });
+            (&raw mut (*destination).data).cast::<F>().copy_from_nonoverlapping(f, 1);
         }
     }
 
-    /// Copies the callback to a place.
+    /// Copies the callback to `destination`.
     ///
     /// # Safety
-    /// The place must be valid for writes. The caller must not use the callback any more, unless the copy is forgotten.
+    /// `destination` must be valid for writes. The caller must not use the callback afterwards, unless it treats
+    /// `destination` as uninitialised.
     #[inline]
-    pub(crate) unsafe fn write(&self, place: *mut Self) {
-        // SAFETY: by this function's contract.
-        unsafe { place.copy_from_nonoverlapping(self, 1) };
+    pub(crate) unsafe fn write(&self, destination: *mut Self) {
+        // SAFETY: the pointer is valid, by this function's contract.
+        unsafe { destination.copy_from_nonoverlapping(self, 1) };
     }
 
-    /// A callback that runs again and again.
+    /// Returns a callback that runs more than once.
     pub(crate) fn periodic(periodic: Box<dyn PeriodicCallback>) -> Self {
-        // SAFETY: a box fits, and this is its kind.
-        unsafe { Self::new(periodic, const { &Kind::periodic() }) }
+        // SAFETY: a box fits, and the vtable is for it.
+        unsafe { Self::new(periodic, const { &VTable::periodic() }) }
     }
 
-    /// A callback that wakes a task.
+    /// Returns a callback that wakes a task.
     #[inline]
     pub(crate) fn waking(waker: Waker) -> Self {
         const { assert!(fits::<Waker>()) };
-        // SAFETY: it fits, and this is its kind.
-        unsafe { Self::new(waker, const { &Kind::waking() }) }
+        // SAFETY: a waker fits, and the vtable is for it.
+        unsafe { Self::new(waker, const { &VTable::waking() }) }
     }
 
-    /// Whether it wakes the same task as this waker.
+    /// Returns whether the callback wakes the same task as `waker`.
     #[inline]
-    pub(crate) fn wakes(&self, waker: &Waker) -> bool {
-        // SAFETY: the data of a callback in this role is a waker.
+    pub(super) fn will_wake(&self, waker: &Waker) -> bool {
+        // SAFETY: the data is a waker, because only `waking` makes a callback of this role.
         self.role() == Role::Waker && unsafe { &*self.data.as_ptr().cast::<Waker>() }.will_wake(waker)
     }
 
+    /// Returns a callback with `value` as its data.
+    ///
     /// # Safety
-    /// `T` must fit, and `kind` must be for `T`.
+    /// `T` must fit, and `vtable` must be for `T`.
     #[inline]
-    unsafe fn new<T>(value: T, kind: &'static Kind) -> Self {
+    unsafe fn new<T>(value: T, vtable: &'static VTable) -> Self {
         let mut data = Data::uninit();
-        // SAFETY: it fits, by this function's contract.
+        // SAFETY: `T` fits, by this function's contract.
         unsafe { data.as_mut_ptr().cast::<T>().write(value) };
-        Self { kind, data }
+        Self { vtable, data }
     }
 
     #[inline]
     pub(crate) fn role(&self) -> Role {
-        self.kind.role
+        self.vtable.role
     }
 
-    /// Runs a one-shot callback, or makes one last run of a repeating one.
+    /// Runs a one-shot callback, or makes the last run of a periodic one. `due` is the tick that it runs for.
     pub(crate) fn run(mut self, due: u64) {
         if self.role() == Role::Periodic {
             self.run_again(due);
         } else {
             let mut this = ManuallyDrop::new(self);
-            // SAFETY: the data is of this kind; a one-shot's `run` consumes it, and nobody drops it afterwards.
-            unsafe { (this.kind.run)(&mut this.data, due) };
+            // SAFETY: the vtable is for the data. We own the data, because `ManuallyDrop` leaves it to `run`, which
+            // consumes it.
+            unsafe { (this.vtable.run)(&mut this.data, due) };
         }
     }
 
-    /// Makes one run of a repeating callback, for `due`, and returns the tick of the next, or `None` to end.
+    /// Makes the run of a periodic callback for the tick `due`. Returns the tick of the next run, or `None` to end.
     ///
     /// # Panics
     /// If the callback is a one-shot.
-    pub(crate) fn run_again(&mut self, due: u64) -> Option<u64> {
+    pub(in super::super) fn run_again(&mut self, due: u64) -> Option<u64> {
         assert!(self.role() == Role::Periodic, "a one-shot callback runs once");
-        // SAFETY: the data is of this kind, and a repeating callback's `run` leaves it valid.
-        unsafe { (self.kind.run)(&mut self.data, due) }
+        // SAFETY: the vtable is for the data, which we have to ourselves. The `run` of a periodic callback leaves it
+        // valid.
+        unsafe { (self.vtable.run)(&mut self.data, due) }
     }
 
-    /// The repeating callback itself.
+    /// Returns the periodic callback as the type that it was made of.
     ///
     /// # Safety
-    /// The callback must have been made by `periodic` of a box of `R`.
+    /// The callback must have been made by [`periodic`](Self::periodic), of a box of an `R`.
     pub(crate) unsafe fn into_periodic<R: PeriodicCallback>(self) -> R {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `periodic` wrote this box, of an `R`, and nobody drops it afterwards.
+        // SAFETY: we own the box of an `R` that `periodic` wrote, because `ManuallyDrop` keeps `self` from dropping it.
         unsafe {
             let periodic = this.data.as_ptr().cast::<Box<dyn PeriodicCallback>>().read();
             *Box::from_raw(Box::into_raw(periodic).cast::<R>())
@@ -201,14 +216,16 @@ impl Callback {
 
 impl Drop for Callback {
     fn drop(&mut self) {
-        // SAFETY: the data is of this kind, valid, and dropped once.
-        unsafe { (self.kind.drop)(&mut self.data) }
+        // SAFETY: the vtable is for the data. We own the data, because no other function drops it or moves it out of a
+        // callback that is dropped.
+        unsafe { (self.vtable.drop)(&mut self.data) }
     }
 }
 
-// SAFETY: only closures and boxes that are `Send` are ever made into a callback.
+// SAFETY: the data is `Send`, because the constructors accept only closures, boxes and wakers that are.
 unsafe impl Send for Callback {}
 
+/// Returns whether the data of a callback has room for a `T`.
 const fn fits<T>() -> bool {
     mem::size_of::<T>() <= mem::size_of::<Data>() && mem::align_of::<T>() <= mem::align_of::<Data>()
 }
@@ -246,15 +263,17 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_closure_is_written_in_place() {
+    fn an_inline_closure_is_written_in_place() {
         let token = Arc::new(());
         for runs in [false, true] {
             let f = ManuallyDrop::new(holding(&token));
             let mut callback = MaybeUninit::uninit();
             assert!(
-                Callback::stores::<[usize; 3]>() && !Callback::stores::<[usize; 4]>() && !Callback::stores::<u128>()
+                Callback::is_inline::<[usize; 3]>()
+                    && !Callback::is_inline::<[usize; 4]>()
+                    && !Callback::is_inline::<u128>()
             );
-            // SAFETY: a closure of one pointer is stored, and not used any more.
+            // SAFETY: a closure of one pointer is stored inline, and is not used afterwards.
             let callback = unsafe {
                 Callback::write_once(callback.as_mut_ptr(), &*f);
                 callback.assume_init()
@@ -270,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeating_callback_tells_its_next_deadline() {
+    fn a_periodic_callback_returns_its_next_deadline() {
         struct Every {
             ticks: u64,
             _token: Arc<()>,

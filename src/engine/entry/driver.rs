@@ -5,20 +5,22 @@ use super::outcome::{Collect, Expire};
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, LINKED, State};
 
 impl Entry {
-    /// The driver, who has the entry from the pool, wants it to himself: it is free then. Returns whether it was in the
-    /// wheel, from which it is to be unlinked; or `None` if it is in the intake, and stays as it is.
+    /// Makes an entry that the driver has popped from the pool free. Returns whether the entry was linked: the caller
+    /// must then unlink it from the wheel. Returns `None`, and changes nothing, if the entry is in the intake.
     pub(crate) fn reclaim(&self) -> Option<bool> {
-        let here = |state: State| !state.has(ENQUEUED);
-        let state = self.advance(|state| here(state).then(|| free_if_idle(state.without(CACHED | LINKED)))).ok()?;
+        let reclaimable = |state: State| !state.has(ENQUEUED);
+        let state = self
+            .try_transition(|state| reclaimable(state).then(|| free_if_idle(state.without(CACHED | LINKED))))
+            .ok()?;
         Some(state.has(LINKED))
     }
 
-    /// The driver has the entry in its hands: out of the intake, or because its time has come. It is `now`, and the wheel
-    /// has come to the tick `wheel`.
+    /// Collects an entry: one from the intake, or one for which [`expire`](Self::expire) returned `Later`. `now` is the
+    /// present tick, and `wheel` the tick of the wheel.
     pub(crate) fn collect(&self, now: u64, wheel: u64) -> Collect {
-        let goes_on = |state: State| state.has(ARMED) && !state.has(CLOSED);
-        let state = self.change(|state| {
-            if goes_on(state) {
+        let is_pending = |state: State| state.has(ARMED) && !state.has(CLOSED);
+        let state = self.transition(|state| {
+            if is_pending(state) {
                 self.set_registered_tick(self.deadline_in(state, now), wheel);
                 state.without(ENQUEUED).with(LINKED)
             } else {
@@ -26,17 +28,18 @@ impl Entry {
             }
         });
         let linked = state.has(LINKED);
-        if goes_on(state) {
+        if is_pending(state) {
             Collect::Link { linked }
         } else {
             Collect::Over { linked, free: is_free(state.without(ENQUEUED | LINKED)) }
         }
     }
 
-    /// The driver has unlinked the entry, whose time has come, or which is disarmed: it is `now`.
-    pub(crate) fn expire(&self, now: u64) -> Expire {
+    /// Decides what becomes of an entry that the driver has unlinked from the wheel, because its slot expired at tick
+    /// `now`, or because it is not armed.
+    pub(in super::super) fn expire(&self, now: u64) -> Expire {
         let mut outcome = Expire::Enqueued;
-        self.change(|state| {
+        self.transition(|state| {
             let unlinked = state.without(LINKED);
             let (next, what) = if state.has(ENQUEUED) {
                 (unlinked, Expire::Enqueued)

@@ -1,87 +1,162 @@
-//! One timer: a cache line, and the state machine that says who may touch it.
+//! The state machine of a timer.
 //!
-//! | file       | concern                                              |
-//! |------------|------------------------------------------------------|
-//! | `state`     | the state word: flags and deadline in 64 bits        |
-//! | `callback` | a closure of any type in 32 bytes                    |
-//! | `outcome`  | what becomes of an entry by a move                   |
-//! | `look`     | how a future has its timer wake another task         |
-//! | `pending`  | the deadline, for a thread that does not own the entry |
+//! An [`Entry`] is the memory of one timer, a single cache line: an atomic state word, the timer's callback, and the
+//! links of the lists that the entry can be in. These threads touch it:
 //!
-//! This file has the rules, and the moves.
+//! - the *owner* of an unused entry, which makes a timer of it;
+//! - the *handle*, that is, the thread that has the timer's handle: it cancels or resets the timer, and releases the
+//!   entry;
+//! - the *driver* of the shard, which links the entry into the wheel, and finds it when its slot expires;
+//! - a *worker*, which takes the entry from a batch and runs the callback, or a thread that drops the batch unrun; the
+//!   driver itself is the worker of callbacks that wake a task;
+//! - the *shutdown*, that is, the thread that closes the shard.
+//!
+//! This page has the rules, the states and the transitions. The code is in these files:
+//!
+//! | file       | concern                                                                         |
+//! |------------|---------------------------------------------------------------------------------|
+//! | `state`    | the state word: flags and deadline in 64 bits                                   |
+//! | `layout`   | the parts of an entry, and the loop that all transitions but `close` go through |
+//! | `owner`    | transitions of the owner and of the handle                                      |
+//! | `driver`   | transitions of the driver                                                       |
+//! | `worker`   | transitions of a worker                                                         |
+//! | `shutdown` | transitions of the shutdown                                                     |
+//! | `poll`     | how a future replaces its waker: a cancel, then an arm                          |
+//! | `outcome`  | the results of transitions: what the caller has to do next                      |
+//! | `pending`  | the deadline, for a thread that does not own the entry                          |
+//! | `callback` | a closure of any type in 32 bytes                                               |
 //!
 //! # Ground rules
 //!
-//! All ownership is in the [word]. Every move below is one compare-exchange on it, so that of any number
-//! of threads that try, one makes the move and the others see that it was made.
+//! The state word decides all ownership. A transition is one read-modify-write of that word. It is refused, and changes
+//! nothing, if the state does not allow it. When several threads attempt conflicting transitions, one succeeds, and the
+//! others see that it did.
 //!
-//! - Whoever clears `ARMED` owns the callback from then on. While `RUNNING` is set, the worker that set it owns it.
-//! - The `links` into the wheel belong to the driver, always. So does `registered_tick`, the tick by which the entry is linked;
-//!   others may read it while the entry is disarmed, as the driver moves only what is armed.
-//! - The `next_in_intake` link belongs to whoever set `ENQUEUED`, until the driver has collected the entry.
-//! - The entry may be used for another timer when nothing is set but `CACHED`, `LINKED` and `ENQUEUED`, by the thread in
-//!   whose cache it is, or who takes it from the pool; when nothing is set at all, by whoever made the move that left it
-//!   so, who must recycle it. Until then the place of the callback is his, too, and the `batch` link. As a handle is not
-//!   `Clone` and keeps `HANDLE` set, no handle ever outlives its timer's entry.
+//! - **The callback** belongs to the thread that clears `ARMED`, from that transition on. While `RUNNING` is set, it
+//!   belongs to the worker that set `RUNNING`.
+//! - **The `links`** of the wheel belong to the driver, always.
+//! - **`registered_tick`**, the tick at which the driver has linked the entry, is written by the driver alone, and only
+//!   for an armed entry. Other threads may read it while the entry is not armed.
+//! - **The `next_in_intake` link** belongs to the thread that set `ENQUEUED`, until the driver has collected the entry.
+//! - **An unused entry** belongs to its owner, with the callback's cell and the `next_batch` link. There are two kinds:
+//!   - If no flag is set, the entry is *free*. Its owner is the thread whose transition cleared the last flag; that
+//!     thread must recycle it.
+//!   - If `CACHED` is set, and none but `LINKED` and `ENQUEUED` besides, the owner is the thread that has the entry in
+//!     its cache, or that has popped it from the pool.
 //!
-//! # Re-arming in place
-//!
-//! A cancelled timer's entry stays where it is, in the wheel or the intake, and goes to the cache of the thread that
-//! drops the handle. The next timer of this thread takes it, and if it is due no earlier than the driver will come to
-//! the entry, that is all: the driver finds a timer that is due later, and moves the entry there. So the steady state
-//! of timeouts (one ends, another begins) is one move to arm and two to end, on a cache line that nobody else wants.
-//! If the driver comes first it unlinks the entry, and leaves it in the cache. What is too much for one thread's cache
-//! goes to the pool as it is, to be aimed anew by another.
+//! A handle keeps `HANDLE` set and is not `Clone`. So an entry is not used for another timer while its handle lives,
+//! and no handle ever refers to another timer.
 //!
 //! # The states
 //!
-//! An entry is *free* (no flag), or it is some of `HANDLE` with one line of this table:
+//! ```text
+//!           arm             collect                 expire                 start
+//! unused ───────► ARMED ────────────────► ARMED ──────────────► ARMED ───────────────► RUNNING
+//!  ▲              ENQUEUED                LINKED                DISPATCHED               │  │
+//!  │              in the intake           in the wheel          in a batch               │  │
+//!  │                ▲  ▲  ▲                  │                     │                     │  │
+//!  │                │  │  └─ reset to earlier┘                     │                     │  │
+//!  │                │  └─────────────── start, if it was postponed ┘                     │  │
+//!  │                └──────────────────────────────── arm_next, of a periodic timer ─────┘  │
+//!  └───────────────────────────────────────────────────────────────────── finish ───────────┘
+//! ```
 //!
-//! | flags            | where the entry is                                | who looks at it next  |
-//! |------------------|---------------------------------------------------|-----------------------|
-//! | `ARMED ENQUEUED`   | in the intake (with `LINKED`: in the wheel, too)  | driver, at once or at the latest when it is due |
-//! | `ARMED LINKED`   | in the wheel, at its deadline or earlier          | driver, when it is due |
-//! | `ARMED DISPATCHED`   | in a batch, given to the executor                 | a worker              |
-//! | `RUNNING`        | in the hands of a worker (`ARMED` too: it repeats)| that worker           |
-//! | `LINKED`, `ENQUEUED`, both  | cancelled, and still there               | driver, when it would have been due |
-//! | `DISPATCHED`         | cancelled, in a batch                             | a worker              |
-//! | none             | over, or held for a timer to be                   | its handle            |
-//! | `CACHED`, with or without `LINKED`, `ENQUEUED` | in a thread's cache, or the pool | that thread, or the driver |
-//! | any of these and `CLOSED` | as above, but the shard was shut down    | nobody arms, resets or starts it; the shutdown, if it is `ARMED` |
+//! A cancel clears `ARMED` and does nothing else: the entry stays where it is until the driver or a worker comes to it.
+//! The picture leaves out `HANDLE`, which keeps an entry from becoming unused even if its timer has ended.
 //!
-//! # The moves
+//! The flags of an entry are one row of this table, with or without `HANDLE`. `PERIODIC`, `WAKER`,
+//! `RESET_WHILE_RUNNING` and `HAS_WAITER` only qualify a timer. This page leaves them out; some remain set until the
+//! entry is free.
 //!
-//! | move             | by               | from → to                                                | checked by loom model |
-//! |------------------|------------------|----------------------------------------------------------|-----------------------|
-//! | `arm`            | its owner        | free → `ARMED ENQUEUED HANDLE`; `CACHED LINKED` → `ARMED LINKED HANDLE`, with `ENQUEUED` if it would come too late | `sleep`, `shutdown`, `shutdown_sleep`, `rearm_in_place`, `in_flight` |
-//! | `hold`           | its owner        | free, `CACHED` → `HANDLE`                                | `wake`, `shutdown_sleep` |
-//! | `cancel`         | handle           | `ARMED` → not                                            | `cancel`, `drain`, `in_flight` |
-//! | `reset`          | handle           | new deadline; `LINKED` → `ENQUEUED` if earlier; `RUNNING` → `RESET_WHILE_RUNNING` | `reset`, `in_flight` |
-//! | `release`        | handle           | `HANDLE` → not; → `CACHED` if the driver still has it    | `cancel`, `rearm_in_place`     |
-//! | `cancel_and_release` | handle       | `ARMED HANDLE` → `CACHED`, unless in a batch or periodic | `wake`, `shutdown_sleep`, `guard` |
-//! | `reclaim`        | driver, from the pool | `CACHED LINKED` → none                              | `recycle`             |
-//! | `collect`        | driver           | `ARMED ENQUEUED` → `ARMED LINKED`; `LINKED ENQUEUED` → none  | `drain`, `sleep`, `in_flight`, `backlog` |
-//! | `expire`         | driver           | `ARMED LINKED` → `ARMED DISPATCHED`, or → `ARMED ENQUEUED` if moved; `LINKED` → none | `cancel`, `drain`, `reset`, `rearm_in_place` |
-//! | `start`          | worker           | `ARMED DISPATCHED` → `RUNNING`, or → `ARMED ENQUEUED` if moved | `cancel`, `reset`     |
-//! | `finish`         | worker           | `RUNNING` → none                                         | `cancel`, `repeat`    |
-//! | `arm_next`          | worker           | `ARMED RUNNING` → `ARMED ENQUEUED`                         | `repeat`, `shutdown`, `in_flight` |
-//! | `end`            | worker           | `ARMED RUNNING` → `RUNNING`                              | `repeat`              |
-//! | `discard`        | who drops a batch| `ARMED DISPATCHED` → `DISPATCHED`, or → `ARMED ENQUEUED` if moved  | `cancel`, `reset`, `shutdown` |
-//! | `close`          | who shuts down   | any → `CLOSED`                                           | `shutdown`, `shutdown_sleep`, `backlog` |
-//! | `claim`          | who shuts down   | `ARMED CLOSED` → `CLOSED`, and `ARMED RUNNING CLOSED` → `RUNNING CLOSED` if the run is not waited for | `shutdown`, `shutdown_inside` |
+//! | flags                                | the entry is                               | comes to it next            |
+//! |--------------------------------------|--------------------------------------------|-----------------------------|
+//! | `ARMED ENQUEUED`, maybe `LINKED`     | in the intake, or about to be pushed       | driver, by the deadline     |
+//! | `ARMED LINKED`                       | in the wheel, at its deadline or earlier   | driver, at that tick        |
+//! | `ARMED DISPATCHED`                   | in a batch                                 | a worker                    |
+//! | `RUNNING`, and `ARMED` if periodic   | with a worker that runs the callback       | that worker                 |
+//! | `LINKED`, `ENQUEUED`, or both        | cancelled; still in wheel, intake, or both | driver, by the old deadline |
+//! | `DISPATCHED`                         | cancelled; still in a batch                | a worker                    |
+//! | none but `HANDLE`                    | ended, or reserved for a timer             | its handle                  |
+//! | none                                 | free                                       | its owner                   |
+//! | `CACHED`, maybe `LINKED`, `ENQUEUED` | in a thread's cache, or in the pool        | its owner, or the driver    |
+//! | any of these, and `CLOSED`           | as above; never armed, reset or started    | the shutdown, if `ARMED`    |
+//!
+//! # Re-arming in place
+//!
+//! Nearly every timeout is cancelled, and only the driver may unlink an entry. So a cancelled entry stays in the wheel
+//! or the intake. It goes, as `CACHED`, to the cache of the thread that drops the handle, whose next timer takes it. If
+//! the driver comes to the entry no later than the new deadline, `arm` pushes nothing: the driver will find an armed
+//! entry with a later deadline, and link it there.
+//!
+//! The steady state of timeouts is therefore one transition to arm, and two to cancel and release, on a cache line that
+//! no other thread writes. The races with the driver, and why `registered_tick` can be trusted, are in
+//! [docs/protocols.md](../../../docs/protocols.md#re-arming-in-place).
+//!
+//! # The transitions
+//!
+//! *Postponed* means: reset to a later deadline. *Early enough* means: `registered_tick` is not after the new deadline.
+//!
+//! | transition           | from → to                                         | loom models                       |
+//! |----------------------|---------------------------------------------------|-----------------------------------|
+//! | **by the owner**     |                                                   |                                   |
+//! | `arm`                | unused or reserved → `ARMED ENQUEUED HANDLE`      | `sleep`                           |
+//! |                      | `LINKED`, early enough → `ARMED LINKED HANDLE`    | `rearm_in_place`, `in_flight`     |
+//! |                      | refused if `CLOSED`                               | `shutdown`, `shutdown_sleep`      |
+//! | `reserve`            | unused → `HANDLE`                                 | `wake`, `shutdown_sleep`          |
+//! | **by the handle**    |                                                   |                                   |
+//! | `cancel`             | clears `ARMED`                                    | `cancel`, `drain`, `in_flight`    |
+//! | `reset`              | `ARMED`: replaces the deadline                    | `reset`                           |
+//! |                      | earlier, `ARMED LINKED`: adds `ENQUEUED`          | `reset`, `in_flight`              |
+//! |                      | `ARMED RUNNING`: adds `RESET_WHILE_RUNNING`       | `periodic`                        |
+//! |                      | refused if `CLOSED`                               | `in_flight`                       |
+//! | `release`            | `HANDLE` → none                                   | `cancel`                          |
+//! |                      | still linked or enqueued: `HANDLE` → `CACHED`     | `rearm_in_place`                  |
+//! | `cancel_and_release` | one-shot, in no batch: `ARMED HANDLE` → `CACHED`  | `wake`, `shutdown_sleep`, `guard` |
+//! | `wait_for_run`       | `RUNNING`: adds `HAS_WAITER`                      | `periodic`, `shutdown_inside`     |
+//! | **by the driver**    |                                                   |                                   |
+//! | `collect`            | `ARMED ENQUEUED` → `ARMED LINKED`                 | `sleep`, `in_flight`, `backlog`   |
+//! |                      | cancelled or closed: clears `ENQUEUED`, `LINKED`  | `drain`, `in_flight`, `backlog`   |
+//! | `expire`             | `ARMED LINKED` → `ARMED DISPATCHED`               | `cancel`, `drain`                 |
+//! |                      | postponed: `ARMED LINKED` → `ARMED ENQUEUED`      | `reset`, `rearm_in_place`         |
+//! |                      | cancelled or closed: clears `LINKED`              | `drain`, `rearm_in_place`         |
+//! | `reclaim`            | as the owner: clears `CACHED`, `LINKED`           | `recycle`                         |
+//! | **by a worker**      |                                                   |                                   |
+//! | `start`              | one-shot: `ARMED DISPATCHED` → `RUNNING`          | `cancel`                          |
+//! |                      | periodic: `ARMED DISPATCHED` → `ARMED RUNNING`    | `periodic`                        |
+//! |                      | postponed: `ARMED DISPATCHED` → `ARMED ENQUEUED`  | `reset`                           |
+//! |                      | cancelled or closed: clears `DISPATCHED`          | `cancel`, `shutdown`              |
+//! | `finish`             | clears `RUNNING`, `HAS_WAITER`                    | `cancel`, `periodic`              |
+//! | `arm_next`           | `ARMED RUNNING` → `ARMED ENQUEUED`                | `periodic`, `in_flight`           |
+//! |                      | closed: `ARMED RUNNING` → `ARMED`                 | `shutdown`                        |
+//! | `end`                | `ARMED RUNNING` → `RUNNING`                       | `periodic`                        |
+//! | `discard`            | as `start`, but `ARMED DISPATCHED` → `DISPATCHED` | `cancel`, `reset`, `shutdown`     |
+//! | `finish_discard`     | clears `DISPATCHED`                               | `cancel`                          |
+//! | **by the shutdown**  |                                                   |                                   |
+//! | `close`              | adds `CLOSED`                                     | `shutdown`, `backlog`             |
+//! |                      | an `ARMED` timer stays `ARMED`                    | `shutdown_sleep`                  |
+//! | `claim`              | `ARMED CLOSED` → `CLOSED`                         | `shutdown`                        |
+//! |                      | `ARMED RUNNING CLOSED` → `RUNNING CLOSED`         | `shutdown_inside`, `shutdown`     |
+//!
+//! - A thread that drops a batch unrun calls `discard` in place of `start`, and `finish_discard` in place of `finish`.
+//! - The shutdown waits for a run by `wait_for_run`, and then claims the timer. If it does not wait for the run, or the
+//!   run is on its own thread, it claims the timer at once.
+//! - What each pair of racing transitions leads to is in
+//!   [docs/protocols.md](../../../docs/protocols.md#the-states-of-an-entry).
 //!
 //! # Orderings
 //!
-//! Every move is at least `AcqRel`: its acquire half makes the callback and the links that the previous owner wrote visible
-//! to the new one, its release half hands ours on. Those that compare and exchange are `SeqCst`, which orders a new deadline
-//! before the load by which its caller sees until when the driver sleeps: see the head of [`wakeup`](super::wakeup). There is
-//! nothing to gain from less on the machines this runs on, where a compare-exchange costs the same at any ordering. The word is read first with `Acquire` for the same reason: what a
-//! refused move saw is acted upon, too.
+//! Every transition is at least `AcqRel`. Acquire: the new owner sees the callback and the links that the previous
+//! owner wrote. Release: publishes those that we wrote to the next owner. The first load of the word, and a failed
+//! compare-exchange, are `Acquire`, because callers also act on a state that refuses their transition.
+//!
+//! A compare-exchange is `SeqCst`. It orders a new deadline before the load by which the caller sees until when the
+//! driver sleeps: see the head of [`wakeup`](super::wakeup). Weaker orderings cost the same on x86-64.
 //!
 //! # Progress
 //!
-//! A move is retried only when the word changed under it, that is when another thread made a move: lock-free. Each
-//! timer's life has few moves, so in practice a retry is rare and bounded.
+//! Transitions are lock-free. But for spurious failures of `compare_exchange_weak`, an attempt fails only if the word
+//! has changed, that is, if another thread has made a transition. A timer makes few transitions in its life, so retries
+//! are rare.
 
 mod callback;
 mod driver;
@@ -97,5 +172,7 @@ mod worker;
 pub(crate) use callback::{Callback, PeriodicCallback, Role};
 pub(crate) use layout::Entry;
 pub(super) use layout::FreeList;
-pub(crate) use outcome::{Claim, Collect, DriverNotice, Ended, Expire, Finish, Held, NextRun, Release, Start};
+pub(crate) use outcome::{
+    Cancelled, Claim, ClosedTimer, Collect, DriverNotice, Expire, Finish, NextRun, Release, Start,
+};
 pub(crate) use poll::PollOutcome;

@@ -1,110 +1,112 @@
-//! What becomes of an entry by a move, and what whoever made it must do then.
+//! The results of transitions: what the thread that made one must do next.
 
 use super::callback::Callback;
 use super::state::ENQUEUED;
 
-/// A timer that was cancelled.
-pub(crate) struct Ended {
-    /// The callback is the canceller's, who must [drop](super::Entry::drop_callback) it: it is not running.
-    pub(crate) idle: bool,
+/// A successful cancel.
+pub(crate) struct Cancelled {
+    /// The canceller owns the callback, and must [drop](super::Entry::drop_callback) it. False if the callback is
+    /// running.
+    pub(crate) owns_callback: bool,
     /// The entry is in a batch.
     pub(crate) dispatched: bool,
 }
 
-/// What the driver must be told of a new deadline.
+/// How the driver must be notified of a new deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DriverNotice {
-    /// Nothing: whoever looks at the entry next will see it in time.
+    /// Not at all: the thread that comes to the entry next will see the deadline in time.
     None,
-    /// The entry is in the intake: the driver must look there by the new deadline.
+    /// The entry is in the intake: the caller must wake the driver by the new deadline.
     Wake,
-    /// The caller must put the entry into the intake, to be looked at by the new deadline.
+    /// The caller must push the entry to the intake, and wake the driver by the new deadline.
     Enqueue,
 }
 
 impl DriverNotice {
-    /// What it adds to the word.
+    /// Returns the flag that the transition adds to the state.
     pub(super) fn flag(self) -> u64 {
         if self == Self::Enqueue { ENQUEUED } else { 0 }
     }
 }
 
-/// What became of the entry when its handle was dropped.
+/// The result of releasing a handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Release {
-    /// Somebody else has it, and recycles it when done.
-    Held,
-    /// It is the caller's, for his cache.
-    Kept,
-    /// The shard is shut down: the caller must take its pin away.
+    /// The entry is still in use: the driver or a worker recycles it later.
+    InUse,
+    /// The caller owns the entry and must recycle it.
+    Owned,
+    /// The shard is shut down: the caller must remove its pin from the shard.
     Closed,
 }
 
-/// What the driver does with an entry from the intake.
+/// What the driver must do with an entry from the intake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Collect {
     /// Link it into the wheel, after unlinking it if it was linked.
     Link { linked: bool },
-    /// Unlink it if it was linked, and recycle it if it is free.
+    /// There is no timer to fire: unlink the entry if it was linked, and recycle it if it is free.
     Over { linked: bool, free: bool },
 }
 
-/// What the driver does with an entry that it has just unlinked from a slot whose time has come.
+/// What the driver must do with an entry that it has just unlinked from the wheel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expire {
-    /// Hand it to the executor.
+    /// Add it to the batch for the executor.
     Dispatch,
-    /// Collect it: its deadline has moved.
+    /// Collect it: it was reset to a later deadline.
     Later,
     /// Leave it: it is in the intake.
     Enqueued,
-    /// Recycle it if it is free.
+    /// There is no timer to fire: recycle the entry if it is free.
     Over { free: bool },
 }
 
-/// What a worker does with an entry from a batch, or the thread that drops the batch.
+/// What a worker, or a thread that drops a batch unrun, must do with an entry of the batch.
 pub(crate) enum Start {
-    /// Run the callback, for this deadline; or drop it.
+    /// Run the callback for this deadline, or drop it unrun.
     Run { callback: Callback, deadline: u64 },
-    /// Put it into the intake: its deadline has moved to this one.
+    /// Push the entry to the intake: it was reset to this later deadline.
     Enqueue { deadline: u64 },
-    /// Recycle it if it is free.
+    /// The timer had ended: recycle the entry if it is free.
     Over { free: bool },
-    /// Leave it: the shard is shut down, and the shutdown claims the timer.
+    /// Leave the entry: the shard is shut down, and the shutdown claims the timer.
     Closed,
 }
 
-/// What is left to do after a run.
+/// What a worker must do after a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Finish {
-    /// Somebody sleeps until the run is over.
+    /// A thread waits for the end of the run, and must be woken.
     pub(crate) has_waiter: bool,
-    /// The entry must be recycled.
+    /// The entry is free and must be recycled.
     pub(crate) free: bool,
 }
 
-/// What became of the attempt to run again.
+/// The result of arming a periodic timer for its next run.
 pub(crate) enum NextRun {
-    /// Cancelled during the run: the callback is the caller's again, who drops it and finishes.
+    /// The timer was cancelled during the run. The caller owns the callback again; it must drop it, then finish.
     Cancelled(Callback),
-    /// Put it into the intake, for this deadline.
+    /// The caller must push the entry to the intake, for this deadline.
     Enqueue { deadline: u64 },
-    /// The shard is shut down: whoever shuts it down takes the entry. Somebody sleeps until then, if `has_waiter`.
-    Held { has_waiter: bool },
+    /// The shard is shut down, and the shutdown claims the timer. If `has_waiter`, the caller must wake the threads
+    /// that wait for the run.
+    Closed { has_waiter: bool },
 }
 
-/// What an entry held when its shard was closed.
+/// The contents of an entry when its shard was closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Closed {
     /// A handle refers to it.
     pub(crate) handle: bool,
-    pub(crate) timer: Held,
+    pub(crate) timer: ClosedTimer,
 }
 
-/// The timer of an entry that was closed.
+/// The timer in an entry when its shard was closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Held {
-    /// None, or one that is over.
+pub(crate) enum ClosedTimer {
+    /// None, or one that has ended.
     None,
     /// A pending closure.
     Closure,
@@ -114,14 +116,15 @@ pub(crate) enum Held {
     Running,
 }
 
-/// What a shutdown gets from a closed entry.
+/// The result of claiming the timer of a closed entry.
 pub(crate) enum Claim {
-    /// Nothing: it has no timer, or one that is over.
+    /// The entry has no timer, or one that has ended.
     Over,
-    /// The callback was to run at this deadline. The caller owns it. The entry is in a batch, if `dispatched`.
+    /// The timer was pending with this deadline. The caller owns the callback. If `dispatched`, the entry is in a
+    /// batch.
     Taken { deadline: u64, callback: Callback, dispatched: bool },
-    /// Nothing yet: the callback is running.
+    /// The callback is running, and the timer is not claimed yet.
     Running,
-    /// A repeating timer, which ends with the run that it is in.
+    /// The timer is periodic and running. It ends with this run.
     Ended,
 }

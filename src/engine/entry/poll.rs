@@ -1,42 +1,50 @@
-//! How a future looks at its timer, and has it wake the task that looked last.
+//! How a future polls its timer, and has it wake the task that polled last.
 //!
-//! A future holds an entry, which it arms with a callback that wakes the task that polls it. When another task polls it,
-//! it takes the callback back, as a cancel does, and arms the entry anew; or finds that it has come too late for that. So
-//! a waker is called once or dropped once, by whoever clears `ARMED`, as any other callback is.
+//! A future keeps one entry. It arms the entry with a callback that wakes the polling task. A poll by another task
+//! replaces the waker by two of the transitions that every timer has:
 //!
-//! A look at a timer whose deadline has come ends it, as a cancel does, though the driver is late. The driver does not wake
-//! the task then. If the driver was first, the look finds that the timer has ended.
+//! 1. `cancel` takes the old callback back. If the timer has ended before, the poll is ready.
+//! 2. `arm` arms the entry with the new waker.
 //!
-//! While the driver has the entry in its hands it cannot be armed anew: then the future leaves it to the driver, and
-//! takes another. Nobody waits for anybody. Loom model `wake`.
+//! Each waker is thus called or dropped once, by the thread that clears `ARMED`, as is any callback.
+//!
+//! A poll at or after the deadline ends the timer by a cancel, even if the driver is late. The driver then does not
+//! wake the task. If the driver comes first, the poll finds that the timer has ended.
+//!
+//! An entry in a batch cannot be armed again. The future then leaves that entry to the driver and takes another. So no
+//! thread waits for another. Loom model `wake`.
 
 use std::task::Waker;
 
 use super::Entry;
 use super::callback::Callback;
-use super::outcome::{DriverNotice, Ended};
+use super::outcome::{Cancelled, DriverNotice};
 use super::state::ARMED;
 
-/// What a look at an armed entry finds.
+/// The result of polling an entry.
 pub(crate) enum PollOutcome<P> {
-    /// The timer is pending, and wakes this task.
+    /// The timer is pending, and its callback wakes this task.
     Waiting,
-    /// It was armed anew to wake this task: the driver must be told, and the present be pinned until then.
+    /// The entry was armed again to wake this task. The caller must notify the driver, and keep the present pinned
+    /// until then.
     Renewed(DriverNotice, P),
-    /// It has ended.
+    /// The timer had ended.
     Over,
-    /// Its deadline has come, and it has ended by this look. The entry is in a batch, if `dispatched`.
+    /// The deadline has come, and this poll ended the timer. If `dispatched`, the entry is in a batch.
     Expired { dispatched: bool },
-    /// It is the caller's to arm anew, but in another entry: the driver has this one in its hands.
+    /// This poll cancelled the timer. The caller must arm another entry with the callback, because this one is in a
+    /// batch.
     Taken(Callback),
-    /// The shard is shut down, and the timer has ended by this look.
+    /// The shard is shut down, and this poll ended the timer.
     Closed,
 }
 
 impl Entry {
-    /// Sees to it that a pending timer wakes `waker`'s task, or ends it if it is due. `deadline` is the one that it has; it
-    /// is `now`. `pin` returns what is the present when the task's own code, which may take any time, is through, and what
-    /// keeps it so. A waker that is not needed any more goes to `discard`.
+    /// Makes a pending timer wake `waker`'s task, or ends the timer if it is due. `deadline` is the timer's, and `now`
+    /// the present tick. A waker that is no longer needed is passed to `discard`.
+    ///
+    /// `pin` is called after the task's own code has returned, which may take any time. It returns the present tick of
+    /// that moment, and a guard that keeps it the present.
     ///
     /// # Safety
     /// The caller must have the handle to itself, and have armed the entry since the timer last ended.
@@ -53,29 +61,31 @@ impl Entry {
             return PollOutcome::Over;
         }
         if deadline <= now {
-            let Some(Ended { dispatched, .. }) = self.cancel() else {
+            let Some(Cancelled { dispatched, .. }) = self.cancel() else {
                 return PollOutcome::Over;
             };
-            // SAFETY: this call ended the timer, and it is not running, as a callback that wakes is not armed then.
-            discard(unsafe { self.take() });
+            // SAFETY: we own the callback, because this call ended the timer. It does not run, because a waker that
+            // runs is not armed.
+            discard(unsafe { self.take_callback() });
             return PollOutcome::Expired { dispatched };
         }
-        // SAFETY: by this function's contract.
-        if unsafe { self.wakes(waker) } {
+        // SAFETY: we have the handle to ourselves, by this function's contract.
+        if unsafe { self.will_wake(waker) } {
             return PollOutcome::Waiting;
         }
-        // The clone is the task's own code, and may panic: nothing has changed yet.
+        // The clone is the task's own code and may panic. Nothing has changed yet.
         let callback = Callback::waking(waker.clone());
-        let Some(Ended { dispatched, .. }) = self.cancel() else {
+        let Some(Cancelled { dispatched, .. }) = self.cancel() else {
             return PollOutcome::Over;
         };
-        // SAFETY: this call ended the timer, and it is not running, as a callback that wakes is not armed then.
-        discard(unsafe { self.take() });
+        // SAFETY: as above.
+        discard(unsafe { self.take_callback() });
         if dispatched {
             return PollOutcome::Taken(callback);
         }
         let (pinned, now) = pin();
-        // SAFETY: the caller holds the entry, and nobody takes into his hands what is not armed.
+        // SAFETY: we own the entry, because the caller has its handle, and the timer is cancelled. It is in no batch,
+        // and stays so because only an armed entry is dispatched.
         match unsafe { self.arm(callback, deadline, now) } {
             Ok(notice) => PollOutcome::Renewed(notice, pinned),
             Err(callback) => {

@@ -1,41 +1,42 @@
 //! The transitions of a shutdown.
 
 use super::layout::Entry;
-use super::outcome::{Claim, Closed, Held};
+use super::outcome::{Claim, Closed, ClosedTimer};
 use super::state::{ARMED, CLOSED, DISPATCHED, HANDLE, RUNNING, State, WAKER};
 use crate::sync::Ordering;
 
 impl Entry {
-    /// Closes the entry of a shard that is shut down: from here on its timer is neither reset nor started, and no other
-    /// is armed. A timer that is pending stays so, until it is cancelled or [claimed](Self::claim).
+    /// Closes the entry: from now on its timer is neither reset nor started, and no other is armed. A pending timer
+    /// stays pending until it is cancelled or [claimed](Self::claim).
     pub(crate) fn close(&self) -> Closed {
-        // AcqRel: as of all moves. It is one that never fails.
+        // AcqRel: as every transition. Loom model `shutdown`.
         let state = State(self.state.fetch_or(CLOSED, Ordering::AcqRel));
         let timer = match () {
-            () if state.has(RUNNING) => Held::Running,
-            () if !state.has(ARMED) => Held::None,
-            () if state.has(WAKER) => Held::Waker,
-            () => Held::Closure,
+            () if state.has(RUNNING) => ClosedTimer::Running,
+            () if !state.has(ARMED) => ClosedTimer::None,
+            () if state.has(WAKER) => ClosedTimer::Waker,
+            () => ClosedTimer::Closure,
         };
         Closed { handle: state.has(HANDLE), timer }
     }
 
-    /// Whether a closed entry holds a pending waker.
-    pub(crate) fn holds_waker(&self) -> bool {
+    /// Returns whether the entry contains the waker of a pending timer.
+    pub(in super::super) fn holds_waker(&self) -> bool {
         let state = self.state();
         state.has(ARMED) && state.has(WAKER)
     }
 
-    /// Takes the timer of a closed entry. One that is running is left alone, unless `end_run`: then it ends with this
-    /// run, if it repeats. It is `now`.
+    /// Claims the pending timer of a closed entry. A timer that is running is left alone; with `end_run`, a periodic
+    /// one ends with this run. `now` is the present tick.
     pub(crate) fn claim(&self, end_run: bool, now: u64) -> Claim {
         let claimable = |state: State| state.has(ARMED) && (end_run || !state.has(RUNNING));
-        match self.advance(|state| claimable(state).then(|| state.without(ARMED))) {
+        match self.try_transition(|state| claimable(state).then(|| state.without(ARMED))) {
             Ok(state) if state.has(RUNNING) => Claim::Ended,
             Ok(state) => Claim::Taken {
                 deadline: self.deadline_in(state, now),
-                // SAFETY: this thread cleared `ARMED` of an entry that does not run; `CLOSED` keeps it from reuse.
-                callback: unsafe { self.take() },
+                // SAFETY: we own the callback, because this thread cleared `ARMED` and the callback does not run.
+                // `CLOSED` keeps the entry from being armed again.
+                callback: unsafe { self.take_callback() },
                 dispatched: state.has(DISPATCHED),
             },
             Err(state) if state.has(RUNNING) => Claim::Running,

@@ -1,4 +1,4 @@
-//! The state word of an entry: who may touch it, and when it is due, in one atomic 64-bit word.
+//! The state word of an entry: its flags and its deadline, in one atomic 64-bit word.
 //!
 //! ```text
 //!  63                                 14 13             0
@@ -7,83 +7,89 @@
 //! └─────────────────────────────────────┴───────────────┘
 //! ```
 //!
-//! A deadline is a tick, and ticks have 64 bits. Within [`REACH`] of the present it is kept by its low 50 bits: whoever
-//! reads it knows the present well enough to tell the rest. Farther away, and only there, it is kept as a multiple of 16384
-//! ticks ([`COARSE`]). Who arms the entry has it to himself and keeps the remainder beside the word ([`HAS_REMAINDER`]); but who
-//! resets it has nothing but the word, and rounds up; past the last multiple, to the tick that never comes.
+//! A deadline is a tick of 64 bits, but the word has room for 50.
 //!
-//! | the deadline is kept    | how far ahead  | at a tick of 1 µs | at a tick of 1 ms | late by at most |
-//! |-------------------------|----------------|-------------------|-------------------|-----------------|
-//! | by its low bits         | < 2^48 ticks   | 9 years           | 9,000 years       | 0               |
-//! | as a multiple, armed    | all of 64 bits | 584,000 years     | 584 million years | 0               |
-//! | as a multiple, reset    | all of 64 bits | 584,000 years     | 584 million years | 16383 ticks     |
+//! - A *near* deadline is within [`EXACT_RANGE`] of the present tick. The word has its low 50 bits. A reader knows the
+//!   present well enough to complete them.
+//! - A *far* deadline is stored as a multiple of 16384 ticks ([`COARSE`]). The thread that arms the entry has it to
+//!   itself, so it stores the remainder beside the word ([`HAS_REMAINDER`]). A reset can change only the word, so it
+//!   rounds up. Past the last multiple it rounds up to [`u64::MAX`], the tick that never comes.
+//!
+//! | deadline        | range          | at a tick of 1 µs | at a tick of 1 ms | late by at most |
+//! |-----------------|----------------|-------------------|-------------------|-----------------|
+//! | near            | < 2^48 ticks   | 9 years           | 9,000 years       | 0               |
+//! | far, by an arm  | all of 64 bits | 584,000 years     | 584 million years | 0               |
+//! | far, by a reset | all of 64 bits | 584,000 years     | 584 million years | 16383 ticks     |
 
-/// The callback in the entry is to run. Whoever clears this flag owns the callback, and nobody else does.
-pub(crate) const ARMED: u64 = 1 << 0;
-/// A worker is inside the callback, or has it in hand.
-pub(crate) const RUNNING: u64 = 1 << 1;
-/// A handle refers to the entry: it must not be used for another timer.
-pub(crate) const HANDLE: u64 = 1 << 2;
-/// The entry is in the intake, or on its way there: the driver will look at it.
-pub(crate) const ENQUEUED: u64 = 1 << 3;
-/// The entry is in the wheel, at its deadline or an earlier one. Changed by the driver alone.
-pub(crate) const LINKED: u64 = 1 << 4;
-/// The entry is in a batch: a worker will look at it.
-pub(crate) const DISPATCHED: u64 = 1 << 5;
-/// The callback runs again and again: it stays armed while it runs.
-pub(crate) const PERIODIC: u64 = 1 << 6;
-/// A reset came while the callback ran: its deadline takes the place of the callback's own next one.
-pub(crate) const RESET_WHILE_RUNNING: u64 = 1 << 7;
-/// Somebody sleeps until `RUNNING` is cleared.
-pub(crate) const HAS_WAITER: u64 = 1 << 8;
-/// The shard has been shut down: nothing is armed any more.
-pub(crate) const CLOSED: u64 = 1 << 9;
-/// The entry is in a thread's cache, though the driver has it as well: that thread may arm it again.
-pub(crate) const CACHED: u64 = 1 << 10;
-/// The callback wakes a task: the driver itself runs it.
-pub(crate) const WAKER: u64 = 1 << 11;
+/// The timer is pending: the callback has yet to run. The thread that clears this flag owns the callback.
+pub(super) const ARMED: u64 = 1 << 0;
+/// A worker owns the callback, and runs it.
+pub(super) const RUNNING: u64 = 1 << 1;
+/// A handle refers to the entry, which must not be used for another timer.
+pub(super) const HANDLE: u64 = 1 << 2;
+/// The entry is in the intake, or about to be pushed there: the driver will collect it.
+pub(super) const ENQUEUED: u64 = 1 << 3;
+/// The entry is in the wheel, at its deadline or earlier. Only the driver changes this flag.
+pub(super) const LINKED: u64 = 1 << 4;
+/// The entry is in a batch: a worker will come to it.
+pub(super) const DISPATCHED: u64 = 1 << 5;
+/// The callback runs more than once. The timer stays armed while it runs.
+pub(super) const PERIODIC: u64 = 1 << 6;
+/// The timer was reset while its callback ran. The deadline of the reset replaces the one that the callback returns.
+pub(super) const RESET_WHILE_RUNNING: u64 = 1 << 7;
+/// A thread sleeps until `RUNNING` is cleared.
+pub(super) const HAS_WAITER: u64 = 1 << 8;
+/// The shard has been shut down: the entry is never armed, reset or started again.
+pub(super) const CLOSED: u64 = 1 << 9;
+/// The entry is in a thread's cache or in the pool, though it may still be in the wheel or in the intake. Its owner may
+/// arm it.
+pub(super) const CACHED: u64 = 1 << 10;
+/// The callback wakes a task. The driver itself runs it.
+pub(super) const WAKER: u64 = 1 << 11;
 /// The deadline is a multiple of 16384 ticks.
 const COARSE: u64 = 1 << 12;
-/// And a remainder, which is kept beside the word. This flag alone: the deadline never comes.
+/// The deadline has a remainder, which is stored beside the word. Without [`COARSE`]: the deadline never comes.
 const HAS_REMAINDER: u64 = 1 << 13;
 
 const DEADLINE_SHIFT: u32 = 14;
 const FLAGS: u64 = (1 << DEADLINE_SHIFT) - 1;
-/// How far from the present a deadline is kept exactly, in ticks: 9 years of microseconds. Half of what 50 bits can
-/// tell apart, so that a reader's idea of the present may be as far again from the writer's.
-const REACH: u64 = 1 << 48;
+/// Distance from the present within which the word alone has the exact deadline, in ticks: 9 years of microseconds.
+///
+/// It is a quarter of the 2^50 ticks that 50 bits tell apart. So a reader completes the deadline correctly even if its
+/// present differs from the writer's by up to as much again.
+const EXACT_RANGE: u64 = 1 << 48;
 
 /// A copy of an entry's state word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct State(pub(crate) u64);
+pub(super) struct State(pub(super) u64);
 
 impl State {
-    pub(crate) const FREE: State = State(0);
+    pub(super) const FREE: State = State(0);
 
     #[inline]
-    pub(crate) fn has(self, flag: u64) -> bool {
+    pub(super) fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
     }
 
     #[inline]
-    pub(crate) fn with(self, flags: u64) -> State {
+    pub(super) fn with(self, flags: u64) -> State {
         State(self.0 | flags)
     }
 
     #[inline]
-    pub(crate) fn without(self, flags: u64) -> State {
+    pub(super) fn without(self, flags: u64) -> State {
         State(self.0 & !flags)
     }
 
-    /// Those of the flags that are set.
+    /// Returns those of `flags` that are set.
     #[inline]
-    pub(crate) fn only(self, flags: u64) -> u64 {
+    pub(super) fn masked(self, flags: u64) -> u64 {
         self.0 & flags
     }
 
-    /// The same flags with another deadline, rounded up if it is far. `now` is the present tick.
+    /// Replaces the deadline, rounded up if it is far. `now` is the present tick.
     #[inline]
-    pub(crate) fn with_deadline(self, deadline: u64, now: u64) -> State {
+    pub(super) fn with_deadline(self, deadline: u64, now: u64) -> State {
         if is_near(deadline, now) {
             return self.with_near(deadline);
         }
@@ -93,10 +99,10 @@ impl State {
         }
     }
 
-    /// The same flags with another deadline, and the remainder to keep beside the word if it is far. `now` is the present
-    /// tick.
+    /// Replaces the deadline. If it is far, also returns the remainder, which the caller must store beside the word.
+    /// `now` is the present tick.
     #[inline]
-    pub(crate) fn with_exact_deadline(self, deadline: u64, now: u64) -> (State, Option<u32>) {
+    pub(super) fn with_exact_deadline(self, deadline: u64, now: u64) -> (State, Option<u32>) {
         if is_near(deadline, now) {
             (self.with_near(deadline), None)
         } else {
@@ -118,17 +124,17 @@ impl State {
         self.0 & FLAGS & !(COARSE | HAS_REMAINDER)
     }
 
-    /// Whether this is the deadline, and is kept by its low bits. Another one may have the same low bits: it is farther
-    /// away than a thread can be behind the present.
+    /// Returns whether the word has the near deadline `deadline`. Another near deadline with the same low bits is
+    /// farther away than a thread can be behind the present.
     #[inline]
-    pub(crate) fn has_deadline(self, deadline: u64) -> bool {
+    pub(super) fn has_deadline(self, deadline: u64) -> bool {
         !self.has(COARSE | HAS_REMAINDER) && self.0 & !FLAGS == deadline << DEADLINE_SHIFT
     }
 
-    /// The deadline, as a tick; `remainder` tells what is kept beside the word, or was before the timer ended. `now` is
-    /// the present tick, give or take less than [`REACH`].
+    /// Returns the deadline, as a tick. `now` is the present tick, with an error of less than [`EXACT_RANGE`].
+    /// `remainder` reads what is stored beside the word; if the timer has ended, that may have been overwritten.
     #[inline]
-    pub(crate) fn deadline(self, now: u64, remainder: impl FnOnce() -> u32) -> u64 {
+    pub(super) fn deadline(self, now: u64, remainder: impl FnOnce() -> u32) -> u64 {
         if self.has(COARSE | HAS_REMAINDER) {
             let multiple = self.0 & !FLAGS;
             return match (self.has(COARSE), self.has(HAS_REMAINDER)) {
@@ -142,31 +148,31 @@ impl State {
         now.wrapping_add_signed(distance)
     }
 
-    /// Whether nobody but a handle may be touching the entry.
+    /// Returns whether no thread but the one with the handle may touch the entry.
     #[inline]
-    pub(crate) fn is_idle(self) -> bool {
+    pub(super) fn is_idle(self) -> bool {
         !self.has(ARMED | RUNNING | ENQUEUED | LINKED | DISPATCHED)
     }
 }
 
 #[inline]
 fn is_near(deadline: u64, now: u64) -> bool {
-    deadline.abs_diff(now) < REACH
+    deadline.abs_diff(now) < EXACT_RANGE
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    const MOMENTS: [u64; 8] = [0, 1, (1 << 30) - 1, 1 << 36, 1 << 52, 1 << 53, u64::MAX - 5000, u64::MAX];
+    const PRESENT_TICKS: [u64; 8] = [0, 1, (1 << 30) - 1, 1 << 36, 1 << 52, 1 << 53, u64::MAX - 5000, u64::MAX];
 
     fn none() -> u32 {
-        panic!("nothing is kept beside the state")
+        panic!("nothing is stored beside the word")
     }
 
     #[test]
     fn near_deadlines_are_exact_at_any_uptime() {
-        for now in MOMENTS {
+        for now in PRESENT_TICKS {
             for deadline in [now, now.saturating_add(1), now.saturating_add(1 << 47), now.saturating_sub(9)] {
                 for late in [0, 1, 1 << 40] {
                     let state = State(ARMED | HANDLE).with_deadline(deadline, now);
@@ -189,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn far_deadlines_alone_are_never_early_and_hardly_late() {
+    fn far_deadlines_without_a_remainder_are_rounded_up() {
         for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 17_000] {
-            let kept = State::FREE.with_deadline(deadline, 0).deadline(12345, none);
-            assert!(kept >= deadline && kept - deadline < 16384, "{kept} for {deadline}");
+            let stored = State::FREE.with_deadline(deadline, 0).deadline(12345, none);
+            assert!(stored >= deadline && stored - deadline < 16384, "{stored} for {deadline}");
         }
         for never in [u64::MAX - 16382, u64::MAX - 1, u64::MAX] {
             assert_eq!(State::FREE.with_deadline(never, 0).deadline(0, none), u64::MAX);
@@ -200,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_taken_the_place_of_a_remainder_does_no_harm() {
+    fn an_overwritten_remainder_changes_no_more_than_the_remainder() {
         let (state, _) = State::FREE.with_exact_deadline(u64::MAX - 5, 0);
         assert!(state.deadline(0, || u32::MAX) >= u64::MAX - 16383);
     }

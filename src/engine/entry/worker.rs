@@ -1,4 +1,4 @@
-//! The transitions of a worker, and of a thread that drops a batch.
+//! The transitions of a worker, and of a thread that drops a batch unrun.
 
 use super::callback::Callback;
 use super::layout::{Entry, free_if_idle, is_free};
@@ -6,7 +6,7 @@ use super::outcome::{Finish, NextRun, Start};
 use super::state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HAS_WAITER, PERIODIC, RESET_WHILE_RUNNING, RUNNING, State};
 
 impl Entry {
-    /// A worker has come to the entry, in a batch of what was due at `due`.
+    /// Claims the entry of a batch that expired at tick `due`, to run its callback.
     #[inline]
     pub(crate) fn start(&self, due: u64) -> Start {
         self.leave_batch(due, |state| {
@@ -14,24 +14,27 @@ impl Entry {
         })
     }
 
-    /// The batch of what was due at `due` is dropped unrun. In place of a run, the caller drops the callback, and then calls
-    /// [`discarded`](Self::discarded). A timer that was reset meanwhile to a later deadline, or whose shard was shut down,
-    /// does not end: it leaves the batch as it does when a worker comes to it.
+    /// Claims the entry of a batch that expired at tick `due` and is dropped unrun. Instead of running the callback,
+    /// the caller drops it, and then calls [`finish_discard`](Self::finish_discard).
+    ///
+    /// A timer that was reset to a later deadline, or whose shard was shut down, does not end: it leaves the batch as
+    /// in [`start`](Self::start).
     pub(crate) fn discard(&self, due: u64) -> Start {
         // `DISPATCHED` keeps the entry from being used again until the callback is dropped.
         self.leave_batch(due, |state| state.without(ARMED).with(DISPATCHED))
     }
 
-    /// The callback that [`discard`](Self::discard) took has been dropped. True if the caller must recycle the entry.
-    pub(crate) fn discarded(&self) -> bool {
-        self.let_go(DISPATCHED).free
+    /// Gives up the claim of [`discard`](Self::discard), after the callback was dropped. Returns whether the caller
+    /// must recycle the entry.
+    pub(in super::super) fn finish_discard(&self) -> bool {
+        self.clear_claim(DISPATCHED).free
     }
 
-    /// The entry leaves a batch of what was due at `due`. `begin` takes the callback, if that is to be run or dropped.
+    /// Takes the entry out of a batch that expired at tick `due`. If the timer is due, `begin` claims the callback.
     #[inline]
-    pub(super) fn leave_batch(&self, due: u64, begin: impl Fn(State) -> State) -> Start {
+    fn leave_batch(&self, due: u64, begin: impl Fn(State) -> State) -> Start {
         let mut deadline = due;
-        let state = self.change(|state| {
+        let state = self.transition(|state| {
             deadline = self.deadline_in(state, due);
             let state = state.without(DISPATCHED);
             if !state.has(ARMED) {
@@ -52,48 +55,52 @@ impl Entry {
             Start::Enqueue { deadline }
         } else {
             Start::Run {
-                // SAFETY: we own the callback, because `begin` took it: it set `RUNNING` or cleared `ARMED` on an armed entry
-                // that did not run.
-                callback: unsafe { self.take() },
+                // SAFETY: we own the callback, because `begin` claimed it: it set `RUNNING` or cleared `ARMED` on an
+                // armed entry that did not run.
+                callback: unsafe { self.take_callback() },
                 deadline,
             }
         }
     }
 
-    /// The worker is done, and has run or dropped the callback.
+    /// Ends a run, after the worker has run or dropped the callback.
     pub(crate) fn finish(&self) -> Finish {
-        self.let_go(RUNNING)
+        self.clear_claim(RUNNING)
     }
 
-    pub(super) fn let_go(&self, hold: u64) -> Finish {
-        let state = self.change(|state| free_if_idle(state.without(hold | HAS_WAITER)));
-        Finish { has_waiter: state.has(HAS_WAITER), free: is_free(state.without(hold | HAS_WAITER)) }
+    /// Clears `RUNNING` or `DISPATCHED`, the flag by which the caller has claimed the entry.
+    fn clear_claim(&self, claim: u64) -> Finish {
+        let state = self.transition(|state| free_if_idle(state.without(claim | HAS_WAITER)));
+        Finish { has_waiter: state.has(HAS_WAITER), free: is_free(state.without(claim | HAS_WAITER)) }
     }
 
-    /// The worker has made a run, and the callback wants another at `next`.
+    /// Ends a run of a periodic timer, and arms it for the tick `next`, or for the deadline of a reset that came during
+    /// the run. `now` is the present tick.
     pub(crate) fn arm_next(&self, callback: Callback, next: u64, now: u64) -> NextRun {
-        // SAFETY: the worker holds `RUNNING`, and has taken the callback out.
-        unsafe { self.put(callback) };
+        // SAFETY: we own the callback, because this worker has set `RUNNING`. The entry contains none, because it was
+        // taken out for the run.
+        unsafe { self.put_callback(callback) };
         let resumed = |state: State| {
             let state = if state.has(RESET_WHILE_RUNNING) { state } else { self.with_exact_deadline(state, next, now) };
             state.without(RUNNING | RESET_WHILE_RUNNING | HAS_WAITER)
         };
-        let moved = self.advance(|state| {
+        let armed = self.try_transition(|state| {
             let enqueued = if state.has(CLOSED) { 0 } else { ENQUEUED };
             state.has(ARMED).then(|| resumed(state).with(enqueued))
         });
-        match moved {
-            // SAFETY: the move was refused, so this worker still holds `RUNNING`, and the callback is where it put it.
-            Err(_) => NextRun::Cancelled(unsafe { self.take() }),
-            Ok(state) if state.has(CLOSED) => NextRun::Held { has_waiter: state.has(HAS_WAITER) },
+        match armed {
+            // SAFETY: we own the callback, because the transition was refused and `RUNNING` is still set. The entry
+            // contains the callback that was put there above.
+            Err(_) => NextRun::Cancelled(unsafe { self.take_callback() }),
+            Ok(state) if state.has(CLOSED) => NextRun::Closed { has_waiter: state.has(HAS_WAITER) },
             Ok(state) => NextRun::Enqueue {
                 deadline: if state.has(RESET_WHILE_RUNNING) { self.deadline_in(state, now) } else { next },
             },
         }
     }
 
-    /// The worker has made the last run of a repeating callback. True if that ended the timer, and not a `cancel`.
+    /// Disarms a periodic timer after its last run. Returns false if a `cancel` has ended the timer before.
     pub(crate) fn end(&self) -> bool {
-        self.advance(|state| state.has(ARMED).then(|| state.without(ARMED))).is_ok()
+        self.try_transition(|state| state.has(ARMED).then(|| state.without(ARMED))).is_ok()
     }
 }

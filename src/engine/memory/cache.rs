@@ -1,12 +1,16 @@
-//! A thread's own few free entries of one shard.
+//! The per-thread cache of free entries.
 
 use super::pool::BATCH;
 
-/// A stack of free entries that one thread owns: the entry used last is used first, while it is still in the
-/// processor's cache. It holds indices, not links, so that it may outlive the entries.
+/// A stack of free entries of one shard, which one thread owns.
+///
+/// The entry that was freed last is used first, while it is still in the processor's cache. The stack contains indices,
+/// not references, so that it may outlive the entries.
 pub(crate) struct Cache {
+    /// Indices of entries that are free or cached.
     entries: [u32; 2 * BATCH],
     len: usize,
+    /// Whether the cache was ever filled from the pool or the slab.
     filled: bool,
 }
 
@@ -15,18 +19,20 @@ impl Cache {
         Self { entries: [0; 2 * BATCH], len: 0, filled: false }
     }
 
-    /// Notes that the cache was filled, and tells whether it was not for the first time.
-    pub(crate) fn was_filled_before(&mut self) -> bool {
+    /// Notes that the cache is filled, and returns whether it was filled before.
+    pub(in super::super) fn was_filled_before(&mut self) -> bool {
         std::mem::replace(&mut self.filled, true)
     }
 
+    /// Takes the entry that was added last.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
         self.len = self.len.checked_sub(1)?;
         Some(self.entries[self.len])
     }
 
-    /// Adds a free entry. If there is no room, gives away the batch that was not used for longest, and fills the gap.
+    /// Adds an entry that is free or cached. If the cache is full, first passes the least recently used batch to
+    /// `overflow`.
     #[inline]
     pub(crate) fn push(&mut self, index: u32, overflow: impl FnOnce(&[u32])) {
         debug_assert!(!self.entries[..self.len].contains(&index), "an entry is free once");
@@ -44,7 +50,7 @@ impl Cache {
         self.len -= BATCH;
     }
 
-    /// Gives away everything, in batches.
+    /// Removes all entries, and passes them to `give` in batches.
     pub(crate) fn drain(&mut self, give: impl FnMut(&[u32])) {
         self.entries[..self.len].chunks(BATCH).for_each(give);
         self.len = 0;

@@ -1,20 +1,36 @@
-//! The memory of entries: where they live, and how those that are free come to who needs one.
+//! The allocator of entries, and how free entries reach the threads that need them.
 //!
 //! ```text
-//!   a thread's cache ◄──── batches ────► pool ◄──── blocks ──── slab ◄──── pages ──── the system
+//!                       batches
+//!   cache of a thread ◄─────────► pool of the shard
+//!           ▲                             │
+//!           │ new or retired frames,      │ trim: free entries are set aside,
+//!           │ or entries set aside        │ and free frames retired
+//!           │                             ▼
+//!           └─────────────────────────  slab  ◄─────────► the system
+//!                                               segments are mapped, frames retired
 //! ```
 //!
-//! | file      | concern                                              |
-//! |-----------|------------------------------------------------------|
-//! | `cache`   | a thread's own free entries                          |
-//! | `pool`    | everybody's                                          |
-//! | `slab`    | where entries live                                   |
-//! | `segment` | how the slab is laid out                             |
-//! | `sparse`  | free entries that are kept out of use                |
-//! | `scan`    | a look at all entries                                |
-//! | `stack`   | what the pool and the slab keep free things in       |
+//! | unit    | is                                                                                     |
+//! |---------|----------------------------------------------------------------------------------------|
+//! | entry   | 64 bytes: the memory of one timer, named by an index of 32 bits                        |
+//! | batch   | up to 32 free entries, which move between a cache and the pool together                |
+//! | block   | 64 neighbouring entries: 4 KiB, with a word that has a bit for each                    |
+//! | frame   | one or more blocks: a page, the unit that the slab allocates and the system takes back |
+//! | segment | 64 KiB to 4 MiB of frames, which are mapped together and never moved                   |
 //!
-//! The way back, from the pool to the system, is the driver's to go: [`trim`](super::trim).
+//! | file      | concern                                                                |
+//! |-----------|------------------------------------------------------------------------|
+//! | `cache`   | the free entries of one thread                                         |
+//! | `pool`    | the free list of a shard, which all threads share                      |
+//! | `slab`    | allocates, retires and closes frames                                   |
+//! | `segment` | the layout of the slab in segments                                     |
+//! | `sparse`  | blocks with few timers, whose free entries are *set aside*, out of use |
+//! | `stack`   | the lock-free stack that pool and slab are made of                     |
+//! | `scan`    | all entries, while other threads use them                              |
+//!
+//! A frame is *retired* when its memory is given back to the system (decommitted). The driver does this in
+//! [`trim`](super::trim).
 
 mod cache;
 mod pool;
@@ -26,6 +42,7 @@ mod sparse;
 mod stack;
 
 pub(crate) use cache::Cache;
-pub(crate) use pool::{BATCH, Pool, members, next_batch};
-pub(crate) use slab::{Refusal, Slab};
-pub(crate) use stack::NIL;
+pub(super) use pool::{BATCH, next_batch};
+pub(crate) use pool::{Pool, members};
+pub(crate) use slab::{AllocError, Slab};
+pub(super) use stack::NIL;

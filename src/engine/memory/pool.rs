@@ -1,16 +1,17 @@
-//! Entries on their way from the threads that have too many to those that have none.
+//! The free list of a shard, by which free entries go from the threads that have too many to those that have none.
 //!
-//! A [stack](super::stack) of batches. The entries of a batch are not touched, but for every eighth of them: these are
-//! *carriers*, which keep the indices of the others, and of the next carrier, where they have no callback now.
+//! The pool is a [stack](super::stack) of batches. A batch is an unrolled linked list: every eighth entry is a *node*,
+//! which contains the indices of the next seven entries and of the next node. They lie in the cell of the callback,
+//! which a free entry does not need. Push and pop touch the nodes only.
 //!
 //! ```text
-//! head ──► carrier ──batch──► carrier ──batch──► ..
-//!            │ 7 others         │
-//!            ▼                  ▼
-//!          carrier            carrier
-//!            │ 7 others
-//!            ▼
-//!           ..
+//! head ──► node ───next_batch──► node ───next_batch──► ..
+//!           │ and 7 entries       │ and 7 entries
+//!           ▼                     ▼
+//!          node                  node
+//!           │ and 7 entries       │ and 7 entries
+//!           ▼                     ▼
+//!           ..                    ..
 //! ```
 
 use super::slab::Slab;
@@ -18,14 +19,15 @@ use super::stack::{NIL, Stack};
 use crate::engine::entry::FreeList;
 use crate::sync::{AtomicI64, Ordering, limit};
 
-/// The most entries in a batch: half a [cache](super::cache).
-pub(crate) const BATCH: usize = limit(32);
-/// A carrier and those that it keeps.
-const CARRIED: usize = size_of::<FreeList>() / size_of::<u32>();
+/// Maximum number of entries in a batch: half of a [cache](super::cache).
+pub(in super::super) const BATCH: usize = limit(32);
+/// Number of entries of a node: itself, and those whose indices it contains.
+const NODE_LEN: usize = size_of::<FreeList>() / size_of::<u32>();
 
+/// The free list of a shard.
 pub(crate) struct Pool {
     batches: Stack,
-    /// How many entries there are; for a moment below zero, when some are taken before they are counted.
+    /// Number of entries. It is below zero for a moment when a thread pops entries that are not counted yet.
     len: AtomicI64,
 }
 
@@ -34,74 +36,78 @@ impl Pool {
         Self { batches: Stack::new(), len: AtomicI64::new(0) }
     }
 
-    /// Adds a batch of free or cached entries. Lock-free.
+    /// Pushes a batch of entries. Lock-free.
     ///
     /// # Safety
-    /// The caller must own them.
+    /// The caller must own the entries, which must be free or cached.
     pub(crate) unsafe fn push(&self, slab: &Slab, batch: &[u32]) {
         let Some(&first) = batch.first() else {
             return;
         };
         let mut next = NIL;
-        for carried in batch.chunks(CARRIED).rev() {
-            let mut list = [NIL; CARRIED];
-            list[..carried.len() - 1].copy_from_slice(&carried[1..]);
-            list[CARRIED - 1] = next;
-            next = carried[0];
-            // SAFETY: the caller owns it.
+        for entries in batch.chunks(NODE_LEN).rev() {
+            let mut list = [NIL; NODE_LEN];
+            list[..entries.len() - 1].copy_from_slice(&entries[1..]);
+            list[NODE_LEN - 1] = next;
+            next = entries[0];
+            // SAFETY: we own the entry, which is free or cached, by this function's contract.
             unsafe { slab.get(next).write_links(list) };
         }
-        self.batches.push(first, &slab.get(first).batch);
-        // Release: who sees so many finds so many.
+        self.batches.push(first, &slab.get(first).next_batch);
+        // Release: publishes the push to a thread that reads this length; pairs with `len`. Loom model `sleep`.
         self.len.fetch_add(batch.len() as i64, Ordering::Release);
     }
 
-    /// Takes a batch, if there is one, and gives each of its entries to `receive`. Lock-free.
+    /// Pops a batch, if there is one, and passes each of its entries to `receive`. Returns whether there was one.
+    /// Lock-free.
     pub(crate) fn pop(&self, slab: &Slab, receive: impl FnMut(u32)) -> bool {
-        let Some(first) = self.batches.pop(|first| &slab.get(first).batch) else {
+        let Some(first) = self.batches.pop(|first| &slab.get(first).next_batch) else {
             return false;
         };
-        // SAFETY: it was pushed, and is ours now.
+        // SAFETY: we own the entries of the batch, because this thread has popped it.
         let taken = unsafe { members(slab, first) }.map(receive).count();
-        self.forget(taken);
+        self.subtract_len(taken);
         true
     }
 
-    /// How many entries there are, or were a moment ago.
+    /// Returns the number of entries, which may be outdated.
     pub(crate) fn len(&self) -> usize {
-        // Acquire: as above.
+        // Acquire: a thread that reads this length finds the entries; pairs with `push`. Loom model `sleep`.
         self.len.load(Ordering::Acquire).max(0) as usize
     }
 
-    /// Takes all batches, and returns the first entry of the first; see [`next_batch`].
+    /// Pops all batches, and returns the first entry of the first batch, or [`NIL`]. See [`next_batch`]. The caller
+    /// must [subtract](Self::subtract_len) their entries from the length.
     pub(crate) fn take_all(&self) -> u32 {
         self.batches.take_all().unwrap_or(NIL)
     }
 
-    /// What was taken is in the pool no more.
-    pub(crate) fn forget(&self, taken: usize) {
-        // Relaxed: a number for itself.
+    /// Subtracts the number of entries that were popped from the length.
+    pub(in super::super) fn subtract_len(&self, taken: usize) {
+        // Relaxed: publishes nothing.
         self.len.fetch_sub(taken as i64, Ordering::Relaxed);
     }
 }
 
-/// The batch after the one that begins with `first`, of those taken at once.
-pub(crate) fn next_batch(slab: &Slab, first: u32) -> u32 {
-    slab.get(first).batch.load(Ordering::Relaxed)
+/// Returns the first entry of the batch that follows the one that begins with `first`, or [`NIL`]. Both must come from
+/// one [`Pool::take_all`].
+pub(in super::super) fn next_batch(slab: &Slab, first: u32) -> u32 {
+    // Relaxed: acquired by `take_all`.
+    slab.get(first).next_batch.load(Ordering::Relaxed)
 }
 
-/// The entries of the batch that begins with `first`. A carrier is read before it is handed out, so that the receiver
-/// may use it anew.
+/// Returns the entries of the batch that begins with `first`. A node is read before it is returned, so the receiver may
+/// use it at once.
 ///
 /// # Safety
-/// It must come from the pool, and its entries must still be the caller's as they come.
+/// The batch must come from the pool. The caller must own each of its entries until the iterator returns that entry.
 pub(crate) unsafe fn members(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
-    // SAFETY: by this function's contract.
-    let open = |carrier: u32| (carrier != NIL).then(|| (carrier, unsafe { slab.get(carrier).read_links() }));
-    let carriers = std::iter::successors(open(first), move |(_, list)| open(list[CARRIED - 1]));
-    carriers.flat_map(|(carrier, list)| {
-        let (others, _) = list.split_at(CARRIED - 1);
-        let others: [u32; CARRIED - 1] = others.try_into().expect("all but one");
-        std::iter::once(carrier).chain(others.into_iter().take_while(|&other| other != NIL))
+    // SAFETY: we own the node, which `push` has written, both by this function's contract.
+    let read = |node: u32| (node != NIL).then(|| (node, unsafe { slab.get(node).read_links() }));
+    let nodes = std::iter::successors(read(first), move |(_, list)| read(list[NODE_LEN - 1]));
+    nodes.flat_map(|(node, list)| {
+        let (others, _) = list.split_at(NODE_LEN - 1);
+        let others: [u32; NODE_LEN - 1] = others.try_into().expect("all but one");
+        std::iter::once(node).chain(others.into_iter().take_while(|&other| other != NIL))
     })
 }

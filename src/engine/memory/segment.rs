@@ -1,37 +1,40 @@
-//! How a slab is laid out: in segments, each allocated when its first entry is needed, never moved and never freed while
-//! the slab lives.
+//! The layout of a slab in segments.
 //!
-//! Segments double in size from 64 KiB to 4 MiB; all further ones have 4 MiB. So a small shard takes little, and a process
-//! that is short of address space can use all of it but 4 MiB. 64 KiB is a whole page on every system.
+//! A segment is allocated when its first entry is needed. It is never moved, and never freed before the slab.
+//!
+//! Segments double in size from 64 KiB to 4 MiB; all further ones have 4 MiB. So a small shard takes little memory, and
+//! a process that is short of address space can use all but 4 MiB of it. 64 KiB are whole pages on every system.
 
 use crate::engine::entry::Entry;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, BLOCK, LARGEST_SEGMENT, SMALLEST_SEGMENT};
 use crate::system::Pages;
 
+/// A mapping of entries, and what is stored beside them.
 pub(super) struct Segment {
     pub(super) entries: Pages<Entry>,
     pub(super) blocks: Pages<Block>,
-    /// Whether each block is [sparse](super::sparse). Apart from `blocks`, as many threads read it, and few write it.
+    /// Whether each block is [sparse](super::sparse). Not in `blocks`, because many threads read this and few write it.
     pub(super) sparse: Pages<AtomicBool>,
 }
 
-/// What is kept of a block outside of its entries. All zero bytes are a block in use.
+/// The header of a block, outside of its entries. All zero bytes are a block in use.
 pub(super) struct Block {
-    /// The entries that are [set aside](super::sparse), a bit for each.
+    /// The entries that are [set aside](super::sparse), one bit each.
     pub(super) aside: AtomicU64,
-    /// The next retired frame.
+    /// First block of the next retired frame. Used in the first block of a frame only.
     pub(super) link: AtomicU32,
-    /// Of the first block of a frame: [`RETIRED`](super::slab::RETIRED) and so on.
+    /// The flags `RETIRED` and `FRAME_CLOSED` of a frame: see [`slab`](super::slab). Used in the first block of the
+    /// frame only.
     pub(super) state: AtomicU32,
 }
 
 impl Segment {
-    /// Allocates a segment. `None` if the system has no memory for it.
+    /// Allocates the segment of this number. Returns `None` if the system has no memory for it.
     pub(super) fn allocate(number: usize) -> Option<Self> {
         let entries = size(number) as usize;
         let blocks = entries / BLOCK as usize;
-        // SAFETY: all zero bytes are a free entry, a block in use, and `false`; a segment has a size. None of them needs
-        // dropping: the callback of an entry is taken out before it ends.
+        // SAFETY: all zero bytes are a free entry, a block in use, and `false`; a segment is not empty. None of the
+        // three needs dropping, because a callback is taken out of its entry before its timer ends.
         unsafe {
             Some(Self {
                 entries: Pages::new(entries, Entry::new)?,
@@ -48,17 +51,17 @@ impl Block {
     }
 }
 
-/// The segment of an index, and the place in it.
+/// Returns the number of the segment that contains the entry `index`, and the offset of the entry in it.
 #[inline]
 pub(super) fn locate(index: u32) -> (usize, usize) {
     let shifted = index.wrapping_add(SMALLEST_SEGMENT);
-    // The lowest bit does not change the logarithm, and tells the compiler that this is not zero.
+    // The lowest bit does not change the logarithm. It shows the compiler that the number is not zero.
     let log = (shifted | 1).ilog2().min(LARGEST_SEGMENT.ilog2());
     let number = (shifted >> log).wrapping_add(log).wrapping_sub(SMALLEST_SEGMENT.ilog2() + 1);
     (number as usize, (shifted & ((1 << log) - 1)) as usize)
 }
 
-/// How many entries a segment has.
+/// Returns the number of entries of a segment.
 fn size(number: usize) -> u32 {
     SMALLEST_SEGMENT << number.min((LARGEST_SEGMENT / SMALLEST_SEGMENT).ilog2() as usize)
 }
@@ -77,6 +80,6 @@ mod tests {
             assert_eq!(locate(last), (number, size(number) as usize - 1));
             first = last.wrapping_add(1);
         }
-        assert_eq!(first, u32::MAX - SMALLEST_SEGMENT + 1, "all that fits 32 bits");
+        assert_eq!(first, u32::MAX - SMALLEST_SEGMENT + 1, "all that 32 bits can name");
     }
 }

@@ -1,101 +1,117 @@
-//! Sparse blocks: blocks in which few timers are left after a burst. Their free entries are kept out of use, so that the
-//! blocks become empty in time and can be retired.
+//! Sparse blocks: blocks in which few timers are left after a burst. Their free entries are kept out of use, so that
+//! the blocks become all free in time, and can be retired.
 //!
-//! A few timers that outlive a burst lie scattered, and each keeps its page. If the free entries around them were used
-//! like any others, new timers would go there, and the block would never be empty. So the driver marks such a block, and
-//! keeps its free entries out of the pool: they are *set aside*, as bits in a word of the block. A thread that frees an
-//! entry of a marked block sets it aside, too, instead of keeping it for its next timer. So new timers fill dense blocks,
-//! and timers that end empty the sparse ones. The driver retires a block when all of its entries are set aside.
+//! The few timers that outlive a burst are scattered, and each keeps its page in memory. If the free entries around
+//! them were used like any others, new timers would go there, and the blocks would never become free. So the driver
+//! marks such a block as *sparse* and *sets its free entries aside*: they stay out of the pool, as bits in the header
+//! of the block. A thread that frees an entry of a sparse block sets it aside, too, and does not cache it. New timers
+//! fill dense blocks, and timers that end empty the sparse ones. When all entries of a block are set aside, it is
+//! *completed*. The driver retires a frame of completed blocks.
 //!
 //! # Which memory is used first
 //!
 //! 1. The pool, which has entries of dense blocks.
-//! 2. A retired block, or a new one, which the next timers fill from one end to the other.
-//! 3. A sparse block: it comes before 2 once the dense blocks are half as many as the sparse ones, and last of all when
-//!    the system refuses new memory.
+//! 2. A frame from the slab, retired or new, which the next timers fill from one end to the other.
+//! 3. A sparse block. It comes before 2 if there are at least half as many dense blocks as sparse ones. A thread
+//!    *adopts* the block: it takes all entries that are set aside there, and the block is no longer sparse. If the
+//!    system refuses new memory, all blocks are searched for a sparse one.
 //!
-//! So a shard may grow by half of what the burst left it. In return all of that goes back when the old timers end. If
-//! sparse blocks always came before new ones, a shard of which a tenth outlived the burst would spread its new timers
-//! over all of its old pages, and keep them. If they always came last, two bursts would take the memory of two.
+//! So a shard may grow by half of what the burst has left. In return all of that goes back to the system when the old
+//! timers end. Two other orders were rejected:
 //!
-//! # Who owns what is set aside
+//! - Sparse blocks always before new ones: a shard with a tenth of the burst's timers left would spread its new timers
+//!   over all of its old pages, and keep them.
+//! - Sparse blocks always last: two bursts would take the memory of two.
 //!
-//! The thread that takes the bit away. The driver, and a thread that adopts a sparse block, take all bits of a block by
-//! one read-modify-write, so no entry is taken twice. An adopter may come between a thread's look at the mark and its
-//! bit. So that thread looks at the mark again after it has set the bit. The adopter first takes the mark away, then the
-//! bits: either it takes this bit as well, or the thread sees no mark, and takes the bits back. Loom model `sparse`.
+//! # Who owns an entry that is set aside
+//!
+//! The thread that clears its bit. The driver and an adopter clear all bits of a block by one read-modify-write, so no
+//! entry is taken twice.
+//!
+//! A thread that sets an entry aside first reads the mark of the block, then sets the bit. An adopter may come between
+//! the two. So the thread reads the mark again after it has set the bit. The adopter first clears the mark, then the
+//! bits. Either the adopter takes this bit with the others, or the thread finds no mark, and takes the bits back. Loom
+//! model `sparse`.
 
-use super::slab::{Refusal, Slab};
+use super::slab::{AllocError, Slab};
 use crate::sync::{BLOCK, Ordering};
 
-/// All the entries of a block.
+/// The bits of all entries of a block.
 const ALL: u64 = u64::MAX >> (u64::BITS - BLOCK);
-/// The most blocks that a call looks at for a sparse one. Where sparse blocks are worth the search, most blocks are sparse.
-const LOOKS: u32 = 64;
+/// Maximum number of blocks that a call searches for a sparse one. Where a search is worth its cost, most blocks are
+/// sparse.
+const MAX_SEARCHED: u32 = 64;
 
 impl Slab {
-    /// Gives `receive` free entries, one at the least, in falling order. Lock-free; may allocate.
-    pub(crate) fn take(&self, mut receive: impl FnMut(u32)) -> Result<(), Refusal> {
-        if self.are_enough_dense() && self.adopt(LOOKS, &mut receive) {
+    /// Allocates at least one entry, and passes each to `receive`, in descending order. Lock-free; may allocate a
+    /// segment.
+    pub(crate) fn alloc(&self, mut receive: impl FnMut(u32)) -> Result<(), AllocError> {
+        if self.should_adopt() && self.adopt(MAX_SEARCHED, &mut receive) {
             return Ok(());
         }
         let frame = match self.alloc_retired_frame() {
             Ok(None) => self.alloc_new_frame(),
             Ok(Some(first)) => Ok(first),
-            Err(refusal) => Err(refusal),
+            Err(error) => Err(error),
         };
         match frame {
             Ok(first) => self.frame_entries(first).rev().for_each(receive),
-            // Before a timer is refused, all are looked at.
-            Err(Refusal::NoMemory) if self.adopt(u32::MAX, &mut receive) => {}
-            Err(refusal) => return Err(refusal),
+            // Before a timer is refused, all blocks are searched.
+            Err(AllocError::NoMemory) if self.adopt(u32::MAX, &mut receive) => {}
+            Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Whether the entry is in a sparse block, and should be [set aside](Self::set_aside) when it is free. A hint.
+    /// Returns whether the entry is in a sparse block, and should be [set aside](Self::set_aside) when it is free. A
+    /// hint.
     #[inline]
     pub(crate) fn is_sparse(&self, index: u32) -> bool {
-        // Relaxed, both: a late answer does no harm. Where nothing is sparse, this is one load of a line that is not written.
+        // Relaxed, both: an outdated answer does no harm. If no block is sparse, this is one load of a cache line that
+        // is hardly ever written.
         self.sparse.load(Ordering::Relaxed) > 0 && self.block(index / BLOCK).1.load(Ordering::Relaxed)
     }
 
-    /// Sets an entry of a sparse block aside. If that is not sparse any more, gives `back` what is set aside there.
+    /// Sets an entry of a sparse block aside. If the block is no longer sparse, passes all entries that are set aside
+    /// there to `back`.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
     pub(crate) unsafe fn set_aside(&self, index: u32, back: impl FnMut(u32)) {
         let (block, sparse) = self.block(index / BLOCK);
         let bit = 1 << (index % BLOCK);
-        // Release: hands the entry to the thread that takes the bit. Acquire: pairs with an adopter's swap before this,
-        // so that the load below sees that the mark is gone; see the file's head.
+        // Release: publishes the entry to the thread that clears the bit; pairs with `take_aside` and `claim_frame`.
+        // Acquire: if an adopter has swapped the bits before, the load below sees that the mark is cleared; see the
+        // file's head. Loom model `sparse`.
         let aside = block.aside.fetch_or(bit, Ordering::AcqRel) | bit;
         if !sparse.load(Ordering::Relaxed) {
             self.take_aside(index / BLOCK, back);
         } else if aside == ALL {
-            // Release: publishes the bits to the driver; pairs with `forget_completed`.
+            // Release: publishes the bits to the driver; pairs with `reset_completed`. Loom model `sparse`.
             self.counts.completed.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Sets a free entry aside until the driver has looked at its block, which need not be sparse.
+    /// Sets an entry aside whose block need not be sparse, until the driver decides about the block.
     ///
     /// # Safety
     /// The caller must be the driver, and own the entry, which must be free or cached.
     pub(crate) unsafe fn gather(&self, index: u32) {
+        // Release: publishes the entry to the thread that clears the bit; pairs with `take_aside`. Loom model `sparse`.
         self.block(index / BLOCK).0.aside.fetch_or(1 << (index % BLOCK), Ordering::AcqRel);
     }
 
-    /// How many entries of a frame are set aside.
-    pub(crate) fn aside_in(&self, first: u32) -> u32 {
-        // Relaxed: an estimate. `claim` and `take_aside` decide.
+    /// Returns the number of entries that are set aside in the frame that begins with block `first`.
+    pub(in super::super) fn count_aside(&self, first: u32) -> u32 {
+        // Relaxed: an estimate. `claim_frame` and `take_aside` decide.
         self.blocks_of(first).map(|block| self.block(block).0.aside.load(Ordering::Relaxed).count_ones()).sum()
     }
 
-    /// Takes a frame of which all entries are set aside; the caller owns them then. If another thread was faster, gives
-    /// `back` what was taken.
-    pub(crate) fn claim(&self, first: u32, mut back: impl FnMut(u32)) -> bool {
-        // Acquire: pairs with the release of each thread that set an entry aside. Release: as in `take_aside`.
+    /// Claims all entries of a frame, if all of them are set aside, and returns true: the caller owns them. Returns
+    /// false if another thread has taken some. Then it passes the entries that were claimed to `back`.
+    pub(crate) fn claim_frame(&self, first: u32, mut back: impl FnMut(u32)) -> bool {
+        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release:
+        // as in `take_aside`. Loom model `sparse`.
         let claim = |&block: &u32| {
             let aside = &self.block(block).0.aside;
             aside.compare_exchange(ALL, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -109,10 +125,10 @@ impl Slab {
         false
     }
 
-    /// Marks the blocks of a frame.
+    /// Marks the blocks of a frame as sparse.
     pub(crate) fn mark_sparse(&self, first: u32) {
         for block in self.blocks_of(first) {
-            // Relaxed: a hint, and counted before it can be counted down.
+            // Relaxed: a hint. The block is counted before another thread can subtract it.
             self.sparse.fetch_add(1, Ordering::Relaxed);
             if self.block(block).1.swap(true, Ordering::Relaxed) {
                 self.sparse.fetch_sub(1, Ordering::Relaxed);
@@ -120,46 +136,50 @@ impl Slab {
         }
     }
 
-    /// Whether the first block of a frame is sparse.
-    pub(crate) fn is_marked(&self, first: u32) -> bool {
+    /// Returns whether the first block of a frame is sparse.
+    pub(in super::super) fn is_frame_sparse(&self, first: u32) -> bool {
         self.block(first).1.load(Ordering::Relaxed)
     }
 
-    /// Takes the marks and all that is set aside in a frame away.
-    pub(crate) fn adopt_frame(&self, first: u32, mut receive: impl FnMut(u32)) {
+    /// Adopts all blocks of a frame: clears their marks, and passes all entries that are set aside there to `receive`.
+    pub(in super::super) fn adopt_frame(&self, first: u32, mut receive: impl FnMut(u32)) {
         for block in self.blocks_of(first) {
             self.unmark(block);
             self.take_aside(block, &mut receive);
         }
     }
 
-    /// How many entries there are in blocks that are not sparse, more or less.
+    /// Returns the approximate number of entries in dense blocks.
     pub(crate) fn dense_len(&self) -> usize {
         let sparse = usize::try_from(self.sparse.load(Ordering::Relaxed)).unwrap_or(0);
         self.len().saturating_sub(sparse * BLOCK as usize)
     }
 
-    /// How many sparse blocks have become all free since [`forget_completed`](Self::forget_completed).
+    /// Returns the number of sparse blocks that were completed since [`reset_completed`](Self::reset_completed).
     pub(crate) fn completed(&self) -> u32 {
         self.counts.completed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn forget_completed(&self) {
-        // Acquire: pairs with `set_aside`, so that the driver, which looks next, finds all that it has counted.
+    /// Resets the number of completed blocks, at the beginning of the driver's pass over all blocks.
+    pub(in super::super) fn reset_completed(&self) {
+        // Acquire: the driver's pass, which follows, finds all blocks that were counted; pairs with `set_aside`. Loom
+        // model `sparse`.
         self.counts.completed.swap(0, Ordering::Acquire);
     }
 
-    /// Gives `receive` what is set aside in a sparse block, if there is one among so many.
-    pub(crate) fn adopt(&self, looks: u32, mut receive: impl FnMut(u32)) -> bool {
+    /// Searches up to `most` blocks for a sparse one, and adopts it: passes the entries that are set aside there to
+    /// `receive`. Returns whether there were any.
+    pub(crate) fn adopt(&self, most: u32, mut receive: impl FnMut(u32)) -> bool {
         if self.sparse.load(Ordering::Relaxed) <= 0 {
             return false;
         }
         let blocks = self.blocks();
         let from = self.counts.cursor.load(Ordering::Relaxed);
-        for step in 0..looks.min(blocks) {
+        for step in 0..most.min(blocks) {
             let block = ((u64::from(from) + u64::from(step)) % u64::from(blocks)) as u32;
             if self.unmark(block) {
-                // Relaxed: two threads that go on from the same place do not find the same block.
+                // Relaxed: a hint. Two threads that search from the same block do not adopt the same one, because only
+                // one of them clears its mark.
                 self.counts.cursor.store(block + 1, Ordering::Relaxed);
                 let mut found = false;
                 self.take_aside(block, |index| {
@@ -171,14 +191,14 @@ impl Slab {
                 }
             }
         }
-        self.counts.cursor.store(from.wrapping_add(looks), Ordering::Relaxed);
+        self.counts.cursor.store(from.wrapping_add(most), Ordering::Relaxed);
         false
     }
 
-    /// Takes the mark of a block away, and returns whether it had one.
+    /// Clears the mark of a block, and returns whether it had one.
     fn unmark(&self, block: u32) -> bool {
         let sparse = self.block(block).1;
-        // Relaxed: published by the read-modify-write of the bits that follows.
+        // Relaxed: published by the read-modify-write of the bits, which follows.
         let marked = sparse.load(Ordering::Relaxed) && sparse.swap(false, Ordering::Relaxed);
         if marked {
             self.sparse.fetch_sub(1, Ordering::Relaxed);
@@ -186,19 +206,21 @@ impl Slab {
         marked
     }
 
-    /// Takes all that is set aside in a block, and gives it to `receive`, in falling order.
+    /// Clears all bits of a block, and passes the entries that were set aside to `receive`, in descending order.
     fn take_aside(&self, block: u32, receive: impl FnMut(u32)) {
-        // Acquire: pairs with the release of each thread that set an entry aside. Release: publishes that the mark is
-        // gone; see the file's head.
+        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release:
+        // publishes that the mark is cleared; pairs with `set_aside`; see the file's head. Loom model `sparse`.
         let aside = self.block(block).0.aside.swap(0, Ordering::AcqRel);
         (0..BLOCK).rev().filter(|&bit| aside >> bit & 1 == 1).map(|bit| block * BLOCK + bit).for_each(receive);
     }
 
-    fn are_enough_dense(&self) -> bool {
+    /// Returns whether there are so many dense blocks that a sparse one is adopted before a frame is allocated.
+    fn should_adopt(&self) -> bool {
         let sparse = self.sparse.load(Ordering::Relaxed);
         sparse > 0 && (self.dense_len() / BLOCK as usize) as i64 >= sparse / 2
     }
 
+    /// Returns the blocks of the frame that begins with block `first`.
     fn blocks_of(&self, first: u32) -> std::ops::Range<u32> {
         first..first + self.frame()
     }

@@ -1,50 +1,58 @@
-//! A stack of numbered things, for any number of threads.
+//! A lock-free stack of indices: a Treiber stack with a tag.
 //!
-//! A Treiber stack: each thing has a link, which its owner keeps, to the one below. A pop reads the link of a thing that
-//! another thread may have popped in the meantime, pushed again, and so on: links are never freed while the shard lives,
-//! so the read is harmless, and the tag in the head, counted up by every pop, makes the compare-exchange fail. (The tag
-//! has 32 bits: a thread would have to stop in the middle of a pop while others make exactly a multiple of 2^32 more.)
+//! Each element has a link to the element below. The user of the stack stores the links. A pop reads the link of the
+//! top element. Meanwhile other threads may pop this element and push it again (ABA).
 //!
-//! Push and pop are lock-free: an attempt fails only where another succeeded. Checked by loom model `recycle`.
+//! - The read itself is harmless, because links are never unmapped while the shard lives. A link in a retired page
+//!   reads as zero.
+//! - The compare-exchange of the pop then fails, because every pop increments the tag in the head.
+//!
+//! The tag has 32 bits. It would fail only for a thread that stops in the middle of a pop while others make exactly a
+//! multiple of 2^32 pops.
+//!
+//! Push and pop are lock-free: an attempt fails only if another thread's push or pop succeeded. Loom model `recycle`.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// No thing: the end of a chain.
-pub(crate) const NIL: u32 = u32::MAX;
+/// No element: the end of a list.
+pub(in super::super) const NIL: u32 = u32::MAX;
 
-pub(crate) struct Stack {
-    /// The thing on top in the low half, the tag in the high half.
+/// A stack of indices, which are below [`NIL`].
+pub(super) struct Stack {
+    /// The top element in the low half, the tag in the high half.
     head: AtomicU64,
 }
 
 impl Stack {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { head: AtomicU64::new(NIL.into()) }
     }
 
-    /// Puts a thing, which the caller owns and whose link this is, on top.
-    pub(crate) fn push(&self, thing: u32, link: &AtomicU32) {
-        // Release: hands the link, and all that was done to the thing, to whoever pops. Relaxed for the link itself:
-        // published by this.
+    /// Pushes `element`, which the caller owns. `link` is its link.
+    pub(super) fn push(&self, element: u32, link: &AtomicU32) {
+        // Release: publishes the link, and all that was done to the element, to the thread that pops it; pairs with the
+        // acquire in `take`. Relaxed for the link itself: published by this. Loom model `recycle`.
         let _ = self.head.fetch_update(Ordering::Release, Ordering::Relaxed, |head| {
             link.store(head as u32, Ordering::Relaxed);
-            Some(head & TAG | u64::from(thing))
+            Some(head & TAG | u64::from(element))
         });
     }
 
-    /// Takes the thing on top.
-    pub(crate) fn pop<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
+    /// Pops the top element. `link` returns the link of an element.
+    pub(super) fn pop<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
         self.take(|top| link(top).load(Ordering::Relaxed))
     }
 
-    /// Takes all. The things below the one returned follow through the links.
-    pub(crate) fn take_all(&self) -> Option<u32> {
+    /// Pops all elements, and returns the one that was on top. The others follow through the links.
+    pub(super) fn take_all(&self) -> Option<u32> {
         self.take(|_| NIL)
     }
 
+    /// Pops the top element, and all below it down to the one that `leave` returns, which becomes the top.
     fn take(&self, leave: impl Fn(u32) -> u32) -> Option<u32> {
-        // Acquire: pairs with the push, for the links and the things. It reaches back through other pops and pushes, as
-        // these are read-modify-writes of the same word.
+        // Acquire: we see the links and the elements as the pushes published them; pairs with `push`. It reaches back
+        // over other pops and pushes, because read-modify-writes of one word continue a release sequence. Loom model
+        // `recycle`.
         let taken = self.head.fetch_update(Ordering::Acquire, Ordering::Acquire, |head| {
             let top = head as u32;
             (top != NIL).then(|| (head & TAG).wrapping_add(TAG_STEP) | u64::from(leave(top)))

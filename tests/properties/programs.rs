@@ -1,8 +1,9 @@
 //! Random programs for timers in virtual time, checked against an oracle.
 
 #[cfg(target_os = "linux")]
-#[path = "common/address_space.rs"]
+#[path = "../common/address_space.rs"]
 mod address_space;
+#[path = "../common/mod.rs"]
 mod common;
 mod program;
 

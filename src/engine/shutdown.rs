@@ -1,0 +1,139 @@
+//! The shutdown of a shard: closes all entries, then takes the pending timers.
+//!
+//! [`Core::close`] closes every entry in memory, each by one transition. A timer that another thread arms or resets
+//! meanwhile is either accepted and found by the shutdown, or refused. Then the shutdown takes what is pending, in this
+//! order: [`claim_wakers`](Core::claim_wakers), [`claim_closures`](Core::claim_closures),
+//! [`claim_running`](Core::claim_running). docs/protocols.md explains this order.
+
+use std::ptr::NonNull;
+
+use super::core::{self, Core};
+use super::entry::{Callback, Claim, ClosedTimer, Entry};
+use crate::sync::{Condvar, MutexGuard, Ordering};
+
+/// Counts of what a shutdown finds when it has closed all entries. The counts do not grow afterwards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Closing {
+    /// Number of pending closures that are not running.
+    pub(crate) closures: usize,
+    /// Number of pending wakers.
+    pub(crate) wakers: usize,
+    /// Number of callbacks that are running.
+    pub(crate) running: usize,
+    /// Whether no handle keeps the shard's memory.
+    pub(crate) unpinned: bool,
+}
+
+/// A timer that a shutdown has taken.
+pub(crate) enum Found {
+    /// A timer that has not fired. If `dispatched`, it is in a batch.
+    Unfired { deadline: u64, callback: Callback, dispatched: bool },
+    /// A repeating timer that is running, and ends with this run.
+    Ended,
+}
+
+/// The closed entries whose callbacks were running.
+pub(crate) struct Running<'a>(Vec<&'a Entry>);
+
+/// Takes the timer of a closed entry. Returns false if the timer is running and `end_run` is false.
+fn claim(entry: &Entry, end_run: bool, now: u64, found: &mut impl FnMut(Found)) -> bool {
+    match entry.claim(end_run, now) {
+        Claim::Over => {}
+        Claim::Taken { deadline, callback, dispatched } => found(Found::Unfired { deadline, callback, dispatched }),
+        Claim::Ended => found(Found::Ended),
+        Claim::Running => return end_run,
+    }
+    true
+}
+
+impl Core {
+    /// Shuts the shard down: no callback starts any more, no timer is accepted or reset, and the driver ends. Pending
+    /// timers stay where they are until the `claim` functions take them. Must be called once. Calls no foreign code.
+    ///
+    /// The file's head explains what happens to timers that other threads arm or reset meanwhile. Loom models
+    /// `shutdown`, `shutdown_sleep`, `shutdown_memory`, `backlog`.
+    pub(crate) fn close(&self) -> Closing {
+        // Release: pairs with `is_closing`. The fence in `wake_by` makes sure that the driver sees it. Loom model
+        // `sleep`.
+        self.closing.store(true, Ordering::Release);
+        self.wakeup.wake_by(0);
+        let mut closing = Closing { closures: 0, wakers: 0, running: 0, unpinned: false };
+        let mut handles = 0;
+        for entry in self.slab.close() {
+            let closed = entry.close();
+            handles += i64::from(closed.handle);
+            match closed.timer {
+                ClosedTimer::None => {}
+                ClosedTimer::Closure => closing.closures += 1,
+                ClosedTimer::Waker => closing.wakers += 1,
+                ClosedTimer::Running => closing.running += 1,
+            }
+        }
+        // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
+        // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom
+        // model `shutdown_memory`.
+        closing.unpinned = self.pins.fetch_add(handles, Ordering::AcqRel) == -handles;
+        closing
+    }
+
+    /// Takes the pending wakers of a closed shard. Must be called before anything that may wait for a task that they
+    /// wake.
+    pub(crate) fn claim_wakers(&self, now: u64, mut found: impl FnMut(Found)) {
+        for entry in self.slab.close().filter(|entry| entry.holds_waker()) {
+            claim(entry, false, now, &mut found);
+        }
+    }
+
+    /// Takes the pending closures of a closed shard. Returns the entries whose callbacks are running.
+    pub(crate) fn claim_closures(&self, now: u64, mut found: impl FnMut(Found)) -> Running<'_> {
+        Running(self.slab.close().filter(|entry| !claim(entry, false, now, &mut found)).collect())
+    }
+
+    /// Takes the repeating timers that were running in a closed shard. With `wait`, it first waits for the end of each
+    /// run.
+    ///
+    /// A run ends its timer if it is not waited for, or if the calling thread is inside of it.
+    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, now: u64, found: impl FnMut(Found)) {
+        self.claim_running_with(running, wait, |guard, ended| Some(core::wait(guard, ended)), now, found);
+    }
+
+    /// Claims as [`claim_running`](Self::claim_running) does, and waits by `sleep`. A run that has not ended when `sleep`
+    /// returns `None` ends its timer. Returns whether all runs that were waited for have ended.
+    pub(crate) fn claim_running_with<'a>(
+        &'a self,
+        running: Running<'_>,
+        wait: bool,
+        mut sleep: impl FnMut(MutexGuard<'a, ()>, &'a Condvar) -> Option<MutexGuard<'a, ()>>,
+        now: u64,
+        mut found: impl FnMut(Found),
+    ) -> bool {
+        let mut all_ended = true;
+        for entry in running.0 {
+            if wait {
+                all_ended &= self.wait_for_run_with(entry, &mut sleep);
+            }
+            claim(entry, true, now, &mut found);
+        }
+        all_ended
+    }
+
+    /// Removes one handle's pin of a closed shard. Returns true if it was the last: then nothing keeps the shard's
+    /// memory.
+    ///
+    /// # Safety
+    /// `this` must be valid. The caller must not use it after this call unless it returns true, because another thread
+    /// may have freed it.
+    pub(crate) unsafe fn unpin(this: NonNull<Self>) -> bool {
+        // SAFETY: `pins` is valid, because `this` is by this function's contract. We take a reference to the atomic
+        // alone: one to the whole `Core` would promise that the `Core` outlives this call.
+        let pins = unsafe { &(*this.as_ptr()).pins };
+        // Release, Acquire: as in `close`. The count is below one until `close` has added the handles that it counted.
+        pins.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Whether the driver must end.
+    pub(crate) fn is_closing(&self) -> bool {
+        // Acquire: pairs with `close`.
+        self.closing.load(Ordering::Acquire)
+    }
+}

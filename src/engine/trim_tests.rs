@@ -1,0 +1,147 @@
+//! Unit tests of `trim`, with the driver that calls it.
+
+use super::core::{Armed, Core};
+use super::entry::{Callback, Release};
+use super::memory::{Cache, Slab};
+use super::turn::DriverCore;
+use crate::wheel::Levels;
+
+const TIMERS: u32 = 200_000;
+
+/// A core whose frames have a given number of blocks, its driver's half, and a thread's cache.
+struct Fixture {
+    core: Core,
+    driver: DriverCore,
+    cache: Cache,
+}
+
+impl Fixture {
+    fn new(frame: u32) -> Self {
+        let mut core = Core::new(None, 1 << 10);
+        core.slab = Slab::with_frame(frame);
+        Self { core, driver: DriverCore::new(Levels::new_ahead(0, &[64]).unwrap()), cache: Cache::new() }
+    }
+
+    fn schedule(&mut self) -> u32 {
+        let armed = self.core.arm(&mut self.cache, Callback::once(|| ()), 1000, 0);
+        let Armed { index, notice, .. } = armed.ok().unwrap();
+        self.core.notify_driver(index, notice, 1000, || 0);
+        index
+    }
+
+    fn cancel(&mut self, index: u32) {
+        let entry = self.core.slab.get(index);
+        entry.cancel().unwrap();
+        // SAFETY: the timer was ended above, and does not run.
+        unsafe { entry.drop_callback() };
+        assert!(entry.release() == Release::Owned);
+        self.core.recycle(&mut self.cache, index);
+    }
+
+    /// Drives until the driver would sleep.
+    fn drive(&mut self) {
+        let mut due = Vec::new();
+        loop {
+            self.driver.begin(&self.core, 0);
+            while !self.driver.turn(&self.core, &mut due) {}
+            while self.driver.cascade_ahead(&self.core) {}
+            if !self.driver.reclaim(&self.core) {
+                break;
+            }
+        }
+        assert!(self.driver.is_idle(&self.core) && due.is_empty());
+    }
+}
+
+/// Memory that no timer needs goes back, for every size of a frame. Memory that a few timers keep goes back when
+/// they end.
+#[test]
+fn frames_of_every_size_go_back() {
+    for frame in [1, 4, 16] {
+        let mut fixture = Fixture::new(frame);
+        // What is always retained, the caches, and the frames that are about to be used.
+        let least = 4096 + 8 * frame as usize * 64;
+        let mut timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
+        fixture.drive();
+        assert!(fixture.core.slab.len() >= TIMERS as usize);
+        // One of 128 survives.
+        let mut survivors = Vec::new();
+        for (number, index) in timers.drain(..).enumerate() {
+            if number % 128 == 77 { survivors.push(index) } else { fixture.cancel(index) }
+        }
+        fixture.drive();
+        // Each survivor keeps its frame: half of the frames of one block have a survivor, and all larger frames.
+        let pinned = TIMERS as usize / if frame == 1 { 2 } else { 1 };
+        let kept = fixture.core.slab.len();
+        assert!(kept <= pinned + least, "{kept} entries for {pinned} in frames of {frame}");
+        // Each survivor is replaced before it ends.
+        for survivor in &mut survivors {
+            let next = fixture.schedule();
+            fixture.cancel(std::mem::replace(survivor, next));
+            let brief = fixture.schedule();
+            fixture.cancel(brief);
+        }
+        fixture.drive();
+        let kept = fixture.core.slab.len();
+        assert!(kept <= 2 * survivors.len() + least, "{kept} entries, {} survivors", survivors.len());
+        survivors.drain(..).for_each(|index| fixture.cancel(index));
+        let Fixture { core, cache, .. } = &mut fixture;
+        core.drain_cache(cache);
+        fixture.drive();
+        let kept = fixture.core.slab.len();
+        assert!(kept <= least, "{kept} entries, no survivor");
+    }
+}
+
+/// Entries that a thread frees after the driver has gathered the pool, but before their block is marked, go back as
+/// well.
+#[test]
+fn entries_freed_during_a_trim_go_back() {
+    let mut fixture = Fixture::new(1);
+    let timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
+    fixture.drive();
+    // The late entries are too few to start another trim.
+    let (late, early): (Vec<_>, Vec<_>) = (0..timers.len()).partition(|number| number % 256 == 0);
+    early.iter().for_each(|&number| fixture.cancel(timers[number]));
+    for numbers in late.chunks(2) {
+        numbers.iter().for_each(|&number| fixture.cancel(timers[number]));
+        fixture.driver.reclaim(&fixture.core);
+    }
+    let Fixture { core, cache, .. } = &mut fixture;
+    core.drain_cache(cache);
+    fixture.drive();
+    let kept = fixture.core.slab.len();
+    assert!(kept <= 8192, "{kept} entries are kept for no timer");
+}
+
+/// While a thread is stopped in the middle of a pop, the pool seems longer than it is.
+#[test]
+fn a_pop_that_is_not_counted_yet_causes_one_scan() {
+    let mut fixture = Fixture::new(1);
+    fixture.core = Core::new(None, 1);
+    let timers: Vec<_> = (0..64).map(|_| fixture.schedule()).collect();
+    fixture.drive();
+    timers.into_iter().for_each(|index| fixture.cancel(index));
+    let Fixture { core, driver, cache } = &mut fixture;
+    core.drain_cache(cache);
+    let mut turns = Vec::new();
+    core.pool.pop(&core.slab, |_| turns.push((0..1000).take_while(|_| driver.reclaim(core)).count()));
+    assert!(turns.iter().all(|&turns| turns < 1000), "{turns:?}");
+}
+
+/// A driver that has marked all it can does not scan again.
+#[test]
+fn frames_that_are_all_in_use_are_scanned_once() {
+    let mut fixture = Fixture::new(1);
+    let timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
+    fixture.drive();
+    for (number, &index) in timers.iter().enumerate() {
+        if number % 8 != 0 {
+            fixture.cancel(index);
+        }
+    }
+    fixture.drive();
+    assert_eq!(fixture.core.slab.len(), TIMERS.next_multiple_of(64) as usize, "no block is free");
+    assert!(fixture.core.slab.dense_len() < 4096, "all are sparse");
+    assert!(!fixture.driver.reclaim(&fixture.core));
+}

@@ -1,0 +1,365 @@
+//! `Timer` and `WeakTimer`: the service as its users hold it.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use super::builder::Builder;
+use super::service::Service;
+use super::unfired::Unfired;
+use crate::error::BuildError;
+use crate::stats::Stats;
+
+impl Builder {
+    /// Builds the timer and starts its threads.
+    ///
+    /// # Errors
+    /// Fails if a setting makes no sense, or if the system refuses a thread. Threads that were started before it end
+    /// again.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    ///
+    /// let error = Timer::builder().shards(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "no shards: give `shards` at least 1");
+    /// ```
+    pub fn build(self) -> Result<Timer, BuildError> {
+        Ok(Timer(Arc::new(Service::start(self)?)))
+    }
+}
+
+/// A timer service: runs callbacks and completes futures at their deadlines.
+///
+/// Clones share one service. Any number of threads may call any method at once, even from inside callbacks. Scheduling
+/// is lock-free and never waits for another thread, except that in [virtual time](crate::ManualClock) it takes a lock
+/// for some instructions.
+///
+/// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. Handles and futures
+/// are not clones. A callback that captures a `Timer` keeps the service alive; capture a [`WeakTimer`] instead.
+///
+/// ```
+/// use corewheel::Timer;
+/// use std::sync::mpsc;
+/// use std::time::{Duration, Instant};
+///
+/// let timer = Timer::new()?;
+/// let (sender, receiver) = mpsc::channel();
+/// let start = Instant::now();
+/// timer.schedule(Duration::from_millis(20), move || sender.send(Instant::now()).unwrap())?;
+/// assert!(receiver.recv()? - start >= Duration::from_millis(20));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Promises
+///
+/// [guarantees.md] states each promise in full, with its argument and its tests.
+///
+/// - **Never early.** No callback starts, and no future completes, before its deadline by [`Timer::now`]. The one
+///   exception: a shutdown completes futures at once.
+/// - **Exactly once.** A one-shot timer fires, is cancelled, or is returned by `shutdown`. A timer that a [custom
+///   executor](crate::Executor::Custom) drops unrun counts as cancelled. The closure is run or dropped once.
+/// - **Due now.** A zero delay, or a deadline that has passed, waits for no tick.
+/// - **Far future.** A delay too long to represent means never.
+/// - **In order.** Timers of one shard that expire at different ticks reach the executor in the order of these ticks.
+/// - **No starvation by a neighbour.** With the default executor, a slow callback delays no other by more than a few
+///   milliseconds: on Linux and Android while a core is free, elsewhere while the pool has an idle worker.
+/// - **Panics stay inside.** A callback that panics affects no other timer.
+/// - **Tickless.** While nothing is due, the threads sleep, except to return memory when timers have ended.
+/// - **Memory comes back.** The memory of a cancelled timer can be reused within 100 ms, whatever its deadline. After a
+///   burst, memory returns to the system on Linux, Android and Apple's systems.
+///
+/// # Fork
+///
+/// The child of a `fork` has none of the timer's threads, and the pending timers stay with the parent. On Linux, a
+/// timer of the parent appears in the child as one that has been shut down:
+///
+/// - It refuses new timers, and its sleeps do not wait. A `shutdown` or a drop does nothing; it drops no closures.
+/// - The timer of each handle has ended. `cancel` and `reset` return false, and
+///   [`cancel_and_wait`](TimerHandle::cancel_and_wait) does not wait.
+/// - No callback starts in the child, even if a callback has called `fork`.
+/// - A task that waits for a [`Sleep`] is not woken. The sleep is complete when it is next polled.
+///
+/// A child that needs timers builds its own. [`Timer::global`] in the child is the parent's if the parent has used it.
+/// The child must not advance a [`ManualClock`](crate::ManualClock) that another thread was advancing during the fork.
+/// On other systems a child must not use a timer of the parent at all.
+///
+/// [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
+#[derive(Clone)]
+pub struct Timer(pub(super) Arc<Service>);
+
+impl Timer {
+    /// Returns a timer with the default settings of [`Builder`].
+    ///
+    /// # Errors
+    /// Fails if the system refuses a thread.
+    ///
+    /// ```
+    /// let timer = corewheel::Timer::new()?;
+    /// assert!(timer.is_empty());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn new() -> Result<Timer, BuildError> {
+        Timer::builder().build()
+    }
+
+    /// Returns the settings of a new timer.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    ///
+    /// let timer = Timer::builder().shards(1).tick(Duration::from_micros(100)).build()?;
+    /// # drop(timer);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Returns the timer of the whole process.
+    ///
+    /// The first call starts it with the default settings. No drop shuts it down.
+    ///
+    /// # Panics
+    /// Panics if the system refuses a thread.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    ///
+    /// # futures::executor::block_on(async {
+    /// Timer::global().sleep(Duration::from_millis(2)).await;
+    /// # });
+    /// ```
+    pub fn global() -> &'static Timer {
+        static GLOBAL: OnceLock<Timer> = OnceLock::new();
+        GLOBAL.get_or_init(|| Timer::new().expect("the process's timer starts"))
+    }
+
+    /// Returns the present by the timer's clock: `Instant::now()`, or the instant of a
+    /// [`ManualClock`](crate::ManualClock).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let start = timer.now();
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(timer.now() - start, Duration::from_secs(60));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn now(&self) -> Instant {
+        self.0.ticks.now()
+    }
+
+    /// Returns the number of pending timers. A [`Sleep`] counts from its first pending poll.
+    ///
+    /// Exact once callers are quiet. While other threads schedule and end timers, it may be off by these. Reads four
+    /// counters of each thread that uses the timer.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.schedule(Duration::from_secs(1), || ())?;
+    /// timer.schedule(Duration::from_secs(2), || ())?.cancel();
+    /// assert_eq!(timer.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        usize::try_from(self.0.pending()).unwrap_or(usize::MAX)
+    }
+
+    /// Returns whether no timer is pending, as [`len`](Self::len) counts.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.schedule(Duration::from_secs(1), || ())?;
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(timer.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns counts of what has happened so far, and how late callbacks started.
+    ///
+    /// Reads all counters of each thread that uses the timer. Each thread that runs callbacks also has a histogram of 4
+    /// KiB for each shard.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let timeout = timer.schedule(Duration::from_secs(1), || ())?;
+    /// timeout.reset(Duration::from_secs(2));
+    /// timeout.cancel();
+    /// let stats = timer.stats();
+    /// assert_eq!((stats.scheduled, stats.rearmed, stats.cancelled), (1, 1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// Ends the service, and returns the callbacks of all pending timers.
+    ///
+    /// It stops every shard, so that no new timer is accepted and no further callback starts. It then completes pending
+    /// sleeps, waits for callbacks that are running, and ends the threads.
+    ///
+    /// [`Unfired`] includes callbacks that an executor has received but not started, and repeating callbacks, each with
+    /// its next deadline. It is a list that this call allocates. The drop of the last clone allocates none, and drops
+    /// closures in place.
+    ///
+    /// Only the first call does anything. Each other call returns an empty [`Unfired`] at once.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// timer.schedule(Duration::from_secs(3600), || println!("saved"))?;
+    /// for unfired in timer.shutdown() {
+    ///     unfired.run();
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Inside callbacks
+    ///
+    /// A shutdown from inside a callback does not wait for that callback. A repeating timer that calls it from its
+    /// callback ends with that run, and is not returned. The shutdown does not wait for the threads either; they end
+    /// when the callback has returned. It waits for the other callbacks that are running. None of these may wait for
+    /// it.
+    ///
+    /// A callback may give work to its pool and wait for it, as [`rayon::join`] does with its two
+    /// halves. Such work runs on another thread, where it looks like any other work:
+    ///
+    /// - On a thread of the timer's own pool, all work outside of a callback comes from callbacks. A shutdown there
+    ///   waits for no callback and no thread. A repeating timer that is running then ends with that run, and is not
+    ///   returned.
+    /// - In every other case a shutdown waits forever for a callback that waits for the shutdown. There are two such
+    ///   cases. The first is work that a callback has given to [`Executor::Rayon`](crate::Executor::Rayon) or to a
+    ///   custom executor, which other code uses too. The second is work that a thread runs in the middle of another
+    ///   callback, while that callback waits for its own part of such work. Call `shutdown` from the callback itself,
+    ///   or from a thread that no callback waits for.
+    pub fn shutdown(&self) -> Unfired {
+        self.0.shutdown(None)
+    }
+
+    /// Ends the service as [`shutdown`](Self::shutdown) does, but waits no longer than `limit` for callbacks that have
+    /// started. The program can then end although a callback hangs.
+    ///
+    /// A callback that has not returned by then goes on, on its thread. What it captured is dropped when it returns, and
+    /// its thread ends then. A repeating timer ends with this run: it is not returned, and counts as
+    /// [cancelled](crate::Stats::cancelled). No other callback starts, and [`Unfired`] has everything else that was
+    /// pending. As after each shutdown, later calls return an empty [`Unfired`] at once.
+    ///
+    /// The limit counts by the real clock, also in [virtual time](crate::ManualClock). It covers the wait for threads,
+    /// too: rayon tasks that callbacks have started, and destructors of thread-locals. It does not cover the tasks that
+    /// this call wakes, because it calls their wakers itself. A limit of zero waits for nothing. A limit too long to
+    /// represent is none. [Inside a callback](Self::shutdown#inside-callbacks), this call waits for the other callbacks
+    /// that are running, up to the limit.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::{sync::mpsc, time::Duration};
+    /// let timer = Timer::new()?;
+    /// let (started, has_started) = mpsc::channel();
+    /// let (answer, from_peer) = mpsc::channel::<()>();
+    /// timer.schedule(Duration::ZERO, move || {
+    ///     started.send(()).unwrap();
+    ///     let _ = from_peer.recv(); // the peer never answers
+    /// })?;
+    /// timer.schedule(Duration::from_secs(3600), || println!("saved"))?;
+    /// has_started.recv()?;
+    /// let unfired = timer.shutdown_timeout(Duration::from_millis(10));
+    /// assert_eq!(unfired.len(), 1);
+    /// unfired.for_each(|timer| timer.run());
+    /// # drop(answer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {
+        self.0.shutdown(Instant::now().checked_add(limit))
+    }
+
+    /// Returns whether [`shutdown`](Self::shutdown) has been called.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// let clone = timer.clone();
+    /// timer.shutdown();
+    /// assert!(clone.is_shutdown());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn is_shutdown(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Returns a reference that does not keep the service alive.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// let weak = timer.downgrade();
+    /// drop(timer);
+    /// assert!(weak.upgrade().is_none());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn downgrade(&self) -> WeakTimer {
+        WeakTimer(Arc::downgrade(&self.0))
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("pending", &self.len())
+            .field("shutdown", &self.is_shutdown())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A reference to a [`Timer`] that does not keep the service alive. Callbacks should capture this.
+///
+/// ```
+/// # use corewheel::{ManualClock, Timer};
+/// # use std::time::Duration;
+/// # let clock = ManualClock::new();
+/// # let timer = Timer::builder().clock(clock.clone()).build()?;
+/// let weak = timer.downgrade();
+/// timer.schedule(Duration::from_secs(1), move || {
+///     if let Some(timer) = weak.upgrade() {
+///         let _ = timer.schedule(Duration::from_secs(1), || println!("a second later"));
+///     }
+/// })?;
+/// clock.advance(Duration::from_secs(2));
+/// assert_eq!(timer.stats().fired, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct WeakTimer(Weak<Service>);
+
+impl WeakTimer {
+    /// Returns the timer, or `None` if its last clone has been dropped.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// let weak = timer.downgrade();
+    /// assert!(weak.upgrade().is_some_and(|timer| timer.is_empty()));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn upgrade(&self) -> Option<Timer> {
+        self.0.upgrade().map(Timer)
+    }
+}
+
+impl fmt::Debug for WeakTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakTimer")
+    }
+}

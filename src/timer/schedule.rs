@@ -1,0 +1,221 @@
+//! Schedules callbacks.
+
+use std::mem::ManuallyDrop;
+use std::time::{Duration, Instant};
+
+use super::facade::Timer;
+use super::periodic::{FixedDelay, FixedRate, Periodic, Recurring, Schedule};
+use crate::clock::{Deadline, Ticks};
+use crate::engine::entry::{Callback, Role};
+use crate::error::ScheduleError;
+use crate::handle::TimerHandle;
+
+impl Timer {
+    /// Schedules `f` to run once, after `delay`.
+    ///
+    /// A delay other than zero counts from the call, or from up to 20 µs after it: the processor's counter, which is
+    /// cheap to read, bounds the present that closely. A delay too long to represent means never.
+    ///
+    /// Lock-free, in constant time. A closure of up to 24 bytes with at most a pointer's alignment needs no allocation.
+    ///
+    /// # Errors
+    /// Refuses the timer after a [`shutdown`](Self::shutdown), if [`max_pending`](Builder::max_pending) timers are
+    /// pending, or if the system has no memory for it. The error returns `f`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use corewheel::{ManualClock, Timer};
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// # let (sender, receiver) = std::sync::mpsc::channel();
+    /// # let close_connection = move || sender.send("closed").unwrap();
+    /// let idle = timer.schedule(Duration::from_secs(60), close_connection)?;
+    /// # clock.advance(Duration::from_secs(60));
+    /// # assert_eq!(receiver.recv()?, "closed");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn schedule<F>(&self, delay: Duration, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.once(|ticks| ticks.after(delay), f)
+    }
+
+    /// Schedules `f` to run once, at `deadline`. A deadline that has passed means now. Otherwise as
+    /// [`schedule`](Self::schedule).
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let deadline = timer.now() + Duration::from_secs(90);
+    /// let first = timer.schedule_at(deadline, || println!("the first of a group"))?;
+    /// let second = timer.schedule_at(deadline, || println!("the second"))?;
+    /// assert_eq!(first.deadline(), second.deadline());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn schedule_at<F>(&self, deadline: Instant, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.once(|ticks| ticks.at(deadline), f)
+    }
+
+    /// Schedules `f` to run after `initial_delay`, then once each `period`, counted from the deadline of the run
+    /// before.
+    ///
+    /// Runs never overlap: a run that takes longer than `period` delays the next. After a stall, the timer makes up for
+    /// missed runs one by one. It ends when it is cancelled, or when `f` panics.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule). Refuses a `period` of zero with
+    /// [`ZeroPeriod`](crate::ScheduleError::ZeroPeriod).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::{sync::mpsc, time::Duration};
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// # let (sender, runs) = mpsc::channel();
+    /// # let (time, start) = (clock.clone(), clock.now());
+    /// # let report = move || sender.send((time.now() - start).as_secs()).unwrap();
+    /// timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(10), report)?;
+    /// clock.advance(Duration::from_secs(25));
+    /// assert_eq!(runs.try_iter().collect::<Vec<_>>(), [1, 11, 21]); // seconds
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_at_fixed_rate<F>(
+        &self,
+        initial_delay: Duration,
+        period: Duration,
+        f: F,
+    ) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        if period.is_zero() {
+            self.0.reject();
+            return Err(ScheduleError::ZeroPeriod(f));
+        }
+        let first = self.0.ticks.requested_after(initial_delay);
+        self.repeating(first, FixedRate { period, f }, |schedule| schedule.f)
+    }
+
+    /// Schedules `f` to run after `initial_delay`, then again and again: each time `delay` after the run before has
+    /// ended.
+    ///
+    /// A `delay` of zero means as soon as the executor is free. The timer ends when it is cancelled, or when `f`
+    /// panics.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// # fn remove_old_files() {}
+    /// let cleanup = timer.schedule_with_fixed_delay(Duration::ZERO, Duration::from_secs(60), remove_old_files)?;
+    /// clock.advance(Duration::from_secs(150)); // runs at 0, 60 and 120 seconds
+    /// assert_eq!(timer.stats().fired, 3);
+    /// assert!(cleanup.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_with_fixed_delay<F>(
+        &self,
+        initial_delay: Duration,
+        delay: Duration,
+        f: F,
+    ) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        let first = self.0.ticks.requested_after(initial_delay);
+        self.repeating(first, FixedDelay { delay, f }, |schedule| schedule.f)
+    }
+
+    /// Schedules `f` to run at `first`, then at each instant that `f` returns; ends on `None`.
+    ///
+    /// `f` receives the deadline of the run. A deadline in the past means as soon as the executor is free. The timer
+    /// also ends when it is cancelled, or when `f` panics.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// // Four attempts, with twice the pause before each.
+    /// let mut pause = Duration::from_secs(1);
+    /// timer.schedule_recurring(timer.now() + pause, move |deadline| {
+    ///     pause *= 2;
+    ///     (pause < Duration::from_secs(10)).then(|| deadline + pause)
+    /// })?;
+    /// clock.advance(Duration::from_secs(1 + 2 + 4 + 8));
+    /// assert_eq!((timer.stats().fired, timer.len()), (4, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_recurring<F>(&self, first: Instant, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnMut(Instant) -> Option<Instant> + Send + 'static,
+    {
+        self.repeating(self.0.ticks.at(first), Recurring { f }, |schedule| schedule.f)
+    }
+
+    #[inline]
+    fn once<F>(&self, due: impl FnOnce(&Ticks) -> Deadline, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        if Callback::is_inline::<F>() {
+            // SAFETY: a callback stores `F`, by the condition.
+            unsafe { self.once_stored(due, f) }
+        } else {
+            // SAFETY: a callback stores a `Box<F>`, which is a pointer.
+            unsafe { self.once_stored(due, Box::new(f)) }.map_err(|error| error.map(|f| *f))
+        }
+    }
+
+    /// # Safety
+    /// [`Callback::is_inline`] must be true for `F`.
+    #[inline]
+    unsafe fn once_stored<F>(&self, due: impl FnOnce(&Ticks) -> Deadline, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let f = ManuallyDrop::new(f);
+        // SAFETY: a callback stores `F`, by this function's contract. `f` is used again only if the timer is refused.
+        let write = |place: *mut Callback| unsafe { Callback::write_once(place, &*f) };
+        let scheduled = self.0.schedule(due, Role::Once, write);
+        scheduled.map_err(|rejection| rejection.with(ManuallyDrop::into_inner(f)))
+    }
+
+    fn repeating<R, F>(
+        &self,
+        first: Deadline,
+        schedule: R,
+        into_closure: impl FnOnce(R) -> F,
+    ) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        R: Schedule + 'static,
+    {
+        let repeating = Periodic { schedule, ticks: self.0.ticks.clone(), next: first };
+        let callback = ManuallyDrop::new(Callback::periodic(Box::new(repeating)));
+        // SAFETY: this moves the callback, which is used again only if the timer is refused.
+        let write = |place: *mut Callback| unsafe { callback.write(place) };
+        self.0.schedule(|_| first, Role::Periodic, write).map_err(|rejection| {
+            // SAFETY: the callback was made above, from a `Periodic<R>`.
+            let repeating = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<R>>() };
+            rejection.with(into_closure(repeating.schedule))
+        })
+    }
+}
