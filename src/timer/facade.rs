@@ -263,7 +263,7 @@ impl Timer {
     /// The limit counts by the real clock, also in [virtual time](crate::ManualClock). It covers the wait for threads,
     /// too: rayon tasks that callbacks have started, and destructors of thread-locals. It does not cover the tasks that
     /// this call wakes, because it calls their wakers itself. A limit of zero waits for nothing. A limit too long to
-    /// represent is none. [Inside a callback](Self::shutdown#inside-callbacks), this call waits for the other callbacks
+    /// represent is none. Inside a callback, this call waits for the other callbacks
     /// that are running, up to the limit.
     ///
     /// ```
