@@ -41,7 +41,6 @@
 //! of several timers add up, and those of a timer that replaces another continue them. A gauge shows the timer that was
 //! exported last: give each exporter a [label](Exporter::with_labels) that tells the timers apart.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use metrics::{IntoLabels, Label, Unit, describe_counter, describe_gauge};
@@ -70,12 +69,6 @@ const LATENESS: &str = "corewheel_lateness_seconds_bucket";
 /// The bounds of the lateness buckets: powers of two, in nanoseconds.
 const BOUNDS: std::ops::RangeInclusive<u32> = 16..=35;
 
-/// The values of the label `le`, as seconds.
-static LE: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let seconds = BOUNDS.map(|power| Duration::from_nanos(1 << power).as_secs_f64().to_string());
-    seconds.chain(["+Inf".to_owned()]).collect()
-});
-
 /// Reports the [`Stats`] of one timer to the recorder of the program. [The module](self) lists the metrics.
 ///
 /// ```
@@ -92,6 +85,8 @@ static LE: LazyLock<Vec<String>> = LazyLock::new(|| {
 pub struct Exporter {
     /// The labels of all metrics.
     labels: Vec<Label>,
+    /// The labels `le` of the lateness.
+    bounds: Vec<Label>,
     /// What has been exported.
     exported: Stats,
 }
@@ -128,7 +123,11 @@ impl Exporter {
         describe_gauge!(EXTRA_THREADS, Unit::Count, "Extra threads that the pool has");
         describe_counter!(EXTRA_THREADS_NEEDED, Unit::Count, "Times an extra thread was called or started");
         describe_counter!(LATENESS, Unit::Count, "Runs that started at most `le` seconds after their tick");
-        Self { labels: labels.into_labels(), exported: Stats::default() }
+        let bounds = bounds().map(|bound| match bound {
+            Some(bound) => Label::new("le", bound.as_secs_f64().to_string()),
+            None => Label::new("le", "+Inf"),
+        });
+        Self { labels: labels.into_labels(), bounds: bounds.collect(), exported: Stats::default() }
     }
 
     /// Reports what has happened since the last call, and how many timers are pending. The first call reports
@@ -163,9 +162,8 @@ impl Exporter {
                 metrics::counter!(name, labels.clone()).increment(count(shard));
             }
             metrics::gauge!(PENDING, labels.clone()).set(shard.pending as f64);
-            for (le, runs) in LE.iter().zip(cumulative(&shard.lateness)) {
-                let mut labels = labels.clone();
-                labels.push(Label::new("le", le.as_str()));
+            for (bound, runs) in self.bounds.iter().zip(cumulative(&shard.lateness)) {
+                let labels: Vec<Label> = labels.iter().chain([bound]).cloned().collect();
                 metrics::counter!(LATENESS, labels).increment(runs);
             }
         }
@@ -184,12 +182,16 @@ impl Default for Exporter {
     }
 }
 
-/// Returns the number of runs up to each bound, and of all.
+/// Returns the bounds of the lateness, and at last `None`, which includes all.
+fn bounds() -> impl Iterator<Item = Option<Duration>> {
+    BOUNDS.map(|power| Some(Duration::from_nanos(1 << power))).chain([None])
+}
+
+/// Returns the number of runs up to each bound.
 fn cumulative(lateness: &Lateness) -> impl Iterator<Item = u64> {
     let mut buckets = lateness.buckets().peekable();
     let mut sum = 0;
-    let bounds = BOUNDS.map(|power| Some(Duration::from_nanos(1 << power))).chain([None]);
-    bounds.map(move |bound| {
+    bounds().map(move |bound| {
         while let Some((_, runs)) = buckets.next_if(|(up_to, _)| bound.is_none_or(|bound| *up_to <= bound)) {
             sum += runs;
         }

@@ -44,6 +44,9 @@ pub enum BuildError {
     /// [`Executor::Pool`](crate::Executor::Pool) has no threads.
     #[cfg(feature = "std")]
     NoPoolThreads,
+    /// The [thread name](crate::Builder::thread_name) contains a NUL character, here with it.
+    #[cfg(feature = "std")]
+    NulInThreadName(alloc::string::String),
     /// The system refused a thread, with this error. Threads that were started before it have ended again.
     #[cfg(feature = "std")]
     ThreadStart(io::Error),
@@ -66,6 +69,10 @@ impl fmt::Display for BuildError {
             #[cfg(feature = "std")]
             Self::NoPoolThreads => {
                 f.write_str("a pool of no threads: give `Executor::Pool` at least 1, or use `Executor::Inline`")
+            }
+            #[cfg(feature = "std")]
+            Self::NulInThreadName(name) => {
+                write!(f, "the thread name {name:?} contains a NUL character: give `thread_name` one without")
             }
             #[cfg(feature = "std")]
             Self::ThreadStart(_) => f.write_str(
