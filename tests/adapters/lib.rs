@@ -8,3 +8,5 @@ mod hyper {}
 mod quinn {}
 #[doc = include_str!("../../docs/embedding/tokio.md")]
 mod tokio {}
+#[doc = include_str!("../../docs/embedding/tonic.md")]
+mod tonic {}
