@@ -1,4 +1,4 @@
-//! Tells the files under `src` of the crate that they are compiled for loom.
+//! Sets `cfg(loom)`, which selects the files under the crate's `src` that loom explores.
 
 fn main() {
     println!("cargo::rustc-cfg=loom");

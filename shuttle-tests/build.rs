@@ -1,4 +1,4 @@
-//! Tells the files under `src` of the crate that they are compiled for loom.
+//! Sets `cfg(loom)`, which selects the explored files under the crate's `src`, and `cfg(shuttle)`.
 
 fn main() {
     println!("cargo::rustc-cfg=loom");

@@ -1,4 +1,4 @@
-//! The primitives of the crate's `sync`, made of loom's.
+//! The crate's `sync`, built from loom's primitives.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) use loom::sync::atomic::{
 pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use loom::thread;
 
-/// loom's own does not know the form with a constant.
+/// loom's own macro does not support `const` initializers.
 macro_rules! thread_static {
     (static $name:ident: $type:ty = const { $init:expr };) => {
         loom::thread_local! { static $name: $type = $init; }
@@ -19,48 +19,49 @@ macro_rules! thread_static {
 }
 pub(crate) use thread_static;
 
-/// Has loom report each change of an atomic that is not ordered before or after this call.
+/// Makes loom report each change of `atomic` that is not ordered before or after this call.
 pub(crate) fn access_plainly(atomic: &AtomicU64) {
-    // SAFETY: that nobody changes it meanwhile is what loom checks.
+    // SAFETY: loom checks that no other thread changes it at the same time.
     unsafe { atomic.unsync_load() };
 }
 
-/// A fence, as sequentially consistent accesses are taken for `AcqRel` here.
+/// A fence, because loom treats sequentially consistent accesses as `AcqRel`.
 pub(crate) fn fence_between_seq_cst() {
     fence(Ordering::SeqCst);
 }
 
-/// So few that a model goes beyond them.
+/// Replaces each limit by one that a model exceeds.
 pub(crate) const fn limit(_most: usize) -> usize {
     2
 }
 
-/// Few, as every entry that exists is explored.
+/// Small, because a model explores every entry that exists.
 pub(crate) const BLOCK: u32 = 2;
 
-/// Of each kind, and as few as will do.
+/// The smallest sizes and count that the models need.
 pub(crate) const SMALLEST_SEGMENT: u32 = 2;
 pub(crate) const LARGEST_SEGMENT: u32 = 4;
 pub(crate) const SEGMENTS: usize = 6;
 
-/// A sleep here has no end but a wake: a wake-up that is lost is a deadlock, which loom reports. Each thread that is attached
-/// sleeps in a place of its own, and to read which one it is takes no order with it.
+/// Parks a thread without a timeout, so a lost wake-up is a deadlock, which loom reports.
+///
+/// Each attached thread parks on a `Notify` of its own. The number of the attached thread orders nothing.
 pub(crate) struct Parker {
     attached: AtomicUsize,
-    places: [Notify; 4],
+    notifies: [Notify; 4],
 }
 
 impl Parker {
     pub(crate) fn new() -> Self {
-        Self { attached: AtomicUsize::new(0), places: [(); 4].map(|()| Notify::new()) }
+        Self { attached: AtomicUsize::new(0), notifies: [(); 4].map(|()| Notify::new()) }
     }
 
     pub(crate) fn attach(&self) {
         self.attached.store(self.attached.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    fn place(&self) -> &Notify {
-        &self.places[self.attached.load(Ordering::Relaxed)]
+    fn notify_of_attached(&self) -> &Notify {
+        &self.notifies[self.attached.load(Ordering::Relaxed)]
     }
 
     pub(crate) fn is_attached_here(&self) -> bool {
@@ -68,10 +69,10 @@ impl Parker {
     }
 
     pub(crate) fn park(&self, _timeout: Option<Duration>) {
-        self.place().wait();
+        self.notify_of_attached().wait();
     }
 
     pub(crate) fn unpark(&self) {
-        self.place().notify();
+        self.notify_of_attached().notify();
     }
 }

@@ -1,5 +1,7 @@
-//! The scenarios. In each, callers do what comes to their mind, a driver and workers do what they have to, and time
-//! passes; in the end every timer must be accounted for, and every entry be free.
+//! The scenarios.
+//!
+//! Clients act at random, a driver and workers serve them, and time advances. At the end each timer must have ended
+//! once, and each entry must be free.
 
 mod clients;
 mod harness;
@@ -12,101 +14,101 @@ use shuttle::sync::{Arc, Barrier, mpsc};
 
 use crate::engine::entry::Callback;
 use crate::engine::memory::Cache;
-use crate::fixture::{Clock, Counts, Fixture, OnClock};
-use clients::{SleepUser, TimeoutUser};
+use crate::fixture::{Clock, Counts, Fixture, VirtualShard};
+use clients::{SleepClient, TimerClient};
 use harness::Harness;
 
-/// Has each of the schedules tried at random, and as many with few preemptions at chosen points.
+/// Explores a number of random schedules, and the same number of schedules with few preemptions.
 fn explore(scenario: fn()) {
     let schedules = env::var("SHUTTLE_SCHEDULES").map_or(100, |number| number.parse().expect("a number of schedules"));
     shuttle::check_random(scenario, schedules);
     shuttle::check_pct(scenario, schedules, 3);
 }
 
-/// Callers schedule, cancel, move and let go of timers, while time passes.
+/// Clients schedule, cancel, reset and release timers, while time advances.
 #[test]
-fn timeouts_in_a_passing_day() {
+fn timers_while_time_passes() {
     explore(|| {
         let harness = Harness::new(Fixture::new());
-        let users =
-            [(); 3].map(|()| harness.spawn(|harness| TimeoutUser::new(harness, |counts| counts.once()).spend(10)));
-        let caches = harness.play(6, users);
+        let clients =
+            [(); 3].map(|()| harness.spawn(|harness| TimerClient::new(harness, |counts| counts.once()).run(10)));
+        let caches = harness.run(6, clients);
         harness.assert_accounted(caches);
     });
 }
 
-/// The same with timers that repeat, and callers who wait for the end of a run.
+/// The same with repeating timers, and clients that wait for the end of a run.
 #[test]
-fn repeating_timers_in_a_passing_day() {
+fn repeating_timers_while_time_passes() {
     explore(|| {
         let harness = Harness::new(Fixture::new());
-        let repeating = |harness: &Harness| TimeoutUser::new(harness, |counts| counts.repeating(1, 3)).spend(8);
-        let users = [(); 2].map(|()| harness.spawn(repeating));
-        let caches = harness.play(6, users);
+        let repeating = |harness: &Harness| TimerClient::new(harness, |counts| counts.repeating(1, 3)).run(8);
+        let clients = [(); 2].map(|()| harness.spawn(repeating));
+        let caches = harness.run(6, clients);
         harness.assert_accounted(caches);
     });
 }
 
-/// The same while memory is given back to the system whenever it can be.
+/// The same while the driver retires memory whenever it can.
 #[test]
-fn memory_comes_and_goes() {
+fn memory_is_retired_and_reused() {
     explore(|| {
         let harness = Harness::new(Fixture::with_retained(2));
-        let users =
-            [(); 3].map(|()| harness.spawn(|harness| TimeoutUser::new(harness, |counts| counts.once()).spend(10)));
-        let caches = harness.play(4, users);
+        let clients =
+            [(); 3].map(|()| harness.spawn(|harness| TimerClient::new(harness, |counts| counts.once()).run(10)));
+        let caches = harness.run(4, clients);
         harness.assert_accounted(caches);
     });
 }
 
-/// Everybody is in the middle of something when the shard is shut down.
+/// The shard is shut down while clients use timers.
 #[test]
-fn shutdown_in_the_middle_of_it() {
+fn shutdown_during_timers() {
     explore(|| {
         let harness = Harness::new(Fixture::new());
-        let users = [true, true, false].map(|once| {
+        let clients = [true, true, false].map(|once| {
             let callback = move |counts: &Counts| if once { counts.once() } else { counts.repeating(1, 3) };
-            harness.spawn(move |harness| TimeoutUser::new(harness, callback).spend(8))
+            harness.spawn(move |harness| TimerClient::new(harness, callback).run(8))
         });
         let closer = harness.spawn(Harness::close);
-        harness.play(4, users);
+        harness.run(4, clients);
         closer.join().unwrap();
         harness.assert_closed();
     });
 }
 
-/// Futures that are polled by one task or another, moved, used again and dropped.
+/// Two tasks poll futures, which are reset, reused and dropped, while time advances.
 #[test]
-fn sleeps_in_a_passing_day() {
+fn sleeps_while_time_passes() {
     explore(|| {
         let harness = Harness::new(Fixture::new());
-        let users = [(); 3].map(|()| harness.spawn(|harness| SleepUser::new(harness).spend(8)));
-        let caches = harness.play(6, users);
+        let clients = [(); 3].map(|()| harness.spawn(|harness| SleepClient::new(harness).run(8)));
+        let caches = harness.run(6, clients);
         harness.assert_free(caches);
-        harness.fixture.assert_sleeps_accounted();
+        harness.fixture.assert_sleep_counts();
     });
 }
 
-/// The same when the shard is shut down.
+/// The same during a shutdown.
 #[test]
-fn sleeps_and_a_shutdown() {
+fn sleeps_during_a_shutdown() {
     explore(|| {
         let harness = Harness::new(Fixture::new());
-        let users = [(); 3].map(|()| harness.spawn(|harness| SleepUser::new(harness).spend(8)));
+        let clients = [(); 3].map(|()| harness.spawn(|harness| SleepClient::new(harness).run(8)));
         let closer = harness.spawn(Harness::close);
-        harness.play(4, users);
+        harness.run(4, clients);
         closer.join().unwrap();
-        harness.assert_last();
-        harness.fixture.assert_sleeps_accounted();
+        harness.assert_unpinned_once();
+        harness.fixture.assert_sleep_counts();
     });
 }
 
-/// Time stands still, and each caller waits for what is due at once: a wake-up that is lost is a deadlock.
+/// Time does not advance, and each client waits for an expired timer, so a lost wake-up is a deadlock.
 #[test]
-fn nobody_waits_in_vain() {
+fn no_wakeup_is_lost() {
     explore(|| {
         let harness = Harness::new(Fixture::new());
-        let users = [(); 3].map(|()| {
+        let clients = [(); 3].map(|()| {
             harness.spawn(|harness| {
                 let mut cache = Cache::new();
                 for _ in 0..4 {
@@ -119,20 +121,20 @@ fn nobody_waits_in_vain() {
                 cache
             })
         });
-        let caches = harness.play(0, users);
+        let caches = harness.run(0, clients);
         harness.assert_free(caches);
     });
 }
 
-/// At each tick the callbacks of three shards meet, and send one more to another shard, which is due at once. All of it is
-/// done before the clock moves on.
+/// At each tick the callbacks of three shards meet, and each schedules one more, due at once, in another shard. All of
+/// them run before the clock advances.
 #[test]
 fn virtual_time_waits_for_all_shards() {
     const SHARDS: usize = 3;
     const TICKS: usize = 3;
     explore(|| {
         let clock = Clock::new();
-        let shards = [(); SHARDS].map(|()| OnClock::new(&clock));
+        let shards = [(); SHARDS].map(|()| VirtualShard::new(&clock));
         let runs = Arc::new(AtomicUsize::new(0));
         for tick in 1..=TICKS {
             let barrier = Arc::new(Barrier::new(SHARDS));
@@ -144,11 +146,11 @@ fn virtual_time_waits_for_all_shards() {
                 });
             }
         }
-        let drivers = shards.each_ref().map(|shard| shard.start(2 * TICKS, |shard, due| shard.run(due)));
+        let drivers = shards.each_ref().map(|shard| shard.start(2 * TICKS, |shard, batch| shard.run(batch)));
         for tick in 1..=TICKS {
-            clock.step();
+            clock.advance();
             let next = (tick < TICKS).then_some(tick as u64 + 1);
-            assert_eq!((clock.settle(&shards), runs.load(SeqCst)), (next, SHARDS * tick));
+            assert_eq!((clock.wait_for_quiescence(&shards), runs.load(SeqCst)), (next, SHARDS * tick));
         }
         drivers.into_iter().for_each(|driver| driver.join().unwrap());
     });

@@ -1,4 +1,4 @@
-//! The primitives of the crate's `sync`, made of shuttle's.
+//! The crate's `sync`, built from shuttle's primitives.
 
 pub(crate) use crate::source::sync::cell::UnsafeCell;
 pub(crate) use crate::source::sync::parker::Parker;
@@ -7,23 +7,23 @@ pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use shuttle::thread;
 pub(crate) use shuttle::thread_local as thread_static;
 
-/// shuttle knows no order but one.
+/// Does nothing, because shuttle models only sequential consistency.
 pub(crate) fn access_plainly(_atomic: &AtomicU64) {}
 
-/// A fence, as sequentially consistent accesses are taken for `AcqRel` here.
+/// A fence, as in the models.
 pub(crate) fn fence_between_seq_cst() {
     fence(Ordering::SeqCst);
 }
 
-/// So few that a scenario goes beyond them.
+/// Replaces each limit by one that a scenario exceeds.
 pub(crate) const fn limit(_most: usize) -> usize {
     2
 }
 
-/// Few, so that threads contend for them.
+/// Small, so that threads contend for a block.
 pub(crate) const BLOCK: u32 = 2;
 
-/// Of each kind, and as few as will do.
+/// The smallest sizes and count that the scenarios need.
 pub(crate) const SMALLEST_SEGMENT: u32 = 2;
 pub(crate) const LARGEST_SEGMENT: u32 = 4;
 pub(crate) const SEGMENTS: usize = 100;

@@ -60,7 +60,7 @@ struct State {
     /// The time since `start`. It does not change while any thread holds a read lock.
     elapsed: RwLock<Duration>,
     /// Locked by the thread that advances the clock.
-    moving: Mutex<()>,
+    advancing: Mutex<()>,
     shards: Mutex<Shards>,
 }
 
@@ -100,7 +100,7 @@ impl ManualClock {
         ManualClock(Arc::new(State {
             start: Instant::now(),
             elapsed: RwLock::new(Duration::ZERO),
-            moving: Mutex::new(()),
+            advancing: Mutex::new(()),
             shards: Mutex::default(),
         }))
     }
@@ -152,9 +152,12 @@ impl ManualClock {
     /// ```
     #[track_caller]
     pub fn advance(&self, by: Duration) {
-        let moving = self.begin();
+        let advancing = self.begin();
         let target = self.now().checked_add(by);
-        self.run_until(target.expect("a clock cannot be advanced past the last `Instant`: advance it by less"), moving);
+        self.run_until(
+            target.expect("a clock cannot be advanced past the last `Instant`: advance it by less"),
+            advancing,
+        );
     }
 
     /// Advances the clock to `to`, as [`advance`](Self::advance) does. An earlier instant has no effect.
@@ -176,9 +179,9 @@ impl ManualClock {
     /// ```
     #[track_caller]
     pub fn advance_to(&self, to: Instant) {
-        let moving = self.begin();
+        let advancing = self.begin();
         if to >= self.now() {
-            self.run_until(to, moving);
+            self.run_until(to, advancing);
         }
     }
 
@@ -189,10 +192,10 @@ impl ManualClock {
             "a callback, or another thread that runs callbacks, cannot advance the clock they run by, as it would wait \
              for itself: advance from another thread"
         );
-        lock(&self.0.moving)
+        lock(&self.0.advancing)
     }
 
-    fn run_until(&self, target: Instant, _moving: MutexGuard<'_, ()>) {
+    fn run_until(&self, target: Instant, _advancing: MutexGuard<'_, ()>) {
         while let Some(next) = self.wait_for_quiescence().filter(|&next| next <= target) {
             self.set(next.max(self.now()));
         }
@@ -292,13 +295,13 @@ mod tests {
     /// Another thread may enqueue a timer between the last request to a shard and the advance of the clock. No later
     /// request covers it.
     #[test]
-    fn shards_are_asked_once_more_when_the_clock_has_moved() {
+    fn shards_get_one_more_request_when_the_clock_has_advanced() {
         let clock = ManualClock::new();
-        let asked = Arc::new(Requested { clock: clock.clone(), at: Mutex::default() });
-        let shard: Arc<OnClock> = asked.clone();
+        let requested = Arc::new(Requested { clock: clock.clone(), at: Mutex::default() });
+        let shard: Arc<OnClock> = requested.clone();
         let _registration = clock.register(Arc::downgrade(&shard));
         let target = clock.now() + Duration::from_secs(1);
         clock.advance_to(target);
-        assert_eq!(lock(&asked.at).last(), Some(&target));
+        assert_eq!(lock(&requested.at).last(), Some(&target));
     }
 }

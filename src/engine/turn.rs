@@ -227,7 +227,7 @@ impl Nodes for Entries<'_> {
     }
 
     #[inline]
-    fn is_over(&self, id: u32) -> bool {
+    fn is_disarmed(&self, id: u32) -> bool {
         !self.slab.get(id).is_armed()
     }
 }

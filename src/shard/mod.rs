@@ -47,7 +47,7 @@ mod limit;
 #[cfg(not(loom))]
 mod load;
 pub(crate) mod raw_handle;
-#[cfg(any(not(loom), crossbeam_loom))]
+#[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
 pub(crate) mod registry;
 #[cfg(not(loom))]
 mod schedule;

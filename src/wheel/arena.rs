@@ -1,4 +1,4 @@
-//! The nodes of a [`Wheel`](super::Wheel), in one vector.
+//! The store of a [`Wheel`](super::Wheel)'s nodes: one vector.
 
 use super::{Links, Nodes};
 
@@ -20,11 +20,12 @@ pub struct Key {
     seq: u64,
 }
 
+/// The nodes of a wheel. A key names a node by its index, and by a sequence number that no other entry has.
 pub(super) struct Arena<T> {
     nodes: Vec<Node<T>>,
-    /// The vacant nodes, the last vacated one at the end.
+    /// The vacant nodes; the last one was vacated last.
     vacant: Vec<u32>,
-    /// How many nodes were ever inserted.
+    /// Number of insertions so far: the next sequence number.
     inserted: u64,
 }
 
@@ -66,7 +67,7 @@ impl<T> Arena<T> {
         Key { index, seq }
     }
 
-    /// Vacates a node; its deadline and its value.
+    /// Vacates a node. Returns its deadline and its value.
     #[inline]
     pub(super) fn take(&mut self, id: u32) -> (u64, T) {
         let node = &mut self.nodes[id as usize];

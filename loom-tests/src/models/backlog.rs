@@ -1,64 +1,67 @@
-//! Model 14: more timers in the intake than the driver collects in a turn, against threads that use them meanwhile.
+//! Explores an intake with more timers than the driver collects in a turn, against threads that use these timers.
 //!
-//! Fails if the driver drops what is left of a backlog after its first turn (mutation `driver-backlog-cut`), and if an
-//! entry that the driver finds in a closed shard becomes free (`entry-free-closed`).
+//! Invariant: each timer runs, is cancelled or is handed back, once.
+//!
+//! Fails under mutations:
+//!
+//! - `turn-backlog-dropped`: the driver drops the rest of a backlog after its first turn;
+//! - `entry-free-closed`: an entry that the driver finds in a closed shard becomes free.
 
 use super::{Fixture, Handle, explore};
 use crate::engine::entry::Entry;
 use crate::engine::memory::Cache;
 
-/// The present.
-const MAX_BATCH: u64 = 5;
-/// A deadline that does not come.
+/// The current tick.
+const NOW: u64 = 5;
+/// A deadline that never comes.
 const LATER: u64 = 9;
 
-/// Puts three timers into the intake. `user` acts on the first and the last, which are due later, while the driver runs
-/// what is due now: so many callbacks.
+/// Pushes three timers to the intake. `user` acts on the first and the last, which expire later, while the driver runs
+/// the timers that expire now. In all, `runs` callbacks run.
 fn three_timers(runs: usize, user: impl Fn(&Fixture, [Handle; 2], &mut Cache) + Copy + Send + Sync + 'static) {
     explore(move || {
         let fixture = Fixture::new();
-        let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(MAX_BATCH));
-        let timers =
-            [LATER, MAX_BATCH, LATER].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
+        let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(NOW));
+        let timers = [LATER, NOW, LATER].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
         let [first, _, last] = timers;
         let user = fixture.spawn(move |fixture| user(fixture, [first, last], &mut cache));
-        fixture.drive_until(&mut driver, &worker, runs);
+        fixture.drive_until_runs(&mut driver, &worker, runs);
         user.join().unwrap();
-        fixture.close(MAX_BATCH);
-        assert_eq!(fixture.counts.run(), runs, "the others are not due");
+        fixture.close(NOW);
+        assert_eq!(fixture.counts.run(), runs, "the other timers have not expired");
     });
 }
 
-/// The driver has the first timer collected, and the last one still in the backlog, or neither, or both.
+/// The driver has collected the first timer while the last one is still in the backlog, or neither, or both.
 #[test]
 fn a_timer_of_a_backlog_is_reset() {
-    three_timers(2, |fixture, [_, last], _| assert!(fixture.reset(&last, MAX_BATCH, MAX_BATCH)));
+    three_timers(2, |fixture, [_, last], _| assert!(fixture.reset(&last, NOW, NOW)));
 }
 
-/// A new timer takes the entry of the first.
+/// A new timer reuses the entry of the first.
 #[test]
 fn a_timer_of_a_backlog_is_cancelled() {
     three_timers(2, |fixture, [first, _], cache| {
         assert!(fixture.cancel(&first));
         fixture.release(first, cache);
-        fixture.schedule(cache, fixture.counts.once(), MAX_BATCH).unwrap();
+        fixture.schedule(cache, fixture.counts.once(), NOW).unwrap();
     });
 }
 
-/// A shutdown between two turns hands back what has not run.
+/// A shutdown between two turns hands back the timers that have not run.
 #[test]
 fn a_shard_is_closed_in_the_middle_of_a_backlog() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
-        for handle in [MAX_BATCH; 3].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap()) {
+        for handle in [NOW; 3].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap()) {
             fixture.release(handle, &mut cache);
         }
-        let driver = fixture.spawn(move |fixture| fixture.drive_until_closed(&mut driver, &fixture.worker(MAX_BATCH)));
-        fixture.close(MAX_BATCH);
+        let driver = fixture.spawn(move |fixture| fixture.drive_until_closed(&mut driver, &fixture.worker(NOW)));
+        fixture.close(NOW);
         assert_eq!(fixture.counts.run() + fixture.counts.unfired(), 3);
         driver.join().unwrap();
-        assert_eq!((fixture.counts.dropped(), fixture.counts.last()), (3, 1));
-        assert!(fixture.core.slab.close().all(Entry::is_closed), "for good");
+        assert_eq!((fixture.counts.dropped(), fixture.counts.unpinned()), (3, 1));
+        assert!(fixture.core.slab.close().all(Entry::is_closed), "every entry stays closed");
     });
 }

@@ -1,14 +1,20 @@
-//! Model 2: cancel against fire against the drop of the handle.
+//! Explores a cancel against fire against the drop of the handle.
 //!
-//! Fails if `start` leaves a one-shot armed while it runs (mutation `entry-start-armed`), and if `release` frees an entry
-//! that is running (`entry-release-running`) or in a batch (`entry-release-dispatched`, `entry-discard-undispatched`). Of `raw.rs`,
-//! if a cancel does not drop the closure (`raw-undropped`), and if an entry that is released is not kept
-//! (`raw-kept-never`).
+//! Invariant: either the cancel or the run ends the timer. The callback is dropped once, and the entry becomes free
+//! once.
+//!
+//! Fails under mutations:
+//!
+//! - `entry-start-armed`: `start` leaves a one-shot armed while it runs;
+//! - `entry-release-running`, `entry-release-dispatched`, `entry-discard-not-dispatched`: `release` frees an entry that
+//!   is running or in a batch;
+//! - `handle-closure-leaked`: a cancel does not drop the closure;
+//! - `handle-not-cached`: a released entry does not go to the cache.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 
-/// One winner; the callback is run or dropped, once; the entry is recycled once.
+/// Either the cancel or the run ends the timer, and the entry becomes free once.
 #[test]
 fn cancel_and_fire_have_one_winner() {
     explore(|| {
@@ -17,21 +23,21 @@ fn cancel_and_fire_have_one_winner() {
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let canceller = fixture.spawn(move |fixture| {
-            let won = fixture.cancel(&handle);
+            let cancelled = fixture.cancel(&handle);
             fixture.release(handle, &mut cache);
-            (won, cache)
+            (cancelled, cache)
         });
         fixture.drive(&mut driver, &worker);
-        let (won, mut cache) = canceller.join().unwrap();
+        let (cancelled, mut cache) = canceller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert_eq!(fixture.counts.run() == 0, won);
+        assert_eq!(fixture.counts.run() == 0, cancelled);
         assert_eq!(fixture.counts.dropped(), 1);
         assert_eq!(fixture.counts.completed() + fixture.counts.cancelled(), 1);
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
-/// Of two cancels and the firing, one wins.
+/// One of two cancels or the run ends the timer.
 #[test]
 fn two_cancels_and_fire_have_one_winner() {
     explore(|| {
@@ -70,7 +76,7 @@ fn a_dropped_handle_leaves_the_timer() {
     });
 }
 
-/// A batch that the executor drops ends its timers, against a cancel.
+/// An executor drops a batch, which ends its timers, against a cancel.
 #[test]
 fn cancel_and_a_dropped_batch_have_one_winner() {
     explore(|| {
@@ -78,13 +84,13 @@ fn cancel_and_a_dropped_batch_have_one_winner() {
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
-        let due = fixture.batch(&mut driver, 5);
+        let batch = fixture.collect_batch(&mut driver, 5);
         let canceller = fixture.spawn(move |fixture| {
             fixture.cancel(&handle);
             fixture.release(handle, &mut cache);
             cache
         });
-        for index in due {
+        for index in batch {
             fixture.core.discard(index, 5, &worker);
         }
         let mut cache = canceller.join().unwrap();

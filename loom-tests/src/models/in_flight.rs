@@ -1,17 +1,22 @@
-//! Model 11: an entry that is announced to the driver, but not pushed yet, against a deadline that comes nearer.
+//! Explores an entry that is marked `ENQUEUED` but not pushed yet, against an earlier deadline, a cancel and a
+//! shutdown.
 //!
-//! `ENQUEUED` is set before the push. A call that finds it set, and wants an earlier deadline, does not push again, and a
-//! driver that it wakes may find the intake empty. Time stands still in these models, so only the later push can wake the
-//! driver then.
+//! `ENQUEUED` is set before the push. A call that finds it set, and sets an earlier deadline, does not push again, and
+//! a driver that it wakes may find the intake empty. Time does not advance in these models, so only the later push can
+//! then wake the driver.
 //!
-//! Fails if the thread that pushes rings for the deadline that it gave the entry, not for the one in the state word
-//! (mutation `core-stale-wake`), or reads the word before the push (`core-read-before-push`). Fails as well without the
-//! fence of a call that does not push (`wakeup-caller-fence`), and if a new timer in the entry does not ring
-//! (`entry-arm-silent`).
+//! Invariant: the driver wakes for the earliest deadline, each timer ends once, and each entry becomes free once.
 //!
-//! A cancel or a shutdown may come in the same window. Fails if the driver leaves a cancelled entry in the wheel that it
-//! finds in the intake (`driver-over-linked`), if it makes an entry free that is in a cache (`entry-free-cached`), and if a
-//! timer of a closed shard is reset (`entry-reset-closed`).
+//! Fails under mutations:
+//!
+//! - `core-wake-old-deadline`: the thread that pushes wakes the driver for the deadline that it set itself, not for the
+//!   one in the state word;
+//! - `core-read-before-push`: that thread reads the state word before the push;
+//! - `wakeup-caller-no-fence`, `wakeup-update-no-fence`: a call that does not push has no fence;
+//! - `entry-arm-no-wake`: a new timer in the entry does not wake the driver;
+//! - `turn-cancelled-linked`: the driver leaves a cancelled entry, which it finds in the intake, in the wheel;
+//! - `entry-free-cached`: the driver frees an entry that is in a cache;
+//! - `entry-reset-closed`: a timer of a closed shard is reset.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
@@ -26,19 +31,19 @@ use crate::engine::shutdown::Found;
 use crate::engine::turn::DriverCore;
 use crate::fixture::Counts;
 
-/// The present, and the deadline of every timer that is moved to it.
+/// The current tick, and the deadline of every timer that is reset.
 const NOW: u64 = 5;
-/// A deadline that does not come.
+/// A deadline that never comes.
 const LATER: u64 = 100;
 
-/// Says when it runs for the first time, and wants the next run later.
+/// Signals its first run, and asks for the next run at `LATER`.
 struct RunsAgainLater {
     runs: Counts,
     started: Option<Sender<()>>,
 }
 
 impl PeriodicCallback for RunsAgainLater {
-    fn run(&mut self, _due: u64) -> Option<u64> {
+    fn run(&mut self, _deadline: u64) -> Option<u64> {
         self.runs.count_run();
         if let Some(started) = self.started.take() {
             started.send(()).unwrap();
@@ -47,8 +52,9 @@ impl PeriodicCallback for RunsAgainLater {
     }
 }
 
-/// A repeating timer that a worker of its own runs, and arms again for later. `caller` acts on it when the run has begun.
-fn while_it_is_armed_again(
+/// Schedules a repeating timer, which a worker on its own thread runs and arms again for `LATER`. `caller` acts on the
+/// timer after the run has begun.
+fn spawn_run_and_caller(
     fixture: &Fixture,
     driver: &mut DriverCore,
     caller: impl FnOnce(&Fixture, Handle, &mut Cache) + Send + 'static,
@@ -56,7 +62,7 @@ fn while_it_is_armed_again(
     let (mut cache, (started, has_started)) = (Cache::new(), mpsc::channel());
     let callback = RunsAgainLater { runs: fixture.counts.clone(), started: Some(started) };
     let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
-    let batch = fixture.batch(driver, NOW);
+    let batch = fixture.collect_batch(driver, NOW);
     let worker = fixture.spawn(move |fixture| {
         let worker = fixture.worker(NOW);
         worker.run(&batch);
@@ -70,46 +76,46 @@ fn while_it_is_armed_again(
     [worker, fixture.spawn(call)]
 }
 
-/// Moves a timer that is in the wheel to an earlier deadline. The thread that comes back makes the push.
-fn push_of_a_reset(fixture: &Fixture, handle: &Handle, deadline: u64) -> JoinHandle<()> {
+/// Resets a timer in the wheel to an earlier deadline. The push is left to the returned thread.
+fn spawn_push_of_a_reset(fixture: &Fixture, handle: &Handle, deadline: u64) -> JoinHandle<()> {
     let (index, notice) = (handle.0, fixture.entry(handle).reset(deadline, NOW).unwrap());
-    assert_eq!(notice, DriverNotice::Enqueue, "it is announced, and not pushed");
+    assert_eq!(notice, DriverNotice::Enqueue, "the entry is marked, but not pushed");
     fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
 }
 
-/// A reset comes while the worker arms the timer again: there are two runs, both now.
+/// A reset comes while the worker arms the timer again. The timer runs twice, both times at `NOW`.
 #[test]
 fn reset_against_the_push_of_a_repeating_timer() {
     explore(|| {
         let fixture = Fixture::new();
         let mut driver = fixture.driver();
-        let threads = while_it_is_armed_again(&fixture, &mut driver, |fixture, handle, _| {
+        let threads = spawn_run_and_caller(&fixture, &mut driver, |fixture, handle, _| {
             assert!(fixture.reset(&handle, NOW, NOW));
         });
-        fixture.drive_until(&mut driver, &fixture.worker(NOW), 2);
+        fixture.drive_until_runs(&mut driver, &fixture.worker(NOW), 2);
         threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
         fixture.close(NOW);
     });
 }
 
-/// The timer is cancelled in the same window, and the next timer, due now, takes its entry.
+/// The timer is cancelled in the same window, and the next timer, with deadline `NOW`, reuses its entry.
 #[test]
 fn a_new_timer_against_the_push_of_the_old_one() {
     explore(|| {
         let fixture = Fixture::new();
         let mut driver = fixture.driver();
-        let threads = while_it_is_armed_again(&fixture, &mut driver, |fixture, handle, cache| {
+        let threads = spawn_run_and_caller(&fixture, &mut driver, |fixture, handle, cache| {
             fixture.cancel(&handle);
             fixture.release(handle, cache);
             fixture.schedule(cache, fixture.counts.once(), NOW).unwrap();
         });
-        fixture.drive_until(&mut driver, &fixture.worker(NOW), 2);
+        fixture.drive_until_runs(&mut driver, &fixture.worker(NOW), 2);
         threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
         fixture.close(NOW);
     });
 }
 
-/// Two resets of one handle: the second finds the push of the first under way, and wants an earlier deadline.
+/// Two resets of one handle. The second finds the first between mark and push, and sets an earlier deadline.
 #[test]
 fn reset_against_the_push_of_another_reset() {
     explore(|| {
@@ -117,45 +123,45 @@ fn reset_against_the_push_of_another_reset() {
         let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(NOW));
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), LATER).unwrap();
         fixture.drive(&mut driver, &worker);
-        let pusher = push_of_a_reset(&fixture, &handle, LATER / 2);
+        let pusher = spawn_push_of_a_reset(&fixture, &handle, LATER / 2);
         let caller = fixture.spawn(move |fixture| assert!(fixture.reset(&handle, NOW, NOW)));
-        fixture.drive_until(&mut driver, &worker, 1);
+        fixture.drive_until_runs(&mut driver, &worker, 1);
         pusher.join().unwrap();
         caller.join().unwrap();
         fixture.close(NOW);
     });
 }
 
-/// A timer in the wheel is cancelled while the push of its reset is under way.
+/// A timer in the wheel is cancelled before the push of its reset.
 #[test]
 fn cancel_against_the_push_of_a_reset() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(NOW));
-        // Another timer comes first in the wheel, as the driver removes a first one that is cancelled.
+        // The driver removes a cancelled timer that comes first in the wheel, so this one comes after another.
         let [first, handle] =
             [LATER / 2, LATER].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
         fixture.drive(&mut driver, &worker);
-        let pusher = push_of_a_reset(&fixture, &handle, NOW);
+        let pusher = spawn_push_of_a_reset(&fixture, &handle, NOW);
         let canceller = fixture.spawn(move |fixture| (fixture.cancel(&handle), handle));
         fixture.drive(&mut driver, &worker);
         pusher.join().unwrap();
-        let (won, handle) = canceller.join().unwrap();
+        let (cancelled, handle) = canceller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (usize::from(!won), 1));
+        assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (usize::from(!cancelled), 1));
         assert!(fixture.cancel(&first));
         [handle, first].into_iter().for_each(|handle| _ = fixture.release(handle, &mut cache));
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
-/// The entry goes to the pool while a worker has yet to push it.
+/// The entry goes to the pool before a worker pushes it.
 #[test]
 fn cancel_against_the_push_of_a_repeating_timer() {
     explore(|| {
         let fixture = Fixture::new();
         let mut driver = fixture.driver();
-        let threads = while_it_is_armed_again(&fixture, &mut driver, |fixture, handle, cache| {
+        let threads = spawn_run_and_caller(&fixture, &mut driver, |fixture, handle, cache| {
             assert!(fixture.cancel(&handle));
             fixture.release(handle, cache);
             fixture.core.drain_cache(cache);
@@ -169,7 +175,7 @@ fn cancel_against_the_push_of_a_repeating_timer() {
     });
 }
 
-/// The timer runs, or comes back with the new deadline, and the driver ends. After the close, nothing is reset.
+/// The timer runs, or is handed back with the new deadline, and the driver ends. After the close, no timer is reset.
 #[test]
 fn shutdown_against_the_push_of_a_reset() {
     explore(|| {
@@ -182,9 +188,9 @@ fn shutdown_against_the_push_of_a_reset() {
             let closed = closed.clone();
             fixture.spawn(move |fixture| {
                 let late = closed.load(Acquire);
-                let moved = fixture.reset(&handle, NOW, NOW);
-                assert!(!(late && moved), "the shard was closed before");
-                moved
+                let was_reset = fixture.reset(&handle, NOW, NOW);
+                assert!(!(late && was_reset), "no reset after the close");
+                was_reset
             })
         };
         fixture.core.close();
@@ -196,11 +202,11 @@ fn shutdown_against_the_push_of_a_reset() {
         };
         let running = fixture.core.claim_closures(NOW, &mut found);
         fixture.core.claim_running(running, true, NOW, found);
-        let moved = resetter.join().unwrap();
+        let was_reset = resetter.join().unwrap();
         driver.join().unwrap();
         match fixture.counts.run() {
-            0 => assert_eq!(unfired, [if moved { NOW } else { LATER }]),
-            _ => assert!(moved && unfired.is_empty()),
+            0 => assert_eq!(unfired, [if was_reset { NOW } else { LATER }]),
+            _ => assert!(was_reset && unfired.is_empty()),
         }
         assert_eq!(fixture.counts.dropped(), 1);
     });

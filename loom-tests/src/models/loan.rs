@@ -1,10 +1,17 @@
-//! Model 15: a driver on loan, against its recall.
+//! Explores a driver on loan against its recall.
 //!
-//! That one thread has the driver is the type's doing. What is explored is that it comes back: a recall finds it asleep,
-//! in the middle of a round, or in its place. Fails if a recall wakes nobody who waits in the driver's place (mutation
-//! `loan-recall-silent`), if the worker does not say that it has put a recalled driver back (`loan-put-silent`) or given one
-//! up (`loan-give-silent`), and if a worker may borrow in another loan than its own (`loan-stale`). Fails as well if
-//! what comes in may wake the thread that drove before (`wakeup-attached-unpublished`, `wakeup-attached-unseen`).
+//! The types ensure that one thread has the driver. The model explores its return: a recall finds the driver asleep, in
+//! the middle of a round, or returned.
+//!
+//! Invariant: each recall and each push wakes the thread that drives, and the driver returns once.
+//!
+//! Fails under mutations:
+//!
+//! - `loan-recall-no-wake`: a recall does not wake the thread that waits for the driver;
+//! - `loan-put-back-no-wake`: a worker does not notify that thread after it has put back a recalled driver;
+//! - `loan-give-up-no-wake`: a worker does not notify that thread after it has given up a driver;
+//! - `loan-borrow-any`: a worker may borrow the driver in a loan other than its own;
+//! - `wakeup-attached-not-released`, `wakeup-attached-not-acquired`: a push may wake the thread that drove before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +24,7 @@ use super::explore;
 use crate::engine::loan::{Loans, Slot};
 use crate::engine::wakeup::DriverWakeup;
 
-/// The driver: the loan in which a worker last had it.
+/// The driver is represented by the number of the loan in which a worker last borrowed it.
 type Driver = u64;
 
 struct Shard {
@@ -37,13 +44,13 @@ impl Shard {
         self.wakeup.wake_by(0);
     }
 
-    /// What a worker does in a loan. It finds callbacks that are due in each of the first rounds, and nothing afterwards.
+    /// What a worker does in a loan. Callbacks are due in each of the first `rounds` rounds, and none afterwards.
     fn work(&self, loan: u64, rounds: usize) {
         for round in 0.. {
             let Some(driver) = self.loans.borrow(loan) else { return };
-            assert!(driver == 0 || driver == loan, "the driver is on another loan");
+            assert!(driver == 0 || driver == loan, "the driver is in another loan");
             if round < rounds {
-                self.loans.put_back(loan, loan, "its callbacks");
+                self.loans.put_back(loan, loan, "callbacks");
             } else {
                 let is_over = || self.loans.is_over(loan);
                 let timeout = |tick| (tick == 0).then_some(Duration::ZERO);
@@ -56,9 +63,9 @@ impl Shard {
     }
 }
 
-/// A worker drives, and then the driver's own thread: each is woken for what comes in while it sleeps.
+/// A worker drives, and then the driver's own thread. A push wakes each of them from its sleep.
 #[test]
-fn what_comes_in_wakes_the_thread_that_drives() {
+fn a_push_wakes_the_thread_that_drives() {
     explore(|| {
         let shard = Shard::new();
         let pushed = Arc::new(AtomicU64::new(0));
@@ -70,33 +77,33 @@ fn what_comes_in_wakes_the_thread_that_drives() {
             }
         };
         let loan = shard.loans.lend(0, "");
-        let (drives, comes_in) = (shard.clone(), pushed.clone());
+        let (worker_shard, pushes) = (shard.clone(), pushed.clone());
         let worker = thread::spawn(move || {
-            let driver = drives.loans.borrow(loan).expect("nobody ends the loan");
-            sleep_until_pushed(&drives, &comes_in, 1);
-            drives.loans.give_up(driver);
+            let driver = worker_shard.loans.borrow(loan).expect("the loan is not over");
+            sleep_until_pushed(&worker_shard, &pushes, 1);
+            worker_shard.loans.give_up(driver);
         });
-        let (rings, comes_in) = (shard.clone(), pushed.clone());
+        let (caller_shard, pushes) = (shard.clone(), pushed.clone());
         let caller = thread::spawn(move || {
             for _ in 0..2 {
-                comes_in.fetch_add(1, Relaxed);
-                rings.wakeup.wake_by(1);
+                pushes.fetch_add(1, Relaxed);
+                caller_shard.wakeup.wake_by(1);
             }
         });
-        shard.loans.wait(pause, || false);
+        shard.loans.wait(wait_for_return, || false);
         sleep_until_pushed(&shard, &pushed, 2);
         worker.join().unwrap();
         caller.join().unwrap();
     });
 }
 
-/// Waits for a call, for as long as it takes.
-fn pause<'a>(call: &'a Condvar, place: Guard<'a>) -> (Guard<'a>, bool) {
+/// Waits until the driver is returned.
+fn wait_for_return<'a>(call: &'a Condvar, place: Guard<'a>) -> (Guard<'a>, bool) {
     (call.wait(place).unwrap(), false)
 }
 
 #[test]
-fn a_recall_finds_the_driver_wherever_it_is() {
+fn a_recall_returns_the_driver_in_every_phase() {
     for rounds in 0..=1 {
         explore(move || {
             let shard = Shard::new();
@@ -104,35 +111,35 @@ fn a_recall_finds_the_driver_wherever_it_is() {
             let (worker, caller) = (shard.clone(), shard.clone());
             let worker = thread::spawn(move || worker.work(loan, rounds));
             let caller = thread::spawn(move || caller.recall(loan));
-            shard.loans.wait(pause, || false);
+            shard.loans.wait(wait_for_return, || false);
             worker.join().unwrap();
             caller.join().unwrap();
         });
     }
 }
 
-/// The driver's thread finds it in its place for so long that it takes it, and lends it to another worker.
+/// The driver is not borrowed for so long that its own thread takes it, and lends it to another worker.
 #[test]
-fn a_worker_that_comes_back_late_has_no_part_in_the_next_loan() {
+fn a_late_worker_cannot_borrow_in_the_next_loan() {
     explore(|| {
         let shard = Shard::new();
-        let first = shard.loans.lend(0, "callbacks that take long");
+        let first = shard.loans.lend(0, "long callbacks");
         let late = shard.clone();
         let late = thread::spawn(move || late.work(first, 1));
-        let mut looks = 0;
-        // Two looks at once, and then it waits: the worker may have come in between.
-        let look = |call, place| {
-            looks += 1;
-            if looks == 1 { (place, true) } else { pause(call, place) }
+        let mut polls = 0;
+        // The first two polls follow at once, and the next one waits, because the worker may come in between.
+        let poll = |call, place| {
+            polls += 1;
+            if polls == 1 { (place, true) } else { wait_for_return(call, place) }
         };
         let caller = shard.clone();
         let caller = thread::spawn(move || caller.recall(first));
-        shard.loans.wait(look, || false);
-        let second = shard.loans.lend(0, "more");
+        shard.loans.wait(poll, || false);
+        let second = shard.loans.lend(0, "more callbacks");
         let other = shard.clone();
         let other = thread::spawn(move || other.work(second, 1));
         shard.recall(second);
-        shard.loans.wait(pause, || false);
+        shard.loans.wait(wait_for_return, || false);
         late.join().unwrap();
         other.join().unwrap();
         caller.join().unwrap();

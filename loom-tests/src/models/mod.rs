@@ -1,9 +1,9 @@
 //! The models.
 //!
-//! A model sets a [`Fixture`], lets a few threads act in it, and asks at the end whether everything was accounted for: each
-//! callback run or dropped once, each entry free again, once. What goes wrong in between (a data race on a callback or
-//! a link, a lost wake-up) loom reports by itself. Beside each model stand the mutations that it was seen to fail under;
-//! `ci/mutations` makes them again.
+//! A model creates a [`Fixture`], uses it from a few threads, and asserts at the end that nothing was lost: each
+//! callback ran or was dropped once, and each entry is free once. loom itself reports what goes wrong in between, such
+//! as a data race on a callback or a link, or a lost wake-up. The head of each model lists the mutations that it was
+//! seen to fail under. `ci/mutations` repeats them.
 
 mod backlog;
 mod cancel;
@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicUsize as PlainCount, Ordering::Relaxed as Plain};
 
 use crate::fixture::{Fixture, Handle};
 
-/// Explores a model, and sees to it that there was something to explore.
+/// Explores a model, and asserts that it has more than a few executions.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let executions = std::sync::Arc::new(PlainCount::new(0));
     let mut builder = loom::model::Builder::new();

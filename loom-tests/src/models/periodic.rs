@@ -1,9 +1,16 @@
-//! Model 9: a repeating timer: cancel from outside against the next run, and who waits for a run.
+//! Explores a repeating timer: a cancel or a reset against the next run, and threads that wait for a run.
 //!
-//! Fails if `arm_next` overlooks a cancel during the run (mutation `entry-arm_next-cancelled`), if a reset during the run is
-//! overwritten (`entry-arm_next-moved`), if a run that is waited for tells nobody (`run-wake`), or one of two that wait
-//! (`core-notify-one`), if a wait ends with the next run that ends, whichever it is (`core-wait-once`), if a run ends
-//! before its host has reported it (`run-report-late`), and if the moves on the word order nothing else (`entry-relaxed`).
+//! Invariant: no run begins after a successful cancel, a wait ends with its own run, and the closure is dropped once.
+//!
+//! Fails under mutations:
+//!
+//! - `entry-next-cancelled`: `arm_next` ignores a cancel during the run;
+//! - `entry-next-reset`: `arm_next` overwrites a reset during the run;
+//! - `run-end-no-wake`: the end of a run wakes no waiting thread;
+//! - `core-notify-one`: it wakes only one of two waiting threads;
+//! - `core-wait-once`: a wait ends with the next run that ends, even if it is another timer's;
+//! - `run-reported-late`: a run ends before the worker has reported its end;
+//! - `entry-relaxed`: transitions of the state word order nothing else.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
@@ -15,7 +22,7 @@ use crate::engine::entry::{Callback, PeriodicCallback};
 use crate::engine::memory::Cache;
 use crate::fixture::Worker;
 
-/// No run begins after a cancel that won, and the closure is dropped once.
+/// No run begins after a successful cancel, and the closure is dropped once.
 #[test]
 fn cancel_against_the_next_run() {
     explore(|| {
@@ -26,23 +33,23 @@ fn cancel_against_the_next_run() {
         let canceller = {
             let fixture = fixture.clone();
             thread::spawn(move || {
-                let won = fixture.cancel(&handle);
+                let cancelled = fixture.cancel(&handle);
                 fixture.release(handle, &mut cache);
-                (won, cache)
+                (cancelled, cache)
             })
         };
         fixture.drive(&mut driver, &worker);
-        let (won, mut cache) = canceller.join().unwrap();
+        let (cancelled, mut cache) = canceller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert_eq!(won, fixture.counts.completed() == 0);
-        assert!(won || *worker.ran.borrow() == [5, 7]);
+        assert_eq!(cancelled, fixture.counts.completed() == 0);
+        assert!(cancelled || *worker.ran.borrow() == [5, 7]);
         assert_eq!((fixture.counts.dropped(), fixture.counts.cancelled() + fixture.counts.completed()), (1, 1));
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
-/// When `cancel_and_wait` returns, the callback is not running, its closure has been dropped, and the host has reported its
-/// runs.
+/// When `cancel_and_wait` returns, the callback is not running, its closure has been dropped, and the worker has
+/// reported its runs.
 #[test]
 fn cancel_and_wait_against_a_run() {
     explore(|| {
@@ -69,19 +76,19 @@ fn cancel_and_wait_against_a_run() {
     });
 }
 
-/// The callback cancels itself, and waits, which it does not; while another thread cancels, too.
+/// The callback cancels itself while another thread also cancels. A wait inside the callback returns at once.
 #[test]
 fn cancel_from_inside_and_outside() {
     struct CancelsItself {
         fixture: Fixture,
-        won: Arc<AtomicBool>,
+        cancelled: Arc<AtomicBool>,
     }
     impl PeriodicCallback for CancelsItself {
-        fn run(&mut self, due: u64) -> Option<u64> {
-            let me = Handle(0);
-            self.won.store(self.fixture.cancel(&me), SeqCst);
-            self.fixture.core.wait_for_run(self.fixture.entry(&me));
-            Some(due + 1)
+        fn run(&mut self, deadline: u64) -> Option<u64> {
+            let handle = Handle(0);
+            self.cancelled.store(self.fixture.cancel(&handle), SeqCst);
+            self.fixture.core.wait_for_run(self.fixture.entry(&handle));
+            Some(deadline + 1)
         }
     }
     explore(|| {
@@ -89,28 +96,28 @@ fn cancel_from_inside_and_outside() {
         let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
         let mut cache = Cache::new();
         let inside = Arc::new(AtomicBool::new(false));
-        let recur = CancelsItself { fixture: fixture.clone(), won: inside.clone() };
-        let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(recur)), 7).unwrap();
+        let callback = CancelsItself { fixture: fixture.clone(), cancelled: inside.clone() };
+        let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), 7).unwrap();
         assert_eq!(handle.0, 0);
         let canceller = {
             let fixture = fixture.clone();
             thread::spawn(move || {
-                let won = fixture.cancel(&handle);
+                let cancelled = fixture.cancel(&handle);
                 fixture.core.wait_for_run(fixture.entry(&handle));
                 fixture.release(handle, &mut cache);
-                (won, cache)
+                (cancelled, cache)
             })
         };
         fixture.drive(&mut driver, &worker);
         let (outside, mut cache) = canceller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert!(outside != inside.load(SeqCst), "one of them ended it");
+        assert!(outside != inside.load(SeqCst), "exactly one of the two cancels succeeds");
         assert!(worker.ran.borrow().len() <= 1);
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
     });
 }
 
-/// A reset during a run counts for the next, whenever it comes.
+/// A reset during a run sets the deadline of the next run, at whatever step it comes.
 #[test]
 fn reset_against_the_next_run() {
     explore(|| {
@@ -118,7 +125,7 @@ fn reset_against_the_next_run() {
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.repeating(2, 3), 5).unwrap();
-        let mover = {
+        let resetter = {
             let fixture = fixture.clone();
             thread::spawn(move || {
                 assert!(fixture.reset(&handle, 20, 5));
@@ -126,10 +133,10 @@ fn reset_against_the_next_run() {
             })
         };
         fixture.drive(&mut driver, &worker);
-        let handle = mover.join().unwrap();
+        let handle = resetter.join().unwrap();
         let before = fixture.worker(19);
         fixture.drive(&mut driver, &before);
-        assert!(before.ran.borrow().is_empty(), "moved away");
+        assert!(before.ran.borrow().is_empty(), "the timer was reset");
         let after = fixture.worker(20);
         fixture.drive(&mut driver, &after);
         assert_eq!(*after.ran.borrow(), [20]);
@@ -141,8 +148,9 @@ fn reset_against_the_next_run() {
     });
 }
 
-/// Tells whether a callback is running. It orders nothing by itself: a thread that waits for the end of the run must be
-/// ordered after it.
+/// Whether a callback is running.
+///
+/// The flag orders nothing by itself, so the wait must order its thread after the run.
 #[derive(Clone)]
 struct Running(Arc<AtomicBool>);
 
@@ -157,8 +165,8 @@ impl Running {
         self.0.store(false, Relaxed);
     }
 
-    /// Waits as `cancel_and_wait` does, on a thread of its own.
-    fn wait_elsewhere(&self, fixture: &Fixture, index: u32) -> JoinHandle<bool> {
+    /// Starts a thread that waits as `cancel_and_wait` does.
+    fn spawn_waiter(&self, fixture: &Fixture, index: u32) -> JoinHandle<bool> {
         let running = self.clone();
         fixture.spawn(move |fixture| {
             let handle = Handle(index);
@@ -170,7 +178,7 @@ impl Running {
     }
 }
 
-/// Two threads wait for the same run: its end wakes both.
+/// Two threads wait for the same run, and its end wakes both.
 #[test]
 fn two_threads_wait_for_one_run() {
     explore(|| {
@@ -178,11 +186,11 @@ fn two_threads_wait_for_one_run() {
         let (mut driver, worker, running) = (fixture.driver(), fixture.worker(7), Running::new());
         let (runs, mut cache) = (running.clone(), Cache::new());
         let handle = fixture.schedule(&mut cache, Callback::once(move || runs.during(|| ())), 7).unwrap();
-        let batch = fixture.batch(&mut driver, 7);
-        let waiters = [(); 2].map(|()| running.wait_elsewhere(&fixture, handle.0));
+        let batch = fixture.collect_batch(&mut driver, 7);
+        let waiters = [(); 2].map(|()| running.spawn_waiter(&fixture, handle.0));
         worker.run(&batch);
-        let won = waiters.map(|waiter| usize::from(waiter.join().unwrap()));
-        assert_eq!(won[0] + won[1] + fixture.counts.completed(), 1);
+        let cancelled = waiters.map(|waiter| usize::from(waiter.join().unwrap()));
+        assert_eq!(cancelled[0] + cancelled[1] + fixture.counts.completed(), 1);
         fixture.release(handle, &mut cache);
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
     });
@@ -197,12 +205,12 @@ fn a_wait_outlasts_the_end_of_another_run() {
         let [long, short] = [Running::new(), Running::new()];
         let runs = short.clone();
         let inner = fixture.schedule(&mut cache, Callback::once(move || runs.during(|| ())), 7).unwrap().0;
-        // One callback on top of the other, as where a worker waits for work that was stolen.
+        // A nested callback, as on a worker that runs stolen work while it waits.
         let (runs, nested) = (long.clone(), fixture.clone());
         let run = move || runs.during(|| nested.worker(7).run(&[inner]));
         let outer = fixture.schedule(&mut cache, Callback::once(run), 7).unwrap().0;
-        assert_eq!(fixture.batch(&mut driver, 7).len(), 2);
-        let waiters = [(long, outer), (short, inner)].map(|(run, index)| run.wait_elsewhere(&fixture, index));
+        assert_eq!(fixture.collect_batch(&mut driver, 7).len(), 2);
+        let waiters = [(long, outer), (short, inner)].map(|(run, index)| run.spawn_waiter(&fixture, index));
         fixture.worker(7).run(&[outer]);
         waiters.into_iter().for_each(|waiter| _ = waiter.join().unwrap());
     });

@@ -1,10 +1,18 @@
-//! Model 12: a manual clock that waits for its shards, against their drivers and workers.
+//! Explores a manual clock that waits for its shards, against their drivers and workers.
 //!
-//! Fails if the clock waits for one shard before it asks the next (mutation `quiescence-one-by-one`), if it takes the first
-//! answers for the last (`quiescence-one-pass`), if it does not wait for timers in flight (`quiescence-in-flight`), if
-//! the last of them does not wake it (`quiescence-silent`) or does not publish what it did (`quiescence-relaxed`), and if
-//! an old answer is taken to cover what came later (`quiescence-stale`). Fails as well if a clock that finds the intake
-//! empty need not see the request of the driver that has emptied it (`intake-take-unpublished`, `intake-empty-relaxed`).
+//! Invariant: when the wait ends, all callbacks that are due at the current tick have run, and the clock sees their
+//! effects.
+//!
+//! Fails under mutations:
+//!
+//! - `quiescence-one-by-one`: the clock waits for one shard before it sends a request to the next;
+//! - `quiescence-one-pass`: the clock does not ask again after a pass in which a shard had work;
+//! - `quiescence-ignores-in-flight`: the clock does not wait for timers in flight;
+//! - `quiescence-no-wake`: the last timer in flight does not wake the clock;
+//! - `quiescence-relaxed`: the last timer in flight does not publish its effects;
+//! - `quiescence-old-answer`: the clock takes the answer to an old request as one that covers later timers;
+//! - `intake-take-not-released`, `intake-empty-relaxed`: a clock that finds the intake empty need not see the request
+//!   of the driver that emptied it.
 
 use std::sync::Arc;
 
@@ -14,17 +22,17 @@ use loom::thread;
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;
-use crate::fixture::{Clock, DueCallback, OnClock};
+use crate::fixture::{BoxedCallback, Clock, VirtualShard};
 use crate::race_detector::RaceDetector;
 use crate::source::clock::quiescence::Quiescence;
 
-/// Counts runs without any order of its own: loom reports who looks at it too early.
+/// Counts runs without any ordering, so loom reports a read that comes too early.
 #[derive(Clone)]
 struct Runs(Arc<Unordered>);
 
 struct Unordered(UnsafeCell<usize>);
 
-// SAFETY: that it is not shared without order is what loom checks.
+// SAFETY: loom checks that all accesses are ordered.
 unsafe impl Send for Unordered {}
 // SAFETY: as above.
 unsafe impl Sync for Unordered {}
@@ -45,77 +53,79 @@ impl Runs {
     }
 }
 
-/// Runs what is due on the driver's own thread.
-fn inline(shard: &OnClock, due: Vec<DueCallback>) {
+/// Runs due callbacks on the driver's own thread.
+fn inline(shard: &VirtualShard, due: Vec<BoxedCallback>) {
     shard.run(due);
 }
 
-/// Each of two callbacks, in two shards, ends only when the other has begun.
+/// Each of two callbacks, in two shards, ends only after the other has begun.
 #[test]
 fn callbacks_of_one_tick_in_two_shards_that_wait_for_each_other() {
     explore(|| {
         let clock = Clock::new();
-        let shards = [OnClock::new(&clock), OnClock::new(&clock)];
+        let shards = [VirtualShard::new(&clock), VirtualShard::new(&clock)];
         let begun = [Arc::new(Notify::new()), Arc::new(Notify::new())];
         let runs = [Runs::new(), Runs::new()];
         for (this, shard) in shards.iter().enumerate() {
-            let (mine, others, runs) = (begun[this].clone(), begun[1 - this].clone(), runs[this].clone());
+            let (begins, other_begins, runs) = (begun[this].clone(), begun[1 - this].clone(), runs[this].clone());
             shard.schedule(1, move || {
-                mine.notify();
-                others.wait();
+                begins.notify();
+                other_begins.wait();
                 runs.count();
             });
         }
         let drivers = shards.each_ref().map(|shard| shard.start(1, inline));
-        clock.step();
-        assert_eq!(clock.settle(&shards), None);
+        clock.advance();
+        assert_eq!(clock.wait_for_quiescence(&shards), None);
         assert_eq!(runs.each_ref().map(Runs::get), [1, 1]);
         drivers.into_iter().for_each(|driver| driver.join().unwrap());
     });
 }
 
-/// What a callback sends to a shard that was waited for already is done before the clock moves on.
+/// A callback schedules in a shard that the clock has already waited for. The new callback runs before the clock
+/// advances.
 #[test]
-fn a_callback_that_sends_to_another_shard() {
+fn a_callback_that_schedules_in_another_shard() {
     explore(|| {
         let clock = Clock::new();
-        let [first, second] = [OnClock::new(&clock), OnClock::new(&clock)];
+        let [first, second] = [VirtualShard::new(&clock), VirtualShard::new(&clock)];
         let runs = Runs::new();
-        let (there, count) = (second.clone(), runs.clone());
-        first.schedule(0, move || there.schedule(0, move || count.count()));
+        let (target, count) = (second.clone(), runs.clone());
+        first.schedule(0, move || target.schedule(0, move || count.count()));
         let drivers = [first.start(1, inline), second.start(1, inline)];
         let shards = [second, first];
-        assert_eq!(clock.settle(&shards), None);
+        assert_eq!(clock.wait_for_quiescence(&shards), None);
         assert_eq!(runs.get(), 1);
         drivers.into_iter().for_each(|driver| driver.join().unwrap());
     });
 }
 
-/// The driver has nothing left to do while a worker is in the middle of it.
+/// The driver is idle while a worker is still running a callback.
 #[test]
-fn a_worker_that_is_not_through() {
+fn a_worker_that_is_still_running() {
     explore(|| {
         let clock = Clock::new();
-        let shard = OnClock::new(&clock);
+        let shard = VirtualShard::new(&clock);
         let runs = Runs::new();
         let count = runs.clone();
         shard.schedule(1, move || count.count());
         let (sender, batches) = mpsc::channel();
-        let driver = shard.start(1, move |_: &OnClock, due| sender.send(due).unwrap());
+        let driver = shard.start(1, move |_: &VirtualShard, due| sender.send(due).unwrap());
         let worker = {
             let shard = shard.clone();
             thread::spawn(move || shard.run(batches.recv().unwrap()))
         };
-        clock.step();
-        clock.settle(std::slice::from_ref(&shard));
+        clock.advance();
+        clock.wait_for_quiescence(std::slice::from_ref(&shard));
         assert_eq!(runs.get(), 1);
         worker.join().unwrap();
         driver.join().unwrap();
     });
 }
 
-/// A driver empties the intake in a round that another thread has requested. The clock finds the intake empty: it must not
-/// take the answer to an older request for one that covers what the driver has just found.
+/// A driver empties the intake in a round that another thread requested, and the clock finds the intake empty.
+///
+/// The clock must not take the answer to an older request as one that covers the timers that the driver just found.
 #[test]
 fn an_empty_intake_in_the_middle_of_a_round() {
     explore(|| {
@@ -135,7 +145,7 @@ fn an_empty_intake_in_the_middle_of_a_round() {
                 let request = quiescence.begin_round();
                 if request > 0 {
                     driver.begin(&fixture.core, 0);
-                    round.change();
+                    round.write();
                     quiescence.end_round(request, 1);
                 }
             })
@@ -145,7 +155,7 @@ fn an_empty_intake_in_the_middle_of_a_round() {
             fixture.spawn(move |fixture| {
                 let (quiescence, round) = &*shared;
                 if quiescence.request_unless_quiet(0, || fixture.core.intake_is_empty(), || ()).is_none() {
-                    round.look();
+                    round.read();
                 }
             })
         };

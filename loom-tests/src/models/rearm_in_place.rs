@@ -1,25 +1,32 @@
-//! Model 5: a cached entry is armed again in place, against the driver that comes to it.
+//! Explores a cached entry that is armed again in place, against the driver that reaches it.
 //!
-//! Fails if `arm` leaves an entry where the driver comes too late (mutation `entry-arm-blind`), if the wheel moves an
-//! entry by another deadline than it has told (`driver-placed`), if a released entry is not marked as cached
-//! (`entry-release-uncached`), and if `collect` forgets that the entry is in the wheel (`entry-collect-linked`).
+//! Invariant: the second timer runs once, at its deadline, and the entry becomes free once.
+//!
+//! Fails under mutations:
+//!
+//! - `entry-arm-always-in-place`: `arm` leaves an entry in a slot that the driver reaches too late;
+//! - `turn-wrong-registered-tick`: the wheel moves an entry by a deadline other than its `registered_tick`;
+//! - `entry-release-not-cached`: a released entry is not marked as cached;
+//! - `entry-collect-linked`: `collect` ignores that the entry is in the wheel.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 
-/// A timer due at `first`, perhaps moved to `moved`, is cancelled, if it has not fired, and another due at `second` takes
-/// its entry, while the driver turns at `meanwhile`. That one runs, once, when it is due.
-fn reaim(first: u64, moved: Option<u64>, before: bool, meanwhile: u64, second: u64) {
+/// Schedules a timer at `first`, perhaps resets it to `reset_to`, and cancels it unless it has fired.
+///
+/// A timer at `second` then reuses its entry, while the driver turns at `meanwhile`. The second timer runs once, at its
+/// deadline.
+fn rearm(first: u64, reset_to: Option<u64>, before: bool, meanwhile: u64, second: u64) {
     explore(move || {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
-        let early = fixture.worker(0);
+        let first_worker = fixture.worker(0);
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), first).unwrap();
         if before {
-            fixture.drive(&mut driver, &early);
+            fixture.drive(&mut driver, &first_worker);
         }
-        if let Some(moved) = moved {
-            assert!(fixture.reset(&handle, moved, 0));
+        if let Some(reset_to) = reset_to {
+            assert!(fixture.reset(&handle, reset_to, 0));
         }
         let user = fixture.spawn(move |fixture| {
             let cancelled = fixture.cancel(&handle);
@@ -32,7 +39,7 @@ fn reaim(first: u64, moved: Option<u64>, before: bool, meanwhile: u64, second: u
         if meanwhile < second {
             fixture.drive(&mut driver, &worker);
         } else {
-            fixture.drive_until(&mut driver, &worker, 1);
+            fixture.drive_until_runs(&mut driver, &worker, 1);
         }
         let (cancelled, mut cache) = user.join().unwrap();
         let last = fixture.worker(second.max(meanwhile));
@@ -46,27 +53,27 @@ fn reaim(first: u64, moved: Option<u64>, before: bool, meanwhile: u64, second: u
 
 #[test]
 fn to_a_later_deadline() {
-    reaim(5, None, true, 5, 9);
+    rearm(5, None, true, 5, 9);
 }
 
 #[test]
 fn to_an_earlier_deadline() {
-    reaim(9, None, true, 5, 5);
+    rearm(9, None, true, 5, 5);
 }
 
 #[test]
 fn in_the_intake() {
-    reaim(9, None, false, 5, 5);
+    rearm(9, None, false, 5, 5);
 }
 
-/// The driver finds the first timer moved to a deadline after that of the second.
+/// The driver finds that the first timer was reset to a deadline after that of the second.
 #[test]
-fn of_a_timer_that_was_moved() {
-    reaim(5, Some(20), true, 5, 9);
+fn of_a_timer_that_was_reset() {
+    rearm(5, Some(20), true, 5, 9);
 }
 
-/// With two slots a level, a deadline 9 ticks ahead is handed down at ticks 8 and 9.
+/// With two slots per level, a deadline 9 ticks ahead cascades at ticks 8 and 9.
 #[test]
 fn during_a_cascade() {
-    reaim(9, Some(20), true, 9, 10);
+    rearm(9, Some(20), true, 9, 10);
 }

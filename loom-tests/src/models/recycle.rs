@@ -1,9 +1,15 @@
-//! Model 7: a cache that takes from the pool against one that gives to it: no ABA, no entry handed out twice.
+//! Explores a cache that takes entries from the pool, against one that gives entries back.
 //!
-//! Fails if a pop leaves the tag as it is (mutation `stack-tag`), also where it takes all that is there
-//! (`stack-take-all-tag`), if the stack's compare-exchange publishes nothing (`stack-relaxed`), if memory is given back of
-//! which somebody is about to send an entry (`entry-reclaim-enqueued`), if a segment is published without an order
-//! (`slab-segment-relaxed`), and if a cache keeps what it has given away (`cache-overflow-twice`, `cache-drain-twice`).
+//! Invariant: no ABA, and no entry is handed out twice.
+//!
+//! Fails under mutations:
+//!
+//! - `stack-pop-same-tag`, `stack-take-all-same-tag`: a pop, or only one that empties the stack, leaves the tag
+//!   unchanged;
+//! - `stack-relaxed`: the stack's compare-exchange publishes nothing;
+//! - `entry-reclaim-enqueued`: the driver retires an entry that a thread is about to push;
+//! - `slab-segment-relaxed`: a segment is published without an ordering;
+//! - `cache-overflow-twice`, `cache-drain-twice`: a cache keeps the entries that it has given away.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,27 +18,27 @@ use loom::thread;
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 
-/// Who holds each entry: a thread that takes one that is held finds out.
+/// Records which entries are owned, and detects a thread that takes an entry that is already owned.
 #[derive(Clone)]
-struct Held(Arc<[AtomicBool; ENTRIES]>);
+struct Owned(Arc<[AtomicBool; ENTRIES]>);
 
-/// More than any model here carves off.
+/// More entries than any model here allocates.
 const ENTRIES: usize = 16;
 
-impl Held {
+impl Owned {
     fn new() -> Self {
         Self(Arc::new(std::array::from_fn(|_| AtomicBool::new(false))))
     }
 
-    fn mark(&self, index: u32) {
+    fn mark_owned(&self, index: u32) {
         assert!(!self.0[index as usize].swap(true, Relaxed), "entry {index} was handed out twice");
     }
 
-    /// Takes a batch.
+    /// Takes a batch from the pool.
     fn take_batch(&self, fixture: &Fixture) -> Vec<u32> {
         let mut taken = Vec::new();
         fixture.core.pool.pop(&fixture.core.slab, |index| taken.push(index));
-        taken.iter().for_each(|&index| self.mark(index));
+        taken.iter().for_each(|&index| self.mark_owned(index));
         taken
     }
 
@@ -43,7 +49,7 @@ impl Held {
 
     fn take(&self, fixture: &Fixture) -> Option<u32> {
         let taken = self.take_batch(fixture);
-        assert!(taken.len() <= 1, "batches of one");
+        assert!(taken.len() <= 1, "each batch has one entry");
         taken.first().copied()
     }
 
@@ -52,38 +58,38 @@ impl Held {
     }
 }
 
-/// One thread is in the middle of a pop while another pops two and gives the first back: the classic ABA.
+/// One thread is in the middle of a pop, while another pops two entries and pushes the first again: the classic ABA.
 #[test]
 fn no_entry_is_handed_out_twice() {
     explore(|| {
         let fixture = Fixture::new();
-        let held = Held::new();
+        let owned = Owned::new();
         for _ in 0..2 {
             fixture.alloc_block();
         }
         for index in [2, 1, 0] {
-            held.give(&fixture, index);
+            owned.give(&fixture, index);
         }
         let other = {
-            let held = held.clone();
+            let owned = owned.clone();
             fixture.spawn(move |fixture| {
-                let first = held.take(fixture);
-                let second = held.take(fixture);
+                let first = owned.take(fixture);
+                let second = owned.take(fixture);
                 if let Some(first) = first {
-                    held.give(fixture, first);
+                    owned.give(fixture, first);
                 }
-                let third = held.take(fixture);
+                let third = owned.take(fixture);
                 [second, third].into_iter().flatten().count()
             })
         };
-        let mine = usize::from(held.take(&fixture).is_some());
+        let mine = usize::from(owned.take(&fixture).is_some());
         let theirs = other.join().unwrap();
-        let left = std::iter::from_fn(|| held.take(&fixture)).count();
+        let left = std::iter::from_fn(|| owned.take(&fixture)).count();
         assert_eq!(mine + theirs + left, 3);
     });
 }
 
-/// An entry that goes from thread to thread through the pool carries its callback safely.
+/// An entry that passes between threads through the pool carries its callback without a data race.
 #[test]
 fn an_entry_is_used_by_one_thread_at_a_time() {
     explore(|| {
@@ -107,7 +113,7 @@ fn an_entry_is_used_by_one_thread_at_a_time() {
     });
 }
 
-/// A retired block is carved off again by one thread, once.
+/// Two threads allocate while blocks are retired, and a retired block is allocated once.
 #[test]
 fn a_retired_block_is_handed_out_once() {
     explore(|| {
@@ -116,7 +122,7 @@ fn a_retired_block_is_handed_out_once() {
             fixture.alloc_block();
         }
         let other = fixture.spawn(|fixture| fixture.alloc_block());
-        // SAFETY: it is this thread that carved the blocks.
+        // SAFETY: this thread allocated the blocks.
         unsafe { fixture.core.slab.retire(0..2) };
         let mine = fixture.alloc_block();
         let theirs = other.join().unwrap();
@@ -124,22 +130,22 @@ fn a_retired_block_is_handed_out_once() {
     });
 }
 
-/// A worker sends a timer that was moved to the driver again, while it is cancelled and the driver gives memory back.
+/// A worker pushes a timer that was reset, while the timer is cancelled and the driver retires memory.
 #[test]
-fn an_entry_on_its_way_to_the_driver_stays() {
+fn an_enqueued_entry_is_not_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 0).unwrap();
-        let due = fixture.batch(&mut driver, 0);
-        assert_eq!(due.len(), 1, "the timer is due");
+        let batch = fixture.collect_batch(&mut driver, 0);
+        assert_eq!(batch.len(), 1, "the timer has expired");
         assert!(fixture.reset(&handle, 9, 0));
         let sender = fixture.spawn(move |fixture| {
             let worker = fixture.worker(0);
-            fixture.core.run(due[0], 0, &worker);
+            fixture.core.run(batch[0], 0, &worker);
             worker.into_cache()
         });
-        let canceller = fixture.cancel_elsewhere(handle, cache);
+        let canceller = fixture.spawn_canceller(handle, cache);
         let worker = fixture.worker(0);
         fixture.drive(&mut driver, &worker);
         canceller.join().unwrap();
@@ -149,41 +155,41 @@ fn an_entry_on_its_way_to_the_driver_stays() {
     });
 }
 
-/// One thread is in the middle of a pop while the driver gives all that is in the pool back to the system, which leaves
-/// zeros there, and takes some of it again.
+/// One thread is in the middle of a pop, while the driver retires all that is in the pool, which leaves zeros there,
+/// and allocates some of it again.
 #[test]
-fn a_pop_of_what_is_given_back() {
+fn a_pop_during_a_retirement() {
     explore(|| {
-        let (fixture, held) = (Fixture::with_retained(0), Held::new());
+        let (fixture, owned) = (Fixture::with_retained(0), Owned::new());
         let mut driver = fixture.driver();
         for _ in 0..2 {
             fixture.alloc_block();
         }
-        // The block that comes back first is on top.
-        held.give_batch(&fixture, &[0, 1]);
-        held.give_batch(&fixture, &[2, 3]);
+        // The block that is allocated first is on top.
+        owned.give_batch(&fixture, &[0, 1]);
+        owned.give_batch(&fixture, &[2, 3]);
         let other = {
-            let held = held.clone();
-            fixture.spawn(move |fixture| held.take_batch(fixture))
+            let owned = owned.clone();
+            fixture.spawn(move |fixture| owned.take_batch(fixture))
         };
         while driver.reclaim(&fixture.core) {}
-        let take_again = || {
+        let allocate = || {
             let mut taken = Vec::new();
             fixture.core.slab.alloc(|index| taken.insert(0, index)).unwrap();
-            taken.iter().for_each(|&index| held.mark(index));
+            taken.iter().for_each(|&index| owned.mark_owned(index));
             taken
         };
-        held.give_batch(&fixture, &take_again());
+        owned.give_batch(&fixture, &allocate());
         other.join().unwrap();
-        while !held.take_batch(&fixture).is_empty() {}
+        while !owned.take_batch(&fixture).is_empty() {}
         for _ in 0..2 {
-            take_again();
+            allocate();
         }
-        assert!(held.0[..4].iter().all(|held| held.load(Relaxed)), "none is lost");
+        assert!(owned.0[..4].iter().all(|owned| owned.load(Relaxed)), "no entry is lost");
     });
 }
 
-/// A thread frees more entries than its cache holds: those that go to the pool are another's, and no longer its own.
+/// A thread frees more entries than its cache holds. Those that go to the pool are no longer in its cache.
 #[test]
 fn a_cache_that_overflows() {
     explore(|| {
@@ -204,7 +210,7 @@ fn a_cache_that_overflows() {
         let (first, mut other_cache) = other.join().unwrap();
         let second = fixture.schedule(&mut other_cache, fixture.counts.once(), 9).unwrap();
         for handle in mine.into_iter().chain([first, second]) {
-            assert!(fixture.cancel(&handle), "each has an entry of its own");
+            assert!(fixture.cancel(&handle), "each timer has its own entry");
             fixture.release(handle, &mut cache);
         }
         assert_eq!(fixture.counts.dropped(), 11);

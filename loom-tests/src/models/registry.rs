@@ -1,13 +1,22 @@
-//! Model 10: threads that register and unregister, and a driver that folds the counters they left and frees them, against
-//! a reader of the sum.
+//! Explores threads that register and unregister, and a driver that folds and frees unused counters, against a reader
+//! of the sum.
 //!
-//! Fails if a reader does not pin the epoch (mutation `registry-unpinned`), if unlinked counters are freed at once
-//! (`registry-freed-early`), if a thread that registers meanwhile is unlinked with them (`registry-unlink-blind`), if a
-//! reader loads the sum before it walks the list (`registry-sum-first`), if it counts what the sum contains
-//! (`registry-twice`), if the sum is not published (`registry-fold-relaxed`), if two threads pop at the same time
-//! (`registry-two-pop`), or one that has not seen what the last one did (`registry-flag-relaxed`), and if counters are not
-//! handed on (`registry-left-relaxed`). Explored only with `--cfg crossbeam_loom`, as crossbeam-epoch would not be modelled
-//! without.
+//! Invariant: a reader counts each event once, no two threads have the same counters at once, and no reader uses freed
+//! memory.
+//!
+//! Fails under mutations:
+//!
+//! - `registry-unpinned`: a reader does not pin the epoch;
+//! - `registry-freed-early`: unlinked counters are freed at once;
+//! - `registry-unlink-no-compare`: unlinking also drops a thread that registers at the same time;
+//! - `registry-sum-first`: a reader loads the sum before it walks the list;
+//! - `registry-counted-twice`: a reader counts what the sum already contains;
+//! - `registry-fold-relaxed`: the sum is not published;
+//! - `registry-two-pops`: two threads pop at the same time;
+//! - `registry-flag-relaxed`: a thread pops without having seen the effects of the previous pop;
+//! - `registry-left-relaxed`: counters are not published to the next thread.
+//!
+//! Explored only with `--cfg crossbeam_loom`, without which crossbeam-epoch does not use loom.
 
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
@@ -23,19 +32,20 @@ fn register(registry: &Registry) -> Arc<Registered> {
 }
 
 fn unregister(registry: &Registry, counters: Arc<Registered>) {
-    // SAFETY: it is of this registry, and taken from the caller for good.
+    // SAFETY: the counters are of this registry, and the caller gives them up.
     unsafe { registry.unregister(&counters) };
 }
 
-/// Registers so many at once, and leaves them all.
-fn leave(registry: &Registry, count: usize) {
+/// Registers `count` times, and then unregisters all of them.
+fn register_and_unregister(registry: &Registry, count: usize) {
     let all: Vec<_> = (0..count).map(|_| register(registry)).collect();
     all.into_iter().for_each(|counters| unregister(registry, counters));
 }
 
-/// Starts a driver that makes so many turns: the first folds, the second unlinks, and more of them free. It does not go on
-/// until nothing is left to do, as it could wait for a thread that pops.
-fn trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
+/// Starts a driver that makes `turns` turns: the first folds, the second unlinks, and later ones free.
+///
+/// It must not repeat until nothing is left to do, because it could wait for a thread that pops.
+fn spawn_trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
     let registry = registry.clone();
     thread::spawn(move || {
         for _ in 0..turns {
@@ -44,26 +54,26 @@ fn trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
     })
 }
 
-/// A reader counts everything once, whether the driver has folded it or not.
+/// A reader counts each event once, whether the driver has folded it or not.
 #[test]
 fn trim_against_a_reader() {
     explore(|| {
         let registry = Arc::new(Registry::new(0));
-        leave(&registry, 1);
-        let driver = trim(&registry, 3);
+        register_and_unregister(&registry, 1);
+        let driver = spawn_trim(&registry, 3);
         assert_eq!(registry.read().scheduled, 1);
         driver.join().unwrap();
         assert_eq!(registry.read().scheduled, 1);
     });
 }
 
-/// A thread registers while the driver unlinks what was registered last.
+/// A thread registers while the driver unlinks the counters that were registered last.
 #[test]
 fn trim_against_register() {
     explore(|| {
         let registry = Arc::new(Registry::new(0));
-        leave(&registry, 1);
-        let driver = trim(&registry, 2);
+        register_and_unregister(&registry, 1);
+        let driver = spawn_trim(&registry, 2);
         let counters = register(&registry);
         driver.join().unwrap();
         assert_eq!(registry.read().scheduled, 2);
@@ -72,19 +82,19 @@ fn trim_against_register() {
     });
 }
 
-/// Two threads take over counters, and one of them leaves some again meanwhile: no two have the same counters at once, and
-/// no count is lost.
+/// Two threads take over counters, and one of them unregisters some meanwhile. No two threads have the same counters at
+/// once, and no count is lost.
 #[test]
-fn threads_that_come_and_go() {
+fn threads_register_and_unregister() {
     explore(|| {
         let registry = Arc::new(Registry::new(0));
-        leave(&registry, 2);
+        register_and_unregister(&registry, 2);
         let other = {
             let registry = registry.clone();
             thread::spawn(move || {
-                let (leaves, stays) = (register(&registry), register(&registry));
-                unregister(&registry, leaves);
-                stays.counters.count();
+                let (first, second) = (register(&registry), register(&registry));
+                unregister(&registry, first);
+                second.counters.count();
             })
         };
         let (one, two) = (register(&registry), register(&registry));
@@ -95,17 +105,17 @@ fn threads_that_come_and_go() {
     });
 }
 
-/// A reader beside a thread that comes and goes sees its count or not.
+/// A reader either sees or misses the count of a thread that registers and unregisters at the same time.
 #[test]
-fn a_visit_against_a_reader() {
+fn register_and_unregister_against_a_reader() {
     explore(|| {
         let registry = Arc::new(Registry::new(0));
-        let visitor = {
+        let counting = {
             let registry = registry.clone();
-            thread::spawn(move || leave(&registry, 1))
+            thread::spawn(move || register_and_unregister(&registry, 1))
         };
         assert!(registry.read().scheduled <= 1);
-        visitor.join().unwrap();
+        counting.join().unwrap();
         assert_eq!(registry.read().scheduled, 1);
     });
 }

@@ -1,13 +1,19 @@
-//! Model 6: shutdown against schedule, cancel, reset and fire. What was accepted is fired, cancelled or handed back.
+//! Explores a shutdown against schedule, cancel, reset and fire.
 //!
-//! Fails if `close` marks only the entries that are armed (mutation `entry-close-unmarked`), if the slab can be carved
-//! after it was closed (`slab-alloc-closed`), if the count of blocks orders nothing (`slab-blocks-relaxed`,
-//! `slab-closed-relaxed`), if a repeating timer sends itself to a driver that has ended (`entry-arm_next-closed`), if a worker
-//! starts what is closed (`entry-start-closed`), if a run that is not waited for is forgotten (`entry-claim-running`), if a
-//! run ends before its host has reported it (`run-report-late-once`), and if what has been running is taken before it is
-//! over (`core-claim-early`).
+//! Invariant: each accepted timer fires, is cancelled or is handed back, once. No callback starts after the close.
 //!
-//! More of model 6: `shutdown_inside`, `shutdown_memory` and `shutdown_sleep`.
+//! Fails under mutations:
+//!
+//! - `entry-close-armed-only`: `close` marks only entries that are armed;
+//! - `slab-alloc-closed`: a closed slab allocates a block;
+//! - `slab-blocks-relaxed`, `slab-closed-relaxed`: the count of blocks orders nothing;
+//! - `entry-next-closed`: a repeating timer is pushed to a driver that has ended;
+//! - `entry-start-closed`: a worker starts a closed timer;
+//! - `entry-claim-running`: a shutdown that does not wait skips a timer that is running;
+//! - `run-reported-late-once`: a run ends before the worker has reported its end;
+//! - `core-claim-no-wait`: a running timer is claimed before its run is over.
+//!
+//! The models `shutdown_inside`, `shutdown_memory` and `shutdown_sleep` explore other parts of a shutdown.
 
 use super::{Fixture, explore};
 use crate::engine::entry::ClosedTimer;
@@ -36,24 +42,24 @@ fn shutdown_against_cancel_and_reset() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
-        let cancelled = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
-        let moved = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
+        let first = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
+        let second = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
         fixture.drive(&mut driver, &fixture.worker(0));
         let caller = fixture.spawn(move |fixture| {
-            let won = fixture.cancel(&cancelled);
-            fixture.reset(&moved, 5, 0);
-            fixture.release(moved, &mut cache);
-            fixture.release(cancelled, &mut cache);
-            won
+            let cancelled = fixture.cancel(&first);
+            fixture.reset(&second, 5, 0);
+            fixture.release(second, &mut cache);
+            fixture.release(first, &mut cache);
+            cancelled
         });
         fixture.close(5);
-        let won = caller.join().unwrap();
-        assert_eq!(fixture.counts.unfired(), if won { 1 } else { 2 });
+        let cancelled = caller.join().unwrap();
+        assert_eq!(fixture.counts.unfired(), if cancelled { 1 } else { 2 });
         assert_eq!(fixture.counts.dropped(), 2);
     });
 }
 
-/// The shutdown waits for a run that has started, and takes what is not.
+/// The shutdown waits for a run that has started, and claims a timer that has not.
 #[test]
 fn shutdown_against_fire() {
     explore(|| {
@@ -62,35 +68,35 @@ fn shutdown_against_fire() {
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let driver = fixture.spawn_driver(driver, 5);
         fixture.close(5);
-        assert_eq!(fixture.counts.dropped(), 1, "the run is over, or will never be");
-        assert_eq!(fixture.counts.ended(), fixture.counts.run(), "the host has reported the run");
+        assert_eq!(fixture.counts.dropped(), 1, "the callback has run, or never will");
+        assert_eq!(fixture.counts.ended(), fixture.counts.run(), "the worker has reported the run");
         driver.join().unwrap();
         assert_eq!(fixture.counts.run() + fixture.counts.unfired(), 1);
         fixture.release(handle, &mut cache);
     });
 }
 
-/// A batch that is dropped unrun while the shard is shut down: its timer ends there, or is handed back.
+/// A batch is dropped without a run during the shutdown. Its timer ends there, or is handed back.
 #[test]
 fn shutdown_against_a_dropped_batch() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
-        let due = fixture.batch(&mut driver, 5);
+        let batch = fixture.collect_batch(&mut driver, 5);
         let dropper = fixture.spawn(move |fixture| {
             let worker = fixture.worker(5);
-            due.into_iter().filter(|&index| fixture.core.discard(index, 5, &worker)).count()
+            batch.into_iter().filter(|&index| fixture.core.discard(index, 5, &worker)).count()
         });
         fixture.close(5);
         let in_batch = dropper.join().unwrap();
         assert_eq!((fixture.counts.cancelled() + fixture.counts.unfired(), fixture.counts.dropped()), (1, 1));
-        assert_eq!(in_batch + fixture.counts.in_batches().1, 1, "it leaves its batch once");
+        assert_eq!(in_batch + fixture.counts.batch_counts().1, 1, "the timer leaves its batch once");
         fixture.release(handle, &mut cache);
     });
 }
 
-/// A repeating timer comes back with its next deadline, and makes no run after the shutdown.
+/// A repeating timer is handed back with its next deadline, and does not run after the shutdown.
 #[test]
 fn shutdown_against_repeat() {
     explore(|| {
@@ -100,24 +106,24 @@ fn shutdown_against_repeat() {
         let driver = fixture.spawn_driver(driver, 7);
         fixture.close(7);
         let runs = fixture.counts.run();
-        assert_eq!(fixture.counts.ended(), runs, "the host has reported each run");
+        assert_eq!(fixture.counts.ended(), runs, "the worker has reported each run");
         driver.join().unwrap();
         assert_eq!(fixture.counts.run(), runs);
         assert_eq!((fixture.counts.unfired(), fixture.counts.dropped()), (1, 1));
     });
 }
 
-/// From the moment that the core is closed no callback starts, though nothing has been claimed yet: other shards are
-/// closed meanwhile, and foreign code runs.
+/// No callback starts once the core is closed, although nothing has been claimed yet. Between close and claim, a
+/// shutdown closes other shards and runs foreign code.
 #[test]
-fn nothing_starts_in_a_closed_core() {
+fn no_callback_starts_in_a_closed_core() {
     explore(|| {
         let fixture = Fixture::new();
         let (driver, mut cache) = (fixture.driver(), Cache::new());
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let driver = fixture.spawn_driver(driver, 5);
         fixture.core.close();
-        // Either it has started by now, or it never does.
+        // The callback has started by now, or it never starts.
         let started = fixture.entry(&handle).close().timer == ClosedTimer::Running || fixture.counts.run() == 1;
         driver.join().unwrap();
         assert_eq!(fixture.counts.run(), usize::from(started));
@@ -127,7 +133,7 @@ fn nothing_starts_in_a_closed_core() {
     });
 }
 
-/// A cancel that comes between the close and the claim ends the timer, as one before does.
+/// A cancel between the close and the claim ends the timer, like one before the close.
 #[test]
 fn a_closed_timer_is_cancelled_or_claimed() {
     explore(|| {
@@ -136,20 +142,20 @@ fn a_closed_timer_is_cancelled_or_claimed() {
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
         fixture.core.close();
         let canceller = fixture.spawn(move |fixture| {
-            let won = fixture.cancel(&handle);
+            let cancelled = fixture.cancel(&handle);
             fixture.release(handle, &mut cache);
-            won
+            cancelled
         });
         fixture.claim(5, true);
-        let won = canceller.join().unwrap();
-        assert_eq!(fixture.counts.unfired(), usize::from(!won));
+        let cancelled = canceller.join().unwrap();
+        assert_eq!(fixture.counts.unfired(), usize::from(!cancelled));
         assert_eq!(fixture.counts.dropped(), 1);
     });
 }
 
-/// A shutdown that does not wait ends a repeating timer with its run; one that is not running comes back.
+/// A shutdown that does not wait ends a repeating timer that is running, and hands back one that is not.
 #[test]
-fn a_run_that_is_not_waited_for_is_the_last() {
+fn a_shutdown_without_a_wait_ends_a_repeating_timer() {
     explore(|| {
         let fixture = Fixture::new();
         let (driver, mut cache) = (fixture.driver(), Cache::new());

@@ -1,7 +1,12 @@
-//! Model 6, of shutdowns from inside a callback: such a shutdown waits for other callbacks, not for its own.
+//! Explores a shutdown inside a callback.
 //!
-//! Fails if it waits for no callback of the shard that it is inside of (mutation `core-wait-inside`), if it waits for its
-//! own (`call-stack-blind`), and if it leaves its own timer armed (`core-claim-self`).
+//! Invariant: the shutdown waits for all callbacks but its own, whose timer it also ends.
+//!
+//! Fails under mutations:
+//!
+//! - `core-wait-inside`: it does not wait for any callback of the shard that it runs in;
+//! - `call-stack-no-frame`: it waits for its own callback;
+//! - `core-claim-not-own`: it leaves its own timer armed.
 
 use super::{Fixture, explore};
 use crate::engine::entry::{Callback, PeriodicCallback};
@@ -9,7 +14,7 @@ use crate::engine::memory::Cache;
 
 const NOW: u64 = 5;
 
-/// When the shutdown returns, the other callback has run, or will never run.
+/// When the shutdown returns, the other callback has run, or never will.
 #[test]
 fn beside_a_callback_on_another_thread() {
     explore(|| {
@@ -19,21 +24,21 @@ fn beside_a_callback_on_another_thread() {
         let inside = fixture.clone();
         let shut_down = move || {
             inside.close(NOW);
-            assert_eq!(inside.counts.dropped(), 1, "the other is over, or will never be");
+            assert_eq!(inside.counts.dropped(), 1, "the other callback has run, or never will");
         };
         let own = fixture.schedule(&mut cache, Callback::once(shut_down), NOW).unwrap();
-        assert_eq!(fixture.batch(&mut driver, NOW).len(), 2);
+        assert_eq!(fixture.collect_batch(&mut driver, NOW).len(), 2);
         let index = other.0;
         let worker = fixture.spawn(move |fixture| fixture.worker(NOW).run(&[index]));
         fixture.worker(NOW).run(&[own.0]);
         assert_eq!(fixture.counts.run() + fixture.counts.unfired(), 1);
         worker.join().unwrap();
         [own, other].into_iter().for_each(|handle| _ = fixture.release(handle, &mut cache));
-        assert_eq!(fixture.counts.last(), 1);
+        assert_eq!(fixture.counts.unpinned(), 1);
     });
 }
 
-/// The callback runs on the driver's own thread, which then ends by itself; another thread schedules meanwhile.
+/// The callback runs on the driver's own thread, which then ends by itself, while another thread schedules a timer.
 #[test]
 fn on_the_drivers_thread() {
     explore(|| {
@@ -50,15 +55,15 @@ fn on_the_drivers_thread() {
     });
 }
 
-/// A repeating callback is dropped after its run, and not handed back. Another thread waits for that run.
+/// A repeating callback is dropped after its run and not handed back, while another thread waits for that run.
 #[test]
 fn of_a_repeating_callback() {
-    /// With a callback that counts its drop.
+    /// Contains a callback that counts its drop.
     struct ShutsDown(Fixture, #[expect(dead_code)] Callback);
     impl PeriodicCallback for ShutsDown {
-        fn run(&mut self, due: u64) -> Option<u64> {
+        fn run(&mut self, deadline: u64) -> Option<u64> {
             self.0.close(NOW);
-            Some(due)
+            Some(deadline)
         }
     }
     explore(|| {
@@ -66,7 +71,7 @@ fn of_a_repeating_callback() {
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let callback = ShutsDown(fixture.clone(), fixture.counts.once());
         let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
-        let batch = fixture.batch(&mut driver, NOW);
+        let batch = fixture.collect_batch(&mut driver, NOW);
         let waiter = fixture.spawn(move |fixture| {
             fixture.core.wait_for_run(fixture.entry(&handle));
             fixture.release(handle, &mut cache);
@@ -75,6 +80,6 @@ fn of_a_repeating_callback() {
         worker.run(&batch);
         waiter.join().unwrap();
         assert_eq!((fixture.counts.cancelled(), fixture.counts.unfired()), (1, 0));
-        assert_eq!((fixture.counts.dropped(), fixture.counts.last()), (1, 1));
+        assert_eq!((fixture.counts.dropped(), fixture.counts.unpinned()), (1, 1));
     });
 }

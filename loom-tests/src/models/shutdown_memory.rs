@@ -1,10 +1,15 @@
-//! Model 6, of memory: a shutdown against blocks that were given back to the system, and the end of the shard itself.
+//! Explores a shutdown against blocks that are retired, and the end of the shard's own memory.
 //!
-//! Fails if a retired frame can be carved after the slab was closed (mutations `slab-close-unshut`, `slab-alloc-shut`), if
-//! `close` leaves a frame out that was carved off again (`slab-alloc-live`), if the state of a frame does not order its
-//! discard by one thread before its close by another (`slab-alloc-relaxed`, `slab-shut-relaxed`), if the count of handles
-//! orders nothing (`core-pin-relaxed`, `core-pins-relaxed`), and if handles without a timer are not counted
-//! (`core-pins-uncounted`).
+//! Invariant: `close` visits every block in use and no retired one, and the last pin frees the shard once.
+//!
+//! Fails under mutations:
+//!
+//! - `slab-close-not-shut`, `slab-alloc-shut`: a retired frame can be allocated after the slab was closed;
+//! - `slab-alloc-still-retired`: `close` skips a frame that was allocated again;
+//! - `slab-alloc-relaxed`, `slab-shut-relaxed`: the state of a frame does not order its discard by one thread before
+//!   its close by another;
+//! - `core-pin-relaxed`, `core-pins-relaxed`: the count of pins orders nothing;
+//! - `core-pins-timers-only`: handles without a timer are not counted.
 
 use std::ptr::NonNull;
 
@@ -17,7 +22,7 @@ use crate::engine::entry::Release;
 use crate::engine::memory::Cache;
 use crate::race_detector::RaceDetector;
 
-/// The entries come from a block that was given back to the system.
+/// A thread schedules in a block that was retired.
 #[test]
 fn shutdown_against_schedule_in_a_retired_block() {
     explore(|| {
@@ -25,7 +30,7 @@ fn shutdown_against_schedule_in_a_retired_block() {
         fixture.alloc_block();
         let scheduler =
             fixture.spawn(|fixture| fixture.schedule(&mut Cache::new(), fixture.counts.once(), 9).is_some());
-        // SAFETY: it is this thread that carved the block.
+        // SAFETY: this thread allocated the block.
         unsafe { fixture.core.slab.retire(0..1) };
         fixture.close(5);
         let accepted = scheduler.join().unwrap();
@@ -34,14 +39,14 @@ fn shutdown_against_schedule_in_a_retired_block() {
     });
 }
 
-/// One thread retires the block, another carves it, and a third closes the slab.
+/// One thread retires the block, another allocates it, and a third closes the slab.
 #[test]
 fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
     explore(|| {
         let fixture = Fixture::new();
         fixture.alloc_block();
         let driver = fixture.spawn(|fixture| {
-            // SAFETY: nobody uses the block that was carved above.
+            // SAFETY: no thread uses the block that was allocated above.
             unsafe { fixture.core.slab.retire(0..1) };
         });
         let scheduler =
@@ -54,7 +59,7 @@ fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
     });
 }
 
-/// Of the handles and the shutdown, the last to let go knows it.
+/// Exactly one of the handles and the shutdown finds that it dropped the last pin.
 #[test]
 fn the_last_pin_is_found_once() {
     explore(|| {
@@ -68,16 +73,16 @@ fn the_last_pin_is_found_once() {
     });
 }
 
-/// A core in memory of its own, as a shard is.
+/// A core in memory of its own, like a shard's.
 struct Shard {
     core: Core,
     memory: RaceDetector,
 }
 
-/// The handle of an entry. All handles share one count of the shard.
+/// The handle of an entry. All handles share one reference count of the shard.
 struct RawHandle(NonNull<Shard>, u32);
 
-// SAFETY: that the shard is there as long as its handles is what the model checks.
+// SAFETY: the model checks that the shard outlives its handles.
 unsafe impl Send for RawHandle {}
 
 impl RawHandle {
@@ -85,16 +90,16 @@ impl RawHandle {
     fn release(self) {
         let Self(shard, index) = self;
         {
-            // SAFETY: the handle keeps the shard.
+            // SAFETY: the handle keeps the shard alive.
             let shard = unsafe { shard.as_ref() };
-            shard.memory.look();
+            shard.memory.read();
             if shard.core.slab.get(index).release() != Release::Closed {
                 return;
             }
         }
-        // SAFETY: the handle that this takes away keeps the shard until then.
+        // SAFETY: the handle keeps the shard alive until `unpin` drops its pin.
         if unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*shard.as_ptr()).core)) } {
-            // SAFETY: `close` left a count to the handles, and this was the last of them.
+            // SAFETY: `close` left one reference count to the handles, and this was the last of them.
             drop(unsafe { Arc::from_raw(shard.as_ptr()) });
         }
     }
@@ -102,7 +107,7 @@ impl RawHandle {
 
 /// The last handle, or the thread that shuts down, frees the shard.
 #[test]
-fn the_last_to_have_the_shard_frees_it() {
+fn the_last_pin_frees_the_shard() {
     explore(|| {
         let shard = Arc::new(Shard { core: Core::new(None, usize::MAX), memory: RaceDetector::default() });
         let mut cache = Cache::new();
@@ -113,7 +118,7 @@ fn the_last_to_have_the_shard_frees_it() {
         });
         let pinned = Arc::into_raw(shard.clone());
         if shard.core.close().unpinned {
-            // SAFETY: the count made above; no handle has a part in it.
+            // SAFETY: we own the count that `into_raw` made, because no handle has a pin left.
             drop(unsafe { Arc::from_raw(pinned) });
         }
         shard.core.claim_closures(0, drop);

@@ -1,7 +1,12 @@
-//! Model 6, of sleeps: a shutdown against each step of a future's timer.
+//! Explores a shutdown against each step of a future's timer.
 //!
-//! Fails if an entry of a closed shard is reserved (mutation `entry-reserve-closed`) or armed (`entry-arm-closed`), and if a
-//! poll that comes too late to change the task leaks its waker (`poll-closed-leak`).
+//! Invariant: a task whose sleep is pending is woken once, no waker is leaked, and one thread drops the last pin of the
+//! shard.
+//!
+//! Fails under mutations:
+//!
+//! - `entry-reserve-closed`, `entry-arm-closed`: an entry of a closed shard is reserved or armed;
+//! - `poll-closed-leak`: a poll that finds the shard closed, and so cannot change the task, leaks its waker.
 
 use std::sync::Arc;
 
@@ -9,41 +14,41 @@ use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
 
-/// A task whose sleep is pending is woken, or finds when it polls that the sleep is over.
+/// The shutdown wakes a task whose sleep is pending, or its poll finds that the sleep is over.
 #[test]
 fn shutdown_against_poll() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
-        let sleep = Sleep::new(&fixture, &mut cache, &first, 9);
-        let poller = sleep.poll_elsewhere(&fixture, cache, &second, None);
+        let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 9);
+        let poller = sleep.spawn_poller(&fixture, cache, &second, None);
         fixture.close(5);
         let (sleep, mut cache, pending) = poller.join().unwrap();
-        assert_eq!(second.woken(), usize::from(pending));
-        assert!(first.woken() + second.woken() <= 1);
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert_eq!(second.wake_count(), usize::from(pending));
+        assert!(first.wake_count() + second.wake_count() <= 1);
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     });
 }
 
-/// What became of a sleep that was dropped.
-struct Life {
-    /// The drop ended it.
+/// The result of a sleep that was dropped.
+struct Dropped {
+    /// The drop cancelled the timer.
     cancelled: bool,
-    /// The task that polled it last, if that poll found it pending.
-    waits: Option<Arc<Task>>,
+    /// The task of the last poll, if that poll found the sleep pending.
+    waiting: Option<Arc<Task>>,
 }
 
-/// Asserts that the shutdown woke the task that waits, that no other waker is left, and that the handle was counted.
-fn assert_ended(fixture: &Fixture, tasks: &[Arc<Task>], Life { cancelled, waits }: Life) {
-    if let Some(task) = waits {
-        assert_eq!(task.woken(), usize::from(!cancelled));
+/// Asserts that the shutdown woke the waiting task, that no waker is left, and that the handle was counted.
+fn assert_ended(fixture: &Fixture, tasks: &[Arc<Task>], Dropped { cancelled, waiting }: Dropped) {
+    if let Some(task) = waiting {
+        assert_eq!(task.wake_count(), usize::from(!cancelled));
     }
     for task in tasks {
-        assert!(task.woken() <= 1);
+        assert!(task.wake_count() <= 1);
         assert_eq!(Arc::strong_count(task), 1, "no waker is left");
     }
-    assert_eq!(fixture.counts.last(), 1, "one is the last to have the shard");
+    assert_eq!(fixture.counts.unpinned(), 1, "one thread drops the last pin");
 }
 
 #[test]
@@ -53,17 +58,17 @@ fn shutdown_against_a_sleep_that_is_not_polled() {
         let user = fixture.spawn(|fixture| {
             let mut cache = Cache::new();
             for _ in 0..2 {
-                let Some(sleep) = Sleep::made(fixture, &mut cache, 9) else { return };
+                let Some(sleep) = Sleep::new(fixture, &mut cache, 9) else { return };
                 sleep.drop(fixture, &mut cache);
             }
         });
         fixture.close(5);
         user.join().unwrap();
-        assert_eq!(fixture.counts.last(), 1);
+        assert_eq!(fixture.counts.unpinned(), 1);
     });
 }
 
-/// Made, polled, and dropped.
+/// A sleep is created, polled and dropped.
 #[test]
 fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
     explore(|| {
@@ -71,91 +76,91 @@ fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
         let waker = task.clone();
         let user = fixture.spawn(move |fixture| {
             let mut cache = Cache::new();
-            let mut life = Life { cancelled: false, waits: None };
-            let Some(mut sleep) = Sleep::made(fixture, &mut cache, 9) else { return life };
+            let mut dropped = Dropped { cancelled: false, waiting: None };
+            let Some(mut sleep) = Sleep::new(fixture, &mut cache, 9) else { return dropped };
             if sleep.poll(fixture, &mut cache, &waker, 0) {
-                life.cancelled = sleep.drop(fixture, &mut cache);
-                life.waits = Some(waker);
+                dropped.cancelled = sleep.drop(fixture, &mut cache);
+                dropped.waiting = Some(waker);
             } else {
                 sleep.drop(fixture, &mut cache);
             }
-            life
+            dropped
         });
         fixture.close(5);
         assert_ended(&fixture, &[task], user.join().unwrap());
     });
 }
 
-/// Reset, polled by the same task or another, and dropped.
+/// A sleep is reset, polled by the same or another task, and dropped.
 #[test]
 fn shutdown_against_a_sleep_that_is_reset() {
     explore(|| {
         let (fixture, mut cache) = (Fixture::new(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let mut sleep = Sleep::new(&fixture, &mut cache, &first, 9);
+        let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 9);
         let tasks = [first, second.clone()];
         let user = fixture.spawn(move |fixture| {
-            let mut life = Life { cancelled: false, waits: None };
-            // One that is refused ends the sleep.
+            let mut dropped = Dropped { cancelled: false, waiting: None };
+            // A reset that is refused ends the sleep.
             sleep.reset(fixture, &mut cache, 7, 0);
             if sleep.poll(fixture, &mut cache, &second, 0) {
-                life.waits = Some(second);
+                dropped.waiting = Some(second);
             }
-            life.cancelled = sleep.drop(fixture, &mut cache);
-            life
+            dropped.cancelled = sleep.drop(fixture, &mut cache);
+            dropped
         });
         fixture.close(5);
         assert_ended(&fixture, &tasks, user.join().unwrap());
-        assert!(tasks.iter().map(|task| task.woken()).sum::<usize>() <= 1, "one of them is woken");
+        assert!(tasks.iter().map(|task| task.wake_count()).sum::<usize>() <= 1, "at most one task is woken");
     });
 }
 
-/// The driver comes to the entry at the same time: it wakes the task, or the shutdown does.
+/// The driver reaches the entry at the same time. Either the driver or the shutdown wakes the task.
 #[test]
 fn shutdown_against_a_sleep_that_is_due() {
     explore(|| {
         let (fixture, mut cache, task) = (Fixture::new(), Cache::new(), Task::new());
-        let sleep = Sleep::new(&fixture, &mut cache, &task, 5);
+        let sleep = Sleep::new_pending(&fixture, &mut cache, &task, 5);
         let driver = fixture.spawn_driver(fixture.driver(), 5);
         fixture.close(5);
         driver.join().unwrap();
-        assert_eq!((task.woken(), Arc::strong_count(&task)), (1, 1));
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
-        assert_eq!(fixture.counts.last(), 1);
+        assert_eq!((task.wake_count(), Arc::strong_count(&task)), (1, 1));
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
+        assert_eq!(fixture.counts.unpinned(), 1);
     });
 }
 
-/// Another task polls the sleep meanwhile: the poll may leave the entry to the driver, and find no other.
+/// Another task also polls the sleep. The poll may leave the entry to the driver, and get no other one.
 #[test]
 fn shutdown_against_a_sleep_that_is_due_and_polled() {
     explore(|| {
         let (fixture, mut cache) = (Fixture::new(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let sleep = Sleep::new(&fixture, &mut cache, &first, 5);
+        let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let driver = fixture.spawn_driver(fixture.driver(), 5);
-        let poller = sleep.poll_elsewhere(&fixture, cache, &second, None);
+        let poller = sleep.spawn_poller(&fixture, cache, &second, None);
         fixture.close(5);
         driver.join().unwrap();
         let (sleep, mut cache, pending) = poller.join().unwrap();
-        assert_eq!(second.woken(), usize::from(pending));
-        assert!(first.woken() + second.woken() <= 1);
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
-        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second), fixture.counts.last()), (1, 1, 1));
+        assert_eq!(second.wake_count(), usize::from(pending));
+        assert!(first.wake_count() + second.wake_count() <= 1);
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second), fixture.counts.unpinned()), (1, 1, 1));
     });
 }
 
-/// The sleep has fired, or a poll finds that it is due, and its task uses it again.
+/// The sleep has fired, or a poll finds that it is due, and its task reuses it.
 #[test]
-fn shutdown_against_a_sleep_that_is_used_again() {
+fn shutdown_against_a_sleep_that_is_reused() {
     explore(|| {
         let (fixture, mut cache) = (Fixture::new(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let mut sleep = Sleep::new(&fixture, &mut cache, &first, 5);
+        let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let tasks = [first.clone(), second.clone()];
         let user = fixture.spawn(move |fixture| {
-            assert!(!sleep.poll(fixture, &mut cache, &first, 5), "it is time");
-            let waits = sleep.use_again(fixture, &mut cache, &second, 9).then_some(second);
-            Life { cancelled: sleep.drop(fixture, &mut cache), waits }
+            assert!(!sleep.poll(fixture, &mut cache, &first, 5), "the deadline has passed");
+            let waiting = sleep.reuse(fixture, &mut cache, &second, 9).then_some(second);
+            Dropped { cancelled: sleep.drop(fixture, &mut cache), waiting }
         });
         fixture.drive(&mut fixture.driver(), &fixture.worker(5));
         fixture.close(5);

@@ -1,16 +1,22 @@
-//! Model 1: push against drain against a driver about to sleep.
+//! Explores a push against a drain against a driver that is about to sleep.
 //!
-//! Fails without the driver's fence in `wakeup.rs` (mutation `wakeup-driver-fence`), without the caller's in `core.rs`
-//! (`core-push-fence`), if a caller wakes only for what the driver does not sleep for at all (`wakeup-lower`), if who
-//! gives back the last of much memory does not ring (`core-give-silent`), and if the driver sleeps although memory is to
-//! be given back (`driver-idle`). Fails as well if a close does not ring (`core-close-silent`), rings before the driver can
-//! see it (`core-close-late`), or without a fence (`core-close-fence`).
+//! Invariant: the driver wakes for every push, every close, and memory that it must retire.
+//!
+//! Fails under mutations:
+//!
+//! - `wakeup-driver-no-fence`, `core-push-no-fence`: the fence of the driver, or of the caller, is missing;
+//! - `wakeup-idle-only`: a caller wakes the driver only if it sleeps without a deadline;
+//! - `core-give-no-wake`: the thread that frees most of the memory does not wake the driver;
+//! - `turn-idle-despite-trim`: the driver sleeps although memory can be retired;
+//! - `pool-count-unordered`: the count of the pool's entries is not published;
+//! - `core-close-no-wake`, `core-close-wake-first`, `core-close-no-fence`: a close does not wake the driver, wakes it
+//!   before the driver can see the close, or has no fence.
 
 use super::{Fixture, explore};
 use crate::engine::core::Armed;
 use crate::engine::memory::Cache;
 
-/// Two threads schedule what is due; the driver misses neither.
+/// Two threads schedule expired timers, and the driver runs both.
 #[test]
 fn pushes_wake_a_driver_about_to_sleep() {
     explore(|| {
@@ -22,14 +28,14 @@ fn pushes_wake_a_driver_about_to_sleep() {
             fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
         });
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
-        fixture.drive_until(&mut driver, &worker, 2);
+        fixture.drive_until_runs(&mut driver, &worker, 2);
         for producer in producers {
             producer.join().unwrap();
         }
     });
 }
 
-/// The driver sleeps for a far deadline when an earlier one comes.
+/// The driver sleeps until a far deadline when an earlier one is pushed.
 #[test]
 fn an_earlier_deadline_wakes_the_driver() {
     explore(|| {
@@ -42,23 +48,23 @@ fn an_earlier_deadline_wakes_the_driver() {
             fixture.schedule(&mut cache, fixture.counts.once(), 50);
             fixture.schedule(&mut cache, fixture.counts.once(), 5);
         });
-        fixture.drive_until(&mut driver, &worker, 1);
+        fixture.drive_until_runs(&mut driver, &worker, 1);
         producer.join().unwrap();
         assert_eq!(*worker.ran.borrow(), [5]);
         fixture.close(5);
     });
 }
 
-/// When most entries are free, whoever gives them back rings too, if lazily: the driver comes to give back their memory.
+/// When most entries are free, the thread that frees them wakes the driver lazily, and the driver retires their memory.
 #[test]
-fn memory_that_nobody_needs_goes_back() {
+fn surplus_memory_is_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 100).unwrap();
         fixture.drive(&mut driver, &worker);
-        let canceller = fixture.cancel_elsewhere(handle, cache);
+        let canceller = fixture.spawn_canceller(handle, cache);
         while driver.next_deadline() != u64::MAX {
             fixture.sleep(&driver, &worker);
             fixture.drive(&mut driver, &worker);
@@ -69,7 +75,7 @@ fn memory_that_nobody_needs_goes_back() {
     });
 }
 
-/// A driver that sleeps, or is about to, ends when its shard is closed.
+/// A driver that sleeps, or is about to sleep, ends when its shard is closed.
 #[test]
 fn a_close_wakes_a_driver_about_to_sleep() {
     explore(|| {

@@ -1,11 +1,17 @@
-//! Model 16: a future's timer against a shutdown, on a thread that is ending, and in a sparse block. Each timer ends once,
-//! for one reason; the waker is called or dropped; and the entry is released once.
+//! Explores a future's timer against a shutdown, on a thread that is ending, and in a sparse block.
 //!
-//! Fails if a poll stays pending in a closed shard (mutations `sleep-entry-closed-forgotten`, `sleep-entry-refused-forgotten`) or does not
-//! count the end of its timer there (`sleep-entry-closed-uncounted`, `sleep-entry-refused-uncounted`), if a reset arms a closed entry
-//! (`sleep-entry-reset-closed`), if a drop releases a closed entry to a cache (`entry-left-closed`), if the last to have the shard
-//! does not see it (`raw-last-unseen`), if a drop that cannot do all in one transition does not cancel
-//! (`sleep-entry-uncancelled`), and if an entry of a sparse block is kept (`sleep-entry-sparse-kept`, `raw-sparse-kept`).
+//! Invariant: each timer ends once, for one reason; its waker is called or dropped; its entry is released once.
+//!
+//! Fails under mutations:
+//!
+//! - `sleep-entry-closed-pending`, `sleep-entry-refused-pending`: a poll stays pending in a closed shard;
+//! - `sleep-entry-closed-uncounted`, `sleep-entry-refused-uncounted`: such a poll does not count the end of its timer;
+//! - `sleep-entry-closed-as-elapsed`: a sleep that the shutdown ended reports that its deadline has passed;
+//! - `sleep-entry-reset-closed`: a reset arms a closed entry;
+//! - `entry-consume-closed`: a drop releases a closed entry to a cache;
+//! - `handle-last-not-freed`: the release of the last pin does not free the shard;
+//! - `sleep-entry-drop-not-cancelled`: a drop that needs more than one transition does not cancel the timer;
+//! - `sleep-entry-sparse-cached`, `handle-sparse-cached`: an entry of a sparse block goes to a cache.
 
 use std::sync::Arc;
 
@@ -16,23 +22,23 @@ use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
 use crate::source::shard::coop::Progress;
 
-/// Drops what is left of a sleep that a shutdown has ended.
-fn end(fixture: &Fixture, sleep: Sleep, cache: &mut Cache, tasks: &[&Arc<Task>]) {
-    assert!(!sleep.drop(fixture, cache), "it is over");
-    assert_eq!(fixture.counts.last(), 1, "one is the last to have the shard");
+/// Drops a sleep that a shutdown has ended, and asserts that nothing of it is left.
+fn assert_ended(fixture: &Fixture, sleep: Sleep, cache: &mut Cache, tasks: &[&Arc<Task>]) {
+    assert!(!sleep.drop(fixture, cache), "the sleep is over");
+    assert_eq!(fixture.counts.unpinned(), 1, "one thread drops the last pin");
     for task in tasks {
-        assert_eq!(Arc::strong_count(task), 1, "its waker is gone");
+        assert_eq!(Arc::strong_count(task), 1, "its waker is dropped");
     }
-    fixture.assert_sleeps_accounted();
+    fixture.assert_sleep_counts();
 }
 
-/// The first poll is in time, and the shutdown wakes the task; or it finds the shard closed.
+/// The first poll comes before the shutdown, which then wakes the task, or it finds the shard closed.
 #[test]
 fn shutdown_against_the_first_poll() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut cache, task) = (Cache::new(), Task::new());
-        let mut sleep = Sleep::made(&fixture, &mut cache, 9).unwrap();
+        let mut sleep = Sleep::new(&fixture, &mut cache, 9).unwrap();
         let user = {
             let (fixture, task) = (fixture.clone(), task.clone());
             thread::spawn(move || {
@@ -43,19 +49,19 @@ fn shutdown_against_the_first_poll() {
         fixture.close(5);
         let (mut sleep, mut cache, progress) = user.join().unwrap();
         assert_ne!(progress, Progress::Elapsed);
-        assert_eq!(task.woken(), usize::from(progress == Progress::Pending));
+        assert_eq!(task.wake_count(), usize::from(progress == Progress::Pending));
         assert_eq!(sleep.progress(&fixture, &mut cache, &task, 5), Progress::Shutdown);
-        end(&fixture, sleep, &mut cache, &[&task]);
+        assert_ended(&fixture, sleep, &mut cache, &[&task]);
     });
 }
 
-/// A poll by another task is in time, and the shutdown wakes that task; or it finds that the sleep is over.
+/// A poll by another task comes before the shutdown, which then wakes that task, or it finds that the sleep is over.
 #[test]
 fn shutdown_against_a_poll_by_another_task() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
-        let mut sleep = Sleep::new(&fixture, &mut cache, &first, 9);
+        let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 9);
         let user = {
             let (fixture, second) = (fixture.clone(), second.clone());
             thread::spawn(move || {
@@ -66,26 +72,26 @@ fn shutdown_against_a_poll_by_another_task() {
         fixture.close(5);
         let (mut sleep, mut cache, progress) = user.join().unwrap();
         assert_ne!(progress, Progress::Elapsed);
-        assert_eq!(second.woken(), usize::from(progress == Progress::Pending));
-        assert!(first.woken() + second.woken() <= 1);
+        assert_eq!(second.wake_count(), usize::from(progress == Progress::Pending));
+        assert!(first.wake_count() + second.wake_count() <= 1);
         assert_eq!(sleep.progress(&fixture, &mut cache, &second, 5), Progress::Shutdown);
-        end(&fixture, sleep, &mut cache, &[&first, &second]);
+        assert_ended(&fixture, sleep, &mut cache, &[&first, &second]);
     });
 }
 
-/// A reset is in time, or comes when the shutdown has the waker still: then nothing is armed in its place.
+/// A reset comes before the shutdown, or while the shutdown still has the waker. In the second case, it arms no timer.
 #[test]
 fn shutdown_against_a_reset() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut cache, task) = (Cache::new(), Task::new());
-        let sleep = Sleep::new(&fixture, &mut cache, &task, 9);
-        let user = sleep.poll_elsewhere(&fixture, cache, &task, Some(7));
+        let sleep = Sleep::new_pending(&fixture, &mut cache, &task, 9);
+        let user = sleep.spawn_poller(&fixture, cache, &task, Some(7));
         fixture.close(5);
         let (mut sleep, mut cache, _) = user.join().unwrap();
-        assert_eq!(task.woken(), 1);
+        assert_eq!(task.wake_count(), 1);
         assert_eq!(sleep.progress(&fixture, &mut cache, &task, 5), Progress::Shutdown);
-        end(&fixture, sleep, &mut cache, &[&task]);
+        assert_ended(&fixture, sleep, &mut cache, &[&task]);
     });
 }
 
@@ -95,35 +101,36 @@ fn shutdown_against_a_drop() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut cache, task) = (Cache::new(), Task::new());
-        let sleep = Sleep::new(&fixture, &mut cache, &task, 9);
+        let sleep = Sleep::new_pending(&fixture, &mut cache, &task, 9);
         let user = {
             let fixture = fixture.clone();
             thread::spawn(move || sleep.drop(&fixture, &mut cache))
         };
         fixture.close(5);
         let cancelled = user.join().unwrap();
-        assert_eq!((task.woken(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
-        assert_eq!(fixture.counts.last(), 1, "one is the last to have the shard");
-        fixture.assert_sleeps_accounted();
+        assert_eq!((task.wake_count(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
+        assert_eq!(fixture.counts.unpinned(), 1, "one thread drops the last pin");
+        fixture.assert_sleep_counts();
     });
 }
 
-/// A poll by another task leaves an entry that is in a batch, and takes another; a shutdown wakes the task, or refuses
-/// that. Each entry had a handle.
+/// A poll by another task leaves an entry that is in a batch, and takes another entry.
+///
+/// A shutdown wakes the task, or refuses the second entry. Each entry had a handle.
 #[test]
 fn shutdown_against_a_poll_that_takes_another_entry() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let mut sleep = Sleep::new(&fixture, &mut cache, &first, 5);
+        let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let mut batch = Vec::new();
-        fixture.hand_over(&mut driver, 5, |due| batch.extend(due));
+        fixture.drive_with(&mut driver, 5, |expired| batch.extend(expired));
         assert_eq!(batch.len(), 1);
         let user = {
             let (fixture, second) = (fixture.clone(), second.clone());
             thread::spawn(move || {
-                // Its clock is behind the driver's.
+                // The clock of this thread is behind the driver's.
                 let progress = sleep.progress(&fixture, &mut cache, &second, 4);
                 (sleep, cache, progress)
             })
@@ -131,19 +138,20 @@ fn shutdown_against_a_poll_that_takes_another_entry() {
         fixture.close(5);
         fixture.worker(5).run(&batch);
         let (sleep, mut cache, progress) = user.join().unwrap();
-        assert_eq!(second.woken(), usize::from(progress == Progress::Pending));
-        end(&fixture, sleep, &mut cache, &[&first, &second]);
+        assert_eq!(second.wake_count(), usize::from(progress == Progress::Pending));
+        assert_ended(&fixture, sleep, &mut cache, &[&first, &second]);
     });
 }
 
-/// A thread that is ending drops a sleep: it has no cache to keep the entry in. Before the deadline that cancels the timer.
+/// A thread that is ending drops a sleep, and has no cache for the entry. Before the deadline, the drop cancels the
+/// timer.
 #[test]
 fn a_drop_by_a_thread_that_ends_against_fire() {
     for deadline in [5, 9] {
         explore(move || {
             let fixture = Fixture::new();
             let (mut driver, mut cache, task) = (fixture.driver(), Cache::new(), Task::new());
-            let sleep = Sleep::new(&fixture, &mut cache, &task, deadline);
+            let sleep = Sleep::new_pending(&fixture, &mut cache, &task, deadline);
             let dropper = {
                 let fixture = fixture.clone();
                 thread::spawn(move || sleep.drop_on_ending_thread(&fixture))
@@ -153,15 +161,15 @@ fn a_drop_by_a_thread_that_ends_against_fire() {
             let cancelled = dropper.join().unwrap();
             assert!(cancelled || deadline == 5);
             fixture.drive(&mut driver, &later);
-            assert_eq!((task.woken(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
+            assert_eq!((task.wake_count(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
             fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
-            fixture.assert_sleeps_accounted();
+            fixture.assert_sleep_counts();
         });
     }
 }
 
-/// The last sleep of a sparse block is dropped, while it is pending or when it is over: the driver comes to give the
-/// memory back.
+/// The last sleep of a sparse block is dropped, while it is pending or after it is over. The driver wakes and retires
+/// the memory.
 #[test]
 fn the_drop_of_the_last_sleep_in_a_sparse_block() {
     for pending in [true, false] {
@@ -169,8 +177,8 @@ fn the_drop_of_the_last_sleep_in_a_sparse_block() {
             let fixture = Fixture::with_retained(1);
             let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
             let (mut cache, task) = (Cache::new(), Task::new());
-            let first = Sleep::new(&fixture, &mut cache, &task, 100);
-            let second = Sleep::new(&fixture, &mut cache, &task, if pending { 100 } else { 5 });
+            let first = Sleep::new_pending(&fixture, &mut cache, &task, 100);
+            let second = Sleep::new_pending(&fixture, &mut cache, &task, if pending { 100 } else { 5 });
             fixture.drive(&mut driver, &worker);
             first.drop(&fixture, &mut cache);
             fixture.core.drain_cache(&mut cache);
@@ -186,7 +194,7 @@ fn the_drop_of_the_last_sleep_in_a_sparse_block() {
             }
             dropper.join().unwrap();
             fixture.assert_all_free(&mut driver, [&mut worker.into_cache()]);
-            fixture.assert_sleeps_accounted();
+            fixture.assert_sleep_counts();
         });
     }
 }

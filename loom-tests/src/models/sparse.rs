@@ -1,29 +1,34 @@
-//! Model 13: sparse blocks. An entry that is set aside is neither lost nor handed out twice, whatever happens to its block.
+//! Explores sparse blocks, whose free entries are set aside.
 //!
-//! Fails if who sets an entry aside does not look at the mark again (mutation `sparse-unseen`), if the bits publish
-//! nothing (`sparse-relaxed`), nor the count of completed blocks (`sparse-counted`), if the driver takes a block whatever is
-//! set aside there (`sparse-claim`), and if the thread that completes a block does not ring (`sparse-silent`). Fails as
-//! well if the bits do not publish what was done to the entries (`sparse-bits-unpublished`, `sparse-gather-unpublished`), and
-//! if the driver does not acquire it (`sparse-claim-unordered`).
+//! Invariant: an entry that is set aside is neither lost nor handed out twice, whatever happens to its block.
+//!
+//! Fails under mutations:
+//!
+//! - `sparse-no-recheck`: the thread that sets an entry aside does not check again that the block is sparse;
+//! - `sparse-relaxed`, `sparse-completed-relaxed`: the bits, or the count of completed blocks, publish nothing;
+//! - `sparse-claim-incomplete`: the driver claims a block of which not all entries are set aside;
+//! - `sparse-complete-no-wake`: the thread that completes a block does not wake the driver;
+//! - `sparse-bits-not-released`, `sparse-gather-not-released`, `sparse-claim-not-acquired`: earlier writes to the
+//!   entries are not released by the bits, or not acquired by the driver.
 
 use loom::thread::JoinHandle;
 
 use super::{Fixture, explore};
 use crate::engine::memory::{Cache, members};
 
-/// A sparse block of which the second entry is set aside; the first is the caller's.
+/// Creates a sparse block whose second entry is set aside. The caller owns the first.
 fn sparse_block(fixture: &Fixture) {
     assert_eq!(fixture.alloc_block(), 0);
-    // SAFETY: nobody uses the block that was carved; this thread is as good as the driver.
+    // SAFETY: no thread uses the allocated block, so this thread may act as the driver.
     unsafe { fixture.core.slab.gather(1) };
     fixture.core.slab.mark_sparse(0);
 }
 
-/// Starts a thread that sets the first entry aside, and returns what it was given back.
-fn set_first_aside(fixture: &Fixture) -> JoinHandle<Vec<u32>> {
+/// Starts a thread that sets the first entry aside, and returns the entries that it got back.
+fn spawn_set_aside(fixture: &Fixture) -> JoinHandle<Vec<u32>> {
     fixture.spawn(|fixture| {
         let mut back = Vec::new();
-        // SAFETY: it is ours: see `sparse_block`.
+        // SAFETY: we own the entry, because the caller of `sparse_block` owns it.
         unsafe { fixture.core.slab.set_aside(0, |index| back.push(index)) };
         back
     })
@@ -35,8 +40,8 @@ fn adopt(fixture: &Fixture) -> Vec<u32> {
     adopted
 }
 
-/// Says that each of the two entries was had once, when what is left in a sparse block is taken.
-fn assert_each_once(fixture: &Fixture, parts: impl IntoIterator<Item = Vec<u32>>) {
+/// Asserts that each of the two entries was taken once, including those left in a sparse block.
+fn assert_each_taken_once(fixture: &Fixture, parts: impl IntoIterator<Item = Vec<u32>>) {
     let mut all: Vec<_> = parts.into_iter().flatten().chain(adopt(fixture)).collect();
     all.sort_unstable();
     assert_eq!(all, [0, 1]);
@@ -47,32 +52,32 @@ fn an_entry_is_set_aside_while_its_block_is_adopted() {
     explore(|| {
         let fixture = Fixture::new();
         sparse_block(&fixture);
-        let setter = set_first_aside(&fixture);
+        let setter = spawn_set_aside(&fixture);
         let adopter = fixture.spawn(adopt);
         let parts = [setter.join().unwrap(), adopter.join().unwrap()];
-        assert_each_once(&fixture, parts);
+        assert_each_taken_once(&fixture, parts);
     });
 }
 
 #[test]
-fn a_block_is_completed_while_the_driver_and_another_thread_want_it() {
+fn a_block_is_completed_while_two_threads_claim_it() {
     explore(|| {
         let fixture = Fixture::new();
         sparse_block(&fixture);
-        let setter = set_first_aside(&fixture);
+        let setter = spawn_set_aside(&fixture);
         let adopter = fixture.spawn(adopt);
         let mut mine = Vec::new();
         if fixture.core.slab.claim_frame(0, |index| mine.push(index)) {
             mine.extend([0, 1]);
         }
         let parts = [setter.join().unwrap(), adopter.join().unwrap(), mine];
-        assert_each_once(&fixture, parts);
+        assert_each_taken_once(&fixture, parts);
     });
 }
 
-/// The driver finds a block sparse, and sleeps; the timer that is left there ends: the driver comes to retire the block.
+/// The driver finds a block sparse, and sleeps. When the last timer in the block ends, the driver wakes and retires it.
 #[test]
-fn a_block_that_is_completed_goes_back() {
+fn a_completed_block_is_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
@@ -84,7 +89,7 @@ fn a_block_that_is_completed_goes_back() {
         fixture.core.drain_cache(&mut cache);
         fixture.drive(&mut driver, &worker);
         assert_eq!((fixture.core.slab.len(), fixture.core.slab.dense_len()), (2, 0), "the block is sparse");
-        let canceller = fixture.cancel_elsewhere(second, cache);
+        let canceller = fixture.spawn_canceller(second, cache);
         while fixture.core.slab.len() > 0 {
             fixture.sleep(&driver, &worker);
             fixture.drive(&mut driver, &worker);
@@ -94,9 +99,9 @@ fn a_block_that_is_completed_goes_back() {
     });
 }
 
-/// A thread uses a sparse block, and empties it, while the driver gives memory back.
+/// A thread uses a sparse block, and empties it, while the driver retires memory.
 #[test]
-fn a_sparse_block_is_used_while_the_driver_looks_at_it() {
+fn a_sparse_block_is_used_during_a_trim() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
@@ -120,7 +125,7 @@ fn a_sparse_block_is_used_while_the_driver_looks_at_it() {
     });
 }
 
-/// An entry that is set aside by one thread goes to the pool by another, which writes into it.
+/// One thread sets an entry aside, and another gives it to the pool, which writes into it.
 #[test]
 fn an_adopted_entry_goes_to_the_pool() {
     explore(|| {
@@ -137,7 +142,7 @@ fn an_adopted_entry_goes_to_the_pool() {
     });
 }
 
-/// The same with an entry that the driver has taken out of the pool.
+/// As above, but the driver has taken the entry out of the pool.
 #[test]
 fn a_gathered_entry_goes_to_the_pool() {
     explore(|| {
@@ -146,7 +151,7 @@ fn a_gathered_entry_goes_to_the_pool() {
         fixture.core.push_to_pool(&[first]);
         let driver = fixture.spawn(|fixture| {
             let slab = &fixture.core.slab;
-            // SAFETY: this thread is as good as the driver, and owns what it takes out of the pool.
+            // SAFETY: this thread acts as the driver, and owns what it takes out of the pool.
             unsafe { members(slab, fixture.core.pool.take_all()).for_each(|index| slab.gather(index)) };
             slab.mark_sparse(0);
         });
@@ -155,12 +160,12 @@ fn a_gathered_entry_goes_to_the_pool() {
     });
 }
 
-/// Takes the one entry that is in the pool, and sets it aside.
+/// Takes the only entry in the pool, and sets it aside.
 fn pop(fixture: &Fixture) -> bool {
     fixture.core.pool.pop(&fixture.core.slab, |index| fixture.core.recycle(&mut Cache::new(), index))
 }
 
-/// Two threads want an entry that is in the pool. One of them sets it aside, and the driver retires the block.
+/// Two threads want the only entry in the pool. One of them sets it aside, and the driver retires the block.
 #[test]
 fn a_popped_entry_is_retired() {
     explore(|| {
@@ -171,10 +176,10 @@ fn a_popped_entry_is_retired() {
         let mine = pop(&fixture);
         let slab = &fixture.core.slab;
         if slab.claim_frame(0, drop) {
-            assert!([0, 1].iter().all(|&index| slab.get(index).reclaim().is_some()), "they are free");
-            // SAFETY: this thread is as good as the driver, and has claimed all entries of the block.
+            assert!([0, 1].iter().all(|&index| slab.get(index).reclaim().is_some()), "both entries are free");
+            // SAFETY: this thread acts as the driver, and has claimed all entries of the block.
             unsafe { slab.retire(0..1) };
         }
-        assert_ne!(popper.join().unwrap(), mine, "one of them has it");
+        assert_ne!(popper.join().unwrap(), mine, "exactly one thread popped the entry");
     });
 }

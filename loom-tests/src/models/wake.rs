@@ -1,15 +1,25 @@
-//! Model 8: a future that is polled by another task, moved or dropped, against fire.
+//! Explores a future that another task polls, that is reset or that is dropped, against fire.
 //!
-//! Fails if the callback of another task stays (mutation `poll-old-waker`), and if an entry in the driver's hands is armed
-//! anew, after a cancel (`poll-taken`) or after the driver has begun (`entry-in-hands`), or dropped like one that is in
-//! nobody's (`entry-left-dispatched`), and if a poll at the deadline leaves the timer to the driver as well (`poll-due`).
+//! Invariant: the task of the last poll is woken once, each timer ends once, and each entry is released once.
 //!
-//! Of `hold.rs`, if a poll that meets the firing stays pending (`sleep-entry-waker-forgotten`), if an entry is released twice or
-//! never (`sleep-entry-released-twice`, `sleep-entry-never-released`, `sleep-entry-left-unreleased`, `sleep-entry-kept-never`), if the driver is not
-//! told of what is armed (`sleep-entry-armed-unsent`, `sleep-entry-renewed-unsent`), if a reset of a fired sleep arms nothing
-//! (`sleep-entry-reset-early`), and if a timer is not counted once, or not taken out of its batch once (`sleep-entry-taken-counted`,
-//! `sleep-entry-due-uncounted`, `sleep-entry-taken-in-flight`, `sleep-entry-due-in-flight`, `raw-unsettled`); and as `entry-in-hands`,
-//! `sleep-entry-busy`.
+//! Fails under mutations of the entry:
+//!
+//! - `poll-old-waker`: the callback keeps the waker of another task;
+//! - `poll-dispatched-reused`, `entry-in-use-reused`, `sleep-entry-in-use-reused`: an entry that is in a batch, or
+//!   whose run has begun, is armed again;
+//! - `entry-consume-dispatched`: an entry that is in a batch goes to a cache;
+//! - `poll-due-not-claimed`: a poll at the deadline also leaves the timer to the driver.
+//!
+//! Fails under mutations of `sleep_entry.rs` and `raw_handle.rs`:
+//!
+//! - `sleep-entry-over-pending`: a poll that finds the timer fired stays pending;
+//! - `sleep-entry-released-twice`, `sleep-entry-drop-not-released`, `sleep-entry-replaced-not-released`,
+//!   `sleep-entry-not-cached`: an entry is released twice, never, or not to the cache;
+//! - `sleep-entry-arm-no-notify`, `sleep-entry-rearm-no-notify`: the driver is not notified of a new timer;
+//! - `sleep-entry-reset-not-idle`: a reset of a fired sleep does not arm it again;
+//! - `sleep-entry-replaced-counted`, `sleep-entry-expired-uncounted`: a timer is counted twice, or not at all;
+//! - `sleep-entry-replaced-in-flight`, `sleep-entry-expired-in-flight`, `handle-still-in-flight`: a timer that has left
+//!   its batch still counts as in flight.
 
 use std::sync::Arc;
 
@@ -17,57 +27,57 @@ use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
 
-/// Either the second poll finds that the sleep is over, or its task is woken. Nobody is woken twice.
+/// Either the second poll finds that the sleep is over, or its task is woken. No task is woken twice.
 #[test]
 fn a_poll_by_another_task_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let sleep = Sleep::new(&fixture, &mut cache, &first, 5);
-        let poller = sleep.poll_elsewhere(&fixture, cache, &second, None);
+        let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
+        let poller = sleep.spawn_poller(&fixture, cache, &second, None);
         let worker = fixture.worker(5);
         fixture.drive(&mut driver, &worker);
         let (sleep, mut cache, pending) = poller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert_eq!((first.woken(), second.woken()), if pending { (0, 1) } else { (1, 0) });
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert_eq!((first.wake_count(), second.wake_count()), if pending { (0, 1) } else { (1, 0) });
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
-        fixture.assert_sleeps_accounted();
+        fixture.assert_sleep_counts();
     });
 }
 
-/// The same after it was moved later: the driver may have it in its hands for the old deadline still.
+/// The same after a reset to a later deadline. The entry may still be in a batch for the old deadline.
 #[test]
 fn a_poll_by_another_task_after_a_reset_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let sleep = Sleep::new(&fixture, &mut cache, &first, 5);
-        let poller = sleep.poll_elsewhere(&fixture, cache, &second, Some(9));
+        let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
+        let poller = sleep.spawn_poller(&fixture, cache, &second, Some(9));
         let (worker, later) = (fixture.worker(5), fixture.worker(9));
         fixture.drive(&mut driver, &worker);
         let (sleep, mut cache, pending) = poller.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert!(pending, "one that has fired begins anew");
-        assert_eq!((first.woken(), second.woken()), (worker.ran.borrow().len(), 0), "it is early");
+        assert!(pending, "a fired sleep is armed again");
+        assert_eq!((first.wake_count(), second.wake_count()), (worker.ran.borrow().len(), 0), "before the deadline");
         fixture.drive(&mut driver, &later);
-        assert_eq!(second.woken(), 1);
-        assert!(!sleep.drop(&fixture, &mut cache), "it is over");
+        assert_eq!(second.wake_count(), 1);
+        assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
-        fixture.assert_sleeps_accounted();
+        fixture.assert_sleep_counts();
     });
 }
 
-/// Either it wakes its task, or it is cancelled; the waker is gone in either case.
+/// Either the timer wakes its task, or the drop cancels it. The waker is dropped in both cases.
 #[test]
 fn a_drop_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache, task) = (fixture.driver(), Cache::new(), Task::new());
-        let sleep = Sleep::new(&fixture, &mut cache, &task, 5);
+        let sleep = Sleep::new_pending(&fixture, &mut cache, &task, 5);
         let dropper = fixture.spawn(move |fixture| {
             let cancelled = sleep.drop(fixture, &mut cache);
             (cache, cancelled)
@@ -75,25 +85,25 @@ fn a_drop_against_fire() {
         let worker = fixture.worker(5);
         fixture.drive(&mut driver, &worker);
         let (mut cache, cancelled) = dropper.join().unwrap();
-        assert_eq!((task.woken(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
+        assert_eq!((task.wake_count(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache()]);
-        fixture.assert_sleeps_accounted();
+        fixture.assert_sleep_counts();
     });
 }
 
-/// The next sleep of the thread may have the same entry, and is not touched by what was begun for the one before.
+/// The thread's next sleep may reuse the entry. A run that began for the previous sleep does not affect it.
 #[test]
 fn a_drop_and_another_sleep_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let sleep = Sleep::new(&fixture, &mut cache, &first, 5);
+        let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let user = {
             let second = second.clone();
             fixture.spawn(move |fixture| {
                 sleep.drop(fixture, &mut cache);
-                let next = Sleep::new(fixture, &mut cache, &second, 9);
+                let next = Sleep::new_pending(fixture, &mut cache, &second, 9);
                 (next, cache)
             })
         };
@@ -101,57 +111,56 @@ fn a_drop_and_another_sleep_against_fire() {
         fixture.drive(&mut driver, &worker);
         let (next, mut cache) = user.join().unwrap();
         fixture.drive(&mut driver, &worker);
-        assert_eq!(second.woken(), 0, "it is early");
+        assert_eq!(second.wake_count(), 0, "before the deadline");
         fixture.drive(&mut driver, &later);
-        assert_eq!(second.woken(), 1);
-        assert!(!next.drop(&fixture, &mut cache), "it is over");
+        assert_eq!(second.wake_count(), 1);
+        assert!(!next.drop(&fixture, &mut cache), "the sleep is over");
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
-        fixture.assert_sleeps_accounted();
+        fixture.assert_sleep_counts();
     });
 }
 
-/// A task that is woken, or looks by chance, has the sleep go on at once, while the driver is still in the middle of
-/// waking it.
+/// A task polls a sleep that is over and reuses it at once, while the driver is still waking the task.
 #[test]
-fn used_again_against_fire() {
+fn reuse_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache, task) = (fixture.driver(), Cache::new(), Task::new());
-        let mut sleep = Sleep::new(&fixture, &mut cache, &task, 5);
+        let mut sleep = Sleep::new_pending(&fixture, &mut cache, &task, 5);
         let user = {
             let task = task.clone();
             fixture.spawn(move |fixture| {
-                let again = !sleep.poll(fixture, &mut cache, &task, 0);
-                if again {
-                    assert!(sleep.use_again(fixture, &mut cache, &task, 6));
+                let is_over = !sleep.poll(fixture, &mut cache, &task, 0);
+                if is_over {
+                    assert!(sleep.reuse(fixture, &mut cache, &task, 6));
                 }
-                (sleep, cache, again)
+                (sleep, cache, is_over)
             })
         };
         let (worker, later) = (fixture.worker(5), fixture.worker(6));
         fixture.drive(&mut driver, &worker);
-        let (sleep, mut cache, again) = user.join().unwrap();
+        let (sleep, mut cache, is_over) = user.join().unwrap();
         fixture.drive(&mut driver, &later);
-        assert_eq!(task.woken(), 1 + usize::from(again));
+        assert_eq!(task.wake_count(), 1 + usize::from(is_over));
         assert!(!sleep.drop(&fixture, &mut cache));
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
-        fixture.assert_sleeps_accounted();
+        fixture.assert_sleep_counts();
     });
 }
 
-/// A poll at the deadline ends the sleep, or the driver wakes its task; then it is used again.
+/// A poll at the deadline ends the sleep, or the driver wakes its task. Then the sleep is reused.
 #[test]
-fn a_poll_that_is_due_against_fire() {
+fn a_poll_at_the_deadline_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let (first, second) = (Task::new(), Task::new());
-        let mut sleep = Sleep::new(&fixture, &mut cache, &first, 5);
+        let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let user = {
             let second = second.clone();
             fixture.spawn(move |fixture| {
-                assert!(!sleep.poll(fixture, &mut cache, &second, 5), "it is time");
-                assert!(sleep.use_again(fixture, &mut cache, &second, 6));
+                assert!(!sleep.poll(fixture, &mut cache, &second, 5), "the deadline has passed");
+                assert!(sleep.reuse(fixture, &mut cache, &second, 6));
                 (sleep, cache)
             })
         };
@@ -159,11 +168,11 @@ fn a_poll_that_is_due_against_fire() {
         fixture.drive(&mut driver, &worker);
         let (sleep, mut cache) = user.join().unwrap();
         let ran = worker.ran.borrow().len();
-        assert_eq!((first.woken(), fixture.counts.completed(), Arc::strong_count(&first)), (ran, 1, 1));
+        assert_eq!((first.wake_count(), fixture.counts.completed(), Arc::strong_count(&first)), (ran, 1, 1));
         fixture.drive(&mut driver, &later);
-        assert_eq!((second.woken(), fixture.counts.completed()), (1, 2));
+        assert_eq!((second.wake_count(), fixture.counts.completed()), (1, 2));
         assert!(!sleep.drop(&fixture, &mut cache));
         fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
-        fixture.assert_sleeps_accounted();
+        fixture.assert_sleep_counts();
     });
 }

@@ -1,4 +1,4 @@
-//! The crate's `clock`, without one: each thread has a present, which stays where the model has set it.
+//! Replaces the crate's `clock`. Each thread has a current tick, which only the model changes.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -6,22 +6,22 @@ use std::marker::PhantomData;
 use crate::sync::thread_static;
 
 thread_static! {
-    static PRESENT: Cell<u64> = const { Cell::new(0) };
+    static NOW: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Sets the present tick of the calling thread.
-pub(crate) fn set_present(tick: u64) {
-    PRESENT.with(|present| present.set(tick));
+/// Sets the current tick of the calling thread.
+pub(crate) fn set_now(tick: u64) {
+    NOW.with(|now| now.set(tick));
 }
 
-/// The tick that something is due at.
+/// The tick of a deadline, and the tick at which it was computed.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     pub(crate) tick: u64,
     pub(crate) now: u64,
 }
 
-/// What would keep virtual time from passing.
+/// In the crate, keeps virtual time from advancing.
 pub(crate) struct Pinned<'a>(PhantomData<&'a Ticks>);
 
 impl Drop for Pinned<'_> {
@@ -32,7 +32,7 @@ pub(crate) struct Ticks;
 
 impl Ticks {
     pub(crate) fn now_tick(&self) -> u64 {
-        PRESENT.with(Cell::get)
+        NOW.with(Cell::get)
     }
 
     pub(crate) fn now_tick_for(&self, _tick: u64) -> u64 {

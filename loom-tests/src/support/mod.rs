@@ -1,8 +1,8 @@
-//! What loom-tests and shuttle-tests share: corewheel's own source files, and what those import from elsewhere.
+//! What loom-tests and shuttle-tests share: corewheel's own source files, and replacements for what these import.
 //!
-//! [`source`] is the crate itself, compiled with `cfg(loom)`: that leaves the files that are explored. They import `sync`
-//! from the crate that compiles this module, and as little as they need of the crate's `clock`, `shard`, `stats` and
-//! `system` from here. [`fixture`] is what models and scenarios are made of.
+//! [`source`] is the crate itself, compiled with `cfg(loom)`, which leaves only the explored files. These files import
+//! `sync` from the crate that compiles this module, and as little as possible of `clock`, `shard`, `stats` and `system`
+//! from here. [`fixture`] contains the building blocks of models and scenarios.
 
 pub(crate) mod clock;
 #[allow(unused_imports)]

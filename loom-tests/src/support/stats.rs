@@ -1,4 +1,4 @@
-//! Counts, in memory that loom watches.
+//! Replaces the crate's counters, in memory that loom checks.
 
 use crate::race_detector::RaceDetector;
 use crate::sync::{AtomicU64, Ordering};
@@ -7,19 +7,19 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct ThreadCounters {
     scheduled: AtomicU64,
     race_detector: RaceDetector,
-    /// Changed by every thread that counts: loom reports two that have the same record at once.
+    /// Each thread that counts writes it, so loom reports two threads that have the same counters at once.
     owner: RaceDetector,
 }
 
 impl ThreadCounters {
     pub(crate) fn count(&self) {
-        self.owner.change();
-        // Only its own thread counts on it.
+        self.owner.write();
+        // Only the owning thread writes the counter.
         self.scheduled.store(self.scheduled.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     pub(crate) fn add_to(&self, sum: &mut ShardStats) {
-        self.race_detector.look();
+        self.race_detector.read();
         sum.scheduled += self.scheduled.load(Ordering::Relaxed);
     }
 }
@@ -32,7 +32,7 @@ pub(crate) struct ShardStats {
 
 impl Clone for ShardStats {
     fn clone(&self) -> Self {
-        self.race_detector.look();
+        self.race_detector.read();
         Self { scheduled: self.scheduled, ..Self::default() }
     }
 }

@@ -1,4 +1,4 @@
-//! The crate's `system`, without one: values that loom has to construct one by one.
+//! Replaces the crate's `system`: values that loom must construct one by one.
 
 use std::ops::{Deref, Range};
 
@@ -12,7 +12,7 @@ pub(crate) struct Pages<T> {
 
 impl<T> Pages<T> {
     /// # Safety
-    /// That of the crate's own: here it is safe.
+    /// As for the crate's own function. This one is always safe.
     pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Option<Self> {
         Some(Self { values: (0..len).map(|_| zero()).collect(), memory: RaceDetector::default() })
     }
@@ -24,7 +24,7 @@ impl<T> Pages<T> {
 
 impl Pages<Entry> {
     /// # Safety
-    /// As above. All is zero afterwards, as on Linux: a model finds what was written there and is still needed.
+    /// As above. The range is zero afterwards, as on Linux, so a model detects that a thread still needs what was there.
     pub(crate) unsafe fn discard(&self, range: Range<usize>) {
         self[range].iter().for_each(Entry::wipe);
     }
@@ -34,12 +34,12 @@ impl<T> Deref for Pages<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        self.memory.look();
+        self.memory.read();
         &self.values
     }
 }
 
-/// So small that a block is given back by itself.
+/// Small enough that each block can be retired alone.
 pub(crate) fn page_size() -> usize {
     1
 }

@@ -1,4 +1,4 @@
-//! What callers do.
+//! Clients that use timers and sleeps at random.
 
 use std::sync::Arc;
 
@@ -10,47 +10,47 @@ use crate::engine::memory::Cache;
 use crate::fixture::{Counts, Handle, Sleep, Task};
 use crate::source::shard::coop::Progress;
 
-/// A deadline less than `ticks` after `now`.
+/// Returns a random deadline less than `ticks` after `now`.
 fn within(ticks: u64, now: u64) -> u64 {
     now + thread_rng().gen_range(0..ticks)
 }
 
-/// Schedules timers, and does all that can be done with their handles.
-pub(super) struct TimeoutUser<'a, F> {
+/// Schedules timers, and calls every operation of their handles.
+pub(super) struct TimerClient<'a, F> {
     harness: &'a Harness,
     callback: F,
     cache: Cache,
     handles: Vec<Handle>,
 }
 
-impl<'a, F: Fn(&Counts) -> Callback> TimeoutUser<'a, F> {
+impl<'a, F: Fn(&Counts) -> Callback> TimerClient<'a, F> {
     pub(super) fn new(harness: &'a Harness, callback: F) -> Self {
         Self { harness, callback, cache: Cache::new(), handles: Vec::new() }
     }
 
-    /// Does so many things, and lets go of every handle. Returns the cache.
-    pub(super) fn spend(mut self, things: usize) -> Cache {
-        for _ in 0..things {
+    /// Performs `operations` random operations, releases every handle, and returns the cache.
+    pub(super) fn run(mut self, operations: usize) -> Cache {
+        for _ in 0..operations {
             match thread_rng().gen_range(0..7) {
                 0 | 1 => self.schedule(),
-                2 => self.with_any(|user, handle| user.end(handle)),
-                3 => self.with_any(|user, handle| {
-                    user.cancel(&handle);
-                    user.harness.fixture.core.wait_for_run(user.harness.fixture.entry(&handle));
-                    user.let_go(handle);
+                2 => self.with_random_handle(|client, handle| client.cancel_and_release(handle)),
+                3 => self.with_random_handle(|client, handle| {
+                    client.cancel(&handle);
+                    client.harness.fixture.core.wait_for_run(client.harness.fixture.entry(&handle));
+                    client.release(handle);
                 }),
-                4 => self.with_any(|user, handle| {
-                    let now = user.harness.now();
-                    user.harness.fixture.reset(&handle, within(4, now), now);
-                    user.handles.push(handle);
+                4 => self.with_random_handle(|client, handle| {
+                    let now = client.harness.now();
+                    client.harness.fixture.reset(&handle, within(4, now), now);
+                    client.handles.push(handle);
                 }),
-                5 => self.with_any(Self::let_go),
-                // As a thread does that ends, and another comes in its place.
+                5 => self.with_random_handle(Self::release),
+                // Like a thread that ends, and another that replaces it.
                 _ => self.harness.fixture.core.drain_cache(&mut self.cache),
             }
         }
         while let Some(handle) = self.handles.pop() {
-            if thread_rng().r#gen() { self.end(handle) } else { self.let_go(handle) }
+            if thread_rng().r#gen() { self.cancel_and_release(handle) } else { self.release(handle) }
         }
         self.cache
     }
@@ -66,11 +66,11 @@ impl<'a, F: Fn(&Counts) -> Callback> TimeoutUser<'a, F> {
         }
     }
 
-    fn with_any(&mut self, act: impl FnOnce(&mut Self, Handle)) {
+    fn with_random_handle(&mut self, f: impl FnOnce(&mut Self, Handle)) {
         if !self.handles.is_empty() {
             let any = thread_rng().gen_range(0..self.handles.len());
             let handle = self.handles.swap_remove(any);
-            act(self, handle);
+            f(self, handle);
         }
     }
 
@@ -78,36 +78,36 @@ impl<'a, F: Fn(&Counts) -> Callback> TimeoutUser<'a, F> {
         self.harness.fixture.cancel(handle);
     }
 
-    fn end(&mut self, handle: Handle) {
+    fn cancel_and_release(&mut self, handle: Handle) {
         self.cancel(&handle);
-        self.let_go(handle);
+        self.release(handle);
     }
 
-    fn let_go(&mut self, handle: Handle) {
+    fn release(&mut self, handle: Handle) {
         self.harness.fixture.release(handle, &mut self.cache);
     }
 }
 
-/// Has one sleep, which two tasks wait for by turns.
-pub(super) struct SleepUser<'a> {
+/// Has one sleep, which either of two tasks polls.
+pub(super) struct SleepClient<'a> {
     harness: &'a Harness,
     cache: Cache,
     tasks: [Arc<Task>; 2],
 }
 
-impl<'a> SleepUser<'a> {
+impl<'a> SleepClient<'a> {
     pub(super) fn new(harness: &'a Harness) -> Self {
         Self { harness, cache: Cache::new(), tasks: [Task::new(), Task::new()] }
     }
 
-    /// Does so many things with sleeps, one after the other, unless the shard is shut down. Returns the cache.
-    pub(super) fn spend(mut self, things: usize) -> Cache {
+    /// Performs `operations` random operations on successive sleeps, unless the shard is shut down. Returns the cache.
+    pub(super) fn run(mut self, operations: usize) -> Cache {
         let mut sleep = self.sleep();
-        for _ in 0..things {
-            let Some(present) = &mut sleep else { break };
+        for _ in 0..operations {
+            let Some(current) = &mut sleep else { break };
             match thread_rng().gen_range(0..8) {
-                0..6 => self.poll(present),
-                6 => self.reset(present),
+                0..6 => self.poll(current),
+                6 => self.reset(current),
                 _ => {
                     let new = self.sleep();
                     self.drop(std::mem::replace(&mut sleep, new));
@@ -124,10 +124,10 @@ impl<'a> SleepUser<'a> {
 
     fn sleep(&mut self) -> Option<Sleep> {
         let deadline = within(2, self.harness.now());
-        Sleep::made(&self.harness.fixture, &mut self.cache, deadline)
+        Sleep::new(&self.harness.fixture, &mut self.cache, deadline)
     }
 
-    /// Uses a sleep that is over again, at once: its entry may be in a batch still.
+    /// Polls a sleep, and reuses it at once if it is over, when its entry may still be in a batch.
     fn poll(&mut self, sleep: &mut Sleep) {
         let task = self.task();
         while sleep.progress(&self.harness.fixture, &mut self.cache, &task, self.harness.now()) == Progress::Elapsed {

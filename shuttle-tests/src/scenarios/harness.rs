@@ -1,4 +1,4 @@
-//! Where a scenario takes place: a shard's core with a driver, workers, and a clock.
+//! A shard's core with a driver, workers and a clock.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const WORKERS: usize = 2;
 /// A tick after all others.
 const END: u64 = 1000;
 
-/// What is due, and the tick at which it was found to be.
+/// Expired timers, and the tick at which the driver found them.
 type Batch = (Vec<u32>, u64);
 
 #[derive(Clone)]
@@ -25,8 +25,8 @@ pub(super) struct Harness {
 
 struct State {
     now: AtomicU64,
-    /// The play is over, and the driver ends.
-    over: AtomicBool,
+    /// The scenario has ended, so the driver ends.
+    ended: AtomicBool,
     driver: Mutex<Option<DriverCore>>,
     scheduled: AtomicUsize,
     refused: AtomicUsize,
@@ -36,7 +36,7 @@ impl Harness {
     pub(super) fn new(fixture: Fixture) -> Self {
         let state = State {
             now: AtomicU64::new(0),
-            over: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             driver: Mutex::new(Some(fixture.driver())),
             scheduled: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
@@ -60,8 +60,9 @@ impl Harness {
         self.fixture.close(self.now());
     }
 
-    /// Lets `ticks` pass, and users act; when they are done, all that is left becomes due. Returns all caches.
-    pub(super) fn play<const N: usize>(&self, ticks: u64, users: [JoinHandle<Cache>; N]) -> Vec<Cache> {
+    /// Advances the clock by `ticks` while clients run. After they end, expires all timers that are left. Returns all
+    /// caches.
+    pub(super) fn run<const N: usize>(&self, ticks: u64, clients: [JoinHandle<Cache>; N]) -> Vec<Cache> {
         let (sender, receiver) = mpsc::channel();
         let receiver = Arc::new(Mutex::new(receiver));
         let driver = self.spawn(move |harness| harness.drive(&sender));
@@ -69,23 +70,23 @@ impl Harness {
             let receiver = receiver.clone();
             self.spawn(move |harness| harness.work(&receiver))
         });
-        let clock = self.spawn(move |harness| (1..=ticks).for_each(|tick| harness.turn_to(tick)));
-        let mut caches: Vec<_> = users.into_iter().map(|user| user.join().unwrap()).collect();
+        let clock = self.spawn(move |harness| (1..=ticks).for_each(|tick| harness.set_time(tick)));
+        let mut caches: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
         clock.join().unwrap();
-        self.state.over.store(true, SeqCst);
-        self.turn_to(END);
+        self.state.ended.store(true, SeqCst);
+        self.set_time(END);
         driver.join().unwrap();
         caches.extend(workers.into_iter().flat_map(|worker| worker.join().unwrap()));
         caches
     }
 
-    /// Starts somebody who acts here.
-    pub(super) fn spawn<T: Send + 'static>(&self, act: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
+    /// Starts a thread that uses this harness.
+    pub(super) fn spawn<T: Send + 'static>(&self, f: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
         let harness = self.clone();
-        thread::spawn(move || act(&harness))
+        thread::spawn(move || f(&harness))
     }
 
-    fn turn_to(&self, tick: u64) {
+    fn set_time(&self, tick: u64) {
         self.state.now.store(tick, SeqCst);
         self.fixture.core.wakeup.wake_by(0);
     }
@@ -95,46 +96,46 @@ impl Harness {
         core.wakeup.attach();
         let mut driver = self.state.driver.lock().unwrap().take().unwrap();
         loop {
-            let last = self.is_over();
+            let last = self.has_ended();
             let now = self.now();
-            self.fixture.hand_over(&mut driver, now, |due| workers.send((due, now)).unwrap());
+            self.fixture.drive_with(&mut driver, now, |batch| workers.send((batch, now)).unwrap());
             if last {
                 break;
             }
             let timeout = |tick| (tick <= self.now()).then_some(Duration::ZERO);
-            let idle = || driver.is_idle(core) && !self.is_over() && self.now() == now;
+            let idle = || driver.is_idle(core) && !self.has_ended() && self.now() == now;
             core.wakeup.sleep(now, driver.next_deadline(), timeout, idle);
         }
         *self.state.driver.lock().unwrap() = Some(driver);
     }
 
-    fn is_over(&self) -> bool {
-        self.state.over.load(SeqCst) || self.fixture.core.is_closing()
+    fn has_ended(&self) -> bool {
+        self.state.ended.load(SeqCst) || self.fixture.core.is_closing()
     }
 
     fn work(&self, batches: &Mutex<mpsc::Receiver<Batch>>) -> Vec<Cache> {
         let mut caches = Vec::new();
         loop {
             let batch = batches.lock().unwrap().recv();
-            let Ok((due, now)) = batch else { return caches };
+            let Ok((batch, now)) = batch else { return caches };
             let worker = self.fixture.worker(now);
-            worker.run(&due);
+            worker.run(&batch);
             caches.push(worker.into_cache());
         }
     }
 
-    /// Says that every timer has run, or was cancelled, and that nothing is left of it.
+    /// Asserts that every timer ran or was cancelled, and that every entry is free.
     pub(super) fn assert_accounted(&self, caches: Vec<Cache>) {
         self.assert_free(caches);
         let (counts, scheduled) = (&self.fixture.counts, self.state.scheduled.load(SeqCst));
-        assert_eq!(counts.completed() + counts.cancelled(), scheduled, "each ends once");
+        assert_eq!(counts.completed() + counts.cancelled(), scheduled, "each timer ends once");
         assert_eq!(counts.dropped(), scheduled, "each callback is dropped once");
     }
 
-    /// Says that every entry is free, when what is left has run.
+    /// Runs the timers that are left, and asserts that every entry is free.
     pub(super) fn assert_free(&self, mut caches: Vec<Cache>) {
         let mut driver = self.state.driver.lock().unwrap().take().unwrap();
-        // A repeating timer that ran while the driver ended is still on its way.
+        // A repeating timer that ran while the driver ended may still be in the intake.
         loop {
             let worker = self.fixture.worker(END);
             self.fixture.drive(&mut driver, &worker);
@@ -147,17 +148,17 @@ impl Harness {
         self.fixture.assert_all_free(&mut driver, &mut caches);
     }
 
-    /// Says the same of a shard that was shut down: what was left came back, and the last to have the shard knew it.
+    /// Asserts that a shutdown ended every timer once, and that one thread dropped the last pin of the shard.
     pub(super) fn assert_closed(&self) {
         let (counts, scheduled) = (&self.fixture.counts, self.state.scheduled.load(SeqCst));
-        assert_eq!(counts.completed() + counts.cancelled() + counts.unfired(), scheduled, "each ends once");
+        assert_eq!(counts.completed() + counts.cancelled() + counts.unfired(), scheduled, "each timer ends once");
         let made = scheduled + self.state.refused.load(SeqCst);
         assert_eq!(counts.dropped(), made, "each callback is dropped once");
-        self.assert_last();
+        self.assert_unpinned_once();
     }
 
-    /// Says that the last that had a closed shard, a handle or the shutdown, found that it was the last.
-    pub(super) fn assert_last(&self) {
-        assert_eq!(self.fixture.counts.last(), 1, "one is the last");
+    /// Asserts that exactly one release or shutdown found that it dropped the last pin.
+    pub(super) fn assert_unpinned_once(&self) {
+        assert_eq!(self.fixture.counts.unpinned(), 1, "one thread drops the last pin");
     }
 }

@@ -1,11 +1,14 @@
-//! The queue of a pool's batches: no job waits while a worker is idle, or while all are blocked, and no thread runs a
-//! callback on top of another.
+//! The queue of a pool's batches.
 //!
-//! Callbacks here wait for each other. Where the promise is kept they all run, and the workers end when the queue is
-//! closed; where it is not, shuttle finds a deadlock. Mutations: `queue-put-silent`, `queue-straggler`,
-//! `queue-no-lookout`, `queue-next-lookout`, `queue-alert-lost`, `queue-rayon-unseen`, `queue-close-silent`, `queue-loan-kept`, `queue-loan-greedy`;
-//! of its growth: `growth-no-monitor`, `growth-monitor-late`, `growth-idle-uncalled`, `growth-never-blocked`,
-//! `growth-close-silent`.
+//! No job waits while a worker is idle or while all are blocked, and no thread runs a callback on top of another.
+//! Callbacks here wait for each other. If the queue keeps its promise, they all run, and the workers end when the queue
+//! is closed. Otherwise shuttle finds a deadlock.
+//!
+//! Fails under mutations: `queue-put-no-wake`, `queue-straggler-not-assisted`, `queue-no-lookout`,
+//! `queue-no-next-lookout`, `queue-alert-needs-parked`, `queue-no-rayon-tasks`, `queue-close-no-wake`,
+//! `queue-loan-not-recalled`, `queue-loan-few-workers`, `queue-loan-ignores-blocked`; of its growth:
+//! `growth-no-monitor`, `growth-monitor-late`, `growth-never-blocked`, `growth-close-no-wake`,
+//! `growth-watches-jobs-only`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,20 +18,20 @@ use shuttle::thread::{self, JoinHandle};
 
 use super::explore;
 use crate::executor::batch::{Batch, Loan};
-use crate::executor::job_queue::{JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, Waits, WorkerThread};
+use crate::executor::job_queue::{JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, TimedWait, WorkerThread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
 
-/// A queue with its workers, a stand-in for rayon, and a clock.
+/// A queue with its workers, a replacement for rayon, and a clock.
 struct Pool {
     queue: JobQueue,
-    /// Rayon's queues, of which worker *i* has the *i*-th.
+    /// Replaces rayon's queues: one per worker.
     tasks: Mutex<Vec<VecDeque<Task>>>,
     start: Instant,
     /// Microseconds since the start.
     clock: AtomicU64,
-    /// Those that wait with a timeout, which is over whenever the clock says so.
+    /// Threads that wait with a timeout, which ends whenever the clock advances.
     timed: Mutex<Vec<Arc<Condvar>>>,
     extras: Mutex<Vec<JoinHandle<()>>>,
     ended: AtomicBool,
@@ -39,18 +42,18 @@ type Task = Box<dyn FnOnce(&Pool) + Send>;
 shuttle::thread_local! {
     static WORKER: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
     static IN_CALLBACK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-    static DOZE: Arc<Doze> = Arc::default();
+    static SLEEP_STATUS: Arc<SleepStatus> = Arc::default();
 }
 
-/// Whether a thread is asleep, as the system would tell.
+/// Whether a thread is asleep, as the operating system would report it.
 #[derive(Default)]
-struct Doze {
+struct SleepStatus {
     asleep: AtomicBool,
     sleeps: AtomicU64,
 }
 
-impl Doze {
-    fn around<R>(&self, f: impl FnOnce() -> R) -> R {
+impl SleepStatus {
+    fn asleep_during<R>(&self, f: impl FnOnce() -> R) -> R {
         self.sleeps.fetch_add(1, Ordering::SeqCst);
         self.asleep.store(true, Ordering::SeqCst);
         let result = f();
@@ -63,7 +66,7 @@ impl Doze {
     }
 }
 
-/// Callbacks that are due together.
+/// A batch of callbacks.
 struct Callbacks {
     pool: Arc<Pool>,
     callbacks: Vec<Callback>,
@@ -74,12 +77,12 @@ struct Callbacks {
 struct Thread(Arc<Pool>);
 
 impl Pool {
-    /// A pool with this many workers, and what waits for their end.
+    /// Starts a pool with this number of workers, and returns its threads.
     fn start(workers: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         Self::start_with(workers, 0)
     }
 
-    /// The same with a monitor, if there may be extra workers.
+    /// The same with a monitor, if `max_extra` allows extra workers.
     fn start_with(workers: usize, max_extra: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         let pool = Arc::new(Self {
             queue: JobQueue::new(workers, max_extra),
@@ -108,7 +111,7 @@ impl Pool {
         (pool, threads)
     }
 
-    /// Lets time pass, in steps of half a millisecond, while a thread waits for it.
+    /// Advances the clock in steps of half a millisecond while a thread waits with a timeout.
     fn pass_time(&self) {
         while !self.ended.load(Ordering::SeqCst) {
             let timed = self.timed.lock().unwrap().clone();
@@ -124,15 +127,15 @@ impl Pool {
         self.start + Duration::from_micros(self.clock.load(Ordering::SeqCst))
     }
 
-    /// Hands a batch over, as a driver does.
-    fn put(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
+    /// Puts a batch into the queue, as a driver does.
+    fn push(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
         let batch = Arc::new(Callbacks { pool: self.clone(), callbacks, taken: AtomicUsize::new(0) });
-        self.queue.put(batch.clone());
+        self.queue.push(batch.clone());
         batch
     }
 
-    /// Does what a driver does when a batch should be finished.
-    fn look_after(&self, batch: &Arc<Callbacks>) {
+    /// Raises the alert for a batch that is not finished in time, as a driver does.
+    fn alert_if_unfinished(&self, batch: &Arc<Callbacks>) {
         self.clock.fetch_add(u64::try_from(STRAGGLER_AFTER.as_micros()).unwrap(), Ordering::SeqCst);
         if Arc::strong_count(batch) > 1 {
             self.queue.alert(self.now());
@@ -152,7 +155,7 @@ impl Pool {
         found
     }
 
-    fn end(self: Arc<Self>, threads: Vec<JoinHandle<()>>) {
+    fn shut_down(self: Arc<Self>, threads: Vec<JoinHandle<()>>) {
         self.queue.close();
         let mut threads = threads;
         let clock = threads.pop().unwrap();
@@ -167,8 +170,8 @@ impl Pool {
 
 impl WorkerThread for Thread {
     fn sleep_probe(&self) -> SleepProbe {
-        let doze = DOZE.with(Arc::clone);
-        Arc::new(move || doze.probe())
+        let status = SLEEP_STATUS.with(Arc::clone);
+        Arc::new(move || status.probe())
     }
 
     fn run_own_task(&self) -> bool {
@@ -182,20 +185,20 @@ impl WorkerThread for Thread {
     }
 }
 
-impl Waits for Thread {
+impl TimedWait for Thread {
     fn now(&self) -> Instant {
         self.0.now()
     }
 
     fn wait_timeout<'a, T>(
         &self,
-        call: &Arc<Condvar>,
+        condvar: &Arc<Condvar>,
         guard: MutexGuard<'a, T>,
         _timeout: Duration,
     ) -> MutexGuard<'a, T> {
-        self.0.timed.lock().unwrap().push(call.clone());
-        let guard = call.wait(guard).unwrap();
-        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, call));
+        self.0.timed.lock().unwrap().push(condvar.clone());
+        let guard = condvar.wait(guard).unwrap();
+        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, condvar));
         guard
     }
 }
@@ -222,36 +225,36 @@ impl Batch for Callbacks {
         let next = self.callbacks.get(self.taken.fetch_add(1, Ordering::SeqCst));
         if let Some(callback) = next {
             let nested = IN_CALLBACK.with(|inside| inside.replace(true));
-            assert!(!nested, "a callback on top of another");
+            assert!(!nested, "nested callbacks");
             callback(&self.pool);
             IN_CALLBACK.with(|inside| inside.set(false));
         }
         next.is_some()
     }
 
-    fn is_begun(&self) -> bool {
+    fn is_started(&self) -> bool {
         self.taken.load(Ordering::SeqCst) > 0
     }
 
-    fn is_spent(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.taken.load(Ordering::SeqCst) >= self.callbacks.len()
     }
 
-    fn singles(self) -> impl Iterator<Item = Self> {
+    fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::once(self)
     }
 }
 
-/// Where as many callbacks as it is told wait for each other.
+/// Blocks each of a number of callbacks until all of them wait here.
 #[derive(Clone)]
-struct Meeting(Arc<(Mutex<usize>, Condvar)>);
+struct Barrier(Arc<(Mutex<usize>, Condvar)>);
 
-impl Meeting {
-    fn of(callbacks: usize) -> Self {
+impl Barrier {
+    fn new(callbacks: usize) -> Self {
         Self(Arc::new((Mutex::new(callbacks), Condvar::new())))
     }
 
-    fn meet(&self) {
+    fn wait(&self) {
         let mut missing = self.0.0.lock().unwrap();
         *missing -= 1;
         self.0.1.notify_all();
@@ -260,23 +263,23 @@ impl Meeting {
         }
     }
 
-    /// The same as one that sleeps.
-    fn meet_asleep(&self) {
-        DOZE.with(Arc::clone).around(|| self.meet());
+    /// As `wait`, but reports the thread as asleep.
+    fn wait_asleep(&self) {
+        SLEEP_STATUS.with(Arc::clone).asleep_during(|| self.wait());
     }
 
     fn blocking_callback(&self) -> Callback {
-        let meeting = self.clone();
-        Box::new(move |_| meeting.meet_asleep())
+        let barrier = self.clone();
+        Box::new(move |_| barrier.wait_asleep())
     }
 
     fn callback(&self) -> Callback {
-        let meeting = self.clone();
-        Box::new(move |_| meeting.meet())
+        let barrier = self.clone();
+        Box::new(move |_| barrier.wait())
     }
 }
 
-/// A shard that is driven by a worker, until that is recalled. Nothing is due there but one batch.
+/// A shard that a worker drives until it is recalled. Only one batch is due in it.
 struct Shard {
     batch: Mutex<Option<Arc<Callbacks>>>,
     is_recalled: Mutex<bool>,
@@ -312,255 +315,256 @@ impl Loan for Shard {
     }
 }
 
-/// As many batches as there are workers wait for each other, again and again: so each worker has a batch.
+/// Each of three workers must get a batch, because the callbacks of three batches wait for each other, three times.
 #[test]
 fn no_job_waits_while_a_worker_is_idle() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
         for _ in 0..3 {
-            let meeting = Meeting::of(4);
+            let barrier = Barrier::new(4);
             let drivers = [(); 3].map(|()| {
-                let (pool, callback) = (pool.clone(), meeting.callback());
-                thread::spawn(move || drop(pool.put(vec![callback])))
+                let (pool, callback) = (pool.clone(), barrier.callback());
+                thread::spawn(move || drop(pool.push(vec![callback])))
             });
             drivers.into_iter().for_each(|driver| driver.join().unwrap());
-            meeting.meet();
+            barrier.wait();
         }
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
-/// The callbacks of one batch wait for each other, and one more batch comes meanwhile: the idle assist.
+/// The callbacks of one batch wait for each other and for a second batch, so idle workers must assist.
 #[test]
 fn stragglers_are_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
         for _ in 0..2 {
-            let meeting = Meeting::of(4);
-            let straggler = pool.put(vec![meeting.callback(), meeting.callback()]);
-            let other = pool.put(vec![meeting.callback()]);
-            pool.look_after(&straggler);
-            pool.look_after(&other);
-            meeting.meet();
+            let barrier = Barrier::new(4);
+            let straggler = pool.push(vec![barrier.callback(), barrier.callback()]);
+            let other = pool.push(vec![barrier.callback()]);
+            pool.alert_if_unfinished(&straggler);
+            pool.alert_if_unfinished(&other);
+            barrier.wait();
         }
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
-/// Callbacks of one batch that need all workers, of which its driver calls one.
+/// The callbacks of one batch need all workers, of which the driver calls only one.
 #[test]
-fn lookouts_follow_one_another() {
+fn each_lookout_calls_the_next() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
-        let meeting = Meeting::of(4);
-        let batch = pool.put([(); 3].map(|()| meeting.callback()).into());
-        pool.look_after(&batch);
-        meeting.meet();
-        pool.end(threads);
+        let barrier = Barrier::new(4);
+        let batch = pool.push([(); 3].map(|()| barrier.callback()).into());
+        pool.alert_if_unfinished(&batch);
+        barrier.wait();
+        pool.shut_down(threads);
     });
 }
 
-/// Every worker is busy when a batch comes and when its driver looks, and its first callback waits for the second.
+/// All workers are busy when a batch is put and when its driver raises the alert. Its first callback waits for the
+/// second.
 #[test]
-fn a_batch_that_is_begun_late_is_assisted() {
+fn a_batch_that_starts_late_is_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let (busy, gate) = (Meeting::of(3), Meeting::of(3));
+        let (busy, gate) = (Barrier::new(3), Barrier::new(3));
         for _ in 0..2 {
             let (busy, gate) = (busy.clone(), gate.clone());
-            pool.put(vec![Box::new(move |_| {
-                busy.meet();
-                gate.meet();
+            pool.push(vec![Box::new(move |_| {
+                busy.wait();
+                gate.wait();
             })]);
         }
-        busy.meet();
-        let late = Meeting::of(3);
-        let batch = pool.put(vec![late.callback(), late.callback()]);
-        pool.look_after(&batch);
-        gate.meet();
-        late.meet();
-        pool.end(threads);
+        busy.wait();
+        let late = Barrier::new(3);
+        let batch = pool.push(vec![late.callback(), late.callback()]);
+        pool.alert_if_unfinished(&batch);
+        gate.wait();
+        late.wait();
+        pool.shut_down(threads);
     });
 }
 
-/// A callback waits for what it has given to rayon, and what another has left there waits for that.
+/// A callback waits for a task that it gave to rayon. Another leaves such a task, which waits for a second one.
 #[test]
-fn rayons_work_is_done_by_the_idle() {
+fn idle_workers_run_rayon_tasks() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let meeting = Meeting::of(3);
-        let inside = meeting.clone();
-        let batch = pool.put(vec![Box::new(move |pool: &Pool| {
+        let barrier = Barrier::new(3);
+        let inside = barrier.clone();
+        let batch = pool.push(vec![Box::new(move |pool: &Pool| {
             let task = inside.clone();
-            pool.spawn(Box::new(move |_| task.meet()));
-            inside.meet();
+            pool.spawn(Box::new(move |_| task.wait()));
+            inside.wait();
         })]);
-        pool.look_after(&batch);
-        meeting.meet();
-        // It leaves work that takes two, and is finished only when that is.
-        let meeting = Meeting::of(3);
-        let left = meeting.clone();
-        let batch = pool.put(vec![Box::new(move |pool: &Pool| {
-            let first = left.clone();
+        pool.alert_if_unfinished(&batch);
+        barrier.wait();
+        // The callback leaves a task that needs two workers.
+        let barrier = Barrier::new(3);
+        let outer = barrier.clone();
+        let batch = pool.push(vec![Box::new(move |pool: &Pool| {
+            let first = outer.clone();
             pool.spawn(Box::new(move |pool| {
                 let second = first.clone();
-                pool.spawn(Box::new(move |_| second.meet()));
-                first.meet();
+                pool.spawn(Box::new(move |_| second.wait()));
+                first.wait();
             }));
         })]);
-        pool.look_after(&batch);
-        meeting.meet();
-        pool.end(threads);
+        pool.alert_if_unfinished(&batch);
+        barrier.wait();
+        pool.shut_down(threads);
     });
 }
 
-/// All workers are blocked, again and again, and callbacks wait: extra workers run them. Those that are idle are called
-/// again.
+/// All workers are blocked, twice, and callbacks wait, so extra workers run them. Idle extra workers are called again.
 #[test]
-fn extra_workers_run_what_waits_while_all_are_blocked() {
+fn extra_workers_run_jobs_while_all_are_blocked() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
         for _ in 0..2 {
-            let meeting = Meeting::of(5);
-            let batches = [(); 4].map(|()| pool.put(vec![meeting.blocking_callback()]));
-            batches.iter().for_each(|batch| pool.look_after(batch));
-            meeting.meet();
+            let barrier = Barrier::new(5);
+            let batches = [(); 4].map(|()| pool.push(vec![barrier.blocking_callback()]));
+            batches.iter().for_each(|batch| pool.alert_if_unfinished(batch));
+            barrier.wait();
         }
         assert!(pool.queue.extra_threads().needed >= 2);
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
-/// The callbacks of one batch are blocked one after the other.
+/// The callbacks of one batch block one after the other.
 #[test]
 fn extra_workers_assist_a_straggler() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 4);
-        let meeting = Meeting::of(4);
-        let batch = pool.put([(); 3].map(|()| meeting.blocking_callback()).into());
-        pool.look_after(&batch);
-        meeting.meet();
-        pool.end(threads);
+        let barrier = Barrier::new(4);
+        let batch = pool.push([(); 3].map(|()| barrier.blocking_callback()).into());
+        pool.alert_if_unfinished(&batch);
+        barrier.wait();
+        pool.shut_down(threads);
     });
 }
 
-/// The lookout is called for a job, and is blocked in the straggler afterwards: there is no lookout then.
+/// The lookout is called for a job, and then blocks in the straggler, so there is no lookout.
 #[test]
-fn extra_workers_come_when_the_lookout_is_called_away() {
+fn extra_workers_start_when_the_lookout_takes_a_job() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
-        let meeting = Meeting::of(4);
-        let batch = pool.put([(); 3].map(|()| meeting.blocking_callback()).into());
-        pool.look_after(&batch);
-        pool.put(vec![Box::new(|_| ())]);
-        meeting.meet();
-        pool.end(threads);
+        let barrier = Barrier::new(4);
+        let batch = pool.push([(); 3].map(|()| barrier.blocking_callback()).into());
+        pool.alert_if_unfinished(&batch);
+        pool.push(vec![Box::new(|_| ())]);
+        barrier.wait();
+        pool.shut_down(threads);
     });
 }
 
-/// The only worker is busy, but not blocked, when a batch comes and when its driver looks. Then it begins the batch, whose
-/// first callback waits for the second, and nobody raises the alert any more.
+/// The only worker is busy, but not blocked, when a batch is put and when its driver raises the alert.
+///
+/// The worker then begins the batch, whose first callback waits for the second. No thread raises the alert again.
 #[test]
-fn a_batch_that_is_begun_late_has_an_extra_worker() {
+fn a_batch_that_starts_late_gets_an_extra_worker() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 2);
-        let (busy, gate) = (Meeting::of(2), Meeting::of(2));
+        let (busy, gate) = (Barrier::new(2), Barrier::new(2));
         let (begun, opened) = (busy.clone(), gate.clone());
-        pool.put(vec![Box::new(move |_| {
-            begun.meet();
-            opened.meet();
+        pool.push(vec![Box::new(move |_| {
+            begun.wait();
+            opened.wait();
         })]);
-        busy.meet();
-        let late = Meeting::of(3);
-        let batch = pool.put(vec![late.blocking_callback(), late.blocking_callback()]);
-        pool.look_after(&batch);
-        gate.meet();
-        late.meet();
-        pool.end(threads);
+        busy.wait();
+        let late = Barrier::new(3);
+        let batch = pool.push(vec![late.blocking_callback(), late.blocking_callback()]);
+        pool.alert_if_unfinished(&batch);
+        gate.wait();
+        late.wait();
+        pool.shut_down(threads);
     });
 }
 
-/// Workers that are busy, and not asleep, get no extra ones, however long they take.
+/// Busy workers that are not asleep get no extra workers, however long they run.
 #[test]
-fn workers_that_are_busy_have_no_extra_ones() {
+fn busy_workers_get_no_extra_workers() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
-        let gate = Meeting::of(3);
-        let batches = [(); 2].map(|()| pool.put(vec![gate.callback()]));
-        let waiting = pool.put(vec![Box::new(|_| ())]);
-        batches.iter().chain([&waiting]).for_each(|batch| pool.look_after(batch));
-        gate.meet();
+        let gate = Barrier::new(3);
+        let batches = [(); 2].map(|()| pool.push(vec![gate.callback()]));
+        let waiting = pool.push(vec![Box::new(|_| ())]);
+        batches.iter().chain([&waiting]).for_each(|batch| pool.alert_if_unfinished(batch));
+        gate.wait();
         assert_eq!(pool.queue.extra_threads().needed, 0);
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
-/// A worker drives a shard when all workers are needed: it is recalled. While it drives, the other shard has a worker.
+/// A worker that drives a shard is recalled when all workers are needed. While it drives, the other shard has a worker.
 #[test]
-fn workers_that_drive_are_recalled_when_they_are_needed() {
+fn workers_that_drive_are_recalled_on_demand() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let (meeting, lent) = (Meeting::of(3), Meeting::of(2));
+        let (barrier, lent) = (Barrier::new(3), Barrier::new(2));
         let batch = || Callbacks { pool: pool.clone(), callbacks: vec![lent.callback()], taken: AtomicUsize::new(0) };
         let shards = [(); 2].map(|()| Shard::new(&pool, Vec::new()));
-        // Both workers may be idle, one of them, or none yet.
-        let is_lent = pool.queue.put_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
-        lent.meet();
-        let batches = [(); 2].map(|()| pool.put(vec![meeting.callback()]));
-        batches.iter().for_each(|batch| pool.look_after(batch));
-        meeting.meet();
+        // Both workers may be idle by now, or one, or none.
+        let is_lent = pool.queue.push_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
+        lent.wait();
+        let batches = [(); 2].map(|()| pool.push(vec![barrier.callback()]));
+        batches.iter().for_each(|batch| pool.alert_if_unfinished(batch));
+        barrier.wait();
         if is_lent {
             assert!(*shards[0].is_recalled.lock().unwrap());
         }
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }
 
-/// Two shards, and a worker that is busy for long: the other worker is lent to neither.
+/// With two shards and one worker that is busy for long, the other worker is lent to neither shard.
 #[test]
-fn no_worker_drives_where_another_shard_would_wait_for_it() {
+fn no_worker_drives_if_another_shard_needs_it() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let (busy, gate, meeting) = (Meeting::of(2), Meeting::of(2), Meeting::of(2));
-        let (begin, pass) = (busy.clone(), gate.clone());
+        let (busy, gate, barrier) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
+        let (started, opened) = (busy.clone(), gate.clone());
         let block: Callback = Box::new(move |_| {
-            begin.meet();
-            pass.meet();
+            started.wait();
+            opened.wait();
         });
-        pool.put(vec![block]);
-        busy.meet();
+        pool.push(vec![block]);
+        busy.wait();
         let shard = Shard::new(&pool, Vec::new());
         let first = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
-        assert!(!pool.queue.put_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
-        pool.put(vec![meeting.callback()]);
-        meeting.meet();
-        gate.meet();
-        pool.end(threads);
+        assert!(!pool.queue.push_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
+        pool.push(vec![barrier.callback()]);
+        barrier.wait();
+        gate.wait();
+        pool.shut_down(threads);
     });
 }
 
-/// A worker that drives has callbacks to run, which are blocked: they have an extra worker like any other.
+/// A worker that drives runs callbacks that block. They get an extra worker like any other callbacks.
 #[test]
-fn callbacks_of_a_shard_on_loan_are_assisted() {
+fn callbacks_of_a_lent_shard_are_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 2);
-        let (begun, meeting) = (Meeting::of(2), Meeting::of(3));
-        let (begin, meet) = (begun.clone(), meeting.clone());
+        let (begun, barrier) = (Barrier::new(2), Barrier::new(3));
+        let (started, waiting) = (begun.clone(), barrier.clone());
         let first: Callback = Box::new(move |_| {
-            begin.meet();
-            meet.meet_asleep();
+            started.wait();
+            waiting.wait_asleep();
         });
-        let shard = Shard::new(&pool, vec![first, meeting.blocking_callback()]);
+        let shard = Shard::new(&pool, vec![first, barrier.blocking_callback()]);
         let lent = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
         let batch = shard.batch.lock().unwrap().clone();
-        if pool.queue.put_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
-            // The driver's own thread finds that the worker does not come back, and looks after its batch.
-            begun.meet();
-            batch.iter().for_each(|batch| pool.look_after(batch));
-            meeting.meet();
+        if pool.queue.push_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
+            // The driver's own thread notices that the worker does not return, and raises the alert for its batch.
+            begun.wait();
+            batch.iter().for_each(|batch| pool.alert_if_unfinished(batch));
+            barrier.wait();
         }
         drop(batch);
         shard.recall();
-        pool.end(threads);
+        pool.shut_down(threads);
     });
 }

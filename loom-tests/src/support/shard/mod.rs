@@ -1,10 +1,11 @@
-//! The files of a shard that take part in a protocol between threads, and a [`Shard`] to put them together, without what
-//! loom cannot have: clocks, processes, and counters that threads keep.
+//! The files of a shard that take part in a protocol between threads, and a [`Shard`] that combines them.
+//!
+//! It lacks what loom does not support: clocks, processes, and the counters of threads.
 
 pub(crate) mod thread_state;
 
 use std::ptr::NonNull;
-// Not loom's: it orders nothing, and is no step of a thread.
+// Of `std`, not of loom: it orders nothing, and is no step of a thread.
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::Ticks;
@@ -15,22 +16,22 @@ pub(crate) struct Shard {
     pub(crate) core: Core,
     pub(crate) ticks: Ticks,
     pub(crate) id: u64,
-    /// Nothing keeps the shard any more: the crate frees it then.
-    gone: AtomicBool,
+    /// No pin is left. The crate frees the shard at this point.
+    unpinned: AtomicBool,
 }
 
 impl Shard {
     pub(crate) fn new(core: Core) -> Self {
-        Self { core, ticks: Ticks, id: 1, gone: AtomicBool::new(false) }
+        Self { core, ticks: Ticks, id: 1, unpinned: AtomicBool::new(false) }
     }
 
-    /// Notes that nothing keeps the shard any more.
-    pub(crate) fn set_gone(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+    /// Records that no pin is left.
+    pub(crate) fn set_unpinned(&self) {
+        self.unpinned.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+    pub(crate) fn is_unpinned(&self) -> bool {
+        self.unpinned.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_inherited(&self) -> bool {
@@ -45,7 +46,7 @@ impl Shard {
 
     pub(crate) fn request_if_due(&self, _deadline: u64) {}
 
-    /// A panic is the model's end.
+    /// Does not catch a panic, which ends the model.
     pub(crate) fn catch_panic(&self, f: impl FnOnce()) {
         f();
     }
@@ -66,14 +67,14 @@ impl Shard {
         thread_state::with(self, |thread| thread.count(|counters| &counters.left_batch));
     }
 
-    /// The model keeps the shard, and sees by this that nothing else does.
+    /// Only records that no pin is left, because the model keeps the shard.
     ///
     /// # Safety
-    /// As the crate's own.
+    /// As for the crate's own function.
     pub(crate) unsafe fn last_handle_released(this: NonNull<Self>) {
         // SAFETY: as above.
         let this = unsafe { this.as_ref() };
-        this.set_gone();
-        thread_state::with(this, |thread| thread.count(|counters| &counters.last));
+        this.set_unpinned();
+        thread_state::with(this, |thread| thread.count(|counters| &counters.unpinned));
     }
 }

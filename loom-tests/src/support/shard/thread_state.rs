@@ -1,5 +1,6 @@
-//! The crate's `local`: what a thread has for the one shard of a model. A model keeps the caches of its threads itself, so
-//! a thread has its part only while it acts for a handle or a future.
+//! Replaces the crate's `thread_state`: the state of a thread for the only shard of a model.
+//!
+//! The model stores the caches of its threads. A thread has a state only inside [`run`].
 
 use std::cell::{Cell, RefCell};
 use std::mem;
@@ -11,7 +12,7 @@ use crate::sync::thread_static;
 
 pub(crate) type Count = Cell<usize>;
 
-/// What a thread has done in one act.
+/// What a thread counted during one [`run`].
 #[derive(Default)]
 pub(crate) struct ThreadCounters {
     pub(crate) scheduled: Count,
@@ -19,10 +20,10 @@ pub(crate) struct ThreadCounters {
     pub(crate) rearmed: Count,
     pub(crate) completed: Count,
     pub(crate) cancelled: Count,
-    /// Timers that were taken out of a batch.
+    /// Timers that left a batch.
     pub(crate) left_batch: Count,
-    /// Leases that were the last to keep a closed shard.
-    pub(crate) last: Count,
+    /// Releases that dropped the last pin of a closed shard.
+    pub(crate) unpinned: Count,
 }
 
 pub(crate) struct ThreadState {
@@ -51,10 +52,10 @@ impl ThreadState {
     }
 
     pub(crate) fn recycle(&mut self, index: u32, aside: bool) {
-        // SAFETY: a model keeps its shard.
+        // SAFETY: the model keeps the shard.
         let core = &unsafe { self.shard.as_ref() }.core;
         if aside {
-            // SAFETY: it is this thread's to keep.
+            // SAFETY: this thread owns the entry.
             unsafe { core.set_aside(index) };
         } else {
             self.cache.push(index, |batch| core.push_to_pool(batch));
@@ -66,40 +67,35 @@ impl ThreadState {
     }
 }
 
-/// Runs `act` on a thread that has this cache. `temporary`: the thread is ending.
-pub(crate) fn act<R>(
-    shard: &Shard,
-    cache: &mut Cache,
-    temporary: bool,
-    act: impl FnOnce() -> R,
-) -> (R, ThreadCounters) {
+/// Runs `f` on a thread with this cache. `temporary` says that the thread is ending.
+pub(crate) fn run<R>(shard: &Shard, cache: &mut Cache, temporary: bool, f: impl FnOnce() -> R) -> (R, ThreadCounters) {
     let state = ThreadState::new(shard.into(), mem::replace(cache, Cache::new()), temporary);
-    assert!(STATE.with(|this| this.replace(Some(state))).is_none(), "one act at a time");
-    let result = act();
-    let state = STATE.with(RefCell::take).expect("the one from above");
+    assert!(STATE.with(|this| this.replace(Some(state))).is_none(), "nested `run`");
+    let result = f();
+    let state = STATE.with(RefCell::take).expect("the state from above");
     *cache = state.cache;
     (result, state.counters)
 }
 
-/// `f` must not come here again: that is a panic.
+/// Panics if `f` calls it again.
 pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     find(shard.into(), f)
 }
 
 /// # Safety
-/// As the crate's own.
+/// As for the crate's own function.
 pub(crate) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
-    // SAFETY: a model keeps its shard.
-    assert!(!unsafe { shard.as_ref() }.is_gone(), "a raw keeps the shard");
+    // SAFETY: the model keeps the shard.
+    assert!(!unsafe { shard.as_ref() }.is_unpinned(), "a handle keeps the shard");
     find(shard, f)
 }
 
 fn find<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     STATE.with(|this| match this.borrow_mut().as_mut() {
         Some(state) => f(state),
-        // A model that has failed drops what it has.
+        // A model that failed drops its values here.
         None if std::thread::panicking() => f(&mut ThreadState::new(shard, Cache::new(), true)),
-        None => panic!("a thread that has no part of the shard"),
+        None => panic!("a thread without a state for the shard"),
     })
 }
 
