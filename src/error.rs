@@ -41,6 +41,8 @@ pub enum BuildError {
     },
     /// [`Executor::Pool`](crate::Executor::Pool) has no threads.
     NoPoolThreads,
+    /// The [thread name](crate::Builder::thread_name) contains a NUL character, here with it.
+    NulInThreadName(String),
     /// The system refused a thread, with this error. Threads that were started before it have ended again.
     ThreadStart(io::Error),
 }
@@ -59,6 +61,9 @@ impl fmt::Display for BuildError {
             }
             Self::NoPoolThreads => {
                 f.write_str("a pool of no threads: give `Executor::Pool` at least 1, or use `Executor::Inline`")
+            }
+            Self::NulInThreadName(name) => {
+                write!(f, "the thread name {name:?} contains a NUL character: give `thread_name` one without")
             }
             Self::ThreadStart(_) => f.write_str(
                 "a thread could not be started: raise the limit on threads or memory, \

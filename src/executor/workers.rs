@@ -120,11 +120,8 @@ impl WorkerThread for RayonThread {
     }
 }
 
-/// Starts a thread. Returns an error where the standard library would panic.
+/// Starts a thread. The name must not contain a NUL character, because the standard library would panic.
 pub(crate) fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    if name.contains('\0') {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a thread's name cannot contain a NUL character"));
-    }
     thread::Builder::new().name(name).spawn(f)
 }
 

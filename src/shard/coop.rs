@@ -80,6 +80,11 @@ impl Coop {
         self.outlasts_shutdown = true;
     }
 
+    /// Returns whether a shutdown leaves the future pending for ever.
+    pub(crate) fn outlasts_shutdown(&self) -> bool {
+        self.outlasts_shutdown
+    }
+
     /// Returns what a poll that finds `progress` should return. If the future could complete but must be pending once,
     /// this wakes the task.
     #[inline]

@@ -35,6 +35,14 @@ impl Level {
         self.heads = vec![0; slots];
     }
 
+    /// Frees the slots, unless one of them is occupied.
+    pub(super) fn shrink(&mut self) {
+        if self.occupancy.is_empty() {
+            self.occupancy = Occupancy::default();
+            self.heads = Vec::new();
+        }
+    }
+
     /// Returns whether the ring has a slot for `deadline`.
     #[inline]
     pub(super) fn covers(&self, deadline: u64, now: u64) -> bool {
