@@ -82,8 +82,9 @@ impl Error for BuildError {
     }
 }
 
-/// The error of [`Timer::schedule`](crate::Timer::schedule) and its siblings. It returns the closure, which has been
-/// neither run nor dropped.
+/// The error of [`Timer::schedule`](crate::Timer::schedule) and its siblings, and of
+/// [`DelayQueue::push`](crate::DelayQueue::push). It returns the closure, which has been neither run nor dropped, or the
+/// value.
 ///
 /// ```
 /// # use corewheel::{ScheduleError, Timer};

@@ -56,6 +56,23 @@
 //! # Ok::<(), corewheel::BuildError>(())
 //! ```
 //!
+//! # Delay queues
+//!
+//! A [`DelayQueue`] hands out values when they are due, to consumers that block, poll or stream. A [`DelayKey`] removes or
+//! resets one value.
+//!
+//! ```
+//! use corewheel::{DelayQueue, Timer};
+//! use std::time::Duration;
+//!
+//! let timer = Timer::new()?;
+//! let retries = DelayQueue::new(&timer);
+//! retries.push(Duration::from_millis(5), "job 17")?;
+//! let due = retries.pop().expect("the timer runs");
+//! assert_eq!(due.value, "job 17");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Virtual time
 //!
 //! A test of a timeout need not wait for it. On a [`ManualClock`], time passes only when the test advances the clock.
@@ -118,7 +135,7 @@
 //!
 //! | feature        | adds                                                                                         |
 //! |----------------|----------------------------------------------------------------------------------------------|
-//! | `futures-core` | `Stream` for [`Interval`]                                                                    |
+//! | `futures-core` | `Stream` for [`Interval`] and [`DelayQueue`]                                                 |
 //! | `hyper`        | `hyper::rt::Timer` for [`Timer`]: the timeouts of servers and clients                        |
 //! | `metrics`      | `corewheel::metrics::Exporter`, which reports [`Stats`] through the `metrics` facade         |
 //! | `quinn`        | `corewheel::quinn::Runtime`, for QUIC endpoints                                              |
@@ -153,6 +170,7 @@ pub(crate) mod executor;
 mod future;
 #[cfg(not(loom))]
 mod handle;
+pub(crate) mod queue;
 pub(crate) mod shard;
 #[cfg(not(loom))]
 mod stats;
@@ -179,6 +197,7 @@ pub use {
     executor::{Execute, Executor},
     future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout},
     handle::{CancelOnDrop, TimerHandle},
+    queue::{DelayKey, DelayQueue, Expired},
     shard::SlowCallback,
     stats::{Lateness, ShardStats, Stats},
     timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer},

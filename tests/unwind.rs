@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::*;
 use corewheel::{
-    CancelOnDrop, Interval, ManualClock, Sleep, Stats, Timeout, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer,
+    CancelOnDrop, DelayKey, DelayQueue, Expired, Interval, ManualClock, Sleep, Stats, Timeout, Timer, TimerHandle,
+    Unfired, UnfiredTimer, WeakTimer,
 };
 
 const _: () = {
@@ -17,6 +18,9 @@ const _: () = {
     holds::<WeakTimer>();
     holds::<TimerHandle>();
     holds::<CancelOnDrop>();
+    holds::<DelayQueue<u8>>();
+    holds::<DelayKey<u8>>();
+    holds::<Expired<u8>>();
     holds::<Sleep>();
     holds::<Interval>();
     holds::<Timeout<std::future::Pending<()>>>();

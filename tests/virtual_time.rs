@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{Executor, ManualClock, Timer, TimerHandle};
+use corewheel::{DelayQueue, Executor, ManualClock, Timer, TimerHandle};
 
 #[test]
 fn a_manual_clock_stands_still_until_it_is_advanced() {
@@ -465,6 +465,19 @@ fn the_next_deadline_may_be_that_of_a_future() {
     assert_eq!(clock.next_deadline(), Some(start + 5 * SEC), "the interval was not polled again");
     drop(sleep);
     assert_eq!(clock.next_deadline(), None);
+}
+
+#[test]
+fn the_next_deadline_may_be_that_of_a_value() {
+    let (timer, clock) = in_virtual_time();
+    let (queue, start) = (DelayQueue::new(&timer), clock.now());
+    let removed = queue.push(SEC, "removed").unwrap();
+    queue.push(2 * SEC, "popped").unwrap();
+    assert_eq!(clock.next_deadline(), Some(start + SEC));
+    assert_eq!(removed.remove(), Some("removed"));
+    assert_eq!(clock.advance_to_next(), Some(start + 2 * SEC));
+    assert_eq!(clock.next_deadline(), None, "a value that is due no longer waits");
+    assert_eq!(queue.try_pop().map(|expired| expired.value), Some("popped"));
 }
 
 /// Zero delays run first: they are no stop of their own, and neither are those that they schedule.

@@ -92,8 +92,13 @@ impl Shard {
                 if callback.role() == Role::Waker {
                     self.count_completed();
                     catch_panic(&self, || callback.run(deadline));
+                    return;
+                }
+                self.count_end(|counters| &counters.unfired);
+                if callback.role() == Role::Value {
+                    // The value stays in its queue.
+                    self.drop_unfired(callback);
                 } else {
-                    self.count_end(|counters| &counters.unfired);
                     unfired(deadline, callback);
                 }
             }

@@ -32,16 +32,18 @@ pub use lateness::Lateness;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers accepted. A [`Sleep`](crate::Sleep) counts from its first pending poll.
+    /// Timers accepted, with the values of [delay queues](crate::DelayQueue). A [`Sleep`](crate::Sleep) counts from its first
+    /// pending poll.
     pub scheduled: u64,
-    /// Runs started: one for a one-shot timer, each run for a repeating one.
+    /// Runs started: one for a one-shot timer, each run for a repeating one, and one for each value that became due.
     pub fired: u64,
-    /// Timers that ended by running, and sleeps that completed. A repeating timer ends so by `None` or by a panic.
+    /// Timers that ended by running, sleeps that completed, and values that became due. A repeating timer ends so by `None` or by a panic.
     pub completed: u64,
     /// Timers that a cancel ended, that an executor dropped unrun, or that a shutdown from inside their own repeating
-    /// callback ended.
+    /// callback ended; and values that left their queue before they were due.
     pub cancelled: u64,
-    /// Callbacks that a shutdown returned, or that the drop of the last clone dropped.
+    /// Callbacks that a shutdown returned, or that the drop of the last clone dropped; and values that it left in their
+    /// queues.
     pub unfired: u64,
     /// Timers that have not ended. A repeating timer is pending during its runs, too.
     pub pending: u64,

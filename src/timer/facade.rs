@@ -75,9 +75,9 @@ impl Builder {
 ///
 /// - It refuses new timers, and its sleeps do not wait. A `shutdown` or a drop does nothing; it drops no closures.
 /// - The timer of each handle has ended. `cancel` and `reset` return false, and
-///   [`cancel_and_wait`](TimerHandle::cancel_and_wait) does not wait.
+///   [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait) does not wait.
 /// - No callback starts in the child, even if a callback has called `fork`.
-/// - A task that waits for a [`Sleep`] is not woken. The sleep is complete when it is next polled.
+/// - A task that waits for a [`Sleep`](crate::Sleep) is not woken. The sleep is complete when it is next polled.
 ///
 /// A child that needs timers builds its own. [`Timer::global`] in the child is the parent's if the parent has used it.
 /// The child must not advance a [`ManualClock`](crate::ManualClock) that another thread was advancing during the fork.
@@ -153,7 +153,7 @@ impl Timer {
         self.0.ticks.now()
     }
 
-    /// Returns the number of pending timers. A [`Sleep`] counts from its first pending poll.
+    /// Returns the number of pending timers. A [`Sleep`](crate::Sleep) counts from its first pending poll.
     ///
     /// Exact once callers are quiet. While other threads schedule and end timers, it may be off by these. Reads four
     /// counters of each thread that uses the timer.
@@ -263,7 +263,7 @@ impl Timer {
     /// The limit counts by the real clock, also in [virtual time](crate::ManualClock). It covers the wait for threads,
     /// too: rayon tasks that callbacks have started, and destructors of thread-locals. It does not cover the tasks that
     /// this call wakes, because it calls their wakers itself. A limit of zero waits for nothing. A limit too long to
-    /// represent is none. [Inside a callback](Self::shutdown#inside-callbacks), this call waits for the other callbacks
+    /// represent is none. Inside a callback, this call waits for the other callbacks
     /// that are running, up to the limit.
     ///
     /// ```

@@ -35,6 +35,7 @@ use crate::error::{BuildError, Rejection};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
+use crate::queue::{Home, OpenQueues};
 use crate::shard::{self, DriverThread, Limit, Shard, SleepEntry};
 use crate::stats::Stats;
 use crate::system::Process;
@@ -50,6 +51,8 @@ pub(super) struct Service {
     shards: Vec<Arc<Shard>>,
     /// A counter that spreads threads, and sleeps made after a shutdown, over the shards.
     next: AtomicUsize,
+    /// The delay queues of this service.
+    pub(super) queues: OpenQueues,
     closed: AtomicBool,
     /// The process that has the threads.
     process: Process,
@@ -134,6 +137,7 @@ impl Service {
             ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
             shards: Vec::new(),
             next: AtomicUsize::new(0),
+            queues: OpenQueues::new(),
             closed: AtomicBool::new(false),
             process: Process::current(),
             queue: pool.as_ref().map(Pool::queue).cloned(),
@@ -196,6 +200,11 @@ impl Service {
     #[cold]
     pub(super) fn reject(&self) {
         Shard::reject(self.id, || self.choose_home());
+    }
+
+    /// Returns what a delay queue needs of the service.
+    pub(super) fn home(&self) -> Home {
+        Home::new(self.id, &self.shards)
     }
 
     /// Chooses the home shard of a thread that is new to this service.
@@ -263,6 +272,8 @@ impl Service {
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         self.shards.iter().for_each(|shard| shard.complete_sleeps());
+        // Before this waits for callbacks, which may wait for a value.
+        self.queues.close();
         let mut started = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
             started.push((shard, shard.claim(&mut |tick, callback| unfired(shard, tick, callback))));
