@@ -63,7 +63,7 @@ impl<T> DelayKey<T> {
             return None;
         }
         let stored = self.queue.remove(&self.item)?;
-        
+        handle.cancel();
         Some(stored.value)
     }
 
