@@ -46,7 +46,7 @@ impl Home {
         deadline: Deadline,
         write: impl FnOnce(*mut Callback),
     ) -> Result<TimerHandle, Rejection> {
-        let (raw, deadline) = Shard::schedule(self.service, || self.choose(), |_| deadline, Role::Once, write)?;
+        let (raw, deadline) = Shard::schedule(self.service, || self.choose(), |_| deadline, Role::Value, write)?;
         // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
         Ok(unsafe { TimerHandle::new(raw, deadline) })
     }
