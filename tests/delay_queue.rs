@@ -420,7 +420,7 @@ fn after_a_shutdown_consumers_receive_what_was_due_and_then_none() {
     assert_eq!((task.woken(), poll(&waits, &task)), (1, Poll::Ready(None)));
     assert_eq!((queue.pop(), queue.pop_timeout(TIMEOUT), queue.try_pop()), (None, None, None));
     let refused = queue.push(SEC, "refused").unwrap_err();
-    assert!(refused.is_shutdown() && refused.into_inner() == "refused");
+    assert!(refused.is_shutdown() && refused.into_inner() == "refused" && timer.stats().rejected == 1);
     assert_eq!((queue.len(), timer.len(), timer.stats().unfired), (1, 0, 2));
     assert!(!left.reset(SEC) && left.deadline().is_none());
     assert_eq!((left.remove(), queue.len(), timer.stats().cancelled), (Some("left"), 0, 0));
