@@ -3,16 +3,22 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use corewheel::{CancelOnDrop, Timer};
 use mio::{Token, Waker};
 
 use crate::timeouts::{Timeout, Timeouts};
 
+/// Time after which a server that could not accept a connection tries again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// A message to a thread of the server.
 pub enum Message {
     /// This timer of this connection has fired.
     Expired(Token, Timeout),
+    /// The thread is to accept connections again, after a pause.
+    Accept,
     /// The thread is to end after its last connection.
     Stop,
 }
@@ -44,6 +50,13 @@ pub struct Alarms {
 }
 
 impl Alarms {
+    /// Sends `Accept` to the thread after a pause.
+    pub fn accept_later(&self) -> io::Result<()> {
+        let mailbox = self.mailbox.clone();
+        let accept = move || mailbox.send(Message::Accept);
+        self.timer.schedule(ACCEPT_PAUSE, accept).map(drop).map_err(io::Error::other)
+    }
+
     /// Starts a timer, which sends `Expired` to the thread when it fires. Dropping the result cancels it.
     pub fn arm(&self, token: Token, timeout: Timeout) -> io::Result<CancelOnDrop> {
         let mailbox = self.mailbox.clone();

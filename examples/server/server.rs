@@ -105,6 +105,7 @@ impl Worker {
             while let Ok(message) = self.messages.try_recv() {
                 match message {
                     Message::Expired(token, timeout) => self.expire(token, timeout),
+                    Message::Accept => self.accept()?,
                     Message::Stop => stopping = true,
                 }
             }
@@ -117,7 +118,12 @@ impl Worker {
             let (stream, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
+                // This peer gave up before it was accepted.
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => {
+                    continue;
+                }
+                // Too many open files, perhaps. The listener reports no new event for the peers that wait already.
+                Err(_) => return self.alarms.accept_later(),
             };
             let token = self.next_token;
             self.next_token.0 += 1;
