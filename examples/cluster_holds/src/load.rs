@@ -16,7 +16,7 @@ const WORKERS: &str = "SELECT pid FROM pg_stat_activity WHERE application_name =
 pub struct Load {
     at: Instant,
     transactions: i64,
-    /// Of all processes of the server; only known for a server that this run has started.
+    /// Of all processes of the server. Only known for a server that this run has started, and that was not restarted.
     processor: Option<Duration>,
     /// Of those that serve the workers.
     workers: Option<Duration>,
@@ -45,7 +45,7 @@ impl Load {
     }
 
     pub fn since(&self, earlier: &Self) -> Spent {
-        let between = |now: Option<Duration>, then: Option<Duration>| Some((now? - then?).as_secs_f64());
+        let between = |now: Option<Duration>, then: Option<Duration>| Some(now?.checked_sub(then?)?.as_secs_f64());
         Spent {
             seconds: (self.at - earlier.at).as_secs_f64(),
             transactions: self.transactions - earlier.transactions,

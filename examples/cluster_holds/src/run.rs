@@ -66,7 +66,7 @@ pub struct Settings {
 
 impl Settings {
     fn scaled(&self) -> (u64, u64, u64) {
-        if self.quick { (2_000, 250, 5) } else { (self.holds, self.rate, self.longest) }
+        if self.quick { (1_200, 200, 4) } else { (self.holds, self.rate, self.longest) }
     }
 }
 
