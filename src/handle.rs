@@ -60,6 +60,17 @@ impl TimerHandle {
         unsafe { (self.raw.shard.as_ref(), self.raw.entry.as_ref()) }
     }
 
+    /// Returns whether the timer is that of the parent of this process.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.parts().0.is_inherited()
+    }
+
+    /// Returns the deadline that the last reset gave, in nanoseconds since the timer was built, or `UNKNOWN`.
+    pub(crate) fn exact(&self) -> u64 {
+        // Relaxed: it is shown only if it agrees with the tick of the deadline.
+        self.exact.load(Ordering::Relaxed)
+    }
+
     /// Cancels the timer: its callback will not run, or will not run again.
     ///
     /// Returns true if this call ended the timer; false if it had fired, been cancelled or been shut down. The calling

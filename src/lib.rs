@@ -5,6 +5,7 @@
 //! virtual time. A timer that does fire fires once, soon after its deadline and never before it.
 //!
 //! ```
+//! # #[cfg(feature = "std")] {
 //! use corewheel::Timer;
 //! use std::time::Duration;
 //!
@@ -12,6 +13,7 @@
 //! let idle = timer.schedule(Duration::from_secs(60), || println!("idle for a minute: closing"))?;
 //! idle.reset(Duration::from_secs(60)); // a byte has arrived: a minute from now
 //! idle.cancel(); // the peer has closed the connection
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -44,6 +46,7 @@
 //! need no runtime.
 //!
 //! ```
+//! # #[cfg(feature = "std")] {
 //! use corewheel::Timer;
 //! use std::time::Duration;
 //!
@@ -53,7 +56,27 @@
 //! let answer = timer.timeout(Duration::from_secs(5), async { "pong" }).await;
 //! assert_eq!(answer, Ok("pong"));
 //! # });
+//! # }
 //! # Ok::<(), corewheel::BuildError>(())
+//! ```
+//!
+//! # Delay queues
+//!
+//! A [`DelayQueue`] hands out values when they are due, to consumers that block, poll or stream. A [`DelayKey`] removes or
+//! resets one value.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use corewheel::{DelayQueue, Timer};
+//! use std::time::Duration;
+//!
+//! let timer = Timer::new()?;
+//! let retries = DelayQueue::new(&timer);
+//! retries.push(Duration::from_millis(5), "job 17")?;
+//! let due = retries.pop().expect("the timer runs");
+//! assert_eq!(due.value, "job 17");
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Virtual time
@@ -61,6 +84,7 @@
 //! A test of a timeout need not wait for it. On a [`ManualClock`], time passes only when the test advances the clock.
 //!
 //! ```
+//! # #[cfg(feature = "std")] {
 //! use corewheel::{ManualClock, Timer};
 //! use std::time::Duration;
 //!
@@ -69,6 +93,7 @@
 //! let lease = timer.schedule(Duration::from_secs(3600), || println!("the lease has expired"))?;
 //! clock.advance(Duration::from_secs(3600)); // returns when the callback has run
 //! assert!(!lease.is_pending());
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -94,8 +119,9 @@
 //!
 //! # Without threads
 //!
-//! [`Wheel`] is the data structure alone, for one thread: an event loop, a game loop or a simulation. It reads no
-//! clock; its owner advances it.
+//! [`Wheel`] is the data structure alone, for one thread: an event loop, a game loop, a simulation or a microcontroller.
+//! It reads no clock; its owner advances it. Without default features the crate is `no_std` with `alloc`, and has only
+//! `Wheel` and its error: [no-std.md].
 //!
 //! # Guarantees
 //!
@@ -114,11 +140,12 @@
 //!
 //! # Features
 //!
-//! No feature is on by default.
+//! Only `std` is on by default. Each of the others enables it.
 //!
 //! | feature        | adds                                                                                         |
 //! |----------------|----------------------------------------------------------------------------------------------|
-//! | `futures-core` | `Stream` for [`Interval`]                                                                    |
+//! | `std`          | everything but [`Wheel`] and its error                                                       |
+//! | `futures-core` | `Stream` for [`Interval`] and [`DelayQueue`]                                                 |
 //! | `hyper`        | `hyper::rt::Timer` for [`Timer`]: the timeouts of servers and clients                        |
 //! | `metrics`      | `corewheel::metrics::Exporter`, which reports [`Stats`] through the `metrics` facade         |
 //! | `quinn`        | `corewheel::quinn::Runtime`, for QUIC endpoints                                              |
@@ -136,49 +163,65 @@
 //! [durable.md]: https://docs.rs/crate/corewheel/latest/source/docs/durable.md
 //! [embedding]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/
 //! [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
+//! [no-std.md]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/no-std.md
 //! [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
 //! [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
 
 // Each test crate uses only some of the dev-dependencies.
 #![cfg_attr(not(any(test, loom)), deny(unused_crate_dependencies))]
-#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(loom))))]
+// Without `std`, nothing uses the part of the wheel that is for shards, and documentation links to absent items.
+#![cfg_attr(not(any(feature = "std", loom)), allow(dead_code, unused_imports, rustdoc::broken_intra_doc_links))]
+#![cfg_attr(not(any(feature = "std", test, loom)), no_std)]
+#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(loom, feature = "std"))))]
 
-#[cfg(not(loom))]
+extern crate alloc;
+
+// `loom-tests` compiles this file with `cfg(loom)` instead of the feature `std`.
+#[cfg(feature = "std")]
 mod adapter;
+#[cfg(any(feature = "std", loom))]
 pub(crate) mod clock;
+#[cfg(any(feature = "std", loom))]
 pub(crate) mod engine;
 pub(crate) mod error;
+#[cfg(any(feature = "std", loom))]
 pub(crate) mod executor;
-#[cfg(not(loom))]
+#[cfg(feature = "std")]
 mod future;
-#[cfg(not(loom))]
+#[cfg(feature = "std")]
 mod handle;
+#[cfg(any(feature = "std", loom))]
+pub(crate) mod queue;
+#[cfg(any(feature = "std", loom))]
 pub(crate) mod shard;
-#[cfg(not(loom))]
+#[cfg(feature = "std")]
 mod stats;
+#[cfg(any(feature = "std", loom))]
 pub(crate) mod sync;
-#[cfg(not(loom))]
+#[cfg(feature = "std")]
 mod system;
-#[cfg(not(loom))]
+#[cfg(feature = "std")]
 mod timer;
 pub(crate) mod wheel;
 
-#[cfg(all(feature = "metrics", not(loom)))]
+#[cfg(feature = "metrics")]
 pub use adapter::metrics;
-#[cfg(all(feature = "quinn", not(loom)))]
+#[cfg(feature = "quinn")]
 pub use adapter::quinn;
-#[cfg(all(feature = "tower", not(loom)))]
+#[cfg(feature = "tower")]
 pub use adapter::tower;
-pub use error::{BuildError, ScheduleError};
-#[cfg(not(loom))]
+pub use error::BuildError;
+#[cfg(feature = "std")]
 pub use rayon;
 pub use wheel::{Key, Wheel};
-#[cfg(not(loom))]
+#[cfg(feature = "std")]
 pub use {
     clock::ManualClock,
+    error::ScheduleError,
     executor::{Execute, Executor},
     future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout},
     handle::{CancelOnDrop, TimerHandle},
+    queue::{DelayKey, DelayQueue, Expired},
     shard::SlowCallback,
     stats::{Lateness, ShardStats, Stats},
     timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer},
@@ -187,6 +230,13 @@ pub use {
 /// Compiles and runs the programs of `docs` as tests.
 #[cfg(doctest)]
 mod docs {
+    #[doc = include_str!("../docs/embedding/no-std.md")]
+    mod no_std {}
+}
+
+/// Those that use a [`Timer`].
+#[cfg(all(doctest, feature = "std"))]
+mod timer_docs {
     #[doc = include_str!("../docs/choosing.md")]
     mod choosing {}
     #[doc = include_str!("../docs/tuning.md")]

@@ -1,4 +1,5 @@
 //! What a shutdown allocates: one list of the timers that it hands back. Dropping the last clone allocates nothing.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -1,11 +1,13 @@
 //! Invalid settings, and panics in the caller's code: each has a defined result.
+#![cfg(feature = "std")]
 
 mod common;
 
 use std::error::Error;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use common::*;
@@ -40,6 +42,18 @@ fn a_pool_of_zero_threads_is_refused() {
     let error = refused(Timer::builder().executor(Executor::Pool { threads: 0 }));
     assert!(matches!(error, BuildError::NoPoolThreads));
     assert!(error.to_string().contains("Executor::Pool"), "{error}");
+}
+
+#[test]
+fn a_nul_in_the_thread_name_is_told_as_such() {
+    for executor in every_executor() {
+        let error = refused(Timer::builder().thread_name("a\0b").executor(executor));
+        assert!(matches!(&error, BuildError::NulInThreadName(name) if name == "a\0b"));
+        assert_eq!(
+            error.to_string(),
+            r#"the thread name "a\0b" contains a NUL character: give `thread_name` one without"#
+        );
+    }
 }
 
 #[test]
@@ -265,4 +279,30 @@ fn a_hook_may_use_the_timer() {
     assert!(timer.schedule(HOUR, bomb()).unwrap().cancel());
     clock.advance(3 * SEC);
     assert_eq!(received(&receiver), [(), ()]);
+}
+
+/// The place that a panic names is the caller's, in this file.
+#[test]
+fn an_interval_without_a_period_names_the_line_of_the_call() {
+    let (timer, _clock) = in_virtual_time();
+    let places: Arc<Mutex<Vec<(String, u32)>>> = Arc::default();
+    let (sees, this) = (places.clone(), thread::current().id());
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if thread::current().id() == this {
+            let place = info.location().unwrap();
+            sees.lock().unwrap().push((place.file().to_owned(), place.line()));
+        }
+    }));
+    let panics = |f: &dyn Fn()| {
+        let result = panic::catch_unwind(AssertUnwindSafe(f));
+        assert!(result.is_err());
+    };
+    let first = line!();
+    panics(&|| _ = timer.interval(Duration::ZERO));
+    panics(&|| _ = timer.interval_at(timer.now(), Duration::ZERO));
+    panic::set_hook(before);
+    let places = places.lock().unwrap();
+    let lines: Vec<_> = places.iter().map(|(file, line)| (file.ends_with("bad_input.rs"), line - first)).collect();
+    assert_eq!(lines, [(true, 1), (true, 2)]);
 }

@@ -1,4 +1,5 @@
 //! The real clock: the present to which a timer adds a delay.
+#![cfg(feature = "std")]
 
 use std::sync::mpsc;
 use std::thread;

@@ -1,4 +1,5 @@
 //! Executors: the timer's own pool, a rayon pool, inline, and custom ones, well-behaved or not.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Faults from outside: the process is stopped, starved or forked, its cores change, and its threads panic.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "std", target_os = "linux"))]
 
 mod common;
 
@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{CancelOnDrop, Executor, Sleep, Timer, TimerHandle};
+use corewheel::{CancelOnDrop, DelayKey, DelayQueue, Executor, Sleep, Timer, TimerHandle};
 use futures::executor::block_on;
 use futures::future::join_all;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -428,9 +428,12 @@ fn fork_with_timers() {
     for sleep in &mut sleeps {
         assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker.clone().into())).is_pending());
     }
+    let (queue, values) = (DelayQueue::new(&timer), Tokens::default());
+    let key = queue.push(HOUR, values.give()).unwrap();
     match forked() {
         None => end_fork(|| {
             sleep_inherited(sleeps, &waker);
+            queue_inherited(queue, key, &values);
             use_inherited(timer, handle, guard, &tokens);
             clock.advance(SEC);
             assert_eq!(virtual_timer.stats().fired, 0);
@@ -441,7 +444,8 @@ fn fork_with_timers() {
     eventually("the parent's timer fires", || runs.load(Ordering::SeqCst) == 1);
     assert!(!timer.is_shutdown() && handle.is_pending() && handle.reset(2 * HOUR) && handle.cancel());
     drop(guard);
-    assert_eq!(tokens.alive(), 0);
+    assert!(key.reset(2 * HOUR) && key.remove().is_some() && queue.is_empty());
+    assert_eq!((tokens.alive(), values.alive()), (0, 0));
     assert_eq!(timer.len(), 3, "the sleeps");
     drop(sleeps);
     assert_eq!((timer.len(), Arc::strong_count(&waker)), (0, 1));
@@ -458,6 +462,18 @@ impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         panic!("a task of the parent was woken");
     }
+}
+
+/// Uses a queue of the parent in the child of a fork.
+fn queue_inherited(queue: DelayQueue<Token>, key: DelayKey<Token>, tokens: &Tokens) {
+    let alive = tokens.alive();
+    assert!(queue.try_pop().is_none() && queue.pop().is_none() && queue.pop_timeout(HOUR).is_none());
+    let refused = queue.push(MS, tokens.give()).unwrap_err();
+    assert!(refused.is_shutdown() && !key.reset(MS) && key.deadline().is_none());
+    drop((refused, queue.clone()));
+    assert!(key.remove().is_none());
+    drop(queue);
+    assert_eq!(tokens.alive(), alive, "the values are the parent's");
 }
 
 /// Uses the sleeps of the parent in the child of a fork.

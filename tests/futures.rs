@@ -1,4 +1,5 @@
 //! Sleeps, timeouts and intervals: when they complete, which tasks they wake, and that they leave nothing behind.
+#![cfg(feature = "std")]
 
 mod common;
 
@@ -46,6 +47,15 @@ fn ready<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Outpu
     }
 }
 
+/// Polls the interval from `task`, and returns its tick if that is ready.
+fn tick(interval: &mut Interval, task: &Arc<Task>) -> Option<Instant> {
+    let waker = Waker::from(task.clone());
+    match interval.poll_tick(&mut Context::from_waker(&waker)) {
+        Poll::Ready(tick) => Some(tick),
+        Poll::Pending => None,
+    }
+}
+
 #[test]
 fn futures_are_send_and_a_sleep_is_sync() {
     fn is_send<T: Send + 'static>() {}
@@ -56,6 +66,23 @@ fn futures_are_send_and_a_sleep_is_sync() {
     is_send::<Interval>();
     is_sync::<Interval>();
     is_send::<Elapsed>();
+}
+
+#[test]
+fn sleeps_and_intervals_may_be_moved_between_polls() {
+    fn is_unpin<T: Unpin>() {}
+    is_unpin::<Sleep>();
+    is_unpin::<Interval>();
+    is_unpin::<Timeout<future::Ready<()>>>();
+    let (timer, clock) = in_virtual_time();
+    let (mut sleep, mut interval, task) = (timer.sleep(SEC), timer.interval(SEC), Task::new());
+    assert_eq!(ready(&mut sleep, &task), None);
+    assert_eq!(tick(&mut interval, &task), Some(clock.now()));
+    assert_eq!(tick(&mut interval, &task), None);
+    let (mut sleep, mut interval) = (Box::new(sleep), Box::new(interval));
+    clock.advance(SEC);
+    assert_eq!((task.woken(), ready(&mut sleep, &task)), (2, Some(())));
+    assert_eq!(tick(&mut interval, &task), Some(clock.now()));
 }
 
 #[test]
@@ -154,6 +181,66 @@ fn a_reset_after_a_delay_counts_from_now() {
     assert_eq!((task.woken(), ready(&mut sleep, &task)), (1, Some(())));
     Pin::new(&mut sleep).reset_after(Duration::MAX);
     assert!(sleep.deadline() > clock.now() + 1000 * 24 * HOUR);
+}
+
+/// In every phase: before the first poll, while it is pending, and after it has completed.
+#[test]
+fn a_sleep_reset_to_the_past_is_ready_at_the_next_poll() {
+    let (timer, clock) = in_virtual_time();
+    clock.advance(HOUR);
+    let task = Task::new();
+    let past = clock.now() - SEC;
+    for (polls, completes) in [(0, false), (1, false), (2, false), (1, true)] {
+        let mut sleep = timer.sleep(SEC);
+        for _ in 0..polls {
+            assert_eq!((ready(&mut sleep, &task), sleep.is_elapsed()), (None, false));
+        }
+        if completes {
+            clock.advance(SEC);
+            assert_eq!(ready(&mut sleep, &task), Some(()));
+            Pin::new(&mut sleep).reset(clock.now() + SEC);
+            assert!(!sleep.is_elapsed());
+        }
+        Pin::new(&mut sleep).reset(past);
+        assert!(sleep.is_elapsed() && !sleep.is_shutdown());
+        assert_eq!(sleep.deadline(), past);
+        assert_eq!(ready(&mut sleep, &task), Some(()));
+        assert!(sleep.is_elapsed());
+    }
+    assert_balanced(&timer);
+}
+
+/// Less than a tick in the past, and with the driver at work. A future that completes without having waited gives way
+/// once in a while.
+#[test]
+fn a_sleep_reset_to_the_past_waits_for_no_tick_on_the_real_clock() {
+    const ROUNDS: usize = 2000;
+    for tick in [Duration::from_micros(1), MS, SEC] {
+        let timer = Timer::builder().shards(1).tick(tick).build().unwrap();
+        let (mut sleep, task) = (timer.sleep(HOUR), Task::new());
+        let mut at_once = 0;
+        for round in 0..ROUNDS as u32 {
+            Pin::new(&mut sleep).reset(timer.now() + HOUR);
+            // The one after a reset may give way to other tasks.
+            assert_eq!((ready(&mut sleep, &task), sleep.is_elapsed()), (None, false));
+            Pin::new(&mut sleep).reset(timer.now() - Duration::from_nanos(10) * (round % 200));
+            assert!(sleep.is_elapsed());
+            at_once += usize::from(ready(&mut sleep, &task).is_some());
+        }
+        assert!(at_once >= ROUNDS / 100 * 99, "{at_once} of {ROUNDS} with a tick of {tick:?}");
+    }
+}
+
+#[test]
+fn a_deadline_between_two_ticks_comes_with_the_later_one() {
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(clock.clone()).tick(10 * MS).build().unwrap();
+    let (mut sleep, task) = (timer.sleep(11 * MS), Task::new());
+    clock.advance(19 * MS);
+    assert!(sleep.deadline() < clock.now());
+    assert_eq!((sleep.is_elapsed(), ready(&mut sleep, &task)), (false, None));
+    clock.advance(MS);
+    assert_eq!((sleep.is_elapsed(), ready(&mut sleep, &task)), (true, Some(())));
 }
 
 #[test]
@@ -699,6 +786,78 @@ fn a_tick_that_is_a_little_late_is_not_missed() {
     assert!(interval.poll_tick(&mut context).is_pending());
     clock.advance(MS);
     assert!(interval.poll_tick(&mut context).is_ready());
+}
+
+/// After each reset, the ticks follow one period apart from the new one on, and the waker of the last poll is woken.
+#[test]
+fn a_reset_of_an_interval_moves_all_its_ticks() {
+    let (timer, clock) = in_virtual_time();
+    type Reset = fn(&mut Interval, Instant);
+    let resets: [(&str, Duration, Reset); 6] = [
+        ("reset", 10 * SEC, |interval, _| interval.reset()),
+        ("immediately", Duration::ZERO, |interval, _| interval.reset_immediately()),
+        ("after a second", SEC, |interval, _| interval.reset_after(SEC)),
+        ("after a minute", 60 * SEC, |interval, _| interval.reset_after(60 * SEC)),
+        ("at", 3 * SEC, |interval, now| interval.reset_at(now + 3 * SEC)),
+        ("at a later instant", 60 * SEC, |interval, now| interval.reset_at(now + 60 * SEC)),
+    ];
+    for (name, delay, reset) in resets {
+        let (mut interval, task) = (timer.interval(10 * SEC), Task::new());
+        assert_eq!(tick(&mut interval, &task), Some(clock.now()));
+        clock.advance(5 * SEC);
+        assert_eq!(tick(&mut interval, &task), None);
+        reset(&mut interval, clock.now());
+        let next = clock.now() + delay;
+        if !delay.is_zero() {
+            clock.advance(delay - MS);
+            assert_eq!((tick(&mut interval, &task), task.woken()), (None, 0), "{name}");
+            clock.advance(MS);
+            assert_eq!(task.woken(), 1, "{name}");
+        }
+        assert_eq!(tick(&mut interval, &task), Some(next), "{name}");
+        clock.advance(10 * SEC - MS);
+        assert_eq!(tick(&mut interval, &task), None, "{name}");
+        clock.advance(MS);
+        assert_eq!(tick(&mut interval, &task), Some(next + 10 * SEC), "{name}");
+        assert_eq!(interval.period(), 10 * SEC);
+    }
+}
+
+/// A passed instant is returned as it was given; with `Burst`, the ticks since then follow at once, as tokio's do.
+#[test]
+fn an_interval_reset_to_the_past_catches_up() {
+    let (timer, clock) = in_virtual_time();
+    clock.advance(HOUR);
+    let (mut interval, task) = (timer.interval(10 * SEC), Task::new());
+    let past = clock.now() - 25 * SEC;
+    interval.reset_at(past);
+    for missed in 0..3 {
+        assert_eq!(tick(&mut interval, &task), Some(past + missed * 10 * SEC));
+    }
+    assert_eq!(tick(&mut interval, &task), None);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    interval.reset_at(past);
+    assert_eq!(tick(&mut interval, &task), Some(past));
+    assert_eq!(tick(&mut interval, &task), None);
+    interval.reset_after(Duration::MAX);
+    clock.advance(YEAR);
+    assert_eq!(tick(&mut interval, &task), None, "it never ticks");
+}
+
+#[test]
+fn an_elapsed_timeout_is_an_io_error() {
+    let (timer, clock) = in_virtual_time();
+    let mut timeouts = [SEC, HOUR].map(|delay| timer.timeout(delay, future::pending::<()>()));
+    let task = Task::new();
+    assert!(timeouts.iter_mut().all(|timeout| ready(timeout, &task).is_none()));
+    clock.advance(SEC);
+    drop(timer.shutdown());
+    for (timeout, is_shutdown) in timeouts.iter_mut().zip([false, true]) {
+        let elapsed = ready(timeout, &task).unwrap().unwrap_err();
+        let error = std::io::Error::from(elapsed);
+        assert_eq!((error.kind(), error.to_string()), (std::io::ErrorKind::TimedOut, elapsed.to_string()));
+        assert_eq!(error.downcast::<Elapsed>().unwrap().is_shutdown(), is_shutdown);
+    }
 }
 
 #[test]

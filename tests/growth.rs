@@ -1,5 +1,5 @@
 //! A pool grows while its threads are blocked inside callbacks, and only then.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "std", target_os = "linux"))]
 
 mod common;
 
@@ -151,6 +151,31 @@ fn a_shutdown_waits_for_extra_threads() {
         eventually("the threads have ended", || threads_named(name) == 0);
         opener.join().unwrap();
     }
+}
+
+/// Extra threads that are blocked are left to end by themselves; the pool has no thread afterwards.
+#[test]
+fn a_shutdown_with_a_limit_leaves_blocked_extra_threads() {
+    let name = "growth-limit";
+    let timer = timer_with(1, 4, name);
+    let (gate, tokens) = (Gate::default(), Tokens::default());
+    block(&timer, 5, &gate);
+    // No worker is left for these.
+    for _ in 0..10 {
+        let token = tokens.give();
+        timer.schedule(Duration::ZERO, move || drop(token)).unwrap();
+    }
+    thread::sleep(20 * MS);
+    let (start, shutting) = (Instant::now(), timer.clone());
+    let unfired = in_time("a shutdown with a limit", move || shutting.shutdown_timeout(50 * MS));
+    assert!((50 * MS..10 * SEC).contains(&start.elapsed()));
+    assert_eq!((unfired.len(), tokens.alive()), (10, 10));
+    drop(unfired);
+    assert_eq!((tokens.alive(), timer.shutdown().len()), (0, 0));
+    assert!(threads_named(name) >= 5, "they are blocked");
+    gate.open();
+    eventually("the threads have ended", || threads_named(name) == 0);
+    assert_balanced(&timer);
 }
 
 #[test]

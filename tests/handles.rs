@@ -1,4 +1,5 @@
 //! Handles: cancel, reset, wait, query, guard, detach.
+#![cfg(feature = "std")]
 
 mod common;
 
@@ -89,7 +90,7 @@ fn the_closure_is_dropped_when_it_has_run() {
     let (timer, clock) = in_virtual_time();
     let tokens = Tokens::default();
     let token = tokens.give();
-    let handle = timer.schedule(SEC, move || assert_eq!(std::mem::size_of_val(&token), 8)).unwrap();
+    let handle = timer.schedule(SEC, move || assert_eq!(size_of_val(&token), size_of::<usize>())).unwrap();
     clock.advance(SEC);
     assert_eq!(tokens.alive(), 0);
     assert_eq!(timer.stats().panicked, 0);

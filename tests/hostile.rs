@@ -1,5 +1,6 @@
 //! Callbacks that block, recurse, wait for each other and shut their own timer down. Closures of any size, and closures
 //! whose drop does as much as their run.
+#![cfg(feature = "std")]
 
 mod common;
 

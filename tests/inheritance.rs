@@ -1,5 +1,5 @@
 //! Threads that foreign code starts on a thread of a timer inherit none of the timer's thread settings.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "std", target_os = "linux"))]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Under load, workers drive the shards, and callers see no difference.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "std", target_os = "linux"))]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The life of a timer: build, clones, drop, shutdown, and the timers that are handed back.
+#![cfg(feature = "std")]
 
 mod common;
 
@@ -11,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{BuildError, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer};
+use corewheel::{BuildError, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer, rayon};
 
 #[test]
 fn the_global_timer_is_unique_and_outlives_its_clones() {
@@ -302,6 +303,184 @@ fn a_shutdown_waits_for_callbacks_that_have_started() {
         assert_eq!(timer.shutdown().len(), 0);
         assert!(over.load(Ordering::SeqCst));
     }
+}
+
+/// How long a shutdown with a limit may take longer than its limit, on a machine under load.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// Calls `shutdown_timeout`. Fails if it does not return about in time.
+fn shut_down_within(timer: &Timer, limit: Duration) -> Unfired {
+    let (timer, start) = (timer.clone(), Instant::now());
+    let unfired = in_time("a shutdown with a limit", move || timer.shutdown_timeout(limit));
+    assert!(start.elapsed() < limit + SLACK, "{:?} for a limit of {limit:?}", start.elapsed());
+    unfired
+}
+
+/// And what the callback holds ends with it; its thread, too.
+#[test]
+fn a_shutdown_with_a_limit_leaves_a_callback_that_blocks() {
+    for (limit, executor) in [Duration::ZERO, 30 * MS]
+        .into_iter()
+        .flat_map(|limit| every_executor().into_iter().map(move |executor| (limit, executor)))
+    {
+        let name = "life-limit";
+        let timer = Timer::builder().shards(2).thread_name(name).executor(executor).build().unwrap();
+        let (gate, tokens) = (Gate::default(), Tokens::default());
+        let (token, pass, (sender, receiver)) = (tokens.give(), gate.clone(), channel());
+        let blocks = move || {
+            sender.send(()).unwrap();
+            pass.pass();
+            drop(token);
+        };
+        let running = timer.schedule(Duration::ZERO, blocks).unwrap();
+        wait_for(&receiver);
+        let token = tokens.give();
+        let pending = timer.schedule(HOUR, move || drop(token)).unwrap();
+        let start = Instant::now();
+        let unfired = shut_down_within(&timer, limit);
+        assert!(start.elapsed() >= limit, "it waits for the callback");
+        assert_eq!((unfired.len(), tokens.alive()), (1, 2));
+        drop(unfired);
+        assert_eq!(tokens.alive(), 1);
+        assert!(!running.is_pending() && !running.cancel() && !pending.cancel());
+        // Later calls return empty and at once, also those without a limit; and so does the drop.
+        assert_eq!((shut_down_within(&timer, HOUR).len(), timer.shutdown().len()), (0, 0));
+        assert!(timer.schedule(MS, || ()).unwrap_err().is_shutdown());
+        let stats = timer.stats();
+        assert_eq!((stats.scheduled, stats.fired, stats.unfired, stats.pending), (2, 1, 1, 0));
+        let weak = timer.downgrade();
+        in_time("the drop", move || drop(timer));
+        assert!(weak.upgrade().is_none());
+        assert_eq!(tokens.alive(), 1);
+        gate.open();
+        assert!(!running.cancel_and_wait(), "a handle can still wait for the run");
+        eventually("the callback has ended", || tokens.alive() == 0);
+        eventually("the threads have ended", || threads_named(name) == 0 && threads_named("corewheel-shutd") == 0);
+    }
+}
+
+#[test]
+fn a_shutdown_with_a_limit_that_is_not_reached_is_a_shutdown() {
+    let limits = [HOUR, Duration::MAX].into_iter();
+    for (limit, executor) in limits.flat_map(|limit| every_executor().into_iter().map(move |kind| (limit, kind))) {
+        let name = "life-within";
+        let timer = Timer::builder().shards(2).thread_name(name).executor(executor).build().unwrap();
+        let (begun, over) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+        let (begin, end) = (begun.clone(), over.clone());
+        let slow = move || {
+            begin.open();
+            thread::sleep(30 * MS);
+            end.store(true, Ordering::SeqCst);
+        };
+        timer.schedule(Duration::ZERO, slow).unwrap();
+        timer.schedule(HOUR, || ()).unwrap();
+        timer.schedule_at_fixed_rate(HOUR, HOUR, || ()).unwrap();
+        begun.pass();
+        let start = Instant::now();
+        assert_eq!(timer.shutdown_timeout(limit).len(), 2);
+        assert!(over.load(Ordering::SeqCst) && start.elapsed() < SLACK);
+        eventually("the threads have ended", || threads_named(name) == 0 && threads_named("corewheel-shutd") == 0);
+        assert_balanced(&timer);
+    }
+}
+
+/// It ends with the run: it is neither returned nor run again.
+#[test]
+fn a_shutdown_with_a_limit_ends_a_repeating_timer_that_blocks() {
+    for executor in every_executor() {
+        let timer = Timer::builder().executor(executor).build().unwrap();
+        let (gate, tokens, runs) = (Gate::default(), Tokens::default(), Arc::new(AtomicUsize::new(0)));
+        let (token, pass, count, (sender, receiver)) = (tokens.give(), gate.clone(), runs.clone(), channel());
+        let blocks = move || {
+            let _captured = &token;
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = sender.send(());
+            pass.pass();
+        };
+        let repeating = timer.schedule_at_fixed_rate(Duration::ZERO, MS, blocks).unwrap();
+        wait_for(&receiver);
+        assert_eq!(shut_down_within(&timer, 10 * MS).len(), 0);
+        assert!(!repeating.is_pending() && !repeating.reset(SEC));
+        assert_eq!((timer.stats().cancelled, timer.len(), tokens.alive()), (1, 0, 1));
+        gate.open();
+        eventually("the closure is dropped", || tokens.alive() == 0);
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        assert_balanced(&timer);
+    }
+}
+
+#[test]
+fn a_shutdown_with_a_limit_completes_sleeps_and_returns_what_has_not_started() {
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0);
+    let timer = timer.build().unwrap();
+    let (gate, tokens) = (Gate::default(), Tokens::default());
+    block(&timer, 1, &gate);
+    // Due, and behind the callback that blocks.
+    for _ in 0..600 {
+        let token = tokens.give();
+        timer.schedule(Duration::ZERO, move || drop(token)).unwrap();
+    }
+    let (sleeping, (sender, receiver)) = (timer.clone(), channel());
+    let sleeper = thread::spawn(move || {
+        futures::executor::block_on(async {
+            let sleep = sleeping.sleep(HOUR);
+            sender.send(()).unwrap();
+            sleep.await;
+        });
+    });
+    wait_for(&receiver);
+    eventually("the sleep is pending", || timer.len() == 601);
+    let unfired = shut_down_within(&timer, 10 * MS);
+    assert_eq!((unfired.len(), tokens.alive()), (600, 600));
+    in_time("the sleep", move || sleeper.join().unwrap());
+    unfired.for_each(UnfiredTimer::run);
+    assert_eq!(tokens.alive(), 0);
+    gate.open();
+    assert_balanced(&timer);
+}
+
+/// It does not wait for that callback, and no longer than the limit for others.
+#[test]
+fn a_shutdown_with_a_limit_inside_a_callback_waits_for_others_up_to_the_limit() {
+    let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).thread_name("life-inside").build().unwrap();
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
+    let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+    let shuts_down = move || {
+        let timer = weak.upgrade().unwrap();
+        let start = Instant::now();
+        let unfired = timer.shutdown_timeout(30 * MS).len();
+        sender.send((unfired, start.elapsed())).unwrap();
+    };
+    timer.schedule(HOUR, || ()).unwrap();
+    timer.schedule(Duration::ZERO, shuts_down).unwrap();
+    let (unfired, took) = wait_for(&receiver);
+    assert_eq!(unfired, 1);
+    assert!((30 * MS..SLACK).contains(&took), "{took:?}");
+    gate.open();
+    eventually("the threads have ended", || threads_named("life-inside") == 0);
+}
+
+/// Work that a callback left behind keeps a thread of the pool. A shutdown waits for it, up to the limit.
+#[test]
+fn a_shutdown_with_a_limit_leaves_rayon_tasks_and_thread_locals() {
+    let name = "life-tasks";
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).thread_name(name).build().unwrap();
+    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let pass = gate.clone();
+    let leaves_a_task = move || {
+        rayon::spawn(move || {
+            sender.send(()).unwrap();
+            pass.pass();
+        });
+    };
+    timer.schedule(Duration::ZERO, leaves_a_task).unwrap();
+    wait_for(&receiver);
+    let start = Instant::now();
+    assert_eq!(shut_down_within(&timer, 30 * MS).len(), 0);
+    assert!(start.elapsed() >= 30 * MS);
+    gate.open();
+    eventually("the threads have ended", || threads_named(name) == 0 && threads_named("corewheel-shutd") == 0);
 }
 
 /// Returns a timer with two shards. This thread has scheduled in one of them, and a new thread in the other.
@@ -784,20 +963,10 @@ fn a_thread_that_cannot_be_started_is_an_error_with_its_cause() {
         println!("the child has passed");
         return;
     }
-    let none = child(NO_THREAD, "", &[("RUST_MIN_STACK", "1000000000000000")]);
+    let none = child(NO_THREAD, "", &[("RUST_MIN_STACK", TOO_LARGE_STACK)]);
     let some = child(NO_THREAD, "ulimit -v 16000000;", &[("RUST_MIN_STACK", "1000000000")]);
     for output in [none, some] {
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && text.contains("the child has passed"), "{text}");
-    }
-}
-
-#[test]
-fn a_nul_in_the_thread_name_is_an_error() {
-    use std::error::Error;
-    for executor in [Executor::default(), Executor::Inline] {
-        let error = Timer::builder().thread_name("a\0b").executor(executor).build().unwrap_err();
-        assert!(matches!(error, BuildError::ThreadStart(_)));
-        assert!(error.source().unwrap().is::<std::io::Error>());
     }
 }

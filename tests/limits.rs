@@ -1,4 +1,5 @@
 //! `max_pending`, and the errors that hand the closure back.
+#![cfg(feature = "std")]
 
 #[cfg(target_os = "linux")]
 #[path = "common/address_space.rs"]

@@ -1,4 +1,5 @@
 //! One-shot timers: when their callbacks run, how often, and in which order.
+#![cfg(feature = "std")]
 
 mod common;
 

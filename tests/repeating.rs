@@ -1,4 +1,5 @@
 //! Repeating timers: fixed rate, fixed delay, and recurring timers, whose callback returns the next deadline.
+#![cfg(feature = "std")]
 
 mod common;
 

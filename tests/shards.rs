@@ -1,4 +1,5 @@
 //! Any number of shards, from one to many more than there are cores, on the real clock.
+#![cfg(feature = "std")]
 
 mod common;
 

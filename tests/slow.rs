@@ -1,4 +1,5 @@
 //! `on_slow`: which runs it reports, with which values, and what the hook may do.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Statistics: what is counted in which shard, and that the counters balance.
+#![cfg(feature = "std")]
 
 mod common;
 
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use common::*;
 use corewheel::{
-    BuildError, Builder, CancelOnDrop, Execute, Executor, ManualClock, ScheduleError, ShardStats, Stats, Timer,
-    TimerHandle, Unfired, UnfiredTimer, WeakTimer,
+    BuildError, Builder, CancelOnDrop, Execute, Executor, Lateness, ManualClock, ScheduleError, ShardStats, Stats,
+    Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer,
 };
 
 #[test]
@@ -125,6 +126,102 @@ fn lateness_is_the_start_of_a_run_minus_its_due_tick() {
     assert!(lateness.max() >= 40 * MS && lateness.max() < TIMEOUT);
     assert!(lateness.quantile(1.0) >= 40 * MS && lateness.quantile(1.0) <= lateness.max() * 9 / 8);
     assert!(lateness.quantile(0.0) <= lateness.quantile(0.5) && lateness.quantile(0.5) <= lateness.quantile(1.0));
+}
+
+/// `pending` and `max` are as of the later reading; everything else is the difference, for each shard, too.
+#[test]
+fn since_is_the_difference_of_two_readings() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(2).max_pending(6).on_panic(drop).build().unwrap();
+    let live = |timers: u32| {
+        let handles: Vec<_> = (0..timers).map(|_| timer.schedule(SEC, || ()).unwrap()).collect();
+        assert!(handles[0].cancel() && handles[1].reset(2 * SEC));
+        timer.schedule(SEC, || quiet_panic("counted")).unwrap();
+        timer.schedule(YEAR, || ()).unwrap();
+        while let Ok(handle) = timer.schedule(HOUR, || ()) {
+            drop(handle);
+        }
+        clock.advance(2 * SEC);
+    };
+    let zero = timer.stats();
+    live(2);
+    let before = timer.stats();
+    clock.advance(HOUR);
+    live(3);
+    let after = timer.stats();
+    let since = after.since(&before);
+    macro_rules! assert_differences {
+        ($($field:ident)*) => {$(
+            assert_eq!(since.$field, after.$field - before.$field, stringify!($field));
+            for ((since, before), after) in since.shards().iter().zip(before.shards()).zip(after.shards()) {
+                assert_eq!(since.$field, after.$field - before.$field, stringify!($field));
+            }
+        )*};
+    }
+    assert_differences!(scheduled fired completed cancelled unfired rearmed enqueued panicked rejected wakeups);
+    assert!(
+        since.fired > 0 && since.rearmed == 1 && since.cancelled == 1 && since.panicked == 1 && since.rejected == 1
+    );
+    assert_eq!((since.pending, since.shards().len()), (after.pending, 2));
+    assert_eq!(since.scheduled + before.pending, since.completed + since.cancelled + since.unfired + since.pending);
+    assert_eq!(since.lateness.count(), since.fired);
+    // From the beginning, it is all; between equal readings, nothing but what is.
+    for earlier in [&zero, &Stats::default()] {
+        let all = after.since(earlier);
+        assert_eq!((all.scheduled, all.fired, all.pending), (after.scheduled, after.fired, after.pending));
+        assert_eq!(all.shards().len(), 2);
+    }
+    let none = after.since(&after);
+    assert_eq!((none.scheduled, none.fired, none.rejected, none.lateness.count()), (0, 0, 0, 0));
+    assert_eq!((none.pending, none.shards()[0].pending), (after.pending, after.shards()[0].pending));
+    // The wrong way round is no panic.
+    assert_eq!(before.since(&after).fired, 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn since_has_the_extra_threads_of_the_later_reading() {
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let gate = Gate::default();
+    block(&timer, 3, &gate);
+    let before = timer.stats();
+    block(&timer, 1, &gate);
+    let after = timer.stats();
+    let since = after.since(&before);
+    assert_eq!(since.extra_threads, after.extra_threads);
+    assert_eq!(since.extra_threads_needed, after.extra_threads_needed - before.extra_threads_needed);
+    assert!(before.extra_threads_needed > 0 && since.extra_threads_needed > 0);
+    gate.open();
+}
+
+#[test]
+fn the_lateness_since_a_reading_has_only_the_runs_since_then() {
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
+    let run = |late: Duration| {
+        timer.schedule(Duration::ZERO, || ()).unwrap();
+        eventually("handed over", || held_jobs.len() == 1);
+        thread::sleep(late);
+        held_jobs.take().pop().unwrap()();
+        timer.stats().lateness
+    };
+    let first = run(200 * MS);
+    let second = run(Duration::ZERO);
+    let since = second.since(&first);
+    assert_eq!((first.count(), second.count(), since.count()), (1, 2, 1));
+    assert_eq!(since.max(), second.max(), "a maximum has no difference");
+    assert!(since.max() >= 200 * MS);
+    // The one run was hardly as late as the first, unless the machine stood still.
+    let (bound, 1) = since.buckets().next().unwrap() else { panic!("{since:?}") };
+    assert_eq!(since.quantile(0.5), since.quantile(1.0));
+    assert!(since.quantile(1.0) <= bound);
+    let counts = |lateness: &Lateness| lateness.buckets().map(|(_, runs)| runs).sum::<u64>();
+    assert_eq!((counts(&first), counts(&second), counts(&since)), (1, 2, 1));
+    assert!(second.buckets().is_sorted_by_key(|(bound, _)| bound));
+    assert!(second.buckets().last().unwrap().0 >= second.max());
+    assert_eq!(first.since(&first).buckets().count(), 0);
+    assert_eq!(Lateness::default().since(&first).count(), 0);
+    assert_eq!(first.since(&Lateness::default()).count(), 1);
 }
 
 #[test]

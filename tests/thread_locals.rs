@@ -1,5 +1,6 @@
 //! Timers in destructors of thread-local values: before and after the destructors of the crate's own thread-local
 //! values, and on threads that never used a timer before.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Threads that come and go: what the first and the last use of a timer costs a thread, and what ended threads leave
 //! behind. A test binary of its own, because it counts allocations; its tests run one at a time.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Timers and panics of their callers: what may be used inside `catch_unwind`, and works after a panic there.
+#![cfg(feature = "std")]
 
 mod common;
 
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::*;
 use corewheel::{
-    CancelOnDrop, Interval, ManualClock, Sleep, Stats, Timeout, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer,
+    CancelOnDrop, DelayKey, DelayQueue, Expired, Interval, ManualClock, Sleep, Stats, Timeout, Timer, TimerHandle,
+    Unfired, UnfiredTimer, WeakTimer,
 };
 
 const _: () = {
@@ -17,6 +19,9 @@ const _: () = {
     holds::<WeakTimer>();
     holds::<TimerHandle>();
     holds::<CancelOnDrop>();
+    holds::<DelayQueue<u8>>();
+    holds::<DelayKey<u8>>();
+    holds::<Expired<u8>>();
     holds::<Sleep>();
     holds::<Interval>();
     holds::<Timeout<std::future::Pending<()>>>();

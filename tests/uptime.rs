@@ -1,5 +1,6 @@
 //! Long uptimes: time jumps to ticks at which counters of other timers have wrapped, and to the last instant, with
 //! timers pending across the jump and scheduled after it. For ticks and wheels of many sizes.
+#![cfg(feature = "std")]
 
 mod common;
 

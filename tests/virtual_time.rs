@@ -1,15 +1,17 @@
 //! Virtual time: a clock that the test advances, for any number of timers and shards.
+#![cfg(feature = "std")]
 
 mod common;
 
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, OnceLock};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{Executor, ManualClock, Timer};
+use corewheel::{DelayQueue, Executor, ManualClock, Timer, TimerHandle};
 
 #[test]
 fn a_manual_clock_stands_still_until_it_is_advanced() {
@@ -418,6 +420,254 @@ fn a_shutdown_inside_a_callback_ends_the_advance() {
         assert_eq!(received(&receiver), [1]);
         assert_eq!(clock.now(), target);
     }
+}
+
+#[test]
+fn the_next_deadline_is_that_of_the_earliest_pending_timer() {
+    let clock = ManualClock::new();
+    assert_eq!((clock.next_deadline(), clock.advance_to_next()), (None, None));
+    let start = clock.now();
+    let build = |tick| Timer::builder().clock(clock.clone()).tick(tick).shards(2).build().unwrap();
+    let (fine, coarse) = (build(MS), build(SEC));
+    assert_eq!(clock.next_deadline(), None);
+    // A deadline that waits in a coarse slot, which cascades before.
+    let hour = fine.schedule(HOUR + 7 * MS, || ()).unwrap();
+    assert_eq!(clock.next_deadline(), Some(start + HOUR + 7 * MS));
+    // It is rounded up to a tick.
+    let minute = coarse.schedule(60 * SEC - MS, || ()).unwrap();
+    assert_eq!(clock.next_deadline(), Some(start + 60 * SEC));
+    clock.advance(SEC / 2);
+    assert_eq!(clock.next_deadline(), Some(start + 60 * SEC));
+    assert!(minute.reset_at(start + 2 * HOUR));
+    assert_eq!(clock.next_deadline(), Some(start + HOUR + 7 * MS));
+    assert!(hour.reset(SEC));
+    assert_eq!(clock.next_deadline(), Some(start + SEC / 2 + SEC));
+    let never = fine.schedule(Duration::MAX, || panic!("never")).unwrap();
+    assert!(hour.cancel());
+    assert_eq!(clock.next_deadline(), Some(start + 2 * HOUR));
+    drop(coarse.shutdown());
+    assert_eq!((clock.next_deadline(), never.is_pending()), (None, true));
+    assert_eq!((clock.advance_to_next(), clock.now()), (None, start + SEC / 2), "the clock stays");
+    drop((fine, coarse));
+    assert_eq!(clock.next_deadline(), None);
+}
+
+#[test]
+fn the_next_deadline_may_be_that_of_a_future() {
+    let (timer, clock) = in_virtual_time();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut sleep = Box::pin(timer.sleep(5 * SEC));
+    assert_eq!(clock.next_deadline(), None, "it is no timer before its first poll");
+    assert!(sleep.as_mut().poll(&mut context).is_pending());
+    let mut interval = timer.interval(2 * SEC);
+    assert!(interval.poll_tick(&mut context).is_ready() && interval.poll_tick(&mut context).is_pending());
+    let start = clock.now();
+    assert_eq!(clock.advance_to_next(), Some(start + 2 * SEC));
+    assert_eq!(clock.next_deadline(), Some(start + 5 * SEC), "the interval was not polled again");
+    drop(sleep);
+    assert_eq!(clock.next_deadline(), None);
+}
+
+#[test]
+fn the_next_deadline_may_be_that_of_a_value() {
+    let (timer, clock) = in_virtual_time();
+    let (queue, start) = (DelayQueue::new(&timer), clock.now());
+    let removed = queue.push(SEC, "removed").unwrap();
+    queue.push(2 * SEC, "popped").unwrap();
+    assert_eq!(clock.next_deadline(), Some(start + SEC));
+    assert_eq!(removed.remove(), Some("removed"));
+    assert_eq!(clock.advance_to_next(), Some(start + 2 * SEC));
+    assert_eq!(clock.next_deadline(), None, "a value that is due no longer waits");
+    assert_eq!(queue.try_pop().map(|expired| expired.value), Some("popped"));
+}
+
+/// Zero delays run first: they are no stop of their own, and neither are those that they schedule.
+#[test]
+fn what_is_due_runs_before_the_clock_advances_to_the_next_deadline() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.shards(2).executor(executor).build().unwrap();
+        let (start, (sender, receiver)) = (clock.now(), channel());
+        let report = |name| {
+            let (sender, clock) = (sender.clone(), clock.clone());
+            move || sender.send((name, clock.now() - start)).unwrap()
+        };
+        let (weak, later, again) = (timer.downgrade(), report("later"), report("again"));
+        let schedules = move || {
+            let timer = weak.upgrade().unwrap();
+            timer.schedule(Duration::ZERO, again).unwrap();
+            timer.schedule(SEC, later).unwrap();
+        };
+        timer.schedule(Duration::ZERO, schedules).unwrap();
+        timer.schedule(HOUR, report("last")).unwrap();
+        assert_eq!(clock.advance_to_next(), Some(start + SEC));
+        assert_eq!(received(&receiver), [("again", Duration::ZERO), ("later", SEC)]);
+        assert_eq!(clock.advance_to_next(), Some(start + HOUR));
+        assert_eq!(received(&receiver), [("last", HOUR)]);
+        assert_eq!((clock.advance_to_next(), clock.now()), (None, start + HOUR));
+    }
+}
+
+/// A repeating timer has no next deadline during its run, unless a reset gives it one.
+#[test]
+fn the_next_deadline_can_be_asked_for_inside_a_callback() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.shards(1).executor(executor).build().unwrap();
+        let (start, asked, (sender, receiver)) = (clock.now(), clock.clone(), channel());
+        let handle: Arc<OnceLock<TimerHandle>> = Arc::default();
+        let (own, mut runs) = (handle.clone(), 0);
+        let asks = move || {
+            runs += 1;
+            let before = asked.next_deadline();
+            if runs == 2 {
+                assert!(own.wait().reset(3 * SEC));
+            }
+            sender.send((before, asked.next_deadline())).unwrap();
+        };
+        handle.set(timer.schedule_at_fixed_rate(SEC, SEC, asks).unwrap()).unwrap();
+        timer.schedule(HOUR, || ()).unwrap();
+        assert_eq!(clock.advance_to_next(), Some(start + SEC));
+        assert_eq!(clock.advance_to_next(), Some(start + 2 * SEC));
+        let (hour, reset) = (Some(start + HOUR), Some(start + 5 * SEC));
+        assert_eq!(received(&receiver), [(hour, hour), (hour, reset)]);
+        assert_eq!(clock.advance_to_next(), reset);
+    }
+}
+
+#[test]
+fn an_advance_to_the_next_deadline_inside_a_callback_panics() {
+    let (builder, clock) = on_manual_clock();
+    let reported = Arc::new(AtomicUsize::new(0));
+    let count = reported.clone();
+    let timer = builder.on_panic(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
+    let moves = clock.clone();
+    timer.schedule(SEC, move || _ = moves.advance_to_next()).unwrap();
+    timer.schedule(HOUR, || ()).unwrap();
+    let start = clock.now();
+    assert_eq!(clock.advance_to_next(), Some(start + SEC));
+    assert_eq!((reported.load(Ordering::SeqCst), clock.now()), (1, start + SEC));
+}
+
+/// A random program on several timers, whose deadlines a list in the test has, too. Deadlines are on any level of the
+/// wheel, and most timers are reset or cancelled.
+#[test]
+fn the_next_deadline_is_exact() {
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        let clock = ManualClock::new();
+        let start = clock.now();
+        let build = |wheel: &[usize]| Timer::builder().clock(clock.clone()).wheel(wheel).shards(2).build().unwrap();
+        let timers = [build(&[64]), build(&[2]), build(&[7, 3, 2])];
+        let mut pending: Vec<(Duration, TimerHandle)> = Vec::new();
+        for _ in 0..300 {
+            let magnitude = random.below(28);
+            let delay = MS * (1 + random.below(1 << magnitude)) as u32;
+            let deadline = clock.now() - start + delay;
+            let chosen = random.below(pending.len() as u64 + 1) as usize;
+            match random.below(8) {
+                0..4 => {
+                    let timer = &timers[random.below(3) as usize];
+                    pending.push((deadline, timer.schedule(delay, || ()).unwrap()));
+                }
+                4 | 5 if chosen < pending.len() => {
+                    pending[chosen].0 = deadline;
+                    assert!(pending[chosen].1.reset(delay));
+                }
+                6 if chosen < pending.len() => assert!(pending.swap_remove(chosen).1.cancel()),
+                _ => {
+                    let next = pending.iter().map(|(deadline, _)| *deadline).min();
+                    assert_eq!(clock.advance_to_next().map(|now| now - start), next);
+                    let now = clock.now() - start;
+                    pending.retain(|(deadline, handle)| {
+                        assert_eq!(handle.is_pending(), *deadline > now);
+                        *deadline > now
+                    });
+                }
+            }
+            let next = pending.iter().map(|(deadline, _)| start + *deadline).min();
+            assert_eq!(clock.next_deadline(), next);
+        }
+        let mut left: Vec<Duration> = pending.iter().map(|(deadline, _)| *deadline).collect();
+        left.sort();
+        left.dedup();
+        let stops: Vec<_> = std::iter::from_fn(|| clock.advance_to_next()).map(|now| now - start).collect();
+        assert_eq!(stops, left);
+    }
+}
+
+#[test]
+fn the_next_deadline_is_exact_at_any_uptime() {
+    for uptime in [1 << 30, 1 << 36, 1 << 50, 1 << 53] {
+        let (timer, clock) = in_virtual_time();
+        let start = clock.now();
+        let far = timer.schedule(ticks(uptime), || ()).unwrap();
+        assert_eq!(clock.next_deadline(), Some(start + ticks(uptime)));
+        clock.advance(ticks(uptime - 1));
+        assert_eq!((far.is_pending(), clock.next_deadline()), (true, Some(start + ticks(uptime))));
+        assert_eq!(clock.advance_to_next(), Some(start + ticks(uptime)));
+        timer.schedule(ticks(5), || ()).unwrap();
+        assert_eq!(clock.advance_to_next(), Some(start + ticks(uptime + 5)));
+    }
+}
+
+/// What is read belongs to other threads, whose timers it must not disturb.
+#[test]
+fn the_next_deadline_can_be_asked_for_while_other_threads_use_the_timer() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(2).build().unwrap();
+    let latest = clock.now() + 2 * HOUR;
+    timer.schedule_at(latest, || ()).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 0..2 {
+            let (timer, clock, stop) = (&timer, &clock, &stop);
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                while !stop.load(Ordering::SeqCst) {
+                    let burst: Vec<_> = (0..random.below(2000))
+                        .map(|_| timer.schedule(HOUR + MS * random.below(1000) as u32, || panic!("early")).unwrap())
+                        .collect();
+                    clock.advance(Duration::ZERO);
+                    assert!(burst.iter().all(TimerHandle::cancel));
+                }
+            });
+        }
+        for _ in 0..300 {
+            let next = clock.next_deadline().unwrap();
+            assert!(next == latest || (clock.now() + HOUR..clock.now() + HOUR + SEC).contains(&next));
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(clock.next_deadline(), Some(latest));
+    assert_balanced(&timer);
+}
+
+/// The limit passes by the real clock, as nothing advances the virtual one; the `advance` goes on waiting for the
+/// callback.
+#[test]
+fn a_shutdown_with_a_limit_does_not_wait_for_an_advance() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let pass = gate.clone();
+    let blocks = move || {
+        sender.send(()).unwrap();
+        pass.pass();
+    };
+    timer.schedule(SEC, blocks).unwrap();
+    timer.schedule(2 * SEC, || ()).unwrap();
+    let moves = clock.clone();
+    let advance = thread::spawn(move || moves.advance(HOUR));
+    wait_for(&receiver);
+    let (at, shutting) = (clock.now(), timer.clone());
+    assert_eq!(in_time("a shutdown with a limit", move || shutting.shutdown_timeout(20 * MS).len()), 1);
+    assert_eq!(clock.now(), at);
+    assert!(!advance.is_finished(), "the callback has not ended");
+    gate.open();
+    in_time("the advance", move || advance.join().unwrap());
+    assert_eq!(clock.now(), at + HOUR - SEC);
+    assert_balanced(&timer);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Wakers that panic, block, or shut the timer down while they are cloned, called or dropped.
+#![cfg(feature = "std")]
 
 mod common;
 

@@ -215,3 +215,55 @@ fn invalid_levels_are_refused() {
     assert!(matches!(refused, Some(BuildError::TooManySlots { level: 2, slots }) if slots == most + 1));
     assert!(refusal(&[2, most]).is_none());
 }
+
+#[test]
+fn a_default_wheel_begins_at_tick_0_with_64_slots() {
+    let mut wheel: Wheel<u8> = Wheel::default();
+    assert_eq!((wheel.now(), wheel.is_empty(), wheel.capacity()), (0, true, 0));
+    assert_eq!(position(&mut wheel, 63), (0, 63, 63));
+    assert_eq!(position(&mut wheel, 64), (1, 64, 127));
+}
+
+#[test]
+fn a_wheel_with_capacity_takes_no_more_memory_for_as_many_entries() {
+    let mut wheel = Wheel::with_capacity(1_000, 500);
+    assert_eq!(wheel.now(), 1_000);
+    let capacity = wheel.capacity();
+    assert!(capacity >= 500);
+    for round in 0..3 {
+        let keys: Vec<_> = (0..500).map(|number| wheel.insert(2_000, number)).collect();
+        assert!(keys.iter().all(|&key| wheel.remove(key).is_some()));
+        assert_eq!(wheel.capacity(), capacity, "round {round}");
+    }
+    // Places that entries have vacated count.
+    wheel.reserve(capacity);
+    assert_eq!(wheel.capacity(), capacity);
+    wheel.reserve(capacity + 1);
+    assert!(wheel.capacity() > capacity);
+}
+
+#[test]
+fn a_wheel_shrinks_to_its_last_entry_and_keeps_every_key() {
+    let mut wheel = Wheel::new(0);
+    let keys: Vec<_> = (0..10_000).map(|number| wheel.insert(1_000 + number, number)).collect();
+    for (key, number) in keys.iter().zip(0..) {
+        if number != 10 && number != 99 {
+            assert_eq!(wheel.remove(*key), Some(number));
+        }
+    }
+    wheel.shrink_to_fit();
+    assert_eq!((wheel.capacity(), wheel.len()), (100, 2));
+    assert_eq!((wheel.get(keys[10]), wheel.get(keys[99])), (Some(&10), Some(&99)));
+    assert!(keys.iter().zip(0..).all(|(key, number)| number == 10 || number == 99 || wheel.get(*key).is_none()));
+    // The vacant places below the last entry are used first, and no key comes twice.
+    let new: Vec<_> = (0..98).map(|_| wheel.insert(5_000, 0)).collect();
+    assert_eq!(wheel.capacity(), 100);
+    assert!(new.iter().all(|key| !keys.contains(key)));
+    assert_eq!(drain(&mut wheel, 4_999), [(1_010, 10), (1_099, 99)]);
+    wheel.clear();
+    wheel.shrink_to_fit();
+    assert_eq!(wheel.capacity(), 0);
+    let last = wheel.insert(6_000, 1);
+    assert!(new.iter().all(|&key| wheel.get(key).is_none()));
+    assert_eq!(wheel.remove(last), Some(1));
+}

@@ -9,6 +9,7 @@ use crate::contender::pingora::FastTimeout;
 use crate::contender::sleep::CoreSleep;
 use crate::contender::tokio::TokioSleep;
 use crate::contender::{self, Contender, FromContender, check};
+use crate::extra::delay_queue::{CoreQueue, TokioUtilQueue};
 use crate::extra::nothing::Noop;
 use crate::extra::setting::{Custom, Fine, Inline, Rayon};
 use crate::extra::task::TokioTask;
@@ -76,6 +77,7 @@ const WAKERS: [&str; 5] = [
 /// Returns all contenders, in the order of the report.
 pub fn all() -> Vec<ListedContender> {
     let fires = |workload| matches!(workload, Workload::W3 | Workload::W6 | Workload::W8);
+    let queues = |workload| matches!(workload, Workload::W1 | Workload::W2 | Workload::W3 | Workload::W4);
     let mut all: Vec<ListedContender> = contender::all();
     all.extend([
         ListedContender::from_contender::<CoreWheel<Fine>>().only(|workload| workload == Workload::W3),
@@ -84,6 +86,8 @@ pub fn all() -> Vec<ListedContender> {
         ListedContender::from_contender::<CoreWheel<Custom>>().only(fires),
         ListedContender::from_contender::<TokioTask>().only(|workload| workload == Workload::W8),
         ListedContender::from_contender::<TokioTask<true>>().only(|workload| workload == Workload::W8),
+        ListedContender::from_contender::<CoreQueue>().only(queues),
+        ListedContender::from_contender::<TokioUtilQueue>().only(queues),
         ListedContender { check: || {}, ..ListedContender::from_contender::<Noop>() }
             .only(|workload| workload == Workload::W6),
         ListedContender::control(churn::control, |workload| matches!(workload, Workload::W1 | Workload::W1c)),

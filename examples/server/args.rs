@@ -1,10 +1,12 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::RangedU64ValueParser;
 
+use crate::load::Plan;
 use crate::timeouts::Timeouts;
 
 /// A TCP server on loopback with timeouts by corewheel, under a load in which some connections stall.
@@ -44,9 +46,29 @@ pub struct Args {
     /// Maximum lateness of a close, in seconds
     #[arg(long, default_value = "2", value_parser = seconds)]
     pub late: Duration,
+
+    /// Run the load in a process of its own: each process opens half of the files, and the memory of this one is the server's
+    #[arg(long)]
+    pub load_apart: bool,
+
+    /// Be that process, for the server at this address
+    #[arg(long, hide = true, value_name = "ADDRESS")]
+    pub load_of: Option<SocketAddr>,
 }
 
 impl Args {
+    pub fn plan(&self, server: SocketAddr, timeouts: Timeouts) -> Plan {
+        Plan {
+            server,
+            connections: self.connections,
+            stall: self.stall,
+            time: self.seconds,
+            pause: self.pause,
+            late: self.late,
+            timeouts,
+        }
+    }
+
     /// Returns the timeouts, or an error if the load could not distinguish which one closed a connection.
     pub fn timeouts(&self) -> Result<Timeouts, &'static str> {
         if self.request_timeout > self.idle_timeout / 2 {

@@ -32,6 +32,10 @@ pub enum Habit {
 impl Habit {
     pub const STALLING: [Self; 3] = [Self::FallSilent, Self::StopHalfway, Self::Trickle];
 
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::Steady].into_iter().chain(Self::STALLING)
+    }
+
     /// Returns the timer that must close such a connection.
     pub fn closed_by(self) -> Option<Timeout> {
         match self {
@@ -55,10 +59,9 @@ impl Habit {
 pub struct Outcome {
     pub address: SocketAddr,
     pub habit: Habit,
-    /// Start of the interval that the closing timer measures, read before the client sent the byte that began it.
-    pub since: Instant,
-    /// When the client found the connection closed.
-    pub closed: Option<Instant>,
+    /// If the server closed the connection: how long the interval was that the closing timer measures. It starts before
+    /// the client sent the byte that began it, and ends when the client found the connection closed.
+    pub closed_after: Option<Duration>,
 }
 
 /// What a client has received from the server.
@@ -126,8 +129,8 @@ impl Client {
             Habit::Steady | Habit::FallSilent => self.last_byte,
             Habit::StopHalfway | Habit::Trickle => self.first_byte,
         };
-        let closed = if let State::Closed(at) = self.state { Some(at) } else { None };
-        Outcome { address: self.address, habit: self.habit, since, closed }
+        let closed_after = if let State::Closed(at) = self.state { Some(at - since) } else { None };
+        Outcome { address: self.address, habit: self.habit, closed_after }
     }
 
     /// Makes the client's next step, `elapsed` after the start. Returns the time until the one after, if the client

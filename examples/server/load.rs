@@ -76,6 +76,11 @@ impl Load {
         Ok(Self { tally, threads })
     }
 
+    /// Returns a load that these threads drive, and count in `tally`.
+    pub fn driven_by(threads: Vec<JoinHandle<io::Result<Vec<Outcome>>>>, tally: Arc<Tally>) -> Self {
+        Self { tally, threads }
+    }
+
     pub fn tally(&self) -> &Tally {
         &self.tally
     }

@@ -7,19 +7,23 @@
 //! | file         | contents                                                            |
 //! |--------------|---------------------------------------------------------------------|
 //! | `args`       | the command line                                                    |
+//! | `files`      | the limit of open files                                             |
 //! | `timeouts`   | the two timers of a connection, and their durations                 |
 //! | `alarms`     | messages of timers to the thread that owns the connection           |
 //! | `connection` | a connection of the server: arms, resets and cancels its timers     |
 //! | `server`     | the server's threads                                                |
 //! | `client`     | a connection of the load: sends requests, waits, and may stall      |
 //! | `load`       | the load's threads, each driven by a `Wheel` of its own             |
+//! | `apart`      | the load in a process of its own                                    |
 //! | `verdict`    | checks that exactly the stalled connections were closed, on time    |
 //! | `report`     | throughput, timers and lateness                                     |
 
 mod alarms;
+mod apart;
 mod args;
 mod client;
 mod connection;
+mod files;
 mod load;
 mod report;
 mod server;
@@ -36,7 +40,7 @@ use args::Args;
 use clap::Parser;
 use corewheel::{Executor, Stats, Timer};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use load::{Load, Plan, Tally};
+use load::{Load, Tally};
 use server::Server;
 use verdict::Verdict;
 
@@ -58,20 +62,19 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let timeouts = args.timeouts()?;
     raise_file_limit(args)?;
+    if let Some(server) = args.load_of {
+        apart::run(args.plan(server, timeouts), args.threads)?;
+        return Ok(true);
+    }
 
     // A callback only sends a message and wakes a thread, so it needs no pool.
     let timer = Timer::builder().executor(Executor::Inline).build()?;
     let server = Server::start(&timer, timeouts, args.threads)?;
-    let plan = Plan {
-        server: server.address(),
-        connections: args.connections,
-        stall: args.stall,
-        time: args.seconds,
-        pause: args.pause,
-        late: args.late,
-        timeouts,
+    let load = if args.load_apart {
+        apart::start(server.address())?
+    } else {
+        Load::start(args.plan(server.address(), timeouts), args.threads)?
     };
-    let load = Load::start(plan, args.threads)?;
     let start = Instant::now();
     watch(&load, &timer, args.seconds + args.idle_timeout);
     let (time, answers) = (start.elapsed(), load.tally().answers.load(Ordering::Relaxed));
@@ -86,19 +89,12 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     Ok(conclude(args, &verdict, load_late))
 }
 
-/// Raises the limit of open files to what the connections need, each with two ends in this process.
-fn raise_file_limit(args: &Args) -> Result<(), Box<dyn Error>> {
-    let needed = (2 * args.connections + 16 * args.threads + 64) as u64;
-    let limit = rlimit::increase_nofile_limit(needed)?;
-    if limit < needed {
-        let connections = args.connections;
-        return Err(format!(
-            "{connections} connections need {needed} open files, but the system allows {limit}: \
-             raise the hard limit (ulimit -Hn), or pass fewer --connections"
-        )
-        .into());
-    }
-    Ok(())
+/// Raises the limit of open files to what the connections need. A connection has two ends in this process, or one if the
+/// load is apart.
+fn raise_file_limit(args: &Args) -> Result<(), String> {
+    let ends = if args.load_apart { 1 } else { 2 };
+    files::raise_limit(ends * args.connections, 2 * args.threads)
+        .map_err(|error| format!("{error}, or pass fewer --connections or --load-apart"))
 }
 
 /// Shows the progress of the load until it ends.

@@ -29,7 +29,7 @@ pub fn print(verdict: &Verdict, stats: &Stats, answers: u64, time: Duration) {
 
     println!();
     row("connections", ["total"]);
-    for habit in [Habit::Steady].into_iter().chain(Habit::STALLING) {
+    for habit in Habit::all() {
         row(habit.name(), [verdict.habits.iter().filter(|&&other| other == habit).count()]);
     }
 }

@@ -1,7 +1,7 @@
 //! Checks that the server closed exactly the stalled connections, each on time and by the right timer.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::client::{Habit, Outcome};
 use crate::connection::Closed;
@@ -44,12 +44,12 @@ impl Verdict {
         timeouts: Timeouts,
         late: Duration,
     ) -> Result<(), String> {
-        match (outcome.habit.closed_by(), closed, outcome.closed) {
+        match (outcome.habit.closed_by(), closed, outcome.closed_after) {
             (None, None, None) => Ok(()),
             (Some(timeout), Some(closed), Some(seen)) if closed.timeout == timeout => {
                 let allowed = timeouts.of(timeout);
-                self.as_closed.push(lateness(closed.since, closed.at, allowed, late)?);
-                self.as_seen.push(lateness(outcome.since, seen, allowed, late)?);
+                self.as_closed.push(lateness(closed.at - closed.since, allowed, late)?);
+                self.as_seen.push(lateness(seen, allowed, late)?);
                 Ok(())
             }
             (None, Some(closed), _) => Err(format!("was closed by its {}", closed.timeout)),
@@ -63,8 +63,7 @@ impl Verdict {
     }
 }
 
-fn lateness(since: Instant, at: Instant, allowed: Duration, late: Duration) -> Result<Duration, String> {
-    let taken = at - since;
+fn lateness(taken: Duration, allowed: Duration, late: Duration) -> Result<Duration, String> {
     match taken.checked_sub(allowed) {
         None => Err(format!("was closed {:?} early", allowed - taken)),
         Some(lateness) if lateness > late => Err(format!("was closed {lateness:?} late")),

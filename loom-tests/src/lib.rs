@@ -6,6 +6,8 @@
 //! `RUSTFLAGS='--cfg crossbeam_loom' cargo test -p loom-tests --target-dir target/mutations`.
 #![cfg_attr(not(test), allow(dead_code))]
 
+extern crate alloc;
+
 #[allow(dead_code)]
 mod support;
 mod sync;

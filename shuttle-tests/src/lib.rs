@@ -7,6 +7,8 @@
 //! The source files are those that `loom-tests` compiles with loom, here compiled with shuttle.
 #![cfg_attr(not(test), allow(dead_code))]
 
+extern crate alloc;
+
 #[allow(dead_code)]
 #[path = "../../loom-tests/src/support/mod.rs"]
 mod support;

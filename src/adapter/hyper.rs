@@ -33,12 +33,13 @@ impl rt::Timer for Timer {
         Timer::now(self)
     }
 
-    /// Resets the sleep itself, without a new allocation.
+    /// Resets the sleep itself, without a new allocation. A sleep of another timer is replaced by one of this timer,
+    /// which wakes no task before it is polled.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            Some(sleep) => sleep.reset(new_deadline),
-            // A sleep of another timer implementation.
-            None => *sleep = rt::Timer::sleep_until(self, new_deadline),
+            Some(sleep) if self.made(&sleep) => sleep.reset(new_deadline),
+            // A sleep of another timer, whose clock and lifetime may differ; or of another implementation.
+            _ => *sleep = rt::Timer::sleep_until(self, new_deadline),
         }
     }
 }

@@ -13,16 +13,37 @@
 //! | `corewheel_rejected_total`       | counter   | count   | timers refused                                       |
 //! | `corewheel_wakeups_total`        | counter   | count   | wake-ups of the shard's driver                       |
 //! | `corewheel_pending`              | gauge     | count   | timers pending                                       |
-//! | `corewheel_lateness_seconds`     | histogram | seconds | how late a run started after its tick, to an eighth  |
+//! | `corewheel_lateness_seconds_bucket` | counter | count  | runs that started at most `le` seconds after their tick |
 //!
-//! Each has the label `shard`, which counts from 0. These concern the timer as a whole, and have no label:
+//! Each has the label `shard`, which counts from 0. These concern the timer as a whole, and have no such label:
 //!
 //! | name                                   | kind    | unit  | what                                                 |
 //! |----------------------------------------|---------|-------|------------------------------------------------------|
 //! | `corewheel_extra_threads`              | gauge   | count | extra threads that the pool has now                  |
 //! | `corewheel_extra_threads_needed_total` | counter | count | how often the pool needed an extra thread            |
+//!
+//! # The lateness
+//!
+//! `corewheel_lateness_seconds_bucket` is a histogram in the way of Prometheus. Its label `le` has the bounds of the
+//! buckets: powers of two from 2^16 ns (65.5 µs) to 2^35 ns (34.4 s), in seconds, and `+Inf`. A bucket includes those
+//! below it, so `le="+Inf"` counts all runs. This query draws the p99 of the last five minutes:
+//!
+//! ```text
+//! histogram_quantile(0.99, sum by (le) (rate(corewheel_lateness_seconds_bucket[5m])))
+//! ```
+//!
+//! The facade's own histograms take one sample for each run, and some recorders store each. Counters cost the same for
+//! any number of runs. [`Lateness::buckets`] has finer buckets.
+//!
+//! # Several timers
+//!
+//! Each timer has an [`Exporter`] of its own. Counters are incremented by the difference of two readings. So the counts
+//! of several timers add up, and those of a timer that replaces another continue them. A gauge shows the timer that was
+//! exported last: give each exporter a [label](Exporter::with_labels) that tells the timers apart.
 
-use metrics::{Label, Unit, describe_counter, describe_gauge, describe_histogram};
+use std::time::Duration;
+
+use metrics::{IntoLabels, Label, Unit, describe_counter, describe_gauge};
 
 use crate::{Lateness, ShardStats, Stats};
 
@@ -43,7 +64,10 @@ const COUNTERS: [Counter; 10] = [
 const PENDING: &str = "corewheel_pending";
 const EXTRA_THREADS: &str = "corewheel_extra_threads";
 const EXTRA_THREADS_NEEDED: &str = "corewheel_extra_threads_needed_total";
-const LATENESS: &str = "corewheel_lateness_seconds";
+const LATENESS: &str = "corewheel_lateness_seconds_bucket";
+
+/// The bounds of the lateness buckets: powers of two, in nanoseconds.
+const BOUNDS: std::ops::RangeInclusive<u32> = 16..=35;
 
 /// Reports the [`Stats`] of one timer to the recorder of the program. [The module](self) lists the metrics.
 ///
@@ -52,15 +76,19 @@ const LATENESS: &str = "corewheel_lateness_seconds";
 /// use corewheel::metrics::Exporter;
 ///
 /// let timer = Timer::new()?;
-/// let mut exporter = Exporter::new();
+/// let mut exporter = Exporter::with_labels(&[("timer", "timeouts")]);
 /// // Every ten seconds, or before each scrape:
 /// exporter.export(&timer.stats());
 /// # Ok::<(), corewheel::BuildError>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Exporter {
-    /// The lateness of each shard that has been exported.
-    exported: Vec<Lateness>,
+    /// The labels of all metrics.
+    labels: Vec<Label>,
+    /// The labels `le` of the lateness.
+    bounds: Vec<Label>,
+    /// What has been exported.
+    exported: Stats,
 }
 
 impl Exporter {
@@ -74,17 +102,39 @@ impl Exporter {
     /// # drop(exporter);
     /// ```
     pub fn new() -> Self {
+        Self::with_labels(Vec::new())
+    }
+
+    /// Creates an exporter as [`new`](Self::new) does, which adds `labels` to each metric. In a program with several
+    /// timers, a label `timer` tells them apart.
+    ///
+    /// ```
+    /// use corewheel::metrics::Exporter;
+    ///
+    /// let of_timeouts = Exporter::with_labels(&[("timer", "timeouts")]);
+    /// let of_retries = Exporter::with_labels(&[("timer", "retries")]);
+    /// # drop((of_timeouts, of_retries));
+    /// ```
+    pub fn with_labels(labels: impl IntoLabels) -> Self {
         for (name, description, _) in COUNTERS {
             describe_counter!(name, Unit::Count, description);
         }
         describe_gauge!(PENDING, Unit::Count, "Timers pending");
         describe_gauge!(EXTRA_THREADS, Unit::Count, "Extra threads that the pool has");
         describe_counter!(EXTRA_THREADS_NEEDED, Unit::Count, "Times an extra thread was called or started");
-        describe_histogram!(LATENESS, Unit::Seconds, "How much later than its tick a run started");
-        Self::default()
+        describe_counter!(LATENESS, Unit::Count, "Runs that started at most `le` seconds after their tick");
+        let bounds = bounds().map(|bound| match bound {
+            Some(bound) => Label::new("le", bound.as_secs_f64().to_string()),
+            None => Label::new("le", "+Inf"),
+        });
+        Self { labels: labels.into_labels(), bounds: bounds.collect(), exported: Stats::default() }
     }
 
-    /// Reports all counts, and the lateness of the runs since the last call.
+    /// Reports what has happened since the last call, and how many timers are pending. The first call reports
+    /// everything since the timer was built.
+    ///
+    /// All calls must pass the statistics of the same timer. The cost grows with the number of shards, and not with the
+    /// number of timers or runs.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -103,21 +153,48 @@ impl Exporter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn export(&mut self, stats: &Stats) {
-        metrics::gauge!(EXTRA_THREADS).set(stats.extra_threads as f64);
-        metrics::counter!(EXTRA_THREADS_NEEDED).absolute(stats.extra_threads_needed);
-        let shards = stats.shards();
-        self.exported.resize_with(shards.len().max(self.exported.len()), Lateness::default);
-        for (index, (shard, exported)) in shards.iter().zip(&mut self.exported).enumerate() {
-            let labels = || vec![Label::new("shard", index.to_string())];
+        let new = stats.since(&self.exported);
+        metrics::gauge!(EXTRA_THREADS, self.labels.clone()).set(new.extra_threads as f64);
+        metrics::counter!(EXTRA_THREADS_NEEDED, self.labels.clone()).increment(new.extra_threads_needed);
+        for (index, shard) in new.shards().iter().enumerate() {
+            let labels = self.with("shard", index.to_string());
             for (name, _, count) in COUNTERS {
-                metrics::counter!(name, labels()).absolute(count(shard));
+                metrics::counter!(name, labels.clone()).increment(count(shard));
             }
-            metrics::gauge!(PENDING, labels()).set(shard.pending as f64);
-            let lateness = metrics::histogram!(LATENESS, labels());
-            for (late, runs) in shard.lateness.since(exported) {
-                lateness.record_many(late.as_secs_f64(), usize::try_from(runs).unwrap_or(usize::MAX));
+            metrics::gauge!(PENDING, labels.clone()).set(shard.pending as f64);
+            for (bound, runs) in self.bounds.iter().zip(cumulative(&shard.lateness)) {
+                let labels: Vec<Label> = labels.iter().chain([bound]).cloned().collect();
+                metrics::counter!(LATENESS, labels).increment(runs);
             }
-            exported.clone_from(&shard.lateness);
         }
+        self.exported.clone_from(stats);
     }
+
+    /// Returns the labels of the exporter and another one.
+    fn with(&self, name: &'static str, value: String) -> Vec<Label> {
+        self.labels.iter().cloned().chain([Label::new(name, value)]).collect()
+    }
+}
+
+impl Default for Exporter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Returns the bounds of the lateness, and at last `None`, which includes all.
+fn bounds() -> impl Iterator<Item = Option<Duration>> {
+    BOUNDS.map(|power| Some(Duration::from_nanos(1 << power))).chain([None])
+}
+
+/// Returns the number of runs up to each bound.
+fn cumulative(lateness: &Lateness) -> impl Iterator<Item = u64> {
+    let mut buckets = lateness.buckets().peekable();
+    let mut sum = 0;
+    bounds().map(move |bound| {
+        while let Some((_, runs)) = buckets.next_if(|(up_to, _)| bound.is_none_or(|bound| *up_to <= bound)) {
+            sum += runs;
+        }
+        sum
+    })
 }

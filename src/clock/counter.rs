@@ -1,32 +1,33 @@
-//! The processor's counter: cheaper to read than the clock, and what the clock itself is made of.
+//! The processor's time-stamp counter: cheaper to read than the clock that is computed from it.
 //!
-//! Where Linux names `tsc` as its clock source, `Instant::now` is computed from the time-stamp counter: the kernel's
-//! part in it is to say how much time a count is, and since when. Two things are asked of the processor itself:
+//! Where Linux names `tsc` as its clock source, `Instant::now` is computed from this counter. The kernel only supplies
+//! the time per cycle, and a start. The crate requires two properties of the processor:
 //!
 //! - **The counter is invariant.** "The invariant TSC will run at a constant rate in all ACPI P-, C-, and T-states"
-//!   (Intel's manual, volume 3, "Invariant TSC"; AMD's has the same as `TscInvariant`). So it stands in no pause of a
-//!   thread or a core, however deep the core sleeps. In the states that are left, in which the whole machine sleeps,
-//!   the clock stands, too.
+//!   (Intel's manual, volume 3, "Invariant TSC"; AMD's has the same as `TscInvariant`). So it runs while a thread waits
+//!   and while a core is idle, however deep the core sleeps. In the remaining states the whole machine sleeps, and the
+//!   clock stands still, too.
 //! - **It can be read in order.** `rdtscp` "does wait until all previous instructions have executed and all previous
-//!   loads are globally visible" (volume 2, "RDTSCP"). So when a thread has read the clock, or has heard from a thread
-//!   that has read it, and reads the counter next, the counter has not been read before the clock. `rdtsc`, at half the
-//!   price, "does not necessarily wait", and no manual says how long before its turn it may be executed. It is good for
-//!   what need not be later than anything.
+//!   loads are globally visible" (volume 2, "RDTSCP"). So a thread that has read the clock, or has synchronised with a
+//!   thread that has, reads the counter no earlier than that clock read.
 //!
-//! That two cores agree on their counters is what the kernel relies on as well: it compares them, and chooses another
-//! source if they do not. On other systems, and with other sources, there is no counter.
+//! `rdtsc` costs half as much, but "does not necessarily wait", and no manual bounds how early it may execute. So it
+//! serves only where an early value does no harm.
+//!
+//! The crate relies on the kernel for the agreement of the counters of two cores: the kernel compares them, and chooses
+//! another clock source if they differ. With other sources, and on other systems, the crate uses no counter.
 
 use std::time::Instant;
 
-/// A counter, and the clock it stands for.
+/// A counter, and the clock that is computed from it.
 pub(super) trait Source {
-    /// Whether it runs on while its processor is idle.
+    /// Returns whether the counter runs while its processor is idle.
     fn is_invariant(&self) -> bool;
-    /// Counts since some time. Like the clock, it is read after all that comes before in the program.
+    /// Reads the counter. The read executes after everything that precedes it in the program, like a read of the clock.
     fn read_ordered(&self) -> u64;
-    /// The same, cheaper, but it may be read somewhat before its turn.
+    /// Like [`read_ordered`](Self::read_ordered), but cheaper and unordered: the read may execute early.
     fn read_unordered(&self) -> u64;
-    /// The present, as `Instant::now` tells it.
+    /// Reads the clock, `Instant::now`.
     fn instant(&self) -> Instant;
 }
 
@@ -35,13 +36,13 @@ pub(super) trait Source {
 pub(super) struct Processor(());
 
 impl Processor {
-    /// Returns the counter, if the clock is made of it.
+    /// Returns the counter, if the system's clock is computed from it.
     pub(super) fn find() -> Option<Self> {
-        Self::behind(&tsc::clock_source()?)
+        Self::for_clock_source(&tsc::clock_source()?)
     }
 
-    /// Returns the counter, if this source of the clock is made of it.
-    fn behind(clock_source: &str) -> Option<Self> {
+    /// Returns the counter, if this clock source is the counter.
+    fn for_clock_source(clock_source: &str) -> Option<Self> {
         (clock_source == "tsc" && tsc::can_be_read_in_order()).then_some(Self(()))
     }
 }
@@ -72,23 +73,23 @@ mod tsc {
     use std::arch::x86_64::{__cpuid, __rdtscp, _rdtsc};
     use std::fs;
 
-    /// Whether the bit `bit` of EDX is set in this leaf of the processor's description.
+    /// Returns whether CPUID sets this bit of EDX in this leaf.
     #[allow(unused_unsafe, reason = "later compilers know that every x86_64 has the instruction")]
-    fn describes(leaf: u32, bit: u32) -> bool {
+    fn has_feature(leaf: u32, bit: u32) -> bool {
         const LEAVES: u32 = 0x8000_0000;
-        // SAFETY: every x86_64 has the instruction. A leaf is asked for only if it is said to be there.
+        // SAFETY: every x86_64 has the instruction, and we read a leaf only if the processor reports that it has it.
         unsafe { __cpuid(LEAVES).eax >= leaf && __cpuid(leaf).edx & 1 << bit != 0 }
     }
 
     pub(super) fn is_invariant() -> bool {
-        describes(0x8000_0007, 8)
+        has_feature(0x8000_0007, 8)
     }
 
     pub(super) fn can_be_read_in_order() -> bool {
-        describes(0x8000_0001, 27)
+        has_feature(0x8000_0001, 27)
     }
 
-    /// The name of what the system makes its clock of.
+    /// Returns the name of the system's clock source.
     pub(super) fn clock_source() -> Option<String> {
         let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
         source.ok().map(|name| name.trim_end().to_owned())
@@ -96,14 +97,16 @@ mod tsc {
 
     #[inline]
     pub(super) fn read_unordered() -> u64 {
-        // SAFETY: every x86_64 has the instruction; and the process may use it where it reads the clock by it.
+        // SAFETY: every x86_64 has the instruction, and we may execute it, because `Processor::find` has checked that
+        // the clock is computed from it.
         unsafe { _rdtsc() }
     }
 
     #[inline]
     pub(super) fn read_ordered() -> u64 {
         let mut core = 0;
-        // SAFETY: `Processor::find` has seen that there is the instruction; and the rest is as above.
+        // SAFETY: `Processor::find` has checked that the processor has the instruction, and that the clock is computed
+        // from its counter.
         unsafe { __rdtscp(&mut core) }
     }
 }
@@ -138,39 +141,42 @@ mod tests {
 
     use super::*;
 
-    /// Whether the kernel says this of the processor.
-    fn is_said(flag: &str) -> bool {
+    /// Returns whether the kernel reports this feature of the processor.
+    fn kernel_reports(flag: &str) -> bool {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap();
         let flags = processors.lines().find(|line| line.starts_with("flags")).unwrap();
-        flags.split_whitespace().any(|said| said == flag)
+        flags.split_whitespace().any(|reported| reported == flag)
     }
 
     #[test]
-    fn the_processor_is_what_the_kernel_says() {
-        assert_eq!(tsc::is_invariant(), is_said("nonstop_tsc"));
-        assert_eq!(tsc::can_be_read_in_order(), is_said("rdtscp"));
+    fn the_processor_has_what_the_kernel_reports() {
+        assert_eq!(tsc::is_invariant(), kernel_reports("nonstop_tsc"));
+        assert_eq!(tsc::can_be_read_in_order(), kernel_reports("rdtscp"));
     }
 
     #[test]
-    fn the_counter_is_used_where_the_clock_is_made_of_it() {
-        assert_eq!(Processor::behind("tsc").is_some(), is_said("rdtscp"));
+    fn the_counter_is_used_where_it_is_the_clock_source() {
+        assert_eq!(Processor::for_clock_source("tsc").is_some(), kernel_reports("rdtscp"));
         for other in ["", "tsc-early", "hpet", "acpi_pm", "kvm-clock", "hyperv_clocksource_tsc_page"] {
-            assert!(Processor::behind(other).is_none(), "{other}");
+            assert!(Processor::for_clock_source(other).is_none(), "{other}");
         }
         let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-        assert_eq!(Processor::find().is_some(), source.is_ok_and(|source| source == "tsc\n") && is_said("rdtscp"));
+        assert_eq!(
+            Processor::find().is_some(),
+            source.is_ok_and(|source| source == "tsc\n") && kernel_reports("rdtscp")
+        );
     }
 
-    /// Of two reads, ordered or not, the one that comes a millisecond later finds more counts; the clock agrees.
+    /// Of two reads, ordered or not, the one a millisecond later returns more cycles. The clock agrees.
     #[test]
-    fn the_counter_and_the_clock_go_on() {
+    fn the_counter_and_the_clock_advance() {
         let Some(processor) = Processor::find() else { return };
         let read: [&dyn Fn() -> u64; 2] = [&|| processor.read_ordered(), &|| processor.read_unordered()];
         for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let (counts, began, said) = (read[first](), Instant::now(), processor.instant());
+            let (cycles, began, first_instant) = (read[first](), Instant::now(), processor.instant());
             while began.elapsed() < Duration::from_millis(1) {}
-            assert!(read[second]() > counts);
-            assert!(said >= began && processor.instant() - said >= Duration::from_millis(1));
+            assert!(read[second]() > cycles);
+            assert!(first_instant >= began && processor.instant() - first_instant >= Duration::from_millis(1));
         }
     }
 }

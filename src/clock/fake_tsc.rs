@@ -1,27 +1,28 @@
-//! A machine of which tests turn the knobs: a counter and a clock that move when they are read, and when told to.
+//! A counter and a clock for tests. They advance when they are read, and when the test advances them.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::counter::Source;
 
-/// What it takes to read the counter, or half of what it takes to read the clock.
+/// Nanoseconds that a read of the counter takes; a read of the clock takes twice as long.
 const READ: u64 = 12;
 
 pub(super) struct FakeTsc {
     epoch: Instant,
-    /// In picoseconds since the birth.
+    /// Picoseconds since the epoch.
     clock: Cell<u64>,
-    /// In thousandths.
+    /// Thousandths of a cycle.
     counter: Cell<u64>,
-    /// Counts a microsecond.
+    /// Cycles per microsecond.
     frequency: Cell<u64>,
-    /// How much the clock moves in a second, in milliseconds.
-    steered: Cell<u64>,
-    /// Nanoseconds for which the next to read the clock will be held up before, and after.
-    hold_up: Cell<u64>,
-    looks: Cell<u32>,
-    /// The counter stands while the processor is idle.
+    /// Milliseconds by which the clock advances in a second.
+    rate: Cell<u64>,
+    /// Nanoseconds of delay before and after the next read of the clock.
+    delay: Cell<u64>,
+    /// Number of reads of the clock.
+    clock_reads: Cell<u32>,
+    /// The counter stands still while the processor is idle.
     halts: Cell<bool>,
     /// Nanoseconds by which an unordered read of the counter is early.
     lookahead: Cell<u64>,
@@ -34,67 +35,67 @@ impl FakeTsc {
             clock: Cell::new(0),
             counter: Cell::new(1 << 40),
             frequency: Cell::new(megahertz),
-            steered: Cell::new(1000),
-            hold_up: Cell::new(0),
-            looks: Cell::new(0),
+            rate: Cell::new(1000),
+            delay: Cell::new(0),
+            clock_reads: Cell::new(0),
             halts: Cell::new(false),
             lookahead: Cell::new(0),
         }
     }
 
-    /// So many nanoseconds pass.
-    pub(super) fn pass(&self, nanos: u64) {
-        self.clock.set(self.clock.get() + nanos * self.steered.get());
+    /// Advances the clock and the counter by this much real time.
+    pub(super) fn advance(&self, nanos: u64) {
+        self.clock.set(self.clock.get() + nanos * self.rate.get());
         self.counter.set(self.counter.get() + nanos * self.frequency.get());
     }
 
-    /// So much less or more than a thousand milliseconds of the clock are in a second.
-    pub(super) fn steer(&self, millis: u64) {
-        self.steered.set(millis);
+    /// Slews the clock: from now on it advances by `millis` in a second.
+    pub(super) fn slew(&self, millis: u64) {
+        self.rate.set(millis);
     }
 
-    /// Changes the counter's frequency, and not what the clock is.
-    pub(super) fn tune(&self, megahertz: u64) {
+    /// Changes the frequency of the counter, without effect on the clock.
+    pub(super) fn set_frequency(&self, megahertz: u64) {
         self.frequency.set(megahertz);
     }
 
-    /// The counter jumps.
-    pub(super) fn jump(&self, counts: i64) {
-        self.counter.set(self.counter.get().wrapping_add_signed(counts * 1000));
+    /// Makes the counter jump.
+    pub(super) fn jump(&self, cycles: i64) {
+        self.counter.set(self.counter.get().wrapping_add_signed(cycles * 1000));
     }
 
-    /// Whoever reads the clock next is held up before and after.
-    pub(super) fn hold_up(&self, nanos: u64) {
-        self.hold_up.set(nanos);
+    /// Delays the thread before and after its next read of the clock.
+    pub(super) fn delay_next_read(&self, nanos: u64) {
+        self.delay.set(nanos);
     }
 
-    /// Unordered reads of the counter come so many nanoseconds early.
-    pub(super) fn look_ahead(&self, nanos: u64) {
+    /// Makes unordered reads of the counter execute this many nanoseconds early.
+    pub(super) fn set_lookahead(&self, nanos: u64) {
         self.lookahead.set(nanos);
     }
 
-    /// From now on the counter stands while the processor is idle, and is known to.
+    /// Makes the counter stand still while the processor is idle, and report that it is not invariant.
     pub(super) fn halt_when_idle(&self) {
         self.halts.set(true);
     }
 
-    /// The processor is idle for so many nanoseconds.
+    /// Advances time while the processor is idle.
     pub(super) fn idle(&self, nanos: u64) {
         let counter = self.counter.get();
-        self.pass(nanos);
+        self.advance(nanos);
         if self.halts.get() {
             self.counter.set(counter);
         }
     }
 
-    /// What the clock says, at no cost.
+    /// Returns the present, without a read that takes time.
     pub(super) fn now(&self) -> Instant {
         self.epoch + Duration::from_nanos(self.clock.get() / 1000)
     }
 
-    /// How often the clock was read.
-    pub(super) fn looks(&self) -> u32 {
-        self.looks.get()
+    /// Returns the number of reads of the clock.
+    pub(super) fn clock_reads(&self) -> u32 {
+        self.clock_reads.get()
     }
 }
 
@@ -104,21 +105,21 @@ impl Source for &FakeTsc {
     }
 
     fn read_ordered(&self) -> u64 {
-        self.pass(READ);
+        self.advance(READ);
         self.counter.get() / 1000
     }
 
     fn read_unordered(&self) -> u64 {
-        self.pass(READ);
+        self.advance(READ);
         (self.counter.get() - self.lookahead.get() * self.frequency.get()) / 1000
     }
 
     fn instant(&self) -> Instant {
-        self.looks.set(self.looks.get() + 1);
-        let hold_up = self.hold_up.take();
-        self.pass(READ + hold_up);
+        self.clock_reads.set(self.clock_reads.get() + 1);
+        let delay = self.delay.take();
+        self.advance(READ + delay);
         let now = self.now();
-        self.pass(READ + hold_up);
+        self.advance(READ + delay);
         now
     }
 }

@@ -1,14 +1,14 @@
-//! Time, and how it is counted.
+//! Time: the present, ticks, and virtual time.
 //!
 //! | file          | concern                                                                     |
 //! |---------------|-----------------------------------------------------------------------------|
-//! | `time_source` | where the present is read: the system's clock, or virtual time              |
-//! | `ticks`       | time in ticks since a timer was built                                       |
+//! | `time_source` | the source of the present: the system's clock or virtual time               |
+//! | `ticks`       | conversion of instants and delays into ticks                                |
 //! | `manual`      | virtual time                                                                |
 //! | `quiescence`  | how virtual time waits for the drivers                                      |
-//! | `tsc_clock`   | the present without a read of the clock, never early                        |
-//! | `calibration` | how much time a count of the processor's counter can be                     |
-//! | `counter`     | the processor's counter                                                     |
+//! | `tsc_clock`   | bounds of the present without a read of the system's clock                  |
+//! | `calibration` | the most time that a cycle of the counter can be                            |
+//! | `counter`     | the processor's time-stamp counter                                          |
 
 #[cfg(not(loom))]
 mod calibration;

@@ -1,36 +1,42 @@
-//! Quiescence: how a manual clock and the drivers agree that nothing is left to do at the present tick.
+//! Quiescence: a manual clock and the drivers agree that nothing is left to run at the present tick.
 //!
-//! The clock *requests* that every driver does what is due by now, and only then *waits* for one after the other. So
-//! callbacks of one tick run at the same time and may wait for each other, whatever shard or timer they belong to. A
+//! The clock first *requests* every driver to dispatch its expired timers. Then it *waits* for one shard after another.
+//! So callbacks of one tick run at the same time and may wait for each other, whatever shard or timer they belong to. A
 //! driver answers a request when it finds nothing more to do, and names its next deadline. A shard is quiet when its
-//! driver has answered and none of the timers that it has dispatched is *in flight*.
+//! driver has answered, and none of the timers that it has dispatched is *in flight*.
 //!
 //! ```text
 //! clock                          driver                                worker
 //! ─────                          ──────                                ──────
 //! request each driver, wake it   r := the last request
 //! for each shard:                take the intake
-//!   until r is answered, and     dispatch what is due: in flight += n  run
+//!   until r is answered, and     dispatch the expired: in flight += n  run
 //!   nothing is in flight: wait   answer r, name the next deadline      in flight -= 1
 //! again, if anything ran         wake the clock                        the last one wakes the clock
 //! ```
 //!
 //! # Why nothing is left
 //!
-//! A callback in one shard may send to a shard that the clock has already waited for. So the clock makes *passes* until
-//! one finds that no shard has dispatched a timer since the pass before. Let T be the moment at which this last pass
-//! begins. The pass before saw each shard without a timer in flight before T. The last pass sees the same after T, with
-//! nothing dispatched in between. So no callback runs at T or later, and all that callbacks sent was sent before T. The
-//! requests of the last pass come after T, so their answers cover it. What other threads send meanwhile is concurrent
-//! with the `advance`, and may come before or after it.
+//! A callback in one shard may arm a timer in a shard that the clock has already waited for. So the clock makes
+//! *passes* until one finds that no shard has dispatched a timer since the pass before. Let T be the moment at which
+//! this last pass begins.
 //!
-//! A driver is not disturbed if its answer still holds: nothing has come in since, and the next deadline is ahead. A
-//! driver that has taken something out of the intake since has a request to answer, as it begins a round for nothing
-//! else.
+//! 1. The pass before saw each shard without a timer in flight before T. The last pass sees the same after T, with
+//!    nothing dispatched in between. So no callback runs at T or later.
+//! 2. So all timers that callbacks arm were armed before T. The requests of the last pass come after T, so their
+//!    answers cover these timers.
+//! 3. What other threads arm meanwhile is concurrent with the `advance`, and may come before or after it.
 //!
-//! Between two requests the driver of a manual clock does nothing of its own accord but run what is due at once. So it
-//! finds the timers where the program had put them before it moved the clock, and a shard makes the same run of the
-//! same program. Memory goes back in these rounds, and as soon as the clock is moved.
+//! The clock makes no request of a driver whose last answer still holds: its intake is empty, and its next deadline is
+//! ahead. If the driver has taken something from the intake since that answer, it has a later request to answer,
+//! because it begins a round only for a request.
+//!
+//! # Reproducible runs
+//!
+//! Between two requests, the driver of a manual clock does nothing by itself. Only a timer without a delay makes a
+//! request of its own. So the driver finds the timers as the program had armed them before it advanced the clock, and a
+//! shard repeats the same run for the same program. The driver gives memory back in these rounds, and as soon as the
+//! clock advances.
 //!
 //! Checked by the models of `quiescence` in `loom-tests`, and by the scenario of virtual time in `shuttle-tests`.
 
@@ -38,31 +44,32 @@ use std::ops::Deref;
 
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
-/// What a manual clock waits for before it moves on: a shard.
+/// A shard, as a manual clock waits for it before it advances.
 pub(crate) trait Quiesce: Send + Sync {
+    /// Instants; in models, ticks.
     type Time: Ord;
-    /// Asks the driver to do all that is due by now. Returns the number of the request, unless there is nothing to do.
+    /// Requests the driver to dispatch its expired timers. Returns the number of the request, or `None` if there is
+    /// nothing to do.
     fn request(&self) -> Option<u64>;
     /// Waits until the driver has answered the request, and no timer is in flight.
     fn wait(&self, request: Option<u64>) -> Quiet<Self::Time>;
-    /// Whether the shard may not become quiet while the calling thread waits.
+    /// Returns whether the shard may need the calling thread to become quiet.
     fn needs_this_thread(&self) -> bool;
 }
 
-/// What a shard says when it is quiet.
+/// The answer of a quiet shard.
 pub(crate) struct Quiet<T> {
-    /// When to request again: at its next deadline or before.
+    /// Time of the next request: the next deadline of the shard, or earlier.
     pub(crate) next: Option<T>,
-    /// Whether it has dispatched a timer since it was last quiet.
+    /// The shard has dispatched a timer since it was last quiet.
     pub(crate) worked: bool,
 }
 
-/// Waits until nothing is left to do in any of the shards that `list` names. Returns when the first has something to do
-/// again.
+/// Waits until all shards in `list` are quiet. Returns the earliest time at which one of them wants another request.
 pub(crate) fn wait_for_all<Q: Quiesce + ?Sized, S: Deref<Target = Q>>(list: impl Fn() -> Vec<S>) -> Option<Q::Time> {
     loop {
         let shards = list();
-        // All of them before the first wait: a callback in one may wait for a callback in another.
+        // All requests precede the first wait, because a callback in one shard may wait for a callback in another.
         let requests: Vec<_> = shards.iter().map(|shard| shard.request()).collect();
         let quiet: Vec<_> = shards.iter().zip(requests).map(|(shard, request)| shard.wait(request)).collect();
         if !quiet.iter().any(|quiet| quiet.worked) {
@@ -71,25 +78,29 @@ pub(crate) fn wait_for_all<Q: Quiesce + ?Sized, S: Deref<Target = Q>>(list: impl
     }
 }
 
-/// What the clock, the driver and the workers of one shard know of each other.
+/// The state that a clock shares with the driver and the workers of one shard.
 pub(crate) struct Quiescence {
-    /// Requests made so far.
+    /// Number of requests so far.
     requests: AtomicU64,
-    /// Timers that were dispatched, and have not ended.
+    /// Number of timers that were dispatched and have not ended.
     in_flight: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 struct State {
-    /// The last request answered.
+    /// The last request that the driver has answered.
     answered: u64,
-    /// The tick to request again at.
+    /// The tick of the next request.
     next: u64,
     /// The driver has ended.
     ended: bool,
-    /// Whether timers were dispatched since the clock last saw the shard quiet.
+    /// Timers were dispatched since the clock last found the shard quiet.
     worked: bool,
+    /// The request that asks for the earliest deadline, or 0.
+    search: u64,
+    /// The answer to the last of these.
+    earliest: Option<u64>,
 }
 
 impl Quiescence {
@@ -97,33 +108,34 @@ impl Quiescence {
         Self {
             requests: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
-            state: Mutex::new(State { answered: 0, next: 0, ended: false, worked: false }),
+            state: Mutex::new(State { answered: 0, next: 0, ended: false, worked: false, search: 0, earliest: None }),
             changed: Condvar::new(),
         }
     }
 
-    /// The driver begins a round. Returns the request that the round answers.
+    /// Called when the driver begins a round. Returns the request that the round answers.
     pub(crate) fn begin_round(&self) -> u64 {
         self.last_request()
     }
 
-    /// The driver is about to dispatch `timers`.
+    /// Called before the driver dispatches this number of timers.
     pub(crate) fn begin(&self, timers: usize) {
-        // Relaxed: the lock publishes the count to the clock when the driver answers, and the executor to the workers.
+        // Relaxed: the driver's answer publishes the count to the clock, by the lock. The executor publishes it to
+        // workers.
         self.in_flight.fetch_add(timers as u64, Ordering::Relaxed);
         self.lock().worked = true;
     }
 
-    /// A timer that was dispatched has run, or has ended otherwise.
+    /// Called when a dispatched timer has run, or has ended otherwise.
     pub(crate) fn end(&self) {
-        // Release: publishes what the callback did to the clock; pairs with `wait`. Acquire: keeps
-        // the release sequence whole for the thread that wakes the clock.
+        // Release: publishes the effects of the callback to the clock; pairs with `wait`. Acquire: continues the
+        // release sequence for the thread that wakes the clock. Model: `quiescence`.
         if self.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.change(|_| ());
         }
     }
 
-    /// The round is over: the driver has found nothing to do before the tick `next`.
+    /// Called when a round is over: the driver has found nothing to do before the tick `next`.
     pub(crate) fn end_round(&self, request: u64, next: u64) {
         self.change(|state| {
             state.answered = request;
@@ -131,32 +143,33 @@ impl Quiescence {
         });
     }
 
-    /// The driver has ended, perhaps in the middle of a round.
+    /// Called when the driver has ended, perhaps in the middle of a round.
     pub(crate) fn driver_ended(&self) {
         self.change(|state| state.ended = true);
     }
 
-    /// Makes a request, and returns its number. The driver must be woken for it.
+    /// Makes a request, and returns its number. The caller must then wake the driver.
     pub(crate) fn request(&self) -> u64 {
         // Release: publishes the clock and the intake to the driver; pairs with `last_request`.
         self.requests.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// The number of the last request.
+    /// Returns the number of the last request.
     pub(crate) fn last_request(&self) -> u64 {
         // Acquire: pairs with `request`.
         self.requests.load(Ordering::Acquire)
     }
 
-    /// Makes a request and wakes the driver, unless the last answer still holds at the tick `now`. `is_empty`: whether
-    /// nothing has come in, nor memory is to be given back.
+    /// Makes a request and wakes the driver, unless the last answer still holds at the tick `now`. `is_empty` returns
+    /// whether the intake is empty and no memory is left to give back.
     pub(crate) fn request_unless_quiet(
         &self,
         now: u64,
         is_empty: impl FnOnce() -> bool,
         wake: impl FnOnce(),
     ) -> Option<u64> {
-        // In this order: a driver that has emptied the intake had seen its request before, which is seen here as well.
+        // The intake is read first. A driver that has emptied it had read its request before, so this thread sees that
+        // request, too.
         let empty = is_empty();
         let state = self.lock();
         if state.ended || empty && state.answered == self.last_request() && state.next > now {
@@ -168,8 +181,10 @@ impl Quiescence {
         Some(request)
     }
 
-    /// Waits until the driver has answered `request`, and no timer is in flight. Returns the tick to request again at,
-    /// unless the driver has ended, and whether timers were dispatched since the last time.
+    /// Waits until the driver has answered `request`, and no timer is in flight.
+    ///
+    /// Returns the tick of the next request, unless the driver has ended, and whether timers were dispatched since the
+    /// last call.
     pub(crate) fn wait(&self, request: Option<u64>) -> Quiet<u64> {
         let mut state = self.lock();
         let is_answered = |state: &State| state.ended || request.is_none_or(|request| state.answered >= request);
@@ -179,6 +194,35 @@ impl Quiescence {
         }
         let worked = std::mem::take(&mut state.worked);
         Quiet { next: (!state.ended).then_some(state.next), worked }
+    }
+
+    /// Makes a request that asks for the earliest deadline, too, and returns its number. The driver must be woken for it.
+    pub(crate) fn request_search(&self) -> u64 {
+        // Under the lock, so that a driver that answers the request knows that it asks for more.
+        let mut state = self.lock();
+        state.search = self.request();
+        state.search
+    }
+
+    /// The driver is about to answer `request`. Calls `search` if the request, or one before, asks for the earliest
+    /// deadline. Unlike `next`, that is exact, and of a pending timer.
+    pub(crate) fn search(&self, request: u64, search: impl FnOnce() -> Option<u64>) {
+        if !(1..=request).contains(&self.lock().search) {
+            return;
+        }
+        let earliest = search();
+        let mut state = self.lock();
+        (state.search, state.earliest) = (0, earliest);
+    }
+
+    /// Waits until the driver has answered `request`, which is from [`request_search`](Self::request_search), and no timer
+    /// is in flight. Returns the earliest deadline.
+    pub(crate) fn wait_for_search(&self, request: u64) -> Option<u64> {
+        let Quiet { worked, .. } = self.wait(Some(request));
+        let mut state = self.lock();
+        // Left to the next pass of the clock.
+        state.worked |= worked;
+        state.earliest.filter(|_| !state.ended)
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {

@@ -1,52 +1,55 @@
-//! Ticks: time counted from a timer's birth in steps of its own.
+//! Ticks: the unit in which a timer counts time, from the instant at which it was built.
 //!
-//! A deadline is rounded up to a tick, the present is rounded down. So when the present tick has reached the tick of a
-//! deadline, the present has reached the deadline: never early.
+//! **Invariant.** A deadline is rounded up to a tick, and the present is rounded down. So when the present tick has
+//! reached the tick of a deadline, the present has reached the deadline: no timer is early.
 //!
-//! Who asks when something is due need not know the present to the microsecond, and gets it cheaper so: see
-//! [`Clock::bounds`]. A deadline is then counted from the latest that the present can be, and has come if it is not after
-//! the earliest; in between the clock is asked. Drivers, who decide what is due by now, always ask the clock.
+//! Computing a deadline tolerates an error of microseconds, which allows a cheaper clock: the [`Bounds`] of the
+//! present. A delay is added to the latest bound. A deadline has passed if it is not after the earliest bound, and is
+//! ahead if it is after the latest. Between the two, and where there are no bounds, the thread reads the clock. Drivers
+//! decide what has expired, and always read the clock.
 
 use std::time::{Duration, Instant};
 
 use super::{Bounds, Clock, ManualClock, Pinned};
 use crate::wheel::Divisor;
 
-/// Nanoseconds that do not fit 64 bits, that is from the year 584 of a timer's life on.
+/// Stands for nanoseconds that do not fit in 64 bits: times more than 584 years after a timer was built.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
-/// The tick that never comes: of a deadline that no `Instant` or no tick can hold. The present ends before it.
+/// The tick that never comes, of a deadline that no `Instant` or no tick can represent. The present stops before it.
 pub(crate) const NEVER: u64 = u64::MAX;
-/// Longer than any instruction takes.
-const LONG: Duration = Duration::from_secs(1);
-/// How far from now such a deadline is said to be: a hundred years.
-const FAR_OFF: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+/// An unordered read of the counter is early by less than this: a processor that completes no instruction for that long
+/// is reset.
+const MAX_REORDERING: Duration = Duration::from_secs(1);
+/// Displayed distance of a deadline that never comes: a hundred years.
+const FAR_FUTURE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// The tick that something is due at, as told by a thread that knew the time.
+/// A deadline in ticks, and the present by which it was computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     pub(crate) tick: u64,
-    /// The present tick, or one that was present some microseconds ago.
+    /// The present tick, or the one of some microseconds ago.
     pub(crate) now: u64,
-    /// The deadline, not rounded, if it was told as an instant.
-    given: Option<Instant>,
-    /// The deadline in nanoseconds since the origin, not rounded; or [`UNKNOWN`], as is one that has passed and so is
-    /// not what was rounded up to the tick.
+    /// The deadline as requested, if it is known as an instant.
+    instant: Option<Instant>,
+    /// The requested deadline in nanoseconds since the origin, not rounded. Also [`UNKNOWN`] for one that has passed,
+    /// whose tick is the present one instead.
     pub(crate) exact: u64,
 }
 
-/// A deadline as it was asked for, not rounded.
+/// A deadline as requested, not rounded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Requested {
     At(Instant),
-    /// So many nanoseconds after the origin.
+    /// Nanoseconds since the origin.
     After(u64),
     Never,
 }
 
 impl Deadline {
+    /// Returns the deadline as requested.
     #[inline]
     pub(crate) fn requested(&self) -> Requested {
-        match self.given {
+        match self.instant {
             Some(instant) => Requested::At(instant),
             None if self.exact == UNKNOWN => Requested::Never,
             None => Requested::After(self.exact),
@@ -54,93 +57,93 @@ impl Deadline {
     }
 }
 
-/// A clock, and how its time is counted.
+/// A clock, and the conversion of its time into ticks.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticks {
     clock: Clock,
+    /// The instant of tick 0.
     origin: Instant,
-    /// The origin on the scale of [`Clock::bounds`].
+    /// The origin in the nanoseconds of [`Clock::bounds`].
     origin_nanos: u64,
     /// Nanoseconds per tick.
     tick: Divisor,
-    /// [`LONG`], in ticks.
-    long: u64,
+    /// [`MAX_REORDERING`], in ticks.
+    max_reordering: u64,
 }
 
 impl Ticks {
-    /// Ticks that count from now on. `tick` is longer than zero.
+    /// Creates ticks that count from now on. `tick` must not be zero.
     pub(crate) fn new(clock: Clock, tick: Duration) -> Self {
         let origin = clock.now();
         Self {
             origin,
             origin_nanos: clock.nanos(origin).unwrap_or(0),
             clock,
-            // Longer ticks than 584 years are cut: finer than asked for does no harm.
+            // A tick of over 584 years is shortened to that: a finer tick than requested does no harm.
             tick: Divisor::new(u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX)),
-            long: saturate(LONG.as_nanos() / tick.as_nanos()),
+            max_reordering: saturate(MAX_REORDERING.as_nanos() / tick.as_nanos()),
         }
     }
 
-    /// The present.
+    /// Returns the present.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// The present tick.
+    /// Returns the present tick.
     #[inline]
     pub(crate) fn now_tick(&self) -> u64 {
-        self.present(self.now())
+        self.floor(self.now())
     }
 
-    /// Returns the present tick, or one that was present some microseconds ago. If `tick` has come, the result is not
-    /// before it.
+    /// Returns the present tick, or the one of some microseconds ago. If `tick` has come, the result is not before it.
     #[inline]
     pub(crate) fn now_tick_for(&self, tick: u64) -> u64 {
-        // Long before, the counter need not be read in order: a processor that completes no instruction for that long is
-        // reset.
+        // If `tick` is farther ahead than a read can be early, the counter need not be read in order.
         if let Some(nanos) = self.clock.now_approx()
             && let now = self.tick.quotient(self.since_origin(nanos))
-            && tick.saturating_sub(now) > self.long
+            && tick.saturating_sub(now) > self.max_reordering
         {
             return now;
         }
         self.bounds().and_then(|bounds| self.tick_in_bounds(bounds, tick)).unwrap_or_else(|| self.now_tick())
     }
 
-    /// The same, or `None` if only the clock can tell.
+    /// Returns the tick of the earliest bound. `None` if `tick` may be between the bounds, so the clock must be read.
     #[inline]
     fn tick_in_bounds(&self, bounds: Bounds, tick: u64) -> Option<u64> {
         let now = self.tick.quotient(bounds.earliest);
-        let surely_not = || tick.saturating_mul(self.tick.value()) > bounds.latest;
-        (tick <= now || surely_not()).then_some(now)
+        let is_ahead = || tick.saturating_mul(self.tick.value()) > bounds.latest;
+        (tick <= now || is_ahead()).then_some(now)
     }
 
-    /// The present tick by which a deadline is to be written, and in virtual time what keeps it the present until the
-    /// driver knows of the deadline. `now` is the present tick, or was some time ago.
+    /// Returns the present tick by which the caller encodes a deadline. In virtual time, also returns a guard that
+    /// keeps the clock at that tick. The caller drops it once the driver knows of the deadline. `now` is the present
+    /// tick, or was it some time ago.
     ///
-    /// A deadline is written by fewer bits than it has, so who reads it must know the present that it was written at,
-    /// within some years of microseconds. Real time does not pass faster than that; virtual time may, while the thread
-    /// that writes is held up.
+    /// The state of an entry has fewer bits than a deadline. To decode it, a thread must know the present at which it
+    /// was encoded, within some years of microseconds. Real time does not advance by more than that in between. Virtual
+    /// time could, while the thread that encodes is preempted.
     #[inline(always)]
     pub(crate) fn pin(&self, now: u64) -> (Option<Pinned<'_>>, u64) {
         match &self.clock {
             Clock::System(_) => (None, now),
             Clock::Manual(clock) => {
                 let pinned = clock.pin();
-                let now = self.present(pinned.now());
+                let now = self.floor(pinned.now());
                 (Some(pinned), now)
             }
         }
     }
 
-    /// The tick that is pinned; without that, the present tick.
+    /// Returns the tick at which the clock is pinned, or the present tick if it is not.
     #[inline]
     pub(crate) fn pinned_tick(&self, pinned: Option<&Pinned<'_>>) -> u64 {
-        pinned.map_or_else(|| self.now_tick(), |pinned| self.present(pinned.now()))
+        pinned.map_or_else(|| self.now_tick(), |pinned| self.floor(pinned.now()))
     }
 
-    /// Whether time is virtual.
+    /// Returns the virtual clock, if time is virtual.
     pub(crate) fn manual(&self) -> Option<&ManualClock> {
         match &self.clock {
             Clock::System(_) => None,
@@ -148,62 +151,62 @@ impl Ticks {
         }
     }
 
-    /// Between which nanoseconds since the origin the present is; `None` if only the clock can tell.
+    /// Returns bounds of the present, in nanoseconds since the origin. `None` if the clock must be read.
     #[inline(always)]
     fn bounds(&self) -> Option<Bounds> {
         let Bounds { earliest, latest } = self.clock.bounds()?;
         Some(Bounds { earliest: self.since_origin(earliest), latest: self.since_origin(latest) })
     }
 
-    /// Nanoseconds on the scale of [`Clock::bounds`], counted from the origin.
+    /// Converts nanoseconds of [`Clock::bounds`] into nanoseconds since the origin.
     #[inline(always)]
     fn since_origin(&self, nanos: u64) -> u64 {
-        // The earliest may be what the clock said before the origin.
+        // The earliest bound may be before the origin.
         nanos.saturating_sub(self.origin_nanos)
     }
 
-    /// When something is due that shall come after `delay`. It is not told whether that was an instant, see
-    /// [`requested_after`](Self::requested_after).
+    /// Returns the deadline after `delay`, without the exact instant that [`requested_after`](Self::requested_after)
+    /// may add.
     #[inline(always)]
     pub(crate) fn after(&self, delay: Duration) -> Deadline {
-        if let Some(due) = self.after_by_bounds(delay) {
-            return due;
+        if let Some(deadline) = self.after_by_bounds(delay) {
+            return deadline;
         }
-        // Taken apart, so that a caller has all of it in registers, whichever way it came.
-        let Deadline { tick, now, exact, .. } = self.after_exactly(delay);
-        Deadline { tick, now, given: None, exact }
+        // Rebuilt from its parts, so that the caller has it in registers on both paths.
+        let Deadline { tick, now, exact, .. } = self.after_by_clock(delay);
+        Deadline { tick, now, instant: None, exact }
     }
 
-    /// As [`after`](Self::after), with all that is known of what was asked for.
+    /// Returns the deadline after `delay`, with all that is known of it as requested.
     #[inline(always)]
     pub(crate) fn requested_after(&self, delay: Duration) -> Deadline {
         match self.after_by_bounds(delay) {
-            Some(due) => due,
-            None => self.after_exactly(delay),
+            Some(deadline) => deadline,
+            None => self.after_by_clock(delay),
         }
     }
 
-    /// The same, or `None` if only the clock can tell.
+    /// Returns the deadline after `delay`, or `None` if the clock must be read.
     #[inline(always)]
     fn after_by_bounds(&self, delay: Duration) -> Option<Deadline> {
-        let delay = whole(delay);
-        // What shall come at once must not be later than now.
+        let delay = nanos_of(delay);
+        // A timer without a delay must not be late by the distance of the bounds.
         if delay == 0 {
             return None;
         }
         let bounds = self.bounds()?;
         let exact = delay.checked_add(bounds.latest).filter(|&exact| exact != UNKNOWN)?;
         let (tick, now) = (self.tick.quotient_up(exact), self.tick.quotient(bounds.earliest));
-        Some(Deadline { tick, now, given: None, exact })
+        Some(Deadline { tick, now, instant: None, exact })
     }
 
     #[cold]
-    fn after_exactly(&self, delay: Duration) -> Deadline {
+    fn after_by_clock(&self, delay: Duration) -> Deadline {
         let now = self.now();
         self.deadline_at(now, now.checked_add(delay))
     }
 
-    /// When something is due that shall come at `deadline`.
+    /// Returns the deadline at an instant.
     #[inline]
     pub(crate) fn at(&self, deadline: Instant) -> Deadline {
         let exact = self.nanos(deadline);
@@ -217,15 +220,15 @@ impl Ticks {
     fn deadline_by_bounds(&self, bounds: Bounds, deadline: Instant, exact: u64) -> Deadline {
         let now = self.tick.quotient(bounds.earliest);
         if exact <= bounds.earliest {
-            Deadline { tick: now, now, given: Some(deadline), exact: UNKNOWN }
+            Deadline { tick: now, now, instant: Some(deadline), exact: UNKNOWN }
         } else if exact > bounds.latest {
-            Deadline { tick: self.tick.quotient_up(exact), now, given: Some(deadline), exact }
+            Deadline { tick: self.tick.quotient_up(exact), now, instant: Some(deadline), exact }
         } else {
             self.deadline_at(self.now(), Some(deadline))
         }
     }
 
-    /// When something is due that shall come `delay` after `instant`.
+    /// Returns the deadline `delay` after an instant.
     pub(crate) fn after_instant(&self, instant: Instant, delay: Duration) -> Deadline {
         match instant.checked_add(delay) {
             Some(deadline) => self.at(deadline),
@@ -233,18 +236,19 @@ impl Ticks {
         }
     }
 
-    /// What is due by now is due at the present tick, not at the next; `None` is never.
+    /// Returns the deadline at an instant; `None` stands for never. If it has passed, its tick is the present one, not
+    /// the next.
     fn deadline_at(&self, now: Instant, deadline: Option<Instant>) -> Deadline {
-        let present = self.present(now);
+        let present = self.floor(now);
         let (tick, exact) = match deadline {
             None => (NEVER, UNKNOWN),
             Some(deadline) if deadline <= now => (present, UNKNOWN),
             Some(deadline) => (self.ceil(deadline), self.nanos(deadline)),
         };
-        Deadline { tick, now: present, given: deadline, exact }
+        Deadline { tick, now: present, instant: deadline, exact }
     }
 
-    /// The deadline, not rounded; `None` if no instant can hold it.
+    /// Returns the deadline as an instant, not rounded; `None` if no instant can represent it.
     pub(crate) fn deadline(&self, requested: Requested) -> Option<Instant> {
         match requested {
             Requested::At(instant) => Some(instant),
@@ -253,14 +257,14 @@ impl Ticks {
         }
     }
 
-    /// The same, with [`FAR_OFF`] where that is never.
+    /// Like [`deadline`](Self::deadline), but an instant in the [far future](FAR_FUTURE) instead of `None`.
     pub(crate) fn display_requested(&self, requested: Requested) -> Instant {
         self.deadline(requested).unwrap_or_else(|| self.display_deadline(NEVER, UNKNOWN))
     }
 
-    /// The present tick at `now`: the last that is not after it, but for [`NEVER`].
+    /// Returns the last tick that is not after `now`, but always less than [`NEVER`].
     #[inline]
-    fn present(&self, now: Instant) -> u64 {
+    fn floor(&self, now: Instant) -> u64 {
         let nanos = self.nanos(now);
         if nanos != UNKNOWN {
             return self.tick.quotient(nanos);
@@ -268,7 +272,7 @@ impl Ticks {
         saturate(self.wide_nanos(now) / u128::from(self.tick.value())).min(NEVER - 1)
     }
 
-    /// The first tick that is not before `instant`.
+    /// Returns the first tick that is not before `instant`.
     #[inline]
     fn ceil(&self, instant: Instant) -> u64 {
         let nanos = self.nanos(instant);
@@ -278,55 +282,55 @@ impl Ticks {
         saturate(self.wide_nanos(instant).div_ceil(u128::from(self.tick.value())))
     }
 
-    /// Nanoseconds since the origin, or [`UNKNOWN`].
+    /// Returns the nanoseconds from the origin to `instant`, or [`UNKNOWN`].
     #[inline]
     fn nanos(&self, instant: Instant) -> u64 {
-        whole(instant.saturating_duration_since(self.origin))
+        nanos_of(instant.saturating_duration_since(self.origin))
     }
 
     fn wide_nanos(&self, instant: Instant) -> u128 {
         instant.saturating_duration_since(self.origin).as_nanos()
     }
 
-    /// The instant of a tick, unless it never comes or none can hold it.
+    /// Returns the instant of a tick; `None` if it never comes or no instant can represent it.
     pub(crate) fn instant(&self, tick: u64) -> Option<Instant> {
         (tick != NEVER).then(|| self.origin.checked_add(self.span(tick))).flatten()
     }
 
-    /// What is to be shown as the deadline of a timer that is due at `tick`: `exact` where that is what was rounded up
-    /// to the tick, and [`FAR_OFF`] where that is never.
+    /// Returns the deadline to display for a timer that expires at `tick`: `exact`, if it was rounded up to that tick;
+    /// otherwise the instant of the tick, or one in the [far future](FAR_FUTURE).
     pub(crate) fn display_deadline(&self, tick: u64, exact: u64) -> Instant {
         if exact != UNKNOWN && self.tick.quotient_up(exact) == tick {
             return self.origin + Duration::from_nanos(exact);
         }
         let now = self.now();
-        self.instant(tick).or_else(|| now.checked_add(FAR_OFF)).unwrap_or(now)
+        self.instant(tick).or_else(|| now.checked_add(FAR_FUTURE)).unwrap_or(now)
     }
 
-    /// How long it is from the present until `tick`.
+    /// Returns the time from the present until `tick`.
     pub(crate) fn until(&self, tick: u64) -> Duration {
         let elapsed = self.now().saturating_duration_since(self.origin);
         self.span(tick).saturating_sub(elapsed)
     }
 
-    /// How much later than `tick` it is, give or take some microseconds.
+    /// Returns the time from `tick` until the present, within some microseconds.
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
         if let Some(approx) = self.clock.now_approx()
-            && let Some(due) = tick.checked_mul(self.tick.value())
+            && let Some(tick_nanos) = tick.checked_mul(self.tick.value())
         {
-            return Duration::from_nanos(self.since_origin(approx).saturating_sub(due));
+            return Duration::from_nanos(self.since_origin(approx).saturating_sub(tick_nanos));
         }
         let elapsed = self.now().saturating_duration_since(self.origin);
         elapsed.saturating_sub(self.span(tick))
     }
 
-    /// The ticks that `duration` lasts, rounded down.
+    /// Converts a duration into ticks, rounded down.
     pub(crate) fn count(&self, duration: Duration) -> u64 {
         saturate(duration.as_nanos() / u128::from(self.tick.value()))
     }
 
-    /// The time from the origin to `tick`.
+    /// Returns the time from the origin to `tick`.
     #[inline]
     fn span(&self, tick: u64) -> Duration {
         match tick.checked_mul(self.tick.value()) {
@@ -340,9 +344,9 @@ impl Ticks {
     }
 }
 
-/// The nanoseconds that `duration` lasts, or [`UNKNOWN`].
+/// Converts a duration into nanoseconds, or [`UNKNOWN`].
 #[inline]
-fn whole(duration: Duration) -> u64 {
+fn nanos_of(duration: Duration) -> u64 {
     let secs = duration.as_secs().checked_mul(1_000_000_000);
     secs.and_then(|nanos| nanos.checked_add(duration.subsec_nanos().into())).unwrap_or(UNKNOWN)
 }
@@ -357,6 +361,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// Returns ticks of 1 ms on a virtual clock that has advanced by `elapsed`.
     fn at(elapsed: Duration) -> (Ticks, ManualClock) {
         let clock = ManualClock::new();
         let ticks = Ticks::new(Clock::Manual(clock.clone()), MS);
@@ -374,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_by_now_waits_for_no_tick() {
+    fn a_deadline_that_has_passed_waits_for_no_tick() {
         let (ticks, clock) = at(MS * 3 / 2);
         assert_eq!(ticks.after(Duration::ZERO).tick, 1);
         assert_eq!(ticks.at(clock.now() - MS / 4).tick, 1);
@@ -382,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn in_doubt_the_clock_is_asked() {
+    fn a_deadline_between_the_bounds_is_decided_by_the_clock() {
         let (ticks, clock) = at(MS * 3 / 2);
         let (now, some) = (1_500_000, 10_000);
         let bounds = Bounds { earliest: now - some, latest: now + some };
@@ -397,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn in_doubt_the_clock_tells_whether_a_tick_has_come() {
+    fn a_tick_between_the_bounds_is_decided_by_the_clock() {
         let (ticks, _) = at(MS * 3 / 2);
         let bounds = |latest| Bounds { earliest: 990_000, latest };
         for (latest, tick, floor) in
@@ -410,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn the_present_that_tells_of_a_tick_is_the_present_however_far_that_is() {
+    fn the_present_tick_is_right_for_near_and_far_ticks() {
         let ticks = Ticks::new(Clock::system(), MS);
         for ahead in [0, 1, 999, 1_001, 1_000_000] {
             let before = ticks.now_tick();
@@ -431,10 +436,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_due_is_never_reached() {
+    fn the_tick_never_is_never_reached() {
         let (ticks, clock) = at(Duration::from_millis(NEVER - 1));
         for _ in 0..3 {
-            assert_eq!(ticks.now_tick(), NEVER - 1, "the present ends before it");
+            assert_eq!(ticks.now_tick(), NEVER - 1, "the present stops before it");
             clock.advance(MS);
         }
         assert_eq!(ticks.instant(NEVER), None);
@@ -442,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_exact_far_past_what_64_bits_of_nanoseconds_hold() {
+    fn ticks_are_exact_beyond_64_bits_of_nanoseconds() {
         let (ticks, _) = at(Duration::from_millis(u64::MAX - 10));
         assert_eq!(ticks.now_tick(), u64::MAX - 10);
         assert_eq!(ticks.after(MS * 7).tick, u64::MAX - 3);
@@ -451,13 +456,13 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_shown_as_it_was_given() {
+    fn a_deadline_is_displayed_as_requested() {
         let (ticks, clock) = at(MS * 5);
         let deadline = clock.now() + MS * 5 / 2;
-        let due = ticks.at(deadline);
-        assert_eq!(ticks.display_deadline(due.tick, due.exact), deadline);
-        for other in [due.tick - 1, due.tick + 1, 100] {
-            assert_eq!(Some(ticks.display_deadline(other, due.exact)), ticks.instant(other));
+        let computed = ticks.at(deadline);
+        assert_eq!(ticks.display_deadline(computed.tick, computed.exact), deadline);
+        for other in [computed.tick - 1, computed.tick + 1, 100] {
+            assert_eq!(Some(ticks.display_deadline(other, computed.exact)), ticks.instant(other));
         }
     }
 }

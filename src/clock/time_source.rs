@@ -1,4 +1,4 @@
-//! What a timer reads the time from.
+//! The source of a timer's time: the system's clock or virtual time.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -8,31 +8,33 @@ use super::counter::Processor;
 use super::manual::ManualClock;
 use super::tsc_clock::{Anchor, Bounds, TscClock};
 
-/// What a timer reads the time from.
+/// The source of a timer's time.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
-    /// `Instant::now`.
+    /// The system's clock, `Instant::now`.
     System(SystemClock),
     /// Virtual time.
     Manual(ManualClock),
 }
 
-/// `Instant::now`, and what can stand in for it.
+/// `Instant::now`, and the [interpolated clock](TscClock) where the processor allows one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock(Option<&'static TscClock<Processor>>);
 
 thread_local! {
+    /// This thread's anchor for the interpolated clock.
     static LAST: Cell<Option<Anchor>> = const { Cell::new(None) };
 }
 
 impl Clock {
-    /// The clock of the system. The first call in a process takes a third of a millisecond.
+    /// Returns the system's clock. The first call in a process takes a third of a millisecond, to calibrate the
+    /// counter.
     pub(crate) fn system() -> Self {
         static TSC_CLOCK: OnceLock<Option<TscClock<Processor>>> = OnceLock::new();
         Self::System(SystemClock(TSC_CLOCK.get_or_init(|| Processor::find().and_then(TscClock::new)).as_ref()))
     }
 
-    /// The present.
+    /// Returns the present.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         match self {
@@ -41,23 +43,24 @@ impl Clock {
         }
     }
 
-    /// How many nanoseconds `instant` is on the scale of [`bounds`](Self::bounds).
-    pub(crate) fn nanos(&self, instant: Instant) -> Option<u64> {
+    /// Converts an instant to the nanoseconds of [`bounds`](Self::bounds). `None` if the clock has no bounds.
+    pub(super) fn nanos(&self, instant: Instant) -> Option<u64> {
         match self {
             Self::System(SystemClock(Some(tsc_clock))) => Some(tsc_clock.nanos(instant)),
             _ => None,
         }
     }
 
-    /// Between which instants the present is, in nanoseconds: cheaper than [`now`](Self::now), and so close, some
-    /// microseconds, that a deadline can be counted from it. `None` if only `now` can tell.
+    /// Returns bounds of the present, in nanoseconds. They cost less than [`now`](Self::now), and are some microseconds
+    /// apart: close enough to compute a deadline. `None` if only `now` returns the present.
     #[inline(always)]
     pub(crate) fn bounds(&self) -> Option<Bounds> {
         let Self::System(SystemClock(Some(tsc_clock))) = self else { return None };
         Some(LAST.with(|last| tsc_clock.bounds(last)))
     }
 
-    /// The present on this scale, give or take some microseconds: cheaper still.
+    /// Returns the present within some microseconds, in the nanoseconds of [`bounds`](Self::bounds). It costs still
+    /// less.
     #[inline]
     pub(crate) fn now_approx(&self) -> Option<u64> {
         let Self::System(SystemClock(Some(tsc_clock))) = self else { return None };

@@ -1,55 +1,69 @@
-//! Dead reckoning: the present, told from the last look at the clock and the counts since.
+//! An interpolated clock: bounds of the present, from the last clock read and the cycles since.
 //!
-//! A thread that schedules a timer wants the present for one purpose: to add a delay to it. For that it need not be
-//! exact, but it must not be early, or the timer would be: *latest* must be no earlier than what [`Instant::now`] said
-//! to anybody before. And to tell that a deadline has passed, *earliest* must be no later than what `Instant::now` will
-//! say to anybody after. Between the two is the present.
+//! A thread that schedules a timer adds a delay to the present. For that purpose an inexact present is enough, as long
+//! as the timer is not early. So the clock returns two [`Bounds`], as Spanner's TrueTime does (Corbett et al.,
+//! *Spanner: Google's Globally-Distributed Database*, 2012). The present is between them:
+//!
+//! - *latest* is at or after every value that [`Instant::now`] has returned so far, to any thread. A delay is added to
+//!   it.
+//! - *earliest* is at or before every value that `Instant::now` returns from then on. A deadline up to it has passed.
 //!
 //! ```text
-//!      counter              latest = clock + the most time that the counts since can be   ≤ clock + LIMIT
+//!      counter              latest = clock + maximum time of the cycles since   ≤ clock + LIMIT
 //!     ────┼──┼──────────┼───┼───► time by `Instant::now`
 //!            │          the present
 //!            clock = earliest
 //! ```
 //!
-//! Each thread keeps a *fix*: the counter and, read after it, the clock. To tell the present it reads the counter
-//! alone, in order; or as it comes, where some microseconds more or less do not matter. If by the [`Calibration`] of the clock [`LIMIT`] may have passed since the fix, it takes a new one.
+//! Each thread keeps an *anchor*: the counter and, read after it, the clock. To get bounds, the thread reads only the
+//! counter, in order. Where some microseconds do not matter, it reads the counter unordered. Once [`LIMIT`] may have
+//! passed since the anchor, by the [`Calibration`], the thread takes a new one.
 //!
 //! # Why no timer is early
 //!
-//! - *Earliest* is what the clock said at the fix, and `Instant` never goes back, for no thread and in no sleep.
-//! - *Latest* is that plus the most that the clock can have moved by. The clock moves with the counter, which does not
-//!   stand while a thread is idle; the counter is read after all that the thread has seen of the clock (for both see
-//!   [`counter`](super::counter)). The counter of the fix was read before the clock, so no count is missed, however long
-//!   the thread was held up between the two. And a count is at most so much time, however the kernel steers (see
-//!   [`calibration`](super::calibration)). Nothing adds up over hours, as every fix starts anew.
+//! *Earliest* is the clock of the anchor. `Instant` never goes back, between threads or over a sleep of the machine.
+//!
+//! *Latest* adds the maximum time by which the clock can have advanced. It is never too early, because:
+//!
+//! - The clock advances with the counter, which does not stand still while a thread is idle (see
+//!   [`counter`](super::counter)).
+//! - The counter is read after every clock read that the thread can have seen (see there, too).
+//! - The counter of the anchor was read before its clock. So no cycle is missed, even if the thread was preempted
+//!   between the two.
+//! - A cycle takes at most the calibrated time, however the kernel slews the clock (see
+//!   [`calibration`](super::calibration)).
+//! - Errors do not accumulate, because each anchor starts anew.
 //!
 //! # Why no timer is late
 //!
-//! - While a fix is in use, *latest* is within [`LIMIT`], 20 µs, of its clock, and the present is after that. So that is
-//!   as far as *latest* can be ahead of the present whatever the counter does; and if it does as measured, a quarter of
-//!   that, which is the margin in the pace.
-//! - Within a thread *latest* does not go back, unless the counter has just been caught as below, so that timers with
-//!   equal delays stay in order: after a new fix it is at least what it can have been by the one before, which had the
-//!   same limit.
+//! - While an anchor is in use, *latest* is at most [`LIMIT`], 20 µs, after its clock. The present is after that clock,
+//!   too. So *latest* is at most 20 µs ahead of the present, whatever the counter does. If the counter runs as
+//!   calibrated, it is at most a quarter of that ahead, which is the margin of the calibration.
+//! - Within a thread *latest* does not go back, so timers with equal delays stay in order. A new anchor has a *floor*:
+//!   the maximum that the anchor before it could return, which had the same limit. The exception is the read that finds
+//!   the counter untrusted, see below.
 //!
-//! # What if the counter jumps
+//! # What if the counter misbehaves
 //!
-//! - Forward, or the clock stops and the counter does not, as in some kinds of sleep: a new fix. *Latest* is not farther
-//!   ahead than the limit.
-//! - Back, when the machine sleeps and forgets the counter; or it runs slower than the clock, when the kernel chooses
-//!   another source as this one has failed: the counter is caught at the next fix, by the clock having gone farther than
-//!   the pace allows, and is not used again. Before that a thread believes it while it is within the counts of the
-//!   thread's fix. A counter that has jumped back comes by there once, for some 20 µs, as late as it has jumped back. One
-//!   that has become slower by one part in `n` has the thread be early by one part in `n` of 20 µs.
-//! - It stands while the clock goes on: then it would be believed for as long as that lasts. This is why only an
-//!   invariant counter is used, which stands for no thread that runs or waits.
+//! - **It jumps forward, or runs on while the clock stands still**, as in some kinds of sleep. The thread takes a new
+//!   anchor. *Latest* is not farther ahead than the limit.
+//! - **It jumps back**, when the machine sleeps and resets the counter. The next anchor detects this, because the clock
+//!   has advanced by more than the calibration allows. From then on the counter is untrusted, and not used again.
+//!   Before that, a thread trusts the counter as long as it is within the cycles of the thread's anchor. A counter that
+//!   has jumped back passes there once, for some 20 µs. The thread's *latest* is then too early by the length of the
+//!   jump.
+//! - **It becomes slower than the clock**, when the kernel chooses another source because this one has failed. The next
+//!   anchor detects it in the same way. Before that, if the counter is slower by one part in `n`, *latest* is too early
+//!   by one part in `n` of 20 µs.
+//! - **It stands still while the clock advances.** No check could detect that: the thread would trust the counter for
+//!   as long as it stands. So only an invariant counter is used, which stands still for no thread that runs or waits.
 //!
 //! # Why not a crate
 //!
-//! `quanta`, `minstant` and `fastant` measure the counter's rate once and count on from there; `fast-clock` leaves it to
-//! its caller. They aim at the clock, not above it, and drift away from it as the kernel steers: `quanta` by 80 µs a
-//! second in its issue 99. None says by how much it may be behind, which is all that counts here.
+//! `quanta`, `minstant` and `fastant` measure the counter's rate once and extrapolate from there; `fast-clock` leaves
+//! the measurement to its caller. They approximate the clock instead of bounding it, and drift away from it as the
+//! kernel slews: `quanta` by 80 µs a second in its issue 99. None documents by how much it may be behind the clock, and
+//! that is the property that matters here.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,45 +72,45 @@ use std::time::Instant;
 use super::calibration::Calibration;
 use super::counter::Source;
 
-/// For how long a fix is used, in nanoseconds. Twice as long would be hardly cheaper for a thread that asks every
-/// microsecond, and twice as far off.
+/// Maximum age of an anchor in nanoseconds. Twice the age would double the error, and save little even for a thread
+/// that reads the clock every microsecond.
 pub(super) const LIMIT: u64 = 20_000;
 
-/// Between which instants the present is. In nanoseconds, as arithmetic with instants costs as much as what is saved here.
+/// The bounds of the present, in nanoseconds: arithmetic with instants would cost as much as is saved here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// No later than what the clock will say next.
+    /// At or before every clock read from now on.
     pub(crate) earliest: u64,
-    /// No earlier than what the clock said last.
+    /// At or after every clock read so far.
     pub(crate) latest: u64,
 }
 
-/// What a thread knows of the time.
+/// A thread's last read of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Anchor {
-    /// Read before the clock.
+    /// The counter, read before the clock.
     counter: u64,
-    /// What the clock said, in nanoseconds since the birth of the reckoning.
+    /// The clock, in nanoseconds since the epoch.
     clock: u64,
-    /// What was told by earlier fixes is not after this.
+    /// Minimum of *latest*: no bound from an earlier anchor is after it.
     floor: u64,
 }
 
-/// A counter that stands in for its clock.
+/// The clock that is interpolated by a counter.
 #[derive(Debug)]
 pub(super) struct TscClock<S> {
     source: S,
-    /// What the present is counted from.
+    /// The origin of all nanoseconds here.
     epoch: Instant,
     calibration: Calibration,
-    /// For how many counts a fix is used.
-    reach: u64,
-    /// The counter is not what it was taken for.
+    /// Maximum age of an anchor in cycles.
+    max_age: u64,
+    /// The counter has contradicted the clock, and is not used again.
     untrusted: AtomicBool,
 }
 
 impl<S: Source> TscClock<S> {
-    /// Measures the pace. `None` if the counter makes no sense, or may stand still.
+    /// Calibrates the counter. `None` if it may stand still or has no stable rate.
     pub(super) fn new(source: S) -> Option<Self> {
         if !source.is_invariant() {
             return None;
@@ -106,18 +120,18 @@ impl<S: Source> TscClock<S> {
         Some(Self {
             source,
             epoch,
-            reach: calibration.counts_within(LIMIT)?,
+            max_age: calibration.cycles_within(LIMIT)?,
             calibration,
             untrusted: AtomicBool::new(false),
         })
     }
 
-    /// Nanoseconds from the birth of the reckoning to an instant after it.
+    /// Returns the nanoseconds from the epoch to an instant after it.
     pub(super) fn nanos(&self, instant: Instant) -> u64 {
         u64::try_from(instant.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The present, for a thread whose last fix is in `last`, in nanoseconds since the birth of the reckoning.
+    /// Returns the bounds of the present, for a thread whose anchor is in `last`.
     #[inline(always)]
     pub(super) fn bounds(&self, last: &Cell<Option<Anchor>>) -> Bounds {
         let counter = self.source.read_ordered();
@@ -127,8 +141,8 @@ impl<S: Source> TscClock<S> {
         }
     }
 
-    /// The present, give or take some microseconds, for half the price. What is read early tells an earlier present, or that
-    /// the fix is to be renewed.
+    /// Returns the present within some microseconds, for half the cost. An early read of the counter gives an earlier
+    /// present, or a new anchor.
     #[inline]
     pub(super) fn approx(&self, last: &Cell<Option<Anchor>>) -> u64 {
         let counter = self.source.read_unordered();
@@ -138,22 +152,23 @@ impl<S: Source> TscClock<S> {
         }
     }
 
-    /// The fix, and the latest that the clock can say by now. `None` if there is no fix, or it is too old.
+    /// Returns the anchor, and the latest that the clock can be by now. `None` if there is no anchor, or it is too old.
     #[inline(always)]
     fn since_anchor(&self, counter: u64, last: &Cell<Option<Anchor>>) -> Option<(Anchor, u64)> {
         let anchor = last.get()?;
-        // A fix that seems to be ahead of the counter wraps to the farthest past.
-        let counts = counter.wrapping_sub(anchor.counter);
-        (counts <= self.reach).then(|| (anchor, anchor.clock + self.calibration.most_nanos_within(counts)))
+        // If the anchor seems to be ahead of the counter, the difference wraps, and is too large.
+        let cycles = counter.wrapping_sub(anchor.counter);
+        (cycles <= self.max_age).then(|| (anchor, anchor.clock + self.calibration.max_nanos_within(cycles)))
     }
 
-    /// Looks at the clock, after the counter.
+    /// Takes a new anchor: reads the clock. `counter` was read before.
     #[cold]
     fn re_anchor(&self, counter: u64, last: &Cell<Option<Anchor>>) -> Bounds {
         let clock = self.nanos(self.source.instant());
         let before = last.take();
         if before.is_some_and(|before| self.contradicts(before, clock)) {
-            // Relaxed, as is the load: who does not see it yet finds out at its own next look.
+            // Relaxed, as is the load: a thread that does not see the flag yet detects the contradiction at its own
+            // next anchor.
             self.untrusted.store(true, Ordering::Relaxed);
         }
         if self.untrusted.load(Ordering::Relaxed) {
@@ -164,10 +179,10 @@ impl<S: Source> TscClock<S> {
         Bounds { earliest: clock, latest: floor }
     }
 
-    /// Whether the clock, as it was just read, went farther since a fix than the counter would have it.
+    /// Returns whether the clock, which was just read, has advanced since the anchor by more than the counter allows.
     fn contradicts(&self, anchor: Anchor, clock: u64) -> bool {
         match self.source.read_ordered().checked_sub(anchor.counter) {
-            Some(counts) => clock.saturating_sub(anchor.clock) > self.calibration.most_nanos(counts),
+            Some(cycles) => clock.saturating_sub(anchor.clock) > self.calibration.max_nanos(cycles),
             None => true,
         }
     }
@@ -180,7 +195,7 @@ mod tests {
 
     const FREQUENCIES: [u64; 4] = [25, 1000, 2500, 5700];
 
-    /// A thread of a machine, and what it was told.
+    /// A thread that reads the clock, and the last *latest* that it got.
     struct Thread<'a> {
         fake_tsc: &'a FakeTsc,
         tsc_clock: TscClock<&'a FakeTsc>,
@@ -189,17 +204,17 @@ mod tests {
     }
 
     impl<'a> Thread<'a> {
-        fn on(fake_tsc: &'a FakeTsc) -> Self {
-            Self::find(fake_tsc).expect("the counter makes sense")
+        fn new(fake_tsc: &'a FakeTsc) -> Self {
+            Self::try_new(fake_tsc).expect("a stable rate")
         }
 
-        fn find(fake_tsc: &'a FakeTsc) -> Option<Self> {
+        fn try_new(fake_tsc: &'a FakeTsc) -> Option<Self> {
             let tsc_clock = TscClock::new(fake_tsc)?;
             Some(Self { fake_tsc, tsc_clock, last: Cell::new(None), latest: 0 })
         }
 
-        /// Asks for the present, checks all that is promised of it, and returns how far *latest* is ahead.
-        fn ask(&mut self) -> u64 {
+        /// Gets the bounds, checks all that is promised of them, and returns how far *latest* is ahead.
+        fn check_bounds(&mut self) -> u64 {
             let before = self.now();
             let Bounds { earliest, latest, .. } = self.tsc_clock.bounds(&self.last);
             let after = self.now();
@@ -221,18 +236,18 @@ mod tests {
     }
 
     #[test]
-    fn the_present_is_where_it_is_said_to_be_however_the_clock_is_steered() {
+    fn the_bounds_hold_however_the_clock_is_slewed() {
         for megahertz in FREQUENCIES {
             for (first, then) in [(1000, 1000), (900, 1100), (1100, 900), (1000, 1100)] {
                 let fake_tsc = FakeTsc::new(megahertz);
-                fake_tsc.steer(first);
-                let mut thread = Thread::on(&fake_tsc);
-                fake_tsc.steer(then);
+                fake_tsc.slew(first);
+                let mut thread = Thread::new(&fake_tsc);
+                fake_tsc.slew(then);
                 let mut random = fastrand::Rng::with_seed(megahertz);
                 for _ in 0..100_000 {
                     let most = 1 << random.u32(0..17);
-                    fake_tsc.pass(random.u64(0..most));
-                    let ahead = thread.ask();
+                    fake_tsc.advance(random.u64(0..most));
+                    let ahead = thread.check_bounds();
                     if first == then {
                         assert!(ahead <= LIMIT / 4, "{ahead} ns");
                     }
@@ -245,36 +260,36 @@ mod tests {
     #[test]
     fn unordered_reads_may_be_early() {
         let fake_tsc = FakeTsc::new(2500);
-        let mut thread = Thread::on(&fake_tsc);
+        let mut thread = Thread::new(&fake_tsc);
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..100_000 {
-            fake_tsc.pass(random.u64(0..LIMIT));
+            fake_tsc.advance(random.u64(0..LIMIT));
             let early = if random.bool() { random.u64(0..2 * LIMIT) } else { 0 };
-            fake_tsc.look_ahead(early);
+            fake_tsc.set_lookahead(early);
             let before = thread.now();
             let approx = thread.tsc_clock.approx(&thread.last);
             let after = thread.now();
             assert!(approx + early >= before && approx <= after + LIMIT / 4 + 10, "{approx} and not {after}");
-            thread.ask();
+            thread.check_bounds();
         }
         assert!(thread.trusts_the_counter());
     }
 
-    /// Nothing tells such a counter from one that has gone on for a moment: each time that it was idle, the thread would be
-    /// early by as long.
+    /// The thread could not tell such a counter from one that has run for a moment. Its bounds would be too early by
+    /// the whole idle time.
     #[test]
-    fn a_counter_that_stands_while_its_processor_is_idle_is_not_used() {
+    fn a_counter_that_stands_still_in_idle_processors_is_not_used() {
         for halts in [false, true] {
             let fake_tsc = FakeTsc::new(2500);
             if halts {
                 fake_tsc.halt_when_idle();
             }
-            let Some(mut thread) = Thread::find(&fake_tsc) else {
-                assert!(halts, "nothing was wrong with the counter");
+            let Some(mut thread) = Thread::try_new(&fake_tsc) else {
+                assert!(halts, "the counter is invariant");
                 continue;
             };
             for seconds in 0..50 {
-                thread.ask();
+                thread.check_bounds();
                 fake_tsc.idle(seconds * 1_000_000_000);
             }
             assert!(!halts && thread.trusts_the_counter());
@@ -284,71 +299,71 @@ mod tests {
     #[test]
     fn the_clock_is_seldom_read() {
         let fake_tsc = FakeTsc::new(2500);
-        let mut thread = Thread::on(&fake_tsc);
-        let (start, looks) = (fake_tsc.now(), fake_tsc.looks());
+        let mut thread = Thread::new(&fake_tsc);
+        let (start, reads) = (fake_tsc.now(), fake_tsc.clock_reads());
         for _ in 0..100_000 {
-            fake_tsc.pass(100);
-            thread.ask();
+            fake_tsc.advance(100);
+            thread.check_bounds();
         }
         let passed = (fake_tsc.now() - start).as_nanos() as u64;
-        assert!(u64::from(fake_tsc.looks() - looks) <= passed / (LIMIT * 3 / 4));
+        assert!(u64::from(fake_tsc.clock_reads() - reads) <= passed / (LIMIT * 3 / 4));
     }
 
     #[test]
-    fn whoever_is_held_up_at_a_look_is_not_misled() {
+    fn the_bounds_hold_if_a_thread_is_preempted_at_a_clock_read() {
         let fake_tsc = FakeTsc::new(2500);
-        let mut thread = Thread::on(&fake_tsc);
-        for held_up in [1, 500, 15_000, 4_000_000].repeat(100) {
-            fake_tsc.pass(LIMIT);
-            fake_tsc.hold_up(held_up);
+        let mut thread = Thread::new(&fake_tsc);
+        for delay in [1, 500, 15_000, 4_000_000].repeat(100) {
+            fake_tsc.advance(LIMIT);
+            fake_tsc.delay_next_read(delay);
             (0..100).for_each(|_| {
-                thread.ask();
+                thread.check_bounds();
             });
         }
-        assert!(thread.trusts_the_counter(), "nothing was wrong with the counter");
+        assert!(thread.trusts_the_counter(), "the counter is right");
     }
 
     #[test]
-    fn a_counter_that_jumps_forward_is_met_with_a_look() {
+    fn a_counter_that_jumps_forward_causes_a_new_anchor() {
         let fake_tsc = FakeTsc::new(2500);
-        let mut thread = Thread::on(&fake_tsc);
-        for counts in [100, 10_000, 60_000, 1 << 40] {
-            thread.ask();
-            fake_tsc.jump(counts);
+        let mut thread = Thread::new(&fake_tsc);
+        for cycles in [100, 10_000, 60_000, 1 << 40] {
+            thread.check_bounds();
+            fake_tsc.jump(cycles);
             (0..1000).for_each(|_| {
-                thread.ask();
+                thread.check_bounds();
             });
         }
         assert!(thread.trusts_the_counter());
     }
 
     #[test]
-    fn a_counter_that_jumps_back_is_caught() {
+    fn a_counter_that_jumps_back_is_detected() {
         let fake_tsc = FakeTsc::new(2500);
-        let mut thread = Thread::on(&fake_tsc);
-        thread.ask();
+        let mut thread = Thread::new(&fake_tsc);
+        thread.check_bounds();
         fake_tsc.jump(-1_000_000);
         thread.latest = 0;
         (0..1000).for_each(|_| {
-            thread.ask();
+            thread.check_bounds();
         });
         assert!(!thread.trusts_the_counter());
-        let looks = fake_tsc.looks();
-        (0..1000).for_each(|_| assert_eq!(thread.ask(), 0));
-        assert_eq!(fake_tsc.looks() - looks, 1000);
+        let reads = fake_tsc.clock_reads();
+        (0..1000).for_each(|_| assert_eq!(thread.check_bounds(), 0));
+        assert_eq!(fake_tsc.clock_reads() - reads, 1000);
     }
 
     #[test]
-    fn a_counter_that_slows_down_is_caught_at_the_next_look() {
+    fn a_counter_that_slows_down_is_detected_at_the_next_anchor() {
         let fake_tsc = FakeTsc::new(2500);
-        let mut thread = Thread::on(&fake_tsc);
-        thread.ask();
-        fake_tsc.tune(1500);
-        // It is believed for as long as a fix is used.
-        fake_tsc.pass(LIMIT * 2);
+        let mut thread = Thread::new(&fake_tsc);
+        thread.check_bounds();
+        fake_tsc.set_frequency(1500);
+        // The thread trusts the counter until the anchor is too old.
+        fake_tsc.advance(LIMIT * 2);
         thread.latest = 0;
         (0..1000).for_each(|_| {
-            thread.ask();
+            thread.check_bounds();
         });
         assert!(!thread.trusts_the_counter());
     }

@@ -46,6 +46,11 @@ pub(crate) struct Armed<'a> {
     pub(crate) notice: DriverNotice,
 }
 
+/// Waits for a notification.
+pub(super) fn wait<'a>(guard: MutexGuard<'a, ()>, ended: &Condvar) -> MutexGuard<'a, ()> {
+    ended.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 impl Core {
     pub(crate) fn new(lazy_wakeup: Option<u64>, retain_min: usize) -> Self {
         Self {
@@ -257,15 +262,29 @@ impl Core {
     /// Waits until no thread is inside the callback of `entry`. Returns at once if the calling thread is. Loom models
     /// `periodic`, `shutdown_inside`.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
+        self.wait_for_run_with(entry, |guard, ended| Some(wait(guard, ended)));
+    }
+
+    /// Waits as [`wait_for_run`](Self::wait_for_run) does, by `wait`. Returns false if the run has not ended and `wait`
+    /// returns `None`.
+    pub(super) fn wait_for_run_with<'a>(
+        &'a self,
+        entry: &Entry,
+        mut wait: impl FnMut(MutexGuard<'a, ()>, &'a Condvar) -> Option<MutexGuard<'a, ()>>,
+    ) -> bool {
         if call_stack::inside_entry(entry) {
-            return;
+            return true;
         }
         let mut guard = self.lock_run_ended();
         // This thread sets `HAS_WAITER` under the lock. The worker that clears it takes the lock before it notifies, so
         // the notification cannot come before this thread waits.
         while entry.wait_for_run() {
-            guard = self.run_ended.1.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
+            match wait(guard, &self.run_ended.1) {
+                Some(again) => guard = again,
+                None => return false,
+            }
         }
+        true
     }
 
     /// Wakes the threads in [`wait_for_run`](Self::wait_for_run) after a run, if there are any.

@@ -7,9 +7,9 @@
 
 use std::ptr::NonNull;
 
-use super::core::Core;
+use super::core::{self, Core};
 use super::entry::{Callback, Claim, ClosedTimer, Entry};
-use crate::sync::Ordering;
+use crate::sync::{Condvar, MutexGuard, Ordering};
 
 /// Counts of what a shutdown finds when it has closed all entries. The counts do not grow afterwards.
 #[derive(Clone, Copy, Debug)]
@@ -93,13 +93,28 @@ impl Core {
     /// run.
     ///
     /// A run ends its timer if it is not waited for, or if the calling thread is inside of it.
-    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, now: u64, mut found: impl FnMut(Found)) {
+    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, now: u64, found: impl FnMut(Found)) {
+        self.claim_running_with(running, wait, |guard, ended| Some(core::wait(guard, ended)), now, found);
+    }
+
+    /// Claims as [`claim_running`](Self::claim_running) does, and waits by `sleep`. A run that has not ended when `sleep`
+    /// returns `None` ends its timer. Returns whether all runs that were waited for have ended.
+    pub(crate) fn claim_running_with<'a>(
+        &'a self,
+        running: Running<'_>,
+        wait: bool,
+        mut sleep: impl FnMut(MutexGuard<'a, ()>, &'a Condvar) -> Option<MutexGuard<'a, ()>>,
+        now: u64,
+        mut found: impl FnMut(Found),
+    ) -> bool {
+        let mut all_ended = true;
         for entry in running.0 {
             if wait {
-                self.wait_for_run(entry);
+                all_ended &= self.wait_for_run_with(entry, &mut sleep);
             }
             claim(entry, true, now, &mut found);
         }
+        all_ended
     }
 
     /// Removes one handle's pin of a closed shard. Returns true if it was the last: then nothing keeps the shard's

@@ -74,6 +74,13 @@ impl DriverCore {
         self.levels.next_deadline().unwrap_or(u64::MAX)
     }
 
+    /// Returns the earliest deadline of a pending timer in the wheel. After a round that is exact. Not bounded: looks at all
+    /// timers in the slots that begin before that deadline.
+    pub(crate) fn earliest_deadline(&self, core: &Core) -> Option<u64> {
+        let nodes = Entries::new(&core.slab, self.now, &self.levels);
+        self.levels.earliest(&nodes, |index| core.slab.get(index).pending_deadline(self.now))
+    }
+
     /// Cascades entries ahead of time, in a bounded turn. Returns whether more are left.
     ///
     /// When a slot of an upper level expires, all its entries cascade before the first of them can run. Those that
@@ -227,7 +234,7 @@ impl Nodes for Entries<'_> {
     }
 
     #[inline]
-    fn is_over(&self, id: u32) -> bool {
+    fn is_disarmed(&self, id: u32) -> bool {
         !self.slab.get(id).is_armed()
     }
 }

@@ -1,38 +1,38 @@
-//! What the executor knows of the timers that it runs, and of their shard.
+//! What executors run: batches of callbacks, and loans of a shard's driver. They know neither timers nor shards.
 
 use crate::sync::Arc;
 
-/// Callbacks that are due together. Workers take them one by one from a common cursor, so any number of workers may run
+/// Callbacks that expire together. Workers take them one by one from a common cursor, so any number of workers may run
 /// the same batch.
 pub(crate) trait Batch: Send + Sync + 'static {
-    /// Runs the callbacks that nobody has taken yet.
+    /// Runs all callbacks that no worker has taken.
     fn run(&self);
-    /// Runs the next of them. False if none is left.
+    /// Runs the next callback that no worker has taken. Returns false if there is none.
     fn run_one(&self) -> bool;
-    /// Whether a callback has been taken.
-    fn is_begun(&self) -> bool;
-    /// Whether no callback is left to take. Those that were taken may still be running.
-    fn is_spent(&self) -> bool;
-    /// One batch for each callback. Fewer once the timers are shut down.
-    fn singles(self) -> impl Iterator<Item = Self>
+    /// Returns whether a worker has taken a callback.
+    fn is_started(&self) -> bool;
+    /// Returns whether no callback is left to take. Callbacks that were taken may still be running.
+    fn is_exhausted(&self) -> bool;
+    /// Splits the batch into one for each callback, or fewer once the timers are shut down.
+    fn into_singles(self) -> impl Iterator<Item = Self>
     where
         Self: Sized;
 }
 
-/// The driving of a shard, lent to a worker.
+/// A shard's driver, lent to a worker.
 pub(crate) trait Loan: Send + Sync + 'static {
-    /// Drives the shard until callbacks are due, which the worker then runs. `None`: the loan is over.
+    /// Drives the shard until callbacks expire, and returns them for the worker to run. `None`: the loan is over.
     fn next_batch(&self) -> Option<Arc<dyn Batch>>;
-    /// Has the loan end soon. May be called at any time by any thread.
+    /// Makes the loan end soon. Any thread may call this at any time.
     fn recall(&self);
 }
 
-/// A batch for tests of what runs batches.
+/// A batch for tests of the executors.
 #[cfg(all(test, not(loom)))]
 pub(super) mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// As many calls of one function.
+    /// A batch that calls one function a number of times.
     pub(in crate::executor) struct Callbacks {
         callbacks: Vec<Box<dyn Fn() + Send + Sync>>,
         taken: AtomicUsize,
@@ -58,15 +58,15 @@ pub(super) mod tests {
             })
         }
 
-        fn is_begun(&self) -> bool {
+        fn is_started(&self) -> bool {
             self.taken.load(Ordering::Relaxed) > 0
         }
 
-        fn is_spent(&self) -> bool {
+        fn is_exhausted(&self) -> bool {
             self.taken.load(Ordering::Relaxed) >= self.callbacks.len()
         }
 
-        fn singles(self) -> impl Iterator<Item = Self> {
+        fn into_singles(self) -> impl Iterator<Item = Self> {
             std::iter::empty()
         }
     }

@@ -10,7 +10,7 @@ use super::borrowed::BorrowedPool;
 use super::extras::Extras;
 use super::job_queue::JobQueue;
 use super::kinds::Execute;
-use super::pool;
+use super::workers;
 
 /// A running executor, to which drivers dispatch batches.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ impl Dispatcher {
     /// Returns a function that returns whether callbacks may have to wait until the calling thread is free. That is any
     /// thread of the timer's own pool, or the only thread of a borrowed one. The function keeps no pool alive.
     pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
-        let own = if let Self::Own { queue, .. } = self { Some(pool::is_served_here(queue)) } else { None };
+        let own = if let Self::Own { queue, .. } = self { Some(workers::is_served_here(queue)) } else { None };
         let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
         move || {
             let on_own = own.as_ref().is_some_and(|is_served_here| is_served_here());
@@ -59,17 +59,17 @@ impl Dispatcher {
             Self::Own { queue, .. } => {
                 // One hand-over for the whole batch, because it costs as much as several callbacks.
                 let batch = Arc::new(batch);
-                queue.put(batch.clone());
+                queue.push(batch.clone());
                 return Some(batch);
             }
             Self::Borrowed(pool) => {
                 let batch = Arc::new(batch);
-                pool.put(batch.clone());
+                pool.push(batch.clone());
                 return Some(batch);
             }
             Self::Inline => batch.run(),
             Self::Custom(custom) => {
-                for single in batch.singles() {
+                for single in batch.into_singles() {
                     let execute = || custom.execute(Box::new(move || single.run()));
                     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(execute)) {
                         panicked(payload);
@@ -86,8 +86,10 @@ impl Dispatcher {
     }
 
     /// Makes idle workers assist with a batch that was not finished [`STRAGGLER_AFTER`] after its dispatch. Returns
-    /// false if no worker has begun it; the caller should then call again. Calls `unpin` before it starts a thread,
+    /// false if no worker has started it; the caller should then call again. Calls `unpin` before it starts a thread,
     /// which inherits the cores of the caller.
+    ///
+    /// [`STRAGGLER_AFTER`]: super::job_queue::STRAGGLER_AFTER
     pub(crate) fn assist(&self, batch: Arc<impl Batch>, unpin: impl FnOnce()) -> bool {
         match self {
             Self::Own { queue, extras } => {

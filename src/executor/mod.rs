@@ -3,11 +3,13 @@
 //! | file         | concern                                                                                  |
 //! |--------------|------------------------------------------------------------------------------------------|
 //! | `kinds`      | the executors from which a user chooses                                                  |
-//! | `batch`      | what an executor knows of the timers that it runs                                        |
+//! | `batch`      | what executors run: batches, and loans of a driver                                       |
 //! | `dispatcher` | dispatches batches to the executor                                                       |
-//! | `job_queue`  | where batches wait for the workers of a timer's own pool                                 |
-//! | `pool`, `extras` | the workers of that pool, and the extra ones while those are blocked                 |
-//! | `borrowed`   | a rayon pool that others use, too                                                        |
+//! | `job_queue`  | the queue of a timer's own pool, and the loop of its workers                             |
+//! | `pool`       | that pool: its start and its end                                                         |
+//! | `workers`    | threads of a rayon pool that serve the queue                                             |
+//! | `extras`     | extra threads, while those are blocked                                                   |
+//! | `borrowed`   | a rayon pool of the program                                                              |
 
 pub(crate) mod batch;
 #[cfg(not(loom))]
@@ -21,6 +23,8 @@ pub(crate) mod job_queue;
 mod kinds;
 #[cfg(not(loom))]
 mod pool;
+#[cfg(not(loom))]
+mod workers;
 
 pub(crate) use batch::{Batch, Loan};
 #[cfg(not(loom))]
@@ -30,5 +34,6 @@ pub(crate) use {
     borrowed::BorrowedPool,
     dispatcher::{Dispatcher, erase},
     job_queue::{ExtraThreads, JobQueue, STRAGGLER_AFTER},
-    pool::{Pool, join, spawn},
+    pool::Pool,
+    workers::{join, spawn},
 };

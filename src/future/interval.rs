@@ -21,6 +21,8 @@ const LATE: Duration = Duration::from_millis(5);
 /// [`is_shutdown`](Self::is_shutdown). Each later tick is pending once, wakes its task, and completes when it is polled
 /// again. As a `Stream` (feature `futures-core`) the interval ends.
 ///
+/// An `Interval` is [`Unpin`]: it can be moved between polls.
+///
 /// Overdue ticks complete without a pause. After every 128 of them, one is pending first so that [other
 /// tasks](Sleep#loops) get their turn. No tick is lost by this.
 ///
@@ -77,6 +79,7 @@ pub enum MissedTickBehavior {
 impl Interval {
     /// # Panics
     /// Panics if the period is zero.
+    #[track_caller]
     pub(crate) fn new(first: Sleep, period: Duration) -> Self {
         assert!(!period.is_zero(), "a period of zero: give an interval a longer one");
         Self { sleep: first, period, behavior: MissedTickBehavior::default() }
@@ -135,7 +138,9 @@ impl Interval {
         Poll::Ready(due)
     }
 
-    /// Schedules the next tick one period from now.
+    /// Schedules the next tick one period from now. Later ticks follow it, one period apart.
+    ///
+    /// The waker of the last poll stays in place. Lock-free, in constant time, as [`Sleep::reset`].
     ///
     /// ```
     /// # use corewheel::Timer;
@@ -150,8 +155,74 @@ impl Interval {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn reset(&mut self) {
-        let (now, period) = (self.sleep.now(), self.period);
-        self.sleep.reset_by(|ticks| ticks.after_instant(now, period));
+        self.reset_after(self.period);
+    }
+
+    /// Schedules the next tick for now. Otherwise as [`reset`](Self::reset).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// use futures::FutureExt;
+    ///
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let mut flush = timer.interval(Duration::from_secs(60));
+    /// assert!(flush.tick().now_or_never().is_some());
+    /// // The buffer is full, so the next tick comes before its time:
+    /// flush.reset_immediately();
+    /// assert_eq!(flush.tick().now_or_never(), Some(clock.now()));
+    /// assert!(flush.tick().now_or_never().is_none()); // the next one comes in a minute
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn reset_immediately(&mut self) {
+        self.reset_after(Duration::ZERO);
+    }
+
+    /// Schedules the next tick `delay` from now. A delay too long to represent means never. Otherwise as
+    /// [`reset`](Self::reset).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// use futures::FutureExt;
+    ///
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let mut poll = timer.interval(Duration::from_secs(10));
+    /// // The server asks for a longer pause, once:
+    /// poll.reset_after(Duration::from_secs(30));
+    /// clock.advance(Duration::from_secs(29));
+    /// assert!(poll.tick().now_or_never().is_none());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(poll.tick().now_or_never(), Some(clock.now()));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn reset_after(&mut self, delay: Duration) {
+        let now = self.sleep.now();
+        self.sleep.reset_by(|ticks| ticks.after_instant(now, delay));
+    }
+
+    /// Schedules the next tick for `instant`. An instant that has passed is due at once. Otherwise as
+    /// [`reset`](Self::reset).
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// use futures::FutureExt;
+    ///
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let mut report = timer.interval(Duration::from_secs(3600));
+    /// // The next report comes with the next full hour of another clock:
+    /// let full_hour = clock.now() + Duration::from_secs(42);
+    /// report.reset_at(full_hour);
+    /// clock.advance(Duration::from_secs(42));
+    /// assert_eq!(report.tick().now_or_never(), Some(full_hour));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn reset_at(&mut self, instant: Instant) {
+        self.sleep.reset_by(|ticks| ticks.at(instant));
     }
 
     /// Returns the time between two ticks.

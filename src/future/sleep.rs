@@ -23,6 +23,8 @@ use crate::shard::{Coop, Progress, Shard, SleepEntry};
 /// [`max_pending`](crate::Builder::max_pending), and is never refused. Polling and dropping it take no lock and never
 /// wait for another thread. (In [virtual time](crate::ManualClock), a poll may take a lock for some instructions.)
 ///
+/// A `Sleep` is [`Unpin`]: it can be moved between polls, and `Pin::new(&mut sleep)` is enough to reset it.
+///
 /// After it has completed, it can be [`reset`](Self::reset) and awaited again. Another poll without a reset is no
 /// error; the sleep is still complete.
 ///
@@ -77,14 +79,26 @@ impl Sleep {
     /// Makes the sleep stay pending for ever if a shutdown comes before its deadline.
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     pub(crate) fn outlasting_shutdown(mut self) -> Self {
-        self.coop().outlast_shutdown();
+        match &mut self.source {
+            Source::Held(entry) => &mut entry.coop,
+            Source::Closed { coop, .. } => coop,
+        }
+        .outlast_shutdown();
         self
     }
 
-    #[cfg(any(feature = "hyper", feature = "quinn"))]
-    fn coop(&mut self) -> &mut Coop {
-        match &mut self.source {
-            Source::Held(entry) => &mut entry.coop,
+    /// Returns the shard of the timer; after a shutdown, any shard of the service.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn shard(&self) -> &Shard {
+        match &self.source {
+            Source::Held(entry) => entry.shard(),
+            Source::Closed { shard, .. } => shard,
+        }
+    }
+
+    fn coop(&self) -> &Coop {
+        match &self.source {
+            Source::Held(entry) => &entry.coop,
             Source::Closed { coop, .. } => coop,
         }
     }
@@ -113,7 +127,9 @@ impl Sleep {
 
     /// Returns whether the deadline has come, or the service has been shut down.
     ///
-    /// If so, the next poll is ready, except one that [gives way](Sleep#loops) to other tasks.
+    /// If so, the next poll is ready, except one that [gives way](Sleep#loops) to other tasks. A deadline between two
+    /// [ticks](crate::Builder::tick) comes with the later one. A sleep of the hyper or quinn adapter does not elapse by
+    /// a shutdown. Registers no waker; lock-free, in constant time.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -128,7 +144,11 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn is_elapsed(&self) -> bool {
-        self.progress() != Progress::Pending
+        match self.progress() {
+            Progress::Pending => false,
+            Progress::Elapsed => true,
+            Progress::Shutdown => !self.coop().outlasts_shutdown(),
+        }
     }
 
     /// Returns whether a shutdown of the service completes the sleep, or has completed it, before its deadline.
@@ -256,6 +276,10 @@ mod tests {
 
     #[test]
     fn is_less_than_a_cache_line() {
-        assert_eq!(size_of::<Sleep>(), 48);
+        if cfg!(target_pointer_width = "64") {
+            assert_eq!(size_of::<Sleep>(), 48);
+        } else {
+            assert!(size_of::<Sleep>() < 48);
+        }
     }
 }

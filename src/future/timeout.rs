@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -142,3 +143,24 @@ impl fmt::Display for Elapsed {
 }
 
 impl Error for Elapsed {}
+
+/// Returns an error of the kind [`TimedOut`](io::ErrorKind::TimedOut), whose inner error is the `Elapsed`. So `?`
+/// works in functions that return an [`io::Result`].
+///
+/// ```
+/// # let timer = corewheel::Timer::new()?;
+/// use std::{future, io, time::Duration};
+///
+/// let read = async {
+///     timer.timeout(Duration::from_millis(1), future::pending::<()>()).await?;
+///     io::Result::Ok(())
+/// };
+/// let error = futures::executor::block_on(read).unwrap_err();
+/// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> io::Error {
+        io::Error::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}

@@ -61,17 +61,17 @@ impl executor::Batch for Batch {
         next.is_some()
     }
 
-    fn is_begun(&self) -> bool {
+    fn is_started(&self) -> bool {
         // Relaxed: a hint.
         self.taken.load(Ordering::Relaxed) > 0
     }
 
-    fn is_spent(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         // Relaxed: a hint.
         self.taken.load(Ordering::Relaxed) >= self.entries.len()
     }
 
-    fn singles(self) -> impl Iterator<Item = Self> {
+    fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             if self.shard.core.is_closing() {
                 self.leave_to_shutdown();

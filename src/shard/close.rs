@@ -18,8 +18,9 @@
 use std::any::Any;
 use std::io::{self, Write};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar};
 use std::thread;
+use std::time::Instant;
 
 use super::binding::Shard;
 use crate::engine::entry::{Callback, Role};
@@ -57,8 +58,28 @@ impl Shard {
 
     /// Takes the closures of `running`; with `wait`, only after their runs have ended. See
     /// [`Core::claim_running`](crate::engine::core::Core::claim_running).
-    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, unfired: &mut impl FnMut(u64, Callback)) {
-        self.core.claim_running(running, wait, self.ticks.now_tick(), |found| self.end_claimed(found, unfired));
+    ///
+    /// A run that has not ended at the instant `limit` ends its timer. Returns whether all runs that were waited for have
+    /// ended.
+    pub(crate) fn claim_running(
+        &self,
+        running: Running<'_>,
+        wait: bool,
+        limit: Option<Instant>,
+        unfired: &mut impl FnMut(u64, Callback),
+    ) -> bool {
+        let now = self.ticks.now_tick();
+        let found = |found| self.end_claimed(found, unfired);
+        let Some(limit) = limit else {
+            self.core.claim_running(running, wait, now, found);
+            return true;
+        };
+        let sleep = |guard, ended: &Condvar| {
+            let left = limit.saturating_duration_since(Instant::now());
+            let wait = || ended.wait_timeout(guard, left).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            (!left.is_zero()).then(wait)
+        };
+        self.core.claim_running_with(running, wait, sleep, now, found)
     }
 
     /// Counts a timer that the shutdown has claimed. Wakes its task, or passes its closure to `unfired`.
@@ -71,8 +92,13 @@ impl Shard {
                 if callback.role() == Role::Waker {
                     self.count_completed();
                     catch_panic(&self, || callback.run(deadline));
+                    return;
+                }
+                self.count_end(|counters| &counters.unfired);
+                if callback.role() == Role::Value {
+                    // The value stays in its queue.
+                    self.drop_unfired(callback);
                 } else {
-                    self.count_end(|counters| &counters.unfired);
                     unfired(deadline, callback);
                 }
             }

@@ -80,6 +80,11 @@ impl Coop {
         self.outlasts_shutdown = true;
     }
 
+    /// Returns whether a shutdown leaves the future pending for ever.
+    pub(crate) fn outlasts_shutdown(&self) -> bool {
+        self.outlasts_shutdown
+    }
+
     /// Returns what a poll that finds `progress` should return. If the future could complete but must be pending once,
     /// this wakes the task.
     #[inline]
@@ -111,11 +116,23 @@ impl Turn {
     }
 }
 
+thread_static! {
+    static LEFT: Cell<u8> = const { Cell::new(BUDGET) };
+}
+
+/// Returns whether the calling thread's budget is spent, and refills it then.
+pub(crate) fn is_spent() -> bool {
+    LEFT.with(|left| {
+        let is_spent = left.get() == 0;
+        if is_spent {
+            left.set(BUDGET);
+        }
+        is_spent
+    })
+}
+
 /// Spends one completion of the calling thread's budget. If none is left, refills the budget and returns false.
-fn spend() -> bool {
-    thread_static! {
-        static LEFT: Cell<u8> = const { Cell::new(BUDGET) };
-    }
+pub(crate) fn spend() -> bool {
     LEFT.with(|left| {
         let rest = left.get().checked_sub(1);
         left.set(rest.unwrap_or(BUDGET));

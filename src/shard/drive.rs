@@ -134,7 +134,7 @@ impl Thread<'_> {
         let batch = Arc::new(batch);
         let number = lending.loans.lend((driver, None), batch.clone());
         let loan = Arc::new(Loan { lending: lending.clone(), number });
-        let lent = lending.queue.put_with_loan(batch, loan.clone(), lending.shards, Instant::now());
+        let lent = lending.queue.push_with_loan(batch, loan.clone(), lending.shards, Instant::now());
         if !lent {
             loan.recall();
         }

@@ -150,6 +150,7 @@ impl Driver {
                 Phase::Rest => self.phase = if self.maintain() { Phase::Begin } else { Phase::Sleep },
                 Phase::Sleep => {
                     if let Some(quiescence) = self.shard.quiescence() {
+                        quiescence.search(self.request, || self.core.earliest_deadline(&self.shard.core));
                         quiescence.end_round(self.request, self.core.next_deadline());
                     }
                     self.load.record_idle();

@@ -56,7 +56,7 @@ impl Shard {
     /// Counts the start of a run, and returns its lateness.
     #[inline]
     pub(super) fn count_start(&self, deadline: u64, role: Role) -> Duration {
-        if role == Role::Once {
+        if matches!(role, Role::Once | Role::Value) {
             self.release_permit();
         }
         let lateness = self.ticks.lateness(deadline);
@@ -87,7 +87,7 @@ impl Shard {
     }
 
     /// Runs foreign code. Catches and reports its panic.
-    pub(super) fn catch_panic(&self, f: impl FnOnce()) {
+    pub(crate) fn catch_panic(&self, f: impl FnOnce()) {
         catch_panic(&self, f);
     }
 

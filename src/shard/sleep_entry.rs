@@ -62,6 +62,12 @@ impl SleepEntry {
         &self.parts().0.ticks
     }
 
+    /// Returns the shard of the entry.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn shard(&self) -> &Shard {
+        self.parts().0
+    }
+
     #[inline]
     fn parts(&self) -> (&Shard, &Entry) {
         // SAFETY: both are alive, because the handle keeps them, and the future releases it last.

@@ -99,12 +99,16 @@ pub(super) struct MeasuredRun {
 }
 
 impl RunHooks for Measuring<'_> {
-    /// `None` for a waker, which is not reported.
+    /// `None` for a waker and for a value of a queue, which are not reported.
     type Run = Option<MeasuredRun>;
 
     fn started(&self, deadline: u64, role: Role) -> Self::Run {
         let late = self.shard.count_start(deadline, role);
-        (role != Role::Waker).then(|| MeasuredRun { late, took: Duration::ZERO, began: Instant::now() })
+        matches!(role, Role::Once | Role::Periodic).then(|| MeasuredRun {
+            late,
+            took: Duration::ZERO,
+            began: Instant::now(),
+        })
     }
 
     fn returned(&self, run: &mut Self::Run) {

@@ -8,6 +8,14 @@
 //! | a caller sets a deadline that has come        | `request_if_due` wakes the driver               |
 //! | a dispatched timer has run, or ended otherwise | `finish_in_flight` counts it                   |
 //!
+//! The driver's next event is not the next deadline: it may be the tick at which a coarse slot cascades, or belong to a
+//! cancelled timer. There are two ways to the exact answer:
+//!
+//! - [`ManualClock::next_deadline`] reads the state of every entry. It waits for no thread, because the driver may be
+//!   inside a callback, or be the calling thread.
+//! - [`ManualClock::advance_to_next`] waits for the drivers anyway. It asks them to look into their slots, which costs by
+//!   what is in the first slots.
+//!
 //! The protocol and its proof are at the head of `clock/quiescence.rs`. With a real clock all of this does nothing.
 
 use std::sync::Weak;
@@ -38,7 +46,7 @@ impl VirtualTime {
         shard: Weak<Shard>,
         needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
-        let shard: Weak<OnClock> = shard;
+        let shard: Weak<dyn OnClock> = shard;
         Self {
             quiescence: Quiescence::new(),
             needs_this_thread: Box::new(needs_this_thread),
@@ -80,6 +88,30 @@ impl Shard {
     /// Like `quiescence`, but `None` in a forked child, which has no driver.
     fn live(&self) -> Option<&Quiescence> {
         self.quiescence().filter(|_| !self.is_inherited())
+    }
+}
+
+impl OnClock for Shard {
+    fn next_deadline(&self) -> Option<Instant> {
+        if self.is_inherited() {
+            return None;
+        }
+        // States have the deadlines exactly while the clock stands.
+        let (pinned, now) = self.ticks.pin(0);
+        let deadlines = self.core.slab.in_memory().filter_map(|entry| entry.pending_deadline(now));
+        let next = deadlines.min();
+        drop(pinned);
+        self.ticks.instant(next?)
+    }
+
+    fn request_search(&self) -> Option<u64> {
+        let request = self.live()?.request_search();
+        self.core.wakeup.wake_by(0);
+        Some(request)
+    }
+
+    fn wait_for_search(&self, request: Option<u64>) -> Option<Instant> {
+        self.ticks.instant(self.live()?.wait_for_search(request?)?)
     }
 }
 

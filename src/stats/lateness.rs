@@ -67,14 +67,52 @@ impl Lateness {
         Duration::from_nanos(bucket.map_or(0, last_of).min(self.max))
     }
 
-    /// Returns the lateness, and the number of runs, of each bucket that has grown since `earlier`, a former reading.
-    /// The lateness is rounded up, by at most an eighth.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn since(&self, earlier: &Lateness) -> impl Iterator<Item = (Duration, u64)> {
+    /// Returns the lateness of the runs since `earlier`, a former reading of the same timer or shard. O(buckets).
+    ///
+    /// [`max`](Self::max) is that of this reading: a maximum has no difference.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// # timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(1), || ())?;
+    /// let before = timer.stats().lateness;
+    /// clock.advance(Duration::from_secs(60));
+    /// let of_the_last_minute = timer.stats().lateness.since(&before);
+    /// assert_eq!(of_the_last_minute.count(), 60);
+    /// println!("p99 of the last minute: {:?}", of_the_last_minute.quantile(0.99));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn since(&self, earlier: &Lateness) -> Lateness {
         let before = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
-        let runs = self.buckets.iter().zip(before).map(|(now, before)| now.saturating_sub(before));
-        let late = |bucket| Duration::from_nanos(last_of(bucket).min(self.max));
-        runs.enumerate().filter(|&(_, runs)| runs > 0).map(move |(bucket, runs)| (late(bucket), runs))
+        let buckets = self.buckets.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
+        Lateness { buckets, max: self.max }
+    }
+
+    /// Returns each bucket that has runs: the greatest lateness that it covers, and its number of runs. In ascending
+    /// order; O(buckets), of which there are 496.
+    ///
+    /// A bucket covers what exceeds the bucket before it. Up to 8 ns, each nanosecond has a bucket; above, each power
+    /// of two is divided into 8 buckets of equal width. The numbers are not cumulative.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// # timer.schedule(Duration::from_secs(1), || ())?;
+    /// # clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// for (up_to, runs) in lateness.buckets() {
+    ///     println!("{runs} runs were up to {up_to:?} late");
+    /// }
+    /// assert_eq!(lateness.buckets().map(|(_, runs)| runs).sum::<u64>(), lateness.count());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let occupied = self.buckets.iter().copied().enumerate().filter(|&(_, runs)| runs > 0);
+        occupied.map(|(bucket, runs)| (Duration::from_nanos(last_of(bucket)), runs))
     }
 
     /// Returns the greatest lateness, exactly.
@@ -193,6 +231,21 @@ mod tests {
         sum += &Lateness::default();
         assert_eq!((sum.count(), sum.max()), (2, Duration::from_millis(9)));
         assert!(sum.quantile(0.5) < Duration::from_millis(4) && sum.quantile(1.0) == sum.max());
+    }
+
+    #[test]
+    fn the_bucket_of_a_value_has_the_least_bound_that_is_not_below_it() {
+        for nanos in (0..100).chain([1_000, 1 << 20, (1 << 20) - 1, 123_456_789, u64::MAX]) {
+            let (recorder, mut lateness) = (Recorder::new(), Lateness::default());
+            recorder.record(Duration::from_nanos(nanos), false);
+            recorder.add_to(&mut lateness);
+            let buckets: Vec<_> = lateness.buckets().collect();
+            let [(bound, 1)] = buckets[..] else { panic!("{buckets:?}") };
+            let bound = bound.as_nanos() as u64;
+            assert!(bound >= nanos && bound - nanos <= nanos / 8, "{nanos} in a bucket to {bound}");
+            let below = bucket_of(nanos).checked_sub(1).map(last_of);
+            assert!(below.is_none_or(|below| below < nanos), "{nanos} fits the bucket below");
+        }
     }
 
     #[test]

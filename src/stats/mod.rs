@@ -32,16 +32,18 @@ pub use lateness::Lateness;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers accepted. A [`Sleep`](crate::Sleep) counts from its first pending poll.
+    /// Timers accepted, with the values of [delay queues](crate::DelayQueue). A [`Sleep`](crate::Sleep) counts from its first
+    /// pending poll.
     pub scheduled: u64,
-    /// Runs started: one for a one-shot timer, each run for a repeating one.
+    /// Runs started: one for a one-shot timer, each run for a repeating one, and one for each value that became due.
     pub fired: u64,
-    /// Timers that ended by running, and sleeps that completed. A repeating timer ends so by `None` or by a panic.
+    /// Timers that ended by running, sleeps that completed, and values that became due. A repeating timer ends so by `None` or by a panic.
     pub completed: u64,
     /// Timers that a cancel ended, that an executor dropped unrun, or that a shutdown from inside their own repeating
-    /// callback ended.
+    /// callback ended; and values that left their queue before they were due.
     pub cancelled: u64,
-    /// Callbacks that a shutdown returned, or that the drop of the last clone dropped.
+    /// Callbacks that a shutdown returned, or that the drop of the last clone dropped; and values that it left in their
+    /// queues.
     pub unfired: u64,
     /// Timers that have not ended. A repeating timer is pending during its runs, too.
     pub pending: u64,
@@ -113,6 +115,40 @@ impl Stats {
         &self.shards
     }
 
+    /// Returns what has happened since `earlier`, a former reading of the same timer.
+    ///
+    /// Each count is the difference. `pending`, `extra_threads` and [`Lateness::max`] have no difference: they are those
+    /// of this reading. So `scheduled + earlier.pending = completed + cancelled + unfired + pending`. The same goes for
+    /// each [shard](Self::shards). O(shards), and O(buckets) for each lateness.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(1), || println!("tick"))?;
+    /// let mut before = timer.stats();
+    /// for minute in 1..=3 {
+    ///     clock.advance(Duration::from_secs(60));
+    ///     let now = timer.stats();
+    ///     let rates = now.since(&before);
+    ///     assert_eq!((rates.fired, rates.scheduled, rates.pending), (60, 0, 1));
+    ///     println!("minute {minute}: p99 lateness {:?}", rates.lateness.quantile(0.99));
+    ///     before = now;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn since(&self, earlier: &Stats) -> Stats {
+        let none = ShardStats::default();
+        let before = earlier.shards.iter().chain(std::iter::repeat(&none));
+        let shards = self.shards.iter().zip(before).map(|(shard, before)| shard.since(before)).collect();
+        Stats {
+            extra_threads: self.extra_threads,
+            extra_threads_needed: self.extra_threads_needed.saturating_sub(earlier.extra_threads_needed),
+            ..Stats::of(shards)
+        }
+    }
+
     /// Returns the statistics of a timer with these shards, without extra threads.
     pub(crate) fn of(shards: Vec<ShardStats>) -> Self {
         let all: ShardStats = shards.iter().sum();
@@ -137,6 +173,35 @@ impl Stats {
 }
 
 impl ShardStats {
+    /// Returns what has happened since `earlier`, a former reading of the same shard: see [`Stats::since`].
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let timer = Timer::builder().clock(ManualClock::new()).shards(1).build()?;
+    /// let before = timer.stats();
+    /// timer.schedule(Duration::from_secs(1), || ())?.cancel();
+    /// let shard = timer.stats().shards()[0].since(&before.shards()[0]);
+    /// assert_eq!((shard.scheduled, shard.cancelled), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn since(&self, earlier: &ShardStats) -> ShardStats {
+        ShardStats {
+            scheduled: self.scheduled.saturating_sub(earlier.scheduled),
+            fired: self.fired.saturating_sub(earlier.fired),
+            completed: self.completed.saturating_sub(earlier.completed),
+            cancelled: self.cancelled.saturating_sub(earlier.cancelled),
+            unfired: self.unfired.saturating_sub(earlier.unfired),
+            rearmed: self.rearmed.saturating_sub(earlier.rearmed),
+            enqueued: self.enqueued.saturating_sub(earlier.enqueued),
+            panicked: self.panicked.saturating_sub(earlier.panicked),
+            rejected: self.rejected.saturating_sub(earlier.rejected),
+            wakeups: self.wakeups.saturating_sub(earlier.wakeups),
+            pending: self.pending,
+            lateness: self.lateness.since(&earlier.lateness),
+        }
+    }
+
     /// Returns the number of timers that have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.completed + self.cancelled + self.unfired

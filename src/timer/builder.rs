@@ -217,6 +217,8 @@ impl Builder {
 
     /// Sets the prefix of the names of the timer's threads. Default: `corewheel`. Linux shows 15 bytes of a name.
     ///
+    /// [`build`](Self::build) refuses a prefix with a NUL character.
+    ///
     /// ```
     /// # use corewheel::{Executor, Timer};
     /// # use std::{sync::mpsc, thread, time::Duration};

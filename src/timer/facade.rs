@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::builder::Builder;
 use super::service::Service;
@@ -75,9 +75,9 @@ impl Builder {
 ///
 /// - It refuses new timers, and its sleeps do not wait. A `shutdown` or a drop does nothing; it drops no closures.
 /// - The timer of each handle has ended. `cancel` and `reset` return false, and
-///   [`cancel_and_wait`](TimerHandle::cancel_and_wait) does not wait.
+///   [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait) does not wait.
 /// - No callback starts in the child, even if a callback has called `fork`.
-/// - A task that waits for a [`Sleep`] is not woken. The sleep is complete when it is next polled.
+/// - A task that waits for a [`Sleep`](crate::Sleep) is not woken. The sleep is complete when it is next polled.
 ///
 /// A child that needs timers builds its own. [`Timer::global`] in the child is the parent's if the parent has used it.
 /// The child must not advance a [`ManualClock`](crate::ManualClock) that another thread was advancing during the fork.
@@ -153,7 +153,7 @@ impl Timer {
         self.0.ticks.now()
     }
 
-    /// Returns the number of pending timers. A [`Sleep`] counts from its first pending poll.
+    /// Returns the number of pending timers. A [`Sleep`](crate::Sleep) counts from its first pending poll.
     ///
     /// Exact once callers are quiet. While other threads schedule and end timers, it may be off by these. Reads four
     /// counters of each thread that uses the timer.
@@ -249,7 +249,43 @@ impl Timer {
     ///   callback, while that callback waits for its own part of such work. Call `shutdown` from the callback itself,
     ///   or from a thread that no callback waits for.
     pub fn shutdown(&self) -> Unfired {
-        self.0.shutdown()
+        self.0.shutdown(None)
+    }
+
+    /// Ends the service as [`shutdown`](Self::shutdown) does, but waits no longer than `limit` for callbacks that have
+    /// started. The program can then end although a callback hangs.
+    ///
+    /// A callback that has not returned by then goes on, on its thread. What it captured is dropped when it returns, and
+    /// its thread ends then. A repeating timer ends with this run: it is not returned, and counts as
+    /// [cancelled](crate::Stats::cancelled). No other callback starts, and [`Unfired`] has everything else that was
+    /// pending. As after each shutdown, later calls return an empty [`Unfired`] at once.
+    ///
+    /// The limit counts by the real clock, also in [virtual time](crate::ManualClock). It covers the wait for threads,
+    /// too: rayon tasks that callbacks have started, and destructors of thread-locals. It does not cover the tasks that
+    /// this call wakes, because it calls their wakers itself. A limit of zero waits for nothing. A limit too long to
+    /// represent is none. Inside a callback, this call waits for the other callbacks
+    /// that are running, up to the limit.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # use std::{sync::mpsc, time::Duration};
+    /// let timer = Timer::new()?;
+    /// let (started, has_started) = mpsc::channel();
+    /// let (answer, from_peer) = mpsc::channel::<()>();
+    /// timer.schedule(Duration::ZERO, move || {
+    ///     started.send(()).unwrap();
+    ///     let _ = from_peer.recv(); // the peer never answers
+    /// })?;
+    /// timer.schedule(Duration::from_secs(3600), || println!("saved"))?;
+    /// has_started.recv()?;
+    /// let unfired = timer.shutdown_timeout(Duration::from_millis(10));
+    /// assert_eq!(unfired.len(), 1);
+    /// unfired.for_each(|timer| timer.run());
+    /// # drop(answer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {
+        self.0.shutdown(Instant::now().checked_add(limit))
     }
 
     /// Returns whether [`shutdown`](Self::shutdown) has been called.

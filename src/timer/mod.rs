@@ -5,6 +5,7 @@
 //! | `facade`   | `Timer` and `WeakTimer`: build, read, shut down                          |
 //! | `builder`  | the settings                                                             |
 //! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring        |
+//! | `queue`    | joins a delay queue to a timer                                            |
 //! | `sleep`    | makes futures                                                            |
 //! | `periodic` | when a periodic callback runs next                                       |
 //! | `service`  | the shards and the threads behind a timer and its clones, and their end  |
@@ -13,6 +14,7 @@
 mod builder;
 mod facade;
 mod periodic;
+mod queue;
 mod schedule;
 mod service;
 mod sleep;

@@ -19,7 +19,7 @@ impl Timer {
     /// Lock-free, in constant time. A closure of up to 24 bytes with at most a pointer's alignment needs no allocation.
     ///
     /// # Errors
-    /// Refuses the timer after a [`shutdown`](Self::shutdown), if [`max_pending`](Builder::max_pending) timers are
+    /// Refuses the timer after a [`shutdown`](Self::shutdown), if [`max_pending`](crate::Builder::max_pending) timers are
     /// pending, or if the system has no memory for it. The error returns `f`.
     ///
     /// ```

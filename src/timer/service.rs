@@ -16,22 +16,26 @@
 //! | `end`: runs    | waits for the callbacks in progress, and hands periodic closures back            |
 //! | `end`: threads | joins the drivers' threads, and stops the pool                                   |
 //!
+//! With a limit, the last two steps wait until that instant at most. A run that has not ended by then ends its timer, and
+//! the threads end by themselves.
+//!
 //! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
 //! On a thread of the timer's own pool outside of any callback, it waits for neither callbacks nor threads.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 use super::builder::Builder;
 use super::unfired::Unfired;
 use crate::clock::{Clock, Deadline, Ticks};
 use crate::engine::entry::{Callback, Role};
 use crate::error::{BuildError, Rejection};
-use crate::executor::{BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
+use crate::executor::{self, BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
+use crate::queue::{Home, OpenQueues};
 use crate::shard::{self, DriverThread, Limit, Shard, SleepEntry};
 use crate::stats::Stats;
 use crate::system::Process;
@@ -47,6 +51,8 @@ pub(super) struct Service {
     shards: Vec<Arc<Shard>>,
     /// A counter that spreads threads, and sleeps made after a shutdown, over the shards.
     next: AtomicUsize,
+    /// The delay queues of this service.
+    pub(super) queues: OpenQueues,
     closed: AtomicBool,
     /// The process that has the threads.
     process: Process,
@@ -60,6 +66,44 @@ struct Threads {
     pool: Option<Pool>,
 }
 
+impl Threads {
+    /// Ends the threads; with `wait`, returns when they have ended.
+    fn end(self, wait: bool) {
+        let Self { drivers, pool } = self;
+        if wait {
+            drivers.into_iter().for_each(DriverThread::join);
+        }
+        if let Some(pool) = pool {
+            pool.stop(wait);
+        }
+    }
+
+    /// Ends the threads, and returns when they have ended, or at the instant `limit`. No callback is running, but what
+    /// the callbacks have left to rayon and to thread-locals may still run.
+    fn end_within(self, limit: Instant) {
+        // The standard library cannot join with a limit, so a thread joins. The threads are shared with it, because a
+        // thread that cannot be started drops what it was given.
+        let shared = Arc::new(Mutex::new(Some(self)));
+        let take = |shared: &Mutex<Option<Self>>| shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let (sender, ended) = mpsc::channel();
+        let theirs = shared.clone();
+        let join = move || {
+            take(&theirs).into_iter().for_each(|threads| threads.end(true));
+            // An error: the shutdown no longer waits.
+            let _ = sender.send(());
+        };
+        match executor::spawn("corewheel-shutdown".to_owned(), join) {
+            Ok(joiner) => {
+                let left = limit.saturating_duration_since(Instant::now());
+                if ended.recv_timeout(left).is_ok() {
+                    executor::join(joiner);
+                }
+            }
+            Err(_) => take(&shared).into_iter().for_each(|threads| threads.end(false)),
+        }
+    }
+}
+
 impl Service {
     /// Starts a service: its pool, its shards and their drivers.
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
@@ -69,6 +113,9 @@ impl Service {
         }
         if builder.shards == 0 {
             return Err(BuildError::NoShards);
+        }
+        if builder.thread_name.contains('\0') {
+            return Err(BuildError::NulInThreadName(builder.thread_name));
         }
         Levels::new(0, &builder.slots_per_level)?;
         // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
@@ -90,6 +137,7 @@ impl Service {
             ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
             shards: Vec::new(),
             next: AtomicUsize::new(0),
+            queues: OpenQueues::new(),
             closed: AtomicBool::new(false),
             process: Process::current(),
             queue: pool.as_ref().map(Pool::queue).cloned(),
@@ -119,6 +167,12 @@ impl Service {
         Ok(service)
     }
 
+    /// Returns whether the shard is one of the service's.
+    #[cfg(feature = "hyper")]
+    pub(super) fn has(&self, shard: &Shard) -> bool {
+        self.shards.iter().any(|own| std::ptr::eq(&**own, shard))
+    }
+
     /// Schedules a timer; see [`Shard::schedule`].
     #[inline(always)]
     pub(super) fn schedule(
@@ -146,6 +200,11 @@ impl Service {
     #[cold]
     pub(super) fn reject(&self) {
         Shard::reject(self.id, || self.choose_home());
+    }
+
+    /// Returns what a delay queue needs of the service.
+    pub(super) fn home(&self) -> Home {
+        Home::new(self.id, &self.shards)
     }
 
     /// Chooses the home shard of a thread that is new to this service.
@@ -182,12 +241,13 @@ impl Service {
         self.closed.load(Ordering::Relaxed) || self.process.has_forked()
     }
 
-    /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing.
-    pub(super) fn shutdown(&self) -> Unfired {
+    /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing. Waits for
+    /// callbacks and threads until the instant `limit`.
+    pub(super) fn shutdown(&self, limit: Option<Instant>) -> Unfired {
         let mut unfired = Vec::new();
         if let Some(pending) = self.close() {
             unfired.reserve_exact(pending);
-            self.end(|_, tick, callback| unfired.push((tick, callback)));
+            self.end(limit, |_, tick, callback| unfired.push((tick, callback)));
         }
         Unfired::new(unfired, self.ticks.clone())
     }
@@ -202,8 +262,8 @@ impl Service {
     }
 
     /// Passes every closure that has not fired to `unfired`, with its shard and its tick, and ends the threads. The
-    /// head of this file has the order.
-    fn end(&self, mut unfired: impl FnMut(&Shard, u64, Callback)) {
+    /// head of this file has the order. Waits until the instant `limit`.
+    fn end(&self, limit: Option<Instant>, mut unfired: impl FnMut(&Shard, u64, Callback)) {
         let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let on_pool = threads.as_ref().and_then(|threads| threads.pool.as_ref()).is_some_and(Pool::is_on_this_thread);
         // Work on the timer's own pool outside of any callback was given to the pool by some callback. That callback
@@ -212,23 +272,25 @@ impl Service {
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         self.shards.iter().for_each(|shard| shard.complete_sleeps());
+        // Before this waits for callbacks, which may wait for a value.
+        self.queues.close();
         let mut started = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
             started.push((shard, shard.claim(&mut |tick, callback| unfired(shard, tick, callback))));
         }
+        let mut in_time = true;
         for (shard, running) in started {
-            shard.claim_running(running, wait, &mut |tick, callback| unfired(shard, tick, callback));
+            let mut unfired = |tick, callback| unfired(shard, tick, callback);
+            in_time &= shard.claim_running(running, wait, limit, &mut unfired);
         }
 
-        if let Some(Threads { drivers, pool }) = threads {
+        if let Some(threads) = threads {
             // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it.
             // The threads end by themselves.
             let inside = on_pool || self.shards.iter().any(|shard| shard.is_on_this_thread());
-            if !inside {
-                drivers.into_iter().for_each(DriverThread::join);
-            }
-            if let Some(pool) = pool {
-                pool.stop(!inside);
+            match limit {
+                Some(limit) if in_time && !inside => threads.end_within(limit),
+                _ => threads.end(in_time && !inside),
             }
         }
     }
@@ -242,7 +304,7 @@ impl Drop for Service {
         }
         if self.close().is_some() {
             // Each closure is dropped as it is found. This needs no list, and no order.
-            self.end(|shard, _, callback| shard.drop_unfired(callback));
+            self.end(None, |shard, _, callback| shard.drop_unfired(callback));
         }
     }
 }
@@ -337,6 +399,7 @@ mod tests {
             assert_eq!(soon.as_mut().poll(&mut context), Poll::Ready(()));
             assert_eq!(sleep.as_mut().poll(&mut context), Poll::Ready(()));
             assert!(sleep.is_shutdown());
+            assert_eq!(clock.next_deadline(), None, "none of them will expire");
             assert!(handles[3].is_pending() && handles[3].cancel());
             assert_eq!(Arc::strong_count(&kept), 3, "one has run, and one was cancelled");
             assert_eq!(timer.len(), 3, "they wait for the shutdown");

@@ -109,6 +109,7 @@ impl Timer {
     /// # });
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
+    #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
         self.interval_at(self.now(), period)
     }
@@ -130,7 +131,14 @@ impl Timer {
     /// # });
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
+    #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         Interval::new(self.sleep_until(start), period)
+    }
+
+    /// Returns whether this timer, or a clone of it, made the sleep. O(shards).
+    #[cfg(feature = "hyper")]
+    pub(crate) fn made(&self, sleep: &Sleep) -> bool {
+        self.0.has(sleep.shard())
     }
 }

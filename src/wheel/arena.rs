@@ -1,11 +1,17 @@
-//! The nodes of a [`Wheel`](super::Wheel), in one vector.
+//! The store of a [`Wheel`](super::Wheel)'s nodes: one vector.
+
+use alloc::vec::Vec;
 
 use super::{Links, Nodes};
 
 /// The name of one entry of a [`Wheel`](crate::Wheel): valid from its insertion until it expires or is removed.
 ///
 /// A wheel never returns the same key twice. A key whose entry is gone finds nothing, even if a new entry uses its
-/// memory. A key has no meaning in another wheel.
+/// memory.
+///
+/// A key has no meaning in another wheel, and a wheel cannot tell whose key it is. There it finds nothing, or it finds an
+/// entry that has nothing to do with it: [`remove`](crate::Wheel::remove) may then take out a live entry. Use a key only
+/// with the wheel that returned it.
 ///
 /// ```
 /// let mut wheel = corewheel::Wheel::new(0);
@@ -20,11 +26,12 @@ pub struct Key {
     seq: u64,
 }
 
+/// The nodes of a wheel. A key names a node by its index, and by a sequence number that no other entry has.
 pub(super) struct Arena<T> {
     nodes: Vec<Node<T>>,
-    /// The vacant nodes, the last vacated one at the end.
+    /// The vacant nodes; the last one was vacated last.
     vacant: Vec<u32>,
-    /// How many nodes were ever inserted.
+    /// Number of insertions so far: the next sequence number.
     inserted: u64,
 }
 
@@ -66,7 +73,27 @@ impl<T> Arena<T> {
         Key { index, seq }
     }
 
-    /// Vacates a node; its deadline and its value.
+    /// Returns the number of nodes that there is memory for.
+    pub(super) fn capacity(&self) -> usize {
+        self.nodes.capacity()
+    }
+
+    /// Makes memory for `additional` more nodes, and for their removal.
+    pub(super) fn reserve(&mut self, additional: usize) {
+        self.nodes.reserve(additional.saturating_sub(self.vacant.len()));
+        self.vacant.reserve(self.nodes.capacity() - self.vacant.len());
+    }
+
+    /// Frees the memory of vacant nodes behind the last one in use, as no node may change its index.
+    pub(super) fn shrink_to_fit(&mut self) {
+        let used = self.nodes.iter().rposition(|node| node.value.is_some()).map_or(0, |last| last + 1);
+        self.nodes.truncate(used);
+        self.nodes.shrink_to_fit();
+        self.vacant.retain(|&index| (index as usize) < used);
+        self.vacant.shrink_to_fit();
+    }
+
+    /// Vacates a node. Returns its deadline and its value.
     #[inline]
     pub(super) fn take(&mut self, id: u32) -> (u64, T) {
         let node = &mut self.nodes[id as usize];

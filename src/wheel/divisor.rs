@@ -1,23 +1,26 @@
-//! Division by a number fixed in advance: a shift where it is a power of two, otherwise a multiplication. A division
-//! instruction takes as long as a compare-exchange.
+//! Division by an invariant integer: a shift for a power of two, otherwise a multiplication. A division instruction
+//! would take as long as a compare-exchange.
 //!
-//! The reciprocal is 2^(63 + shift) / value, rounded up, where `shift` is the binary logarithm of the value, rounded up.
-//! Rounding adds less than 1 to it, so a dividend below 2^63 adds less than 2^-shift ≤ 1 / value to the quotient, which is
-//! too little to reach the next integer (Granlund and Montgomery, *Division by Invariant Integers using Multiplication*,
-//! 1994). Larger dividends, which are nanoseconds after 292 years, are divided.
+//! The method is that of Granlund and Montgomery (*Division by Invariant Integers using Multiplication*, 1994). The
+//! reciprocal is 2^(63 + shift) / value, rounded up, where `shift` is the binary logarithm of the value, rounded up.
+//! Rounding adds less than 1 to the reciprocal. So for a dividend below 2^63 it adds less than 2^-shift ≤ 1 / value to
+//! the quotient, which is too little to reach the next integer. Larger dividends use a division instruction. As
+//! nanoseconds, they are times after 292 years.
 
-/// A number to divide by.
+/// A number to divide by, with its reciprocal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     value: u64,
-    /// Zero for a power of two.
+    /// The reciprocal; zero for a power of two.
     reciprocal: u64,
     shift: u32,
 }
 
 impl Divisor {
+    /// Computes the reciprocal of `value`.
+    ///
     /// # Panics
-    /// If `value` is zero.
+    /// Panics if `value` is zero.
     pub(crate) fn new(value: u64) -> Self {
         assert!(value > 0, "a division by zero");
         if value.is_power_of_two() {
@@ -25,10 +28,10 @@ impl Divisor {
         }
         let shift = u64::BITS - value.leading_zeros();
         if shift == u64::BITS {
-            // Larger than every dividend that is multiplied, so that this quotient is zero.
+            // The value is larger than every dividend that is multiplied, and this reciprocal makes the quotient zero.
             return Self { value, reciprocal: 1, shift: 0 };
         }
-        // The value is above 2^(shift - 1), so this is below 2^64.
+        // The value is above 2^(shift - 1), so the reciprocal is below 2^64.
         let reciprocal = (1_u128 << (63 + shift)).div_ceil(value.into()) as u64;
         Self { value, reciprocal, shift }
     }
@@ -57,8 +60,9 @@ impl Divisor {
         dividend.checked_sub(1).map_or(0, |before| self.quotient(before) + 1)
     }
 
+    /// Returns the remainder.
     #[inline]
-    pub(crate) fn remainder(self, dividend: u64) -> u64 {
+    pub(super) fn remainder(self, dividend: u64) -> u64 {
         if self.reciprocal == 0 {
             return dividend & (self.value - 1);
         }

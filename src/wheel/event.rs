@@ -1,6 +1,6 @@
-//! The next thing that happens as time goes on.
+//! Events: the slots that expire as time advances.
 
-/// A slot whose nodes are to be taken out when time comes to its first tick.
+/// An occupied slot, which expires at its first tick.
 #[derive(Clone, Copy)]
 pub(super) struct Event {
     pub(super) first: u64,
@@ -16,6 +16,7 @@ impl Event {
         self.level != u32::MAX
     }
 
+    /// Returns whether this event comes before another one. At one tick, the higher level comes first.
     #[inline]
     pub(super) fn is_before(self, other: Self) -> bool {
         self.first < other.first || self.first == other.first && self.level > other.level

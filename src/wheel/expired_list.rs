@@ -1,8 +1,8 @@
-//! The list of nodes that had expired when they were inserted.
+//! The expired list: nodes that needed no slot.
 
 use super::links::{Links, ListId, NIL, Nodes};
 
-/// The nodes whose deadline had been reached when they were inserted, first in first out.
+/// The nodes whose deadline had come when they were inserted, first in, first out.
 pub(super) struct ExpiredList {
     pub(super) head: u32,
     pub(super) tail: u32,
@@ -22,8 +22,8 @@ impl ExpiredList {
         self.tail = id;
     }
 
-    /// Moves the ends off a node that had these links.
-    pub(super) fn forget(&mut self, links: Links) {
+    /// Updates head and tail for the removal of a node that had these links.
+    pub(super) fn unlink_ends(&mut self, links: Links) {
         if links.prev == NIL {
             self.head = links.next;
         }

@@ -1,4 +1,8 @@
-//! One level: a ring of slots, and which tick belongs to which slot.
+//! One level: a ring of slots, and the slot of each tick.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem;
 
 use super::divisor::Divisor;
 use super::links::NIL;
@@ -6,13 +10,14 @@ use super::occupancy::Occupancy;
 
 /// A ring of slots, each the head of a list of nodes.
 pub(super) struct Level {
+    /// Number of ticks of a slot.
     pub(super) span: Divisor,
-    /// How many slots the window has.
+    /// Number of slots of the window.
     pub(super) slots: u64,
-    /// How many there are.
+    /// Number of slots of the ring.
     pub(super) ring: Divisor,
     pub(super) occupancy: Occupancy,
-    /// Empty until the level is used. The head of a slot that is not occupied means nothing.
+    /// The first node of each slot; empty until the level is used. Meaningless where the slot is not occupied.
     pub(super) heads: Vec<u32>,
 }
 
@@ -34,15 +39,23 @@ impl Level {
         self.heads = vec![0; slots];
     }
 
-    /// Whether the ring has a slot for `deadline`.
+    /// Frees the slots, unless one of them is occupied.
+    pub(super) fn shrink(&mut self) {
+        if self.occupancy.is_empty() {
+            self.occupancy = Occupancy::default();
+            self.heads = Vec::new();
+        }
+    }
+
+    /// Returns whether the ring has a slot for `deadline`.
     #[inline]
-    pub(super) fn holds(&self, deadline: u64, now: u64) -> bool {
+    pub(super) fn covers(&self, deadline: u64, now: u64) -> bool {
         self.span.quotient(deadline) - self.span.quotient(now) < self.ring.value()
     }
 
-    /// Whether no slot begins from `now` to `tick`, both included.
+    /// Returns whether no slot begins from `now` to `tick`, both included.
     #[inline]
-    pub(super) fn is_inside(&self, now: u64, tick: u64) -> bool {
+    pub(super) fn begins_no_slot(&self, now: u64, tick: u64) -> bool {
         let begins = self.span.quotient(now) * self.span.value();
         begins != now && tick - begins < self.span.value()
     }
@@ -57,7 +70,7 @@ impl Level {
         self.slot_of(self.span.quotient(tick))
     }
 
-    /// The first tick of an occupied slot in the window that begins at `now`.
+    /// Returns the first tick of a slot, which is at or after the slot of `now`.
     #[inline]
     pub(super) fn first_tick(&self, slot: usize, now: u64) -> u64 {
         let block = self.span.quotient(now);
@@ -67,13 +80,13 @@ impl Level {
         (block + distance) * self.span.value()
     }
 
-    /// Makes `id` the head of a slot; returns the head before it.
+    /// Makes `id` the head of a slot. Returns the previous head.
     #[inline]
     pub(super) fn push(&mut self, slot: usize, id: u32) -> u32 {
         if slot >= self.heads.len() {
             self.allocate();
         }
-        let head = std::mem::replace(&mut self.heads[slot], id);
+        let head = mem::replace(&mut self.heads[slot], id);
         if self.occupancy.insert(slot) { NIL } else { head }
     }
 }

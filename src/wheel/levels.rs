@@ -1,68 +1,69 @@
-//! The arithmetic of the wheel, over nodes that belong to somebody else.
+//! The levels of the wheel and their arithmetic, over nodes that the caller stores.
 //!
 //! # The algorithm
 //!
-//! A hashed and hierarchical timing wheel (Varghese and Lauck, 1987) keeps pending deadlines in rings
-//! of slots. A slot of level 0 spans one tick; a slot of the next level spans the whole ring below it:
-//! `span(0) = 1`, `span(i + 1) = span(i) * slots(i)`. A deadline waits at the lowest level that still
-//! reaches it. When time comes to the first tick of a slot, its nodes are *handed down*: each is placed
-//! anew, closer to its deadline and so at a finer level, until it expires. A node is therefore moved
-//! at most once a level, inserted and removed in constant time, and never compared with another.
+//! This is a hierarchical timing wheel (Varghese and Lauck, 1987). It keeps pending deadlines in rings of slots, one
+//! ring for each level. A slot of level 0 spans one tick, and a slot of each further level spans the whole ring below:
+//! `span(0) = 1`, `span(i + 1) = span(i) * slots(i)`. A deadline waits at the lowest level whose window reaches it.
+//! When time comes to the first tick of a slot, the slot *expires*. Each of its nodes expires with it or *cascades*:
+//! the wheel links the node again, closer to its deadline and so at a finer level. Unless its deadline becomes later, a
+//! node is relinked at most once per level. It is inserted and removed in constant time, and never compared with
+//! another node.
 //!
-//! The levels overlap as Kafka's do: each is a *sliding* window of `slots(i)` slots that begins with the
-//! slot the present tick lies in. Slots are aligned to tick 0, not to the wheel's start. At tick `now`
-//! a deadline goes to the lowest level where
+//! The levels overlap, as those of Kafka's timer do. The window of a level has `slots(i)` slots, begins with the slot
+//! that contains the present tick, and *slides* by whole slots. Slots are aligned to tick 0, not to the start of the
+//! wheel. At tick `now` a deadline goes to the lowest level where
 //!
 //! ```text
 //! deadline / span(i) - now / span(i) < slots(i)        slot = deadline / span(i) % slots(i)
 //! ```
 //!
-//! With three slots a level, at tick 9 (left), and one tick later (right; only level 0 has moved on):
+//! Example: three slots a level, at tick 9 (left) and at tick 10 (right), when only the window of level 0 has slid:
 //!
-//! | level | span | slots at tick 9         | slots at tick 10        |
-//! |-------|------|-------------------------|-------------------------|
-//! | 0     | 1    | 9, 10, 11               | 10, 11, 12              |
+//! | level | span | slots at tick 9           | slots at tick 10        |
+//! |-------|------|---------------------------|-------------------------|
+//! | 0     | 1    | 9, 10, 11                 | 10, 11, 12              |
 //! | 1     | 3    | 9..=11, 12..=14, 15..=17  | the same                |
 //! | 2     | 9    | 9..=17, 18..=26, 27..=35  | the same                |
 //!
-//! The window's first slot is covered by the level below, so above level 0 it never receives a node.
-//! It can hold one only while it is being handed down.
+//! The level below covers the first slot of a window. So above level 0, no node is ever linked into the first slot.
+//! That slot has nodes only while it expires.
 //!
-//! With the default of 64 slots every quotient is a shift and every remainder a mask. Level `i` reaches
-//! to about 64^(i + 1) ticks from now:
-//!
-//! | level          | 0     | 1     | 2       | 3     | 4    | 5       | … | 10         |
-//! |----------------|-------|-------|---------|-------|------|---------|---|------------|
-//! | span, ticks    | 1     | 64    | 2^12    | 2^18  | 2^24 | 2^30    | … | 2^60       |
-//! | reach at 1 ms  | 64 ms | 4.1 s | 4.4 min | 4.7 h | 12 d | 2.2 years | … | all of u64 |
+//! With 64 slots a level, the default, every quotient is a shift and every remainder a mask. `docs/tuning.md` has the
+//! table of what each level reaches at which tick.
 //!
 //! # Time
 //!
-//! Time goes from event to event, not from tick to tick: an event is an occupied slot, its moment the
-//! slot's first tick. A bitmap per level finds the level's next one, so a jump costs by what it meets.
-//! Time never passes an occupied slot, hence two slots a whole turn apart are never confused.
-//! Nodes leave a slot one at a time ([`Levels::step`]), so that whoever runs callbacks between two steps
-//! may stop after any of them and find everything else still in place.
+//! Time advances from event to event, not from tick to tick. An event is an occupied slot, and it happens at the slot's
+//! first tick. A bitmap per level finds the next one, so the cost of a jump depends on the slots that expire in it.
 //!
-//! # Ahead of time
+//! **Invariant.** Time never passes an occupied slot. So two slots that share an index, one ring apart, are never
+//! confused.
 //!
-//! When time comes to a slot of an upper level, all its nodes have to be handed down before the first of them can
-//! expire: with a million nodes a second, at a tick of 1 ms, 64,000 of them at a time. Whoever has time before that may
-//! begin earlier ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines are less than
-//! two turns of the level below away by then, so for this purpose the rings are made of twice the window's slots
-//! ([`Levels::new_ahead`]). A node is *inserted* by the rule above all the same.
+//! Nodes leave an expiring slot one by one ([`Levels::step`]). The caller may stop after any step, for example to run
+//! callbacks, and all other nodes are still linked.
+//!
+//! # Cascading ahead of time
+//!
+//! When a slot of a coarse level expires, all its nodes must cascade before the first of them can expire. With 10^6
+//! timers a second and a tick of 1 ms, those are 64,000 at once. A caller with time to spare may cascade earlier
+//! ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines then lie less than two
+//! windows of the level below ahead, so for this purpose a ring has twice as many slots as the window
+//! ([`Levels::new_ahead`]). The rule above still decides where a node is *inserted*.
 //!
 //! # Rejected
 //!
-//! - *Unaligned, per-node rounds* (the hashed wheel without a hierarchy): every turn of the ring looks
-//!   again at each node that still has rounds to go.
-//! - *Aligned windows* (Linux before 4.8, tokio): a level is used only up to its next boundary, so a near
-//!   deadline just past one starts out at a coarse level and is handed down for nothing.
-//! - *No cascades, coarser the farther* (Linux since 4.8): cheap, but a far deadline is late by up to
-//!   an eighth of its delay.
-//! - *A heap*: O(log n) to cancel, and cancelling is what timers are mostly for.
-//! - *Keeping each slot's true minimum* for an exact next deadline: removal would have to search the slot
-//!   for the next best, to save at most one early look a level.
+//! - *One ring, and a count of rounds for each node* (the hashed wheel without a hierarchy): each revolution of the
+//!   ring reads every node that has rounds left.
+//! - *Aligned windows* (Linux before 4.8, tokio): a level ends at its next boundary. A near deadline just beyond that
+//!   boundary starts at a coarse level, and cascades for nothing.
+//! - *No cascades, and coarser slots for farther deadlines* (Linux since 4.8): cheap, but a far deadline is late by up
+//!   to an eighth of its delay.
+//! - *A heap*: cancelling costs O(log n), and most timers are cancelled.
+//! - *The true minimum of each slot*, for an exact next deadline: a removal would have to search the slot for the next
+//!   minimum. That saves at most one early wake-up per level.
+
+use alloc::vec::Vec;
 
 use super::event::Event;
 use super::expired_list::ExpiredList;
@@ -70,49 +71,49 @@ use super::level::Level;
 use super::links::{Links, ListId, NIL, Nodes};
 use crate::BuildError;
 
-/// The most slots a level may have.
+/// Maximum number of slots of a level.
 const MAX_SLOTS: usize = 1 << 24;
 
-/// What one step of time did.
+/// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// This node is due, or over, and no longer linked.
+    /// Unlinked this node, which has expired or is [disarmed](Nodes::is_disarmed).
     Expired(u32),
-    /// A node was placed anew, closer to its deadline.
+    /// Linked a node again, closer to its deadline.
     Cascaded,
-    /// Nothing is left to do up to the target, and it is that time now.
+    /// Nothing is left to do up to the target, which is now the present tick.
     Done,
 }
 
 /// The levels and the present tick.
 pub(crate) struct Levels {
     now: u64,
-    /// One bit a level: whether any of its slots is occupied.
+    /// One bit for each level: whether any of its slots is occupied.
     occupied: u64,
     expired: ExpiredList,
-    /// The first node of a slot that time has come to, and whose nodes are being taken out. They are told to be in the
-    /// slot still, which gets no other before time has moved on.
+    /// The first node of the expiring slot. The links of its nodes still name that slot, which receives no other node
+    /// before time advances.
     expiring: u32,
     /// The [next event](Self::search), or [`Event::UNKNOWN`].
     next: Event,
     levels: Vec<Level>,
-    /// For each level: a deadline farther away than this many ticks is beyond the window wherever it begins.
+    /// Maximum distance in ticks of a deadline within each level's window, if the window begins at the present tick.
     reaches: Vec<u64>,
 }
 
 impl Levels {
-    /// Levels with these numbers of slots, finest first, and as many more of the last number as it
-    /// takes to reach every `u64`. A level's slots are allocated when it is first used.
+    /// Creates levels with these numbers of slots, the finest first, and adds levels of the last number until they
+    /// reach every `u64`. The first node in a level allocates its slots.
     pub(crate) fn new(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
         Self::with_rings(start, slots_per_level, 1)
     }
 
-    /// The same, with rings twice as long, for [`cascade_ahead`](Self::cascade_ahead).
+    /// Like [`new`](Self::new), with rings twice as long, for [`cascade_ahead`](Self::cascade_ahead).
     pub(crate) fn new_ahead(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
         Self::with_rings(start, slots_per_level, 2)
     }
 
-    fn with_rings(start: u64, slots_per_level: &[usize], turns: u64) -> Result<Levels, BuildError> {
+    fn with_rings(start: u64, slots_per_level: &[usize], windows_per_ring: u64) -> Result<Levels, BuildError> {
         for (level, &slots) in slots_per_level.iter().enumerate() {
             if slots < 2 {
                 return Err(BuildError::TooFewSlots { level, slots });
@@ -129,7 +130,7 @@ impl Levels {
         while let Some(this) = span {
             let slots = given.next().unwrap_or(last) as u64;
             span = this.checked_mul(slots);
-            levels.push(Level::new(this, slots, turns * slots));
+            levels.push(Level::new(this, slots, windows_per_ring * slots));
             reaches.push(span.map_or(u64::MAX, |above| above - 1));
         }
         Ok(Levels {
@@ -148,7 +149,7 @@ impl Levels {
         self.now
     }
 
-    /// Links a node by its deadline; one that has been reached joins the end of the due list.
+    /// Links a node by its deadline. If the deadline has come, the node goes to the end of the expired list.
     #[inline]
     pub(crate) fn insert(&mut self, nodes: &mut impl Nodes, id: u32) {
         let deadline = nodes.deadline(id);
@@ -159,7 +160,7 @@ impl Levels {
         }
     }
 
-    /// Unlinks a node, which must be linked.
+    /// Unlinks a node. The node must be linked.
     #[inline]
     pub(crate) fn remove(&mut self, nodes: &mut impl Nodes, id: u32) {
         let links = nodes.links(id);
@@ -173,7 +174,7 @@ impl Levels {
         nodes.set_links(id, Links::UNLINKED);
 
         match links.list.slot() {
-            None => self.expired.forget(links),
+            None => self.expired.unlink_ends(links),
             Some(_) if links.prev != NIL => {}
             Some(_) if self.expiring == id => self.expiring = links.next,
             Some((level, slot)) if links.next == NIL => self.vacate(level, slot),
@@ -181,6 +182,7 @@ impl Levels {
         }
     }
 
+    /// Marks a slot as empty.
     fn vacate(&mut self, level: usize, slot: usize) {
         if (self.next.level, self.next.slot) == (level as u32, slot as u32) {
             self.next = Event::UNKNOWN;
@@ -192,8 +194,8 @@ impl Levels {
         }
     }
 
-    /// Forgets every node, without touching them.
-    pub(crate) fn clear(&mut self) {
+    /// Removes every node, without access to the nodes.
+    pub(super) fn clear(&mut self) {
         self.occupied = 0;
         self.expired = ExpiredList::EMPTY;
         self.expiring = NIL;
@@ -203,8 +205,38 @@ impl Levels {
         }
     }
 
-    /// A tick no later than any deadline as it was when its node was placed: not after `now` if a node
-    /// is due, later than it otherwise. O(levels).
+    /// Frees the slots of every level that has no node.
+    pub(crate) fn shrink(&mut self) {
+        self.levels.iter_mut().for_each(Level::shrink);
+    }
+
+    /// Returns the least of the deadlines that `deadline` returns. It returns `None` for a node that does not count, and
+    /// otherwise a tick that is not before the node's slot.
+    ///
+    /// The cost grows with the number of nodes in the slots that begin before the result.
+    pub(crate) fn earliest(&self, nodes: &impl Nodes, deadline: impl Fn(u32) -> Option<u64>) -> Option<u64> {
+        let linked = |id: u32| (id != NIL).then_some(id);
+        let least =
+            |head| core::iter::successors(linked(head), |&id| linked(nodes.links(id).next)).filter_map(&deadline).min();
+        let mut earliest = [self.expired.head, self.expiring].into_iter().filter_map(least).min();
+        let occupied = |level: &usize| self.occupied >> level & 1 != 0;
+        for ring in (0..self.levels.len()).filter(occupied).map(|level| &self.levels[level]) {
+            let (mut from, mut before) = (ring.slot(self.now), None);
+            while let Some(slot) = ring.occupancy.next_from(from) {
+                let first = ring.first_tick(slot, self.now);
+                let is_round = before.is_some_and(|before| first <= before);
+                if is_round || earliest.is_some_and(|earliest| first >= earliest) {
+                    break;
+                }
+                earliest = earliest.into_iter().chain(least(ring.heads[slot])).min();
+                (from, before) = (ring.slot_of(slot as u64 + 1), Some(first));
+            }
+        }
+        earliest
+    }
+
+    /// Returns the tick to step to next: the present tick if a node has expired, otherwise the first tick of the next
+    /// occupied slot. It is not later than the deadline by which any node was linked. O(levels).
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         if self.expired.head != NIL || self.expiring != NIL {
@@ -213,7 +245,7 @@ impl Levels {
         self.next_event().map(|event| event.first)
     }
 
-    /// The node that comes out or is handed down next.
+    /// Returns the node that expires or cascades next.
     pub(crate) fn first(&self) -> Option<u32> {
         for head in [self.expired.head, self.expiring] {
             if head != NIL {
@@ -223,8 +255,10 @@ impl Levels {
         self.next_event().map(|event| self.levels[event.level as usize].heads[event.slot as usize])
     }
 
-    /// One step towards `target`, of bounded cost: O(levels). Deadlines come in order, but for the due
-    /// list, which comes first. A target in the past stands for the present tick.
+    /// Advances time towards `target` by one node at most. O(levels).
+    ///
+    /// The expired list comes first. After that, nodes expire in the order of their deadlines. A target in the past
+    /// stands for the present tick.
     #[inline]
     pub(crate) fn step(&mut self, nodes: &mut impl Nodes, target: u64) -> Step {
         let id = if self.expired.head != NIL {
@@ -237,7 +271,7 @@ impl Levels {
             return Step::Done;
         };
         let deadline = nodes.deadline(id);
-        if deadline > self.now && !nodes.is_over(id) {
+        if deadline > self.now && !nodes.is_disarmed(id) {
             self.link_by_deadline(nodes, id, deadline);
             return Step::Cascaded;
         }
@@ -245,7 +279,7 @@ impl Levels {
         Step::Expired(id)
     }
 
-    /// Takes the first of the falling nodes out of their list, and leaves its own links as they are.
+    /// Unlinks the first node of the expiring slot from the others. Does not write its own links.
     #[inline]
     fn take_expiring(&mut self, nodes: &mut impl Nodes) -> u32 {
         let id = self.expiring;
@@ -256,22 +290,22 @@ impl Levels {
         id
     }
 
-    /// Hands a node down before its time, from the slot that time comes to next at its level. [Done](Step::Done) if
-    /// there is none. O(levels).
+    /// Cascades a node ahead of time, from the next slot of a level above 0. Returns [`Done`](Step::Done) if there is
+    /// none. O(levels).
     pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
         let Some(id) = self.upcoming() else { return Step::Done };
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
-        if deadline <= self.now || nodes.is_over(id) {
+        if deadline <= self.now || nodes.is_disarmed(id) {
             return Step::Expired(id);
         }
-        let level = self.levels.iter().position(|level| level.holds(deadline, self.now));
-        let level = level.expect("the last level holds all");
+        let level = self.levels.iter().position(|level| level.covers(deadline, self.now));
+        let level = level.expect("the last level covers all");
         self.link(nodes, id, level, self.levels[level].span.quotient(deadline));
         Step::Cascaded
     }
 
-    /// The first node of a slot that time comes to next at its level.
+    /// Returns the first node of a slot above level 0 that is the next one of its level.
     fn upcoming(&self) -> Option<u32> {
         let mut rest = self.occupied & !1;
         while rest != 0 {
@@ -286,8 +320,8 @@ impl Levels {
         None
     }
 
-    /// Lets time come to the next occupied slot up to `target`, and its nodes fall; false if there is none, and it is
-    /// `target`.
+    /// Advances time to the next occupied slot up to `target`, which then expires. If there is none, advances time to
+    /// `target` and returns false.
     fn expire_next_slot(&mut self, target: u64) -> bool {
         if self.occupied == 0 {
             self.now = target;
@@ -307,23 +341,23 @@ impl Levels {
         true
     }
 
-    /// Level, first and last tick of the slot a node waits in; `None` if it waits in no slot.
-    pub(crate) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
+    /// Returns the level and the first and last tick of the slot in which a node waits; `None` if it waits in no slot.
+    pub(super) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
         let (level, slot) = links.list.slot()?;
         let ring = &self.levels[level];
         let first = ring.first_tick(slot, self.now);
         Some((level, first, first.saturating_add(ring.span.value() - 1)))
     }
 
-    /// Links a node into a slot. Its deadline is later than now.
+    /// Links a node into the slot for its deadline, which must be later than the present tick.
     #[inline]
     fn link_by_deadline(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
         let delta = deadline - self.now;
         let mut level = self.reaches.iter().position(|&reach| delta <= reach).expect("the last level reaches all");
         let mut ring = &self.levels[level];
         let mut block = ring.span.quotient(deadline);
-        // The window may end one slot before the deadline, as it begins before now. Then the deadline
-        // lies in the second slot of the level above.
+        // The window begins with the present slot, so before `now`, and may end one slot before the deadline. The
+        // deadline then lies in the second slot of the level above.
         if block - ring.span.quotient(self.now) >= ring.slots {
             level += 1;
             ring = &self.levels[level];
@@ -332,7 +366,7 @@ impl Levels {
         self.link(nodes, id, level, block);
     }
 
-    /// Links a node into the slot of a level that spans the `block`th of its spans.
+    /// Links a node into the slot of a level for the ticks from `block * span` on.
     #[inline]
     fn link(&mut self, nodes: &mut impl Nodes, id: u32, level: usize, block: u64) {
         let ring = &mut self.levels[level];
@@ -349,7 +383,7 @@ impl Levels {
         nodes.set_links(id, links);
     }
 
-    /// A slot with this first tick is not empty any more.
+    /// Updates the next event: a slot with this first tick has become occupied.
     #[inline]
     fn occupy(&mut self, level: usize, slot: usize, first: u64) {
         let event = Event { first, level: level as u32, slot: slot as u32 };
@@ -363,8 +397,10 @@ impl Levels {
         (self.occupied != 0).then(|| if self.next.is_known() { self.next } else { self.search() })
     }
 
-    /// The occupied slot with the earliest first tick, of several the one of the highest level: what is
-    /// handed down to this very tick comes before what expires at it. Some slot must be occupied.
+    /// Finds the occupied slot with the earliest first tick. Some slot must be occupied.
+    ///
+    /// Of several it returns the one of the highest level, because its nodes may cascade to that very tick, and must do
+    /// so before other nodes expire there.
     fn search(&self) -> Event {
         let mut earliest = Event::UNKNOWN;
         let mut rest = self.occupied;
@@ -377,9 +413,9 @@ impl Levels {
             if !earliest.is_known() || event.is_before(earliest) {
                 earliest = event;
             }
-            // The events of all levels above come at first ticks of slots of the next level. One of them may be now.
+            // All events of higher levels happen at the first tick of a slot of the next level. One of them may be now.
             if let Some(above) = self.levels.get(level as usize + 1)
-                && above.is_inside(self.now, earliest.first)
+                && above.begins_no_slot(self.now, earliest.first)
             {
                 break;
             }
@@ -392,11 +428,11 @@ impl Levels {
 mod tests {
     use super::*;
 
-    /// Deadlines that may change behind the levels' back.
+    /// Nodes whose deadlines the test may change while they are linked.
     struct Store(Vec<(u64, Links)>);
 
-    /// The deadline of a node that is over.
-    const OVER: u64 = u64::MAX - 1;
+    /// The deadline that stands for a disarmed node.
+    const DISARMED: u64 = u64::MAX - 1;
 
     impl Store {
         fn new(deadlines: &[u64]) -> Store {
@@ -421,12 +457,12 @@ mod tests {
             change(&mut self.0[id as usize].1);
         }
 
-        fn is_over(&self, id: u32) -> bool {
-            self.deadline(id) == OVER
+        fn is_disarmed(&self, id: u32) -> bool {
+            self.deadline(id) == DISARMED
         }
     }
 
-    /// Levels of four slots at tick 0, with nodes of these deadlines inserted in order.
+    /// Returns levels of four slots at tick 0, with nodes of these deadlines inserted in order.
     fn inserted(deadlines: &[u64]) -> (Levels, Store) {
         let mut levels = Levels::new(0, &[4]).expect("a valid level");
         let mut store = Store::new(deadlines);
@@ -437,9 +473,9 @@ mod tests {
     }
 
     #[test]
-    fn a_later_deadline_moves_the_node_when_its_slot_is_reached() {
-        for placed in [0, 3, 8, 100] {
-            let (mut levels, mut store) = inserted(&[placed]);
+    fn a_node_with_a_later_deadline_cascades_when_its_slot_expires() {
+        for initial in [0, 3, 8, 100] {
+            let (mut levels, mut store) = inserted(&[initial]);
             store.0[0].0 = 200;
             while levels.step(&mut store, 199) == Step::Cascaded {}
             assert_eq!((levels.now(), store.links(0).is_linked()), (199, true));
@@ -452,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_deadline_expires_with_the_slot_the_node_waits_in() {
+    fn a_node_with_an_earlier_deadline_expires_with_its_slot() {
         let (mut levels, mut store) = inserted(&[9]);
         store.0[0].0 = 1;
         assert_eq!(levels.step(&mut store, 7), Step::Done);
@@ -460,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_down_comes_before_what_expires_at_the_same_tick() {
+    fn cascades_come_before_expirations_at_the_same_tick() {
         let (mut levels, mut store) = inserted(&[6]);
         assert_eq!(levels.step(&mut store, 3), Step::Done);
         store.0.push((4, Links::UNLINKED));
@@ -481,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emptied_slot_is_no_event_any_more() {
+    fn an_emptied_slot_is_no_event() {
         let (mut levels, mut store) = inserted(&[3, 20]);
         assert_eq!(levels.step(&mut store, 1), Step::Done);
         levels.remove(&mut store, 0);
@@ -508,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_levels_and_the_most_slots_fit_into_a_place() {
+    fn the_most_levels_and_slots_fit_into_a_list_id() {
         for slots in [2, 1 << 24] {
             let mut levels = Levels::new(0, &[slots]).expect("a valid level");
             let mut store = Store::new(&[u64::MAX, slots as u64 - 1]);
@@ -522,26 +558,26 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_over_comes_out_where_it_would_be_handed_down() {
+    fn a_disarmed_node_expires_where_it_would_cascade() {
         let (mut levels, mut store) = inserted(&[9, 10]);
-        store.0[0].0 = OVER;
+        store.0[0].0 = DISARMED;
         assert_eq!(levels.step(&mut store, 8), Step::Cascaded);
         assert_eq!(levels.step(&mut store, 8), Step::Expired(0));
         assert_eq!((levels.step(&mut store, 8), levels.now()), (Step::Done, 8));
     }
 
     #[test]
-    fn a_node_that_is_over_comes_out_ahead_of_time() {
+    fn a_disarmed_node_expires_ahead_of_time() {
         let mut levels = Levels::new_ahead(0, &[4]).expect("a valid level");
         let mut store = Store::new(&[5]);
         levels.insert(&mut store, 0);
-        store.0[0].0 = OVER;
+        store.0[0].0 = DISARMED;
         assert_eq!(levels.cascade_ahead(&mut store), Step::Expired(0));
         assert_eq!(levels.cascade_ahead(&mut store), Step::Done);
     }
 
     #[test]
-    fn a_slot_is_empty_before_time_comes_to_it() {
+    fn a_slot_can_be_emptied_before_it_expires() {
         let deadlines: Vec<u64> = (64..128).rev().collect();
         for now in 0..=63 {
             let mut levels = Levels::new_ahead(now, &[64]).expect("a valid level");
@@ -549,7 +585,7 @@ mod tests {
             let linked: Vec<u32> = (0..64).filter(|&id| deadlines[id as usize] > now + 63).collect();
             linked.iter().for_each(|&id| levels.insert(&mut store, id));
             let steps = (0..1000).take_while(|_| levels.cascade_ahead(&mut store) != Step::Done).count();
-            assert!(steps <= linked.len(), "each is handed down once");
+            assert!(steps <= linked.len(), "each cascades once");
             for &id in &linked {
                 let deadline = deadlines[id as usize];
                 assert_eq!(levels.position(store.links(id)), Some((0, deadline, deadline)));
@@ -558,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_down_ahead_expires_on_time() {
+    fn nodes_that_cascade_ahead_expire_on_time() {
         for (seed, slots) in (0..40).flat_map(|seed| [2, 3, 4, 64].map(|slots| (seed, slots))) {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut levels = Levels::new_ahead(0, &[slots]).expect("a valid level");

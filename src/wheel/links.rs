@@ -1,9 +1,9 @@
-//! The nodes of a wheel, and how they are linked into lists.
+//! The links of a wheel's nodes, and the interface to the caller's store of nodes.
 
 /// No node: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Where a node is linked: its neighbours, and the list they are in.
+/// The links of a node: its neighbours, and the list that they are in.
 #[derive(Clone, Copy)]
 pub(crate) struct Links {
     pub(super) next: u32,
@@ -13,10 +13,10 @@ pub(crate) struct Links {
 
 impl Links {
     /// The links of a node that is in no list.
-    pub(crate) const UNLINKED: Links = Links { next: NIL, prev: NIL, list: ListId::NONE };
+    pub(super) const UNLINKED: Links = Links { next: NIL, prev: NIL, list: ListId::NONE };
 
     #[inline]
-    pub(crate) fn is_linked(self) -> bool {
+    pub(super) fn is_linked(self) -> bool {
         self.list != ListId::NONE
     }
 }
@@ -27,9 +27,9 @@ impl Default for Links {
     }
 }
 
-/// A list that a node can be in: `level << 26 | slot`, or one of the constants.
+/// The list that a node is in: `level << 26 | slot`, or one of the constants.
 ///
-/// A slot is less than 2^25, so that the constants are no slot of any level.
+/// A slot is below 2^25, so neither constant is a slot of any level.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListId(u32);
 
@@ -43,7 +43,7 @@ impl ListId {
         ListId(((level as u32) << Self::SLOT_BITS) | slot as u32)
     }
 
-    /// Level and slot, unless it is one of the constants.
+    /// Returns level and slot, or `None` for the constants.
     #[inline]
     pub(super) fn slot(self) -> Option<(usize, usize)> {
         let slot = self.0 & ((1 << Self::SLOT_BITS) - 1);
@@ -51,23 +51,25 @@ impl ListId {
     }
 }
 
-/// The store of the nodes. Their ids are below `u32::MAX`.
+/// The caller's store of the nodes. Their ids are below `u32::MAX`.
 pub(crate) trait Nodes {
-    /// The tick a node is due. It is read when the node is inserted, when its slot is handed down and
-    /// when it expires, and may have changed since it was last read: a later one moves the node then.
+    /// Returns the deadline of a node.
+    ///
+    /// The wheel reads it when it inserts the node and when the node's slot expires or cascades ahead of time. It may
+    /// have changed in between: if it is later, the node is linked again.
     fn deadline(&self, id: u32) -> u64;
 
-    /// What [`set_links`](Nodes::set_links) last wrote, at first [`Links::UNLINKED`].
+    /// Returns the links as last written; [`Links::UNLINKED`] at first.
     fn links(&self, id: u32) -> Links;
 
     fn set_links(&mut self, id: u32, links: Links);
 
-    /// Changes the links in place.
+    /// Changes the links of a node in place.
     fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links));
 
-    /// Whether nobody waits for the node any more: it comes out where it would be handed down.
+    /// Returns whether the node will not fire, so that it expires where it would cascade.
     #[inline]
-    fn is_over(&self, _id: u32) -> bool {
+    fn is_disarmed(&self, _id: u32) -> bool {
         false
     }
 }

@@ -9,7 +9,7 @@ mod levels;
 mod links;
 mod occupancy;
 
-use std::fmt;
+use core::fmt;
 
 pub use arena::Key;
 pub(crate) use divisor::Divisor;
@@ -26,7 +26,8 @@ use arena::Arena;
 /// atomics. It is [`Send`] if `T` is.
 ///
 /// Inserting, removing and resetting an entry take constant time, however many are pending. A removed entry leaves
-/// nothing behind. The wheel reuses the memory of entries that are gone, and frees it when it is dropped.
+/// nothing behind. The wheel reuses the memory of entries that are gone, and frees it when it is dropped or
+/// [shrunk](Wheel::shrink_to_fit).
 ///
 /// ```
 /// use corewheel::Wheel;
@@ -92,6 +93,77 @@ impl<T> Wheel<T> {
     /// ```
     pub fn with_levels(start_tick: u64, slots_per_level: &[usize]) -> Result<Wheel<T>, BuildError> {
         Ok(Wheel { levels: Levels::new(start_tick, slots_per_level)?, arena: Arena::new() })
+    }
+
+    /// Creates a wheel as [`new`](Self::new) does, with memory for `capacity` entries. Until it holds more, it allocates
+    /// only the slots of a level, when the first entry waits there.
+    ///
+    /// # Panics
+    /// Panics if the memory exceeds `isize::MAX` bytes.
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::with_capacity(0, 1_000);
+    /// let capacity = wheel.capacity();
+    /// assert!(capacity >= 1_000);
+    /// for deadline in 0..1_000 {
+    ///     wheel.insert(deadline, ());
+    /// }
+    /// assert_eq!(wheel.capacity(), capacity);
+    /// ```
+    pub fn with_capacity(start_tick: u64, capacity: usize) -> Wheel<T> {
+        let mut wheel = Wheel::new(start_tick);
+        wheel.arena.reserve(capacity);
+        wheel
+    }
+
+    /// Returns the number of entries that the wheel can hold without more memory for entries. O(1).
+    ///
+    /// A level takes memory of its own for its slots: see [`with_levels`](Self::with_levels).
+    ///
+    /// ```
+    /// let wheel = corewheel::Wheel::<u8>::new(0);
+    /// assert_eq!(wheel.capacity(), 0);
+    /// ```
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.arena.capacity()
+    }
+
+    /// Makes memory for `additional` more entries, if there is not enough.
+    ///
+    /// # Panics
+    /// Panics if the memory exceeds `isize::MAX` bytes.
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(0);
+    /// wheel.insert(10, "first");
+    /// wheel.reserve(99);
+    /// assert!(wheel.capacity() >= 100);
+    /// ```
+    pub fn reserve(&mut self, additional: usize) {
+        self.arena.reserve(additional);
+    }
+
+    /// Frees memory that no entry needs: after a burst, for example. Every key stays valid.
+    ///
+    /// An entry does not move, so the memory that stays depends on the entry with the greatest place in memory. New
+    /// entries take the place that was vacated last. The slots of a level without entries are freed, too. The cost grows
+    /// with the [capacity](Self::capacity).
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(0);
+    /// let first = wheel.insert(10, 0);
+    /// for number in 1..1_000 {
+    ///     wheel.insert(5, number);
+    /// }
+    /// wheel.advance(5, |_, _| ());
+    /// wheel.shrink_to_fit();
+    /// assert!(wheel.capacity() < 1_000);
+    /// assert_eq!(wheel.remove(first), Some(0));
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.arena.shrink_to_fit();
+        self.levels.shrink();
     }
 
     /// Adds an entry that expires when [`advance`](Self::advance) reaches `deadline_tick`, and returns its key. O(1).
@@ -323,6 +395,18 @@ impl<T> Wheel<T> {
     pub fn position(&self, key: Key) -> Option<(usize, u64, u64)> {
         self.get(key)?;
         self.levels.position(self.arena.links(key.index))
+    }
+}
+
+/// A wheel with 64 slots a level, whose present tick is 0.
+///
+/// ```
+/// let wheel = corewheel::Wheel::<u8>::default();
+/// assert_eq!((wheel.now(), wheel.len()), (0, 0));
+/// ```
+impl<T> Default for Wheel<T> {
+    fn default() -> Wheel<T> {
+        Wheel::new(0)
     }
 }
 

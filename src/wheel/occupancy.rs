@@ -1,13 +1,16 @@
-//! Which slots of a level are occupied.
+//! The bitmap of a level's occupied slots.
 
-/// A set of slots: a tree of 64-bit words, where a set bit says that the word below it is not zero.
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A set of slots, as a tree of 64-bit words. A bit of an upper word is set if the word below it is not zero.
 ///
-/// Every operation looks at no more than two words a tier, that is O(log64 slots): one word up to
-/// 64 slots, four at 2^24.
+/// Every operation reads at most two words of each tier, which is O(log64 slots). The tree has one tier up to 64 slots,
+/// and four at 2^24.
 #[derive(Default)]
 pub(super) struct Occupancy {
     root: u64,
-    /// The words below the root, one bit a slot in the first tier; none up to 64 slots.
+    /// The words below the root; none up to 64 slots. The first tier has one bit for each slot.
     tiers: Vec<Vec<u64>>,
 }
 
@@ -27,7 +30,7 @@ impl Occupancy {
         self.root == 0
     }
 
-    /// Adds a slot; whether it was missing.
+    /// Adds a slot. Returns whether it was missing.
     #[inline]
     pub(super) fn insert(&mut self, slot: usize) -> bool {
         let mut index = slot;
@@ -70,7 +73,7 @@ impl Occupancy {
         self.tiers.iter_mut().for_each(|tier| tier.fill(0));
     }
 
-    /// The first occupied slot met going round from `slot`, which is itself the first looked at.
+    /// Returns the first occupied slot from `slot` on, around the ring.
     #[inline]
     pub(super) fn next_from(&self, slot: usize) -> Option<usize> {
         self.at_or_after(slot).or_else(|| self.at_or_after(0))
@@ -90,7 +93,7 @@ impl Occupancy {
         (rest != 0).then(|| self.descend(self.tiers.len(), index + rest.trailing_zeros() as usize))
     }
 
-    /// The first slot below bit `index` of the tier at `height`.
+    /// Returns the first slot below bit `index` of the tier at `height`.
     #[inline]
     fn descend(&self, height: usize, index: usize) -> usize {
         self.tiers[..height].iter().rev().fold(index, |index, tier| index * 64 + tier[index].trailing_zeros() as usize)
@@ -101,7 +104,7 @@ impl Occupancy {
 mod tests {
     use super::Occupancy;
 
-    /// Slots around the edges of words, and of words of words.
+    /// Returns slots at the edges of the words of each tier.
     fn edges(slots: usize) -> Vec<usize> {
         [0, 1, 62, 63, 64, 65, 127, 128, 4095, 4096, 4097, 262_143, 262_144, slots - 1]
             .into_iter()
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_round_from_any_slot_to_the_next_occupied_one() {
+    fn finds_the_next_occupied_slot_around_the_ring() {
         for slots in [2, 3, 63, 64, 65, 100, 4096, 4097, 262_145, 1 << 24] {
             let edges = edges(slots);
             for pair in edges.iter().flat_map(|a| edges.iter().map(move |b| [*a, *b])) {
@@ -122,8 +125,8 @@ mod tests {
                 assert!(occupancy.insert(pair[0]));
                 assert_eq!(occupancy.insert(pair[1]), pair[0] != pair[1]);
                 for from in edges.iter().copied() {
-                    let going_round = |slot: &usize| (slot + slots - from) % slots;
-                    let nearest = pair.into_iter().min_by_key(going_round);
+                    let distance = |slot: &usize| (slot + slots - from) % slots;
+                    let nearest = pair.into_iter().min_by_key(distance);
                     assert_eq!(occupancy.next_from(from), nearest, "{slots} slots from {from}");
                 }
                 occupancy.remove(pair[0]);

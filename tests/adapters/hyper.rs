@@ -145,6 +145,42 @@ fn a_reset_rearms_in_place() {
 }
 
 #[test]
+fn a_reset_of_another_timers_sleep_moves_it_to_the_timer_that_resets() {
+    let ((timer, clock), (other, others_clock)) = (in_virtual_time(), in_virtual_time());
+    let mut context = Context::from_waker(Waker::noop());
+    let sleep = || hyper::rt::Timer::sleep(&other, HOUR);
+    let mut polled = sleep();
+    assert!(polled.as_mut().poll(&mut context).is_pending());
+    assert_eq!((other.len(), timer.len()), (1, 0));
+    let unpolled = sleep();
+    drop(other.shutdown());
+    let after_the_shutdown = sleep();
+    for mut sleep in [polled, unpolled, after_the_shutdown] {
+        timer.reset(&mut sleep, clock.now() + SEC);
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        assert_eq!((other.len(), timer.len()), (0, 1));
+        others_clock.advance(2 * HOUR);
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        // A clone is the same timer.
+        timer.clone().reset(&mut sleep, clock.now() + 2 * SEC);
+        clock.advance(SEC);
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        clock.advance(SEC);
+        assert!(sleep.as_mut().poll(&mut context).is_ready());
+    }
+    let (stats, others) = (timer.stats(), other.stats());
+    assert_eq!((stats.scheduled, stats.rearmed, stats.completed), (3, 3, 3));
+    assert_eq!((others.scheduled, others.rearmed), (1, 0));
+    // It outlasts a shutdown of its new timer, as any sleep of hyper's.
+    let mut sleep = hyper::rt::Timer::sleep(&Timer::new().unwrap(), HOUR);
+    timer.reset(&mut sleep, clock.now() + SEC);
+    drop(timer.shutdown());
+    assert!(sleep.as_mut().poll(&mut context).is_pending());
+    let sleep = sleep.as_mut().downcast_mut_pin::<Sleep>().unwrap();
+    assert!(sleep.is_shutdown() && !sleep.is_elapsed(), "the next poll is not ready");
+}
+
+#[test]
 fn a_shutdown_completes_no_sleep_of_hyper() {
     let (timer, clock) = in_virtual_time();
     let woken = Arc::new(Woken::default());

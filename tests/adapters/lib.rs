@@ -8,3 +8,7 @@ mod hyper {}
 mod quinn {}
 #[doc = include_str!("../../docs/embedding/tokio.md")]
 mod tokio {}
+#[doc = include_str!("../../docs/embedding/tokio-tests.md")]
+mod tokio_tests {}
+#[doc = include_str!("../../docs/embedding/tonic.md")]
+mod tonic {}

@@ -260,6 +260,9 @@ pub fn sleeps_of(prefix: &str) -> u64 {
     tasks_named(prefix).into_iter().filter_map(sleeps).sum()
 }
 
+/// A value of `RUST_MIN_STACK` with which no thread can be started.
+pub const TOO_LARGE_STACK: &str = if cfg!(target_pointer_width = "64") { "1000000000000000" } else { "4000000000" };
+
 /// Runs one test of this binary in a new process, and tells it so by an environment variable. `shell` runs first in the
 /// process's shell, and may lower its limits.
 pub fn child(test: &str, shell: &str, variables: &[(&str, &str)]) -> process::Output {

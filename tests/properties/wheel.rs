@@ -44,6 +44,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         15 => Just(Operation::AdvanceToNext),
         5 => any::<u16>().prop_map(Operation::UseStaleKey),
         1 => Just(Operation::Clear),
+        3 => Just(Operation::ShrinkToFit),
     ]
 }
 
@@ -125,6 +126,7 @@ proptest! {
             apply(&mut wheel, &mut model, Operation::Reset(index, when));
             apply(&mut wheel, &mut model, Operation::Remove(index));
             apply(&mut wheel, &mut model, Operation::Insert(when));
+            apply(&mut wheel, &mut model, Operation::ShrinkToFit);
         }
         advance(&mut wheel, &mut model, target);
         advance(&mut wheel, &mut model, u64::MAX);

@@ -12,8 +12,6 @@ use std::time::Instant;
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
 pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN};
 
-use crate::shard::Shard;
-
 /// Has the size of the crate's own type, so that the fields beside it have the same offsets. So has `ManualClock`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock(Option<&'static Never>);
@@ -60,7 +58,14 @@ impl Clock {
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Never>);
 
-pub(crate) type OnClock = Shard;
+/// A shard as the clock sees it.
+#[allow(dead_code, reason = "there is no manual clock")]
+pub(crate) trait OnClock: Quiesce<Time = Instant> {
+    fn next_deadline(&self) -> Option<Instant>;
+    fn request_search(&self) -> Option<u64>;
+    fn wait_for_search(&self, request: Option<u64>) -> Option<Instant>;
+}
+
 pub(crate) struct Registration;
 pub(crate) struct Pinned<'a>(PhantomData<&'a ManualClock>);
 
@@ -69,7 +74,7 @@ impl ManualClock {
         match *self.0 {}
     }
 
-    pub(crate) fn register(&self, _shard: Weak<OnClock>) -> Registration {
+    pub(crate) fn register(&self, _shard: Weak<dyn OnClock>) -> Registration {
         match *self.0 {}
     }
 }

@@ -76,7 +76,7 @@ impl Dispatcher {
             Self::Borrowed(pool) => match **pool {},
             Self::Inline => batch.run(),
             Self::Custom(custom) => {
-                for single in batch.singles() {
+                for single in batch.into_singles() {
                     let execute = || custom.execute(Box::new(move || single.run()));
                     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(execute)) {
                         panicked(payload);
@@ -133,7 +133,7 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn put_with_loan<B, L>(&self, _: Arc<B>, _: Arc<L>, _shards: usize, _now: Instant) -> bool {
+    pub(crate) fn push_with_loan<B, L>(&self, _: Arc<B>, _: Arc<L>, _shards: usize, _now: Instant) -> bool {
         match *self {}
     }
 }

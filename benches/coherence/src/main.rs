@@ -11,6 +11,7 @@
 // The unit tests of these files run in the crate itself.
 #![cfg(not(test))]
 
+extern crate alloc;
 extern crate coherence as std;
 
 #[allow(dead_code, unused_imports)]
@@ -19,7 +20,7 @@ mod clock;
 #[path = "../../../src/engine/mod.rs"]
 mod engine;
 #[allow(dead_code, unexpected_cfgs)]
-#[path = "../../../src/error.rs"]
+#[path = "../../../src/error/mod.rs"]
 mod error;
 #[allow(dead_code, missing_docs, unused_imports)]
 mod executor;

@@ -11,7 +11,8 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::future::Future;
+use std::future::{self, Future};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +33,8 @@ use tokio::runtime::{Builder, Runtime};
 const HEADER: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(30);
 const REQUEST: Duration = Duration::from_secs(60);
+/// Between an error of `accept` and the next attempt.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves HTTP on loopback under load, and prints the rate of requests and the CPU time of each.
 #[derive(Parser)]
@@ -103,8 +106,25 @@ impl Timers for Tokio {
     }
 }
 
+/// Accepts the next connection. Goes on after an error, which must not end the server.
+async fn accept(listener: &TcpListener, timers: &impl Timers) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            // This peer has gone.
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => {}
+            // Too many open files, perhaps. Without a pause the loop would only use the processor.
+            Err(error) => {
+                eprintln!("accept: {error}");
+                timers.within(PAUSE, future::pending::<()>()).await;
+            }
+        }
+    }
+}
+
 async fn serve(timers: impl Timers, listener: TcpListener) {
-    while let Ok((stream, _)) = listener.accept().await {
+    loop {
+        let stream = accept(&listener, &timers).await;
         let timers = timers.clone();
         tokio::spawn(async move {
             let answer = |_: Request<Incoming>| async {

@@ -7,6 +7,7 @@
 
 mod backlog;
 mod cancel;
+mod delay_queue;
 mod drain;
 mod guard;
 mod in_flight;

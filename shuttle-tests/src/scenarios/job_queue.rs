@@ -18,7 +18,7 @@ use shuttle::thread::{self, JoinHandle};
 
 use super::explore;
 use crate::executor::batch::{Batch, Loan};
-use crate::executor::job_queue::{JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, Waits, WorkerThread};
+use crate::executor::job_queue::{JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, TimedWait, WorkerThread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
@@ -128,9 +128,9 @@ impl Pool {
     }
 
     /// Puts a batch into the queue, as a driver does.
-    fn put(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
+    fn push(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
         let batch = Arc::new(Callbacks { pool: self.clone(), callbacks, taken: AtomicUsize::new(0) });
-        self.queue.put(batch.clone());
+        self.queue.push(batch.clone());
         batch
     }
 
@@ -185,20 +185,20 @@ impl WorkerThread for Thread {
     }
 }
 
-impl Waits for Thread {
+impl TimedWait for Thread {
     fn now(&self) -> Instant {
         self.0.now()
     }
 
     fn wait_timeout<'a, T>(
         &self,
-        call: &Arc<Condvar>,
+        condvar: &Arc<Condvar>,
         guard: MutexGuard<'a, T>,
         _timeout: Duration,
     ) -> MutexGuard<'a, T> {
-        self.0.timed.lock().unwrap().push(call.clone());
-        let guard = call.wait(guard).unwrap();
-        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, call));
+        self.0.timed.lock().unwrap().push(condvar.clone());
+        let guard = condvar.wait(guard).unwrap();
+        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, condvar));
         guard
     }
 }
@@ -232,15 +232,15 @@ impl Batch for Callbacks {
         next.is_some()
     }
 
-    fn is_begun(&self) -> bool {
+    fn is_started(&self) -> bool {
         self.taken.load(Ordering::SeqCst) > 0
     }
 
-    fn is_spent(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.taken.load(Ordering::SeqCst) >= self.callbacks.len()
     }
 
-    fn singles(self) -> impl Iterator<Item = Self> {
+    fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::once(self)
     }
 }
@@ -324,7 +324,7 @@ fn no_job_waits_while_a_worker_is_idle() {
             let barrier = Barrier::new(4);
             let drivers = [(); 3].map(|()| {
                 let (pool, callback) = (pool.clone(), barrier.callback());
-                thread::spawn(move || drop(pool.put(vec![callback])))
+                thread::spawn(move || drop(pool.push(vec![callback])))
             });
             drivers.into_iter().for_each(|driver| driver.join().unwrap());
             barrier.wait();
@@ -340,8 +340,8 @@ fn stragglers_are_assisted() {
         let (pool, threads) = Pool::start(3);
         for _ in 0..2 {
             let barrier = Barrier::new(4);
-            let straggler = pool.put(vec![barrier.callback(), barrier.callback()]);
-            let other = pool.put(vec![barrier.callback()]);
+            let straggler = pool.push(vec![barrier.callback(), barrier.callback()]);
+            let other = pool.push(vec![barrier.callback()]);
             pool.alert_if_unfinished(&straggler);
             pool.alert_if_unfinished(&other);
             barrier.wait();
@@ -356,7 +356,7 @@ fn each_lookout_calls_the_next() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
         let barrier = Barrier::new(4);
-        let batch = pool.put([(); 3].map(|()| barrier.callback()).into());
+        let batch = pool.push([(); 3].map(|()| barrier.callback()).into());
         pool.alert_if_unfinished(&batch);
         barrier.wait();
         pool.shut_down(threads);
@@ -372,14 +372,14 @@ fn a_batch_that_starts_late_is_assisted() {
         let (busy, gate) = (Barrier::new(3), Barrier::new(3));
         for _ in 0..2 {
             let (busy, gate) = (busy.clone(), gate.clone());
-            pool.put(vec![Box::new(move |_| {
+            pool.push(vec![Box::new(move |_| {
                 busy.wait();
                 gate.wait();
             })]);
         }
         busy.wait();
         let late = Barrier::new(3);
-        let batch = pool.put(vec![late.callback(), late.callback()]);
+        let batch = pool.push(vec![late.callback(), late.callback()]);
         pool.alert_if_unfinished(&batch);
         gate.wait();
         late.wait();
@@ -394,7 +394,7 @@ fn idle_workers_run_rayon_tasks() {
         let (pool, threads) = Pool::start(2);
         let barrier = Barrier::new(3);
         let inside = barrier.clone();
-        let batch = pool.put(vec![Box::new(move |pool: &Pool| {
+        let batch = pool.push(vec![Box::new(move |pool: &Pool| {
             let task = inside.clone();
             pool.spawn(Box::new(move |_| task.wait()));
             inside.wait();
@@ -404,7 +404,7 @@ fn idle_workers_run_rayon_tasks() {
         // The callback leaves a task that needs two workers.
         let barrier = Barrier::new(3);
         let outer = barrier.clone();
-        let batch = pool.put(vec![Box::new(move |pool: &Pool| {
+        let batch = pool.push(vec![Box::new(move |pool: &Pool| {
             let first = outer.clone();
             pool.spawn(Box::new(move |pool| {
                 let second = first.clone();
@@ -425,7 +425,7 @@ fn extra_workers_run_jobs_while_all_are_blocked() {
         let (pool, threads) = Pool::start_with(2, 4);
         for _ in 0..2 {
             let barrier = Barrier::new(5);
-            let batches = [(); 4].map(|()| pool.put(vec![barrier.blocking_callback()]));
+            let batches = [(); 4].map(|()| pool.push(vec![barrier.blocking_callback()]));
             batches.iter().for_each(|batch| pool.alert_if_unfinished(batch));
             barrier.wait();
         }
@@ -440,7 +440,7 @@ fn extra_workers_assist_a_straggler() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 4);
         let barrier = Barrier::new(4);
-        let batch = pool.put([(); 3].map(|()| barrier.blocking_callback()).into());
+        let batch = pool.push([(); 3].map(|()| barrier.blocking_callback()).into());
         pool.alert_if_unfinished(&batch);
         barrier.wait();
         pool.shut_down(threads);
@@ -453,9 +453,9 @@ fn extra_workers_start_when_the_lookout_takes_a_job() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
         let barrier = Barrier::new(4);
-        let batch = pool.put([(); 3].map(|()| barrier.blocking_callback()).into());
+        let batch = pool.push([(); 3].map(|()| barrier.blocking_callback()).into());
         pool.alert_if_unfinished(&batch);
-        pool.put(vec![Box::new(|_| ())]);
+        pool.push(vec![Box::new(|_| ())]);
         barrier.wait();
         pool.shut_down(threads);
     });
@@ -470,13 +470,13 @@ fn a_batch_that_starts_late_gets_an_extra_worker() {
         let (pool, threads) = Pool::start_with(1, 2);
         let (busy, gate) = (Barrier::new(2), Barrier::new(2));
         let (begun, opened) = (busy.clone(), gate.clone());
-        pool.put(vec![Box::new(move |_| {
+        pool.push(vec![Box::new(move |_| {
             begun.wait();
             opened.wait();
         })]);
         busy.wait();
         let late = Barrier::new(3);
-        let batch = pool.put(vec![late.blocking_callback(), late.blocking_callback()]);
+        let batch = pool.push(vec![late.blocking_callback(), late.blocking_callback()]);
         pool.alert_if_unfinished(&batch);
         gate.wait();
         late.wait();
@@ -490,8 +490,8 @@ fn busy_workers_get_no_extra_workers() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
         let gate = Barrier::new(3);
-        let batches = [(); 2].map(|()| pool.put(vec![gate.callback()]));
-        let waiting = pool.put(vec![Box::new(|_| ())]);
+        let batches = [(); 2].map(|()| pool.push(vec![gate.callback()]));
+        let waiting = pool.push(vec![Box::new(|_| ())]);
         batches.iter().chain([&waiting]).for_each(|batch| pool.alert_if_unfinished(batch));
         gate.wait();
         assert_eq!(pool.queue.extra_threads().needed, 0);
@@ -508,9 +508,9 @@ fn workers_that_drive_are_recalled_on_demand() {
         let batch = || Callbacks { pool: pool.clone(), callbacks: vec![lent.callback()], taken: AtomicUsize::new(0) };
         let shards = [(); 2].map(|()| Shard::new(&pool, Vec::new()));
         // Both workers may be idle by now, or one, or none.
-        let is_lent = pool.queue.put_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
+        let is_lent = pool.queue.push_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
         lent.wait();
-        let batches = [(); 2].map(|()| pool.put(vec![barrier.callback()]));
+        let batches = [(); 2].map(|()| pool.push(vec![barrier.callback()]));
         batches.iter().for_each(|batch| pool.alert_if_unfinished(batch));
         barrier.wait();
         if is_lent {
@@ -531,12 +531,12 @@ fn no_worker_drives_if_another_shard_needs_it() {
             started.wait();
             opened.wait();
         });
-        pool.put(vec![block]);
+        pool.push(vec![block]);
         busy.wait();
         let shard = Shard::new(&pool, Vec::new());
         let first = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
-        assert!(!pool.queue.put_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
-        pool.put(vec![barrier.callback()]);
+        assert!(!pool.queue.push_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
+        pool.push(vec![barrier.callback()]);
         barrier.wait();
         gate.wait();
         pool.shut_down(threads);
@@ -557,7 +557,7 @@ fn callbacks_of_a_lent_shard_are_assisted() {
         let shard = Shard::new(&pool, vec![first, barrier.blocking_callback()]);
         let lent = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
         let batch = shard.batch.lock().unwrap().clone();
-        if pool.queue.put_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
+        if pool.queue.push_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
             // The driver's own thread notices that the worker does not return, and raises the alert for its batch.
             begun.wait();
             batch.iter().for_each(|batch| pool.alert_if_unfinished(batch));

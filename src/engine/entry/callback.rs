@@ -20,6 +20,8 @@ pub(crate) enum Role {
     Periodic,
     /// It wakes a task.
     Waker,
+    /// It makes a value of a queue due.
+    Value,
 }
 
 /// The closure of a timer, owned and type-erased.
@@ -64,6 +66,20 @@ impl VTable {
             },
             drop: drop_data::<Waker>,
             role: Role::Waker,
+        }
+    }
+
+    const fn value<F: FnOnce(u64)>() -> Self {
+        Self {
+            run: |data, due| {
+                // SAFETY: we own the `F` that `Callback::value` wrote, because `Callback::run` calls this once, and does not use
+                // the data afterwards.
+                let f = unsafe { data.cast::<F>().read() };
+                f(due);
+                None
+            },
+            drop: drop_data::<F>,
+            role: Role::Value,
         }
     }
 
@@ -151,6 +167,15 @@ impl Callback {
         const { assert!(fits::<Waker>()) };
         // SAFETY: a waker fits, and the vtable is for it.
         unsafe { Self::new(waker, const { &VTable::waking() }) }
+    }
+
+    /// A callback that makes a value of a queue due. The closure, which must be [stored](Self::stores), is called with the
+    /// tick of the deadline.
+    #[inline]
+    pub(crate) fn value<F: FnOnce(u64) + Send + 'static>(f: F) -> Self {
+        const { assert!(fits::<F>()) };
+        // SAFETY: the closure fits, and the vtable is for it.
+        unsafe { Self::new(f, const { &VTable::value::<F>() }) }
     }
 
     /// Returns whether the callback wakes the same task as `waker`.
@@ -241,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn is_half_a_cache_line() {
-        assert_eq!(mem::size_of::<Callback>(), 32);
+    fn is_four_words() {
+        assert_eq!(mem::size_of::<Callback>(), 4 * mem::size_of::<usize>());
     }
 
     #[test]

@@ -23,6 +23,7 @@
 //! | `shutdown` | transitions of the shutdown                                                     |
 //! | `poll`     | how a future replaces its waker: a cancel, then an arm                          |
 //! | `outcome`  | the results of transitions: what the caller has to do next                      |
+//! | `pending`  | the deadline, for a thread that does not own the entry                          |
 //! | `callback` | a closure of any type in 32 bytes                                               |
 //!
 //! # Ground rules
@@ -162,6 +163,7 @@ mod driver;
 mod layout;
 mod outcome;
 mod owner;
+mod pending;
 mod poll;
 mod shutdown;
 mod state;

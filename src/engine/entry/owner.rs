@@ -74,7 +74,8 @@ impl Entry {
         let role = match role {
             Role::Once => 0,
             Role::Periodic => PERIODIC,
-            Role::Waker => WAKER,
+            // The driver runs both itself.
+            Role::Waker | Role::Value => WAKER,
         };
         // We have the cell to ourselves, because we own the entry. An unused entry contains no callback.
         self.callback.with_mut(|cell| write(cell.cast()));

@@ -27,12 +27,15 @@
 //! | `segment` | the layout of the slab in segments                                     |
 //! | `sparse`  | blocks with few timers, whose free entries are *set aside*, out of use |
 //! | `stack`   | the lock-free stack that pool and slab are made of                     |
+//! | `scan`    | all entries, while other threads use them                              |
 //!
 //! A frame is *retired* when its memory is given back to the system (decommitted). The driver does this in
 //! [`trim`](super::trim).
 
 mod cache;
 mod pool;
+#[cfg(not(loom))]
+mod scan;
 mod segment;
 mod slab;
 mod sparse;

@@ -45,7 +45,7 @@ use crate::system::{Pages, page_size, try_box};
 const CLOSED: u32 = 1 << 31;
 
 /// Flag of a frame: the system has taken back its memory.
-const RETIRED: u32 = 1 << 0;
+pub(super) const RETIRED: u32 = 1 << 0;
 /// Flag of a frame: the slab is closed. A retired frame is not allocated again, and no other is retired.
 const FRAME_CLOSED: u32 = 1 << 1;
 

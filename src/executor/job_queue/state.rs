@@ -1,181 +1,219 @@
-//! What the queue's lock guards, and what a worker does next by it.
+//! The state behind the queue's lock, and the choice of a worker's next action: see the [head](super) of the room.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::growth::{Growth, Observed, Sight};
+use super::probe::{SleepSample, WorkerProbe};
 use super::thread::WorkerThread;
 use super::{MAX_STINT, STRAGGLER_AFTER};
 use crate::executor::batch::{Batch, Loan};
 use crate::sync::{Arc, Condvar, MutexGuard};
 
-/// Time between two looks of the lookout, at first.
+/// Interval between two searches of the lookout, at first.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(1);
-/// The same, at last: a callback that blocks for long makes one thread wake 16 times a second.
+/// Maximum interval between two searches. Beside a callback that blocks for long, one thread wakes 16 times a second.
 pub(super) const MAX_INTERVAL: Duration = Duration::from_millis(64);
 
+/// What the queue's lock protects.
 pub(super) struct State {
-    /// Batches that no worker has begun, in the order of their hand-over.
+    /// Batches that no worker has started, in the order in which they were pushed.
     pub(super) jobs: VecDeque<Job>,
     /// Loans that have not ended.
     pub(super) loans: Vec<Arc<dyn Loan>>,
-    /// What the workers that are busy are in the middle of, in the order of its beginning.
+    /// What the busy workers do, in the order in which they started it.
     pub(super) active: Vec<Activity>,
-    /// The workers that are parked, in the order in which they did. The first is the lookout.
+    /// The parked workers, in the order in which they parked. On alert the first is the lookout.
     pub(super) parked: Vec<Parked>,
     pub(super) alert: Option<Alert>,
     pub(super) growth: Growth,
-    /// How many workers there were, ever.
+    /// Number of workers so far, which gives each its id.
     pub(super) workers: usize,
-    /// How many turns there were, ever.
-    pub(super) turns: u64,
+    /// Number of activities so far, which gives each its id.
+    pub(super) activities: u64,
     pub(super) closed: bool,
 }
 
-/// A batch that no worker has begun, and what the worker does afterwards.
+/// The part of the queue's state that is about its growth.
+pub(super) struct Growth {
+    /// Number of the pool's own threads.
+    pub(super) own: usize,
+    /// Maximum number of extra workers.
+    pub(super) limit: usize,
+    /// Number of extra workers, including those that are being started.
+    pub(super) extras: usize,
+    /// Number of times that an extra worker was woken or started.
+    pub(super) needed: u64,
+    /// Idle extra workers; the last one became idle last.
+    pub(super) idle: Vec<Parked>,
+    /// Wakes the monitor.
+    pub(super) monitor: Arc<Condvar>,
+    pub(super) has_monitor: bool,
+    /// The monitor waits without a timeout.
+    pub(super) monitor_is_parked: bool,
+}
+
+/// A batch that no worker has started, and the shard that its worker drives afterwards.
 pub(super) struct Job {
     pub(super) batch: Arc<dyn Batch>,
     pub(super) loan: Option<Arc<dyn Loan>>,
 }
 
+/// What a busy worker does: it runs a batch or rayon's work.
 pub(super) struct Activity {
     pub(super) worker: usize,
-    pub(super) turn: u64,
+    pub(super) id: u64,
     pub(super) since: Instant,
-    /// `None`: rayon's work.
+    /// `None` for rayon's work.
     pub(super) batch: Option<Arc<dyn Batch>>,
-    pub(super) observed: Observed,
-    pub(super) sight: Sight,
+    pub(super) probe: WorkerProbe,
+    pub(super) sample: SleepSample,
 }
 
+/// A worker that waits on its condition variable.
 pub(super) struct Parked {
     pub(super) worker: usize,
-    pub(super) call: Arc<Condvar>,
+    pub(super) condvar: Arc<Condvar>,
 }
 
+/// A batch takes long, so workers wake to assist and to search: see the [head](super#the-alert) of the room.
 pub(super) struct Alert {
-    /// When the lookout looks next.
-    pub(super) look_at: Instant,
+    /// Time of the lookout's next search.
+    pub(super) search_at: Instant,
     pub(super) interval: Duration,
-    /// Rayon's work was found.
+    /// Rayon's work was found since the last search by all workers.
     pub(super) found: bool,
 }
 
-/// The worker's own part of its state.
+/// The part of a worker's state that only the worker uses.
 pub(super) struct Worker {
     pub(super) id: usize,
     pub(super) is_extra: bool,
-    pub(super) call: Arc<Condvar>,
-    pub(super) observed: Observed,
-    /// When it looks for rayon's work even if jobs wait.
-    pub(super) looks_at: Instant,
-    /// It has looked for rayon's work since it ran something.
-    pub(super) has_looked: bool,
-    /// It is about to look as the lookout.
+    pub(super) condvar: Arc<Condvar>,
+    pub(super) probe: WorkerProbe,
+    /// Time from which it searches for rayon's work, on alert, even if jobs wait.
+    pub(super) search_at: Instant,
+    /// It has searched for rayon's work since it last ran a batch or was woken.
+    pub(super) has_searched: bool,
+    /// Its next search is the lookout's.
     pub(super) is_lookout: bool,
-    /// Its last turn was a part of a straggler.
-    pub(super) has_assisted: bool,
+    /// Its last action was to assist.
+    pub(super) just_assisted: bool,
 }
 
-pub(super) enum Turn {
+/// What a worker does next.
+pub(super) enum Action {
     Run(Job),
+    /// Runs callbacks of a straggler for a while.
     Assist(Arc<dyn Batch>),
-    Look,
+    /// Searches all queues of the pool for rayon's work.
+    Search,
 }
 
 impl State {
-    pub(super) fn enroll(&mut self, thread: &impl WorkerThread, is_extra: bool) -> Worker {
+    /// Adds a worker.
+    pub(super) fn register(&mut self, thread: &impl WorkerThread, is_extra: bool) -> Worker {
         self.workers += 1;
         Worker {
             id: self.workers,
             is_extra,
-            call: Arc::new(Condvar::new()),
-            observed: Observed::new(thread.sleep_probe()),
-            looks_at: thread.now() + MAX_STINT,
-            has_looked: true,
+            condvar: Arc::new(Condvar::new()),
+            probe: WorkerProbe::new(thread.sleep_probe()),
+            search_at: thread.now() + MAX_STINT,
+            has_searched: true,
             is_lookout: false,
-            has_assisted: false,
+            just_assisted: false,
         }
     }
 
-    /// Notes what the worker does from now on.
-    pub(super) fn begin(&mut self, worker: &mut Worker, batch: Option<Arc<dyn Batch>>, assists: bool, now: Instant) {
-        worker.has_assisted = assists;
-        worker.has_looked &= batch.is_none();
+    /// Records that the worker starts a batch or, with `None`, rayon's work.
+    pub(super) fn begin_activity(
+        &mut self,
+        worker: &mut Worker,
+        batch: Option<Arc<dyn Batch>>,
+        assists: bool,
+        now: Instant,
+    ) {
+        worker.just_assisted = assists;
+        worker.has_searched &= batch.is_none();
         worker.is_lookout &= batch.is_none();
-        self.turns += 1;
-        let (turn, observed) = (self.turns, worker.observed.clone());
-        self.active.push(Activity { worker: worker.id, turn, since: now, batch, observed, sight: Sight::default() });
-        self.call_monitor();
+        self.activities += 1;
+        let (id, probe) = (self.activities, worker.probe.clone());
+        self.active.push(Activity { worker: worker.id, id, since: now, batch, probe, sample: SleepSample::default() });
+        self.wake_monitor();
     }
 
     pub(super) fn end_activity(&mut self, worker: usize) {
-        if let Some(place) = self.active.iter().position(|activity| activity.worker == worker) {
-            self.active.remove(place);
+        if let Some(index) = self.active.iter().position(|activity| activity.worker == worker) {
+            self.active.remove(index);
         }
     }
 
-    /// What a worker does next, by the list in the file's head.
-    pub(super) fn choose(&mut self, worker: &Worker, now: Instant) -> Option<Turn> {
-        if (!worker.has_assisted || self.jobs.is_empty())
+    /// Returns the worker's next action, by the list in the [head](super#a-workers-next-action) of the room. `None`: it
+    /// parks.
+    pub(super) fn choose(&mut self, worker: &Worker, now: Instant) -> Option<Action> {
+        if (!worker.just_assisted || self.jobs.is_empty())
             && let Some(batch) = self.straggler(now)
         {
-            return Some(Turn::Assist(batch.clone()));
+            return Some(Action::Assist(batch.clone()));
         }
         let on_alert = self.alert.is_some() && !self.closed;
-        if on_alert && now >= worker.looks_at {
-            return Some(Turn::Look);
+        if on_alert && now >= worker.search_at {
+            return Some(Action::Search);
         }
         if let Some(job) = self.jobs.pop_front() {
-            return Some(Turn::Run(job));
+            return Some(Action::Run(job));
         }
-        (on_alert && !worker.has_looked).then_some(Turn::Look)
+        (on_alert && !worker.has_searched).then_some(Action::Search)
     }
 
-    /// The batch that was begun first, if that is too long ago.
+    /// Returns the first unexhausted batch that a worker started at least [`STRAGGLER_AFTER`] ago.
     pub(super) fn straggler(&self, now: Instant) -> Option<&Arc<dyn Batch>> {
-        // Batches that are younger are not looked at: their cursors are hot in the caches of other workers.
+        // Younger batches are not read: their cursors are hot in the caches of other workers.
         let old = self.active.iter().take_while(|activity| activity.since + STRAGGLER_AFTER <= now);
-        old.filter_map(|activity| activity.batch.as_ref()).find(|batch| !batch.is_spent())
+        old.filter_map(|activity| activity.batch.as_ref()).find(|batch| !batch.is_exhausted())
     }
 
-    /// Whether a worker may drive one of the `shards`. There must be one for each: the batches of the others shall not wait
-    /// for a worker that drives. And it must come soon, as nobody drives until then: each has one job more to do at most.
+    /// Returns whether a worker may drive one of the `shards`.
+    ///
+    /// There must be a worker for each shard, so that no batch of another shard waits for a worker that drives. The
+    /// worker must also start soon, because the shard has no driver until then. So at most one job for each of the
+    /// pool's threads may wait.
     pub(super) fn may_lend(&self, shards: usize, now: Instant) -> bool {
         let takes_long = |activity: &&Activity| activity.since + STRAGGLER_AFTER <= now;
-        let workers = self.growth.own().saturating_sub(self.active.iter().filter(takes_long).count());
-        !self.closed && self.jobs.len() <= self.growth.own() && workers >= shards
+        let workers = self.growth.own.saturating_sub(self.active.iter().filter(takes_long).count());
+        !self.closed && self.jobs.len() <= self.growth.own && workers >= shards
     }
 
-    /// When the lookout has something to do, if nobody calls it before.
-    pub(super) fn look_at(&self) -> Option<Instant> {
+    /// Returns when the lookout must wake, on alert: for the next straggler or for its next search.
+    pub(super) fn lookout_deadline(&self) -> Option<Instant> {
         let alert = self.alert.as_ref()?;
-        let unspent = |activity: &&Activity| activity.batch.as_ref().is_some_and(|batch| !batch.is_spent());
-        let straggler = self.active.iter().find(unspent).map(|activity| activity.since + STRAGGLER_AFTER);
-        straggler.into_iter().chain([alert.look_at]).min()
+        let has_more = |activity: &&Activity| activity.batch.as_ref().is_some_and(|batch| !batch.is_exhausted());
+        let straggler = self.active.iter().find(has_more).map(|activity| activity.since + STRAGGLER_AFTER);
+        straggler.into_iter().chain([alert.search_at]).min()
     }
 
-    /// Has the lookout look at once, and then in short intervals.
+    /// Raises the alert, or resets its interval: the lookout searches now.
     pub(super) fn raise_alert(&mut self, now: Instant, found: bool) {
         let found = found || self.alert.as_ref().is_some_and(|alert| alert.found);
-        self.alert = Some(Alert { look_at: now, interval: MIN_INTERVAL, found });
-        self.call_lookout();
+        self.alert = Some(Alert { search_at: now, interval: MIN_INTERVAL, found });
+        self.wake_lookout();
     }
 
-    /// The lookout leaves its place to the next one.
-    pub(super) fn look_again(&mut self, now: Instant) {
+    /// Schedules the next search, for the next lookout. Called by the lookout once it has left the list.
+    pub(super) fn hand_over_lookout(&mut self, now: Instant) {
         let Some(alert) = &mut self.alert else { return };
-        alert.look_at = now + alert.interval;
+        alert.search_at = now + alert.interval;
         if self.active.is_empty() && alert.interval == MAX_INTERVAL {
-            // The last look of this alert is everybody's: `rayon::spawn_broadcast` leaves work with each worker.
+            // Before the alert ends, all workers search: `rayon::spawn_broadcast` leaves work with each of them.
             alert.found = false;
-            self.parked.drain(..).for_each(Parked::call);
+            self.parked.drain(..).for_each(Parked::unpark);
         }
-        self.call_lookout();
+        self.wake_lookout();
     }
 
-    /// Ends the alert if nobody is busy, and those that are parked know that rayon has no work for them. True if it ended.
-    pub(super) fn end_alert(&mut self) -> bool {
+    /// Ends the alert if no job waits, no worker is busy, and the parked workers have searched in vain. Returns whether
+    /// it ended.
+    pub(super) fn try_end_alert(&mut self) -> bool {
         let over =
             self.active.is_empty() && self.jobs.is_empty() && self.alert.as_ref().is_some_and(|alert| !alert.found);
         if over {
@@ -184,39 +222,66 @@ impl State {
         over
     }
 
-    /// Ends the alert if every worker drives, and has nothing to run: then there is no lookout to end it. Each of them does
-    /// what rayon leaves in its queue after each batch.
+    /// Ends the alert if every worker drives and nothing is left to run: no lookout could end it. A worker that drives
+    /// needs no alert, as it does the work in its own rayon queue after each batch.
     pub(super) fn end_alert_if_all_drive(&mut self) {
         if self.parked.is_empty() && self.active.is_empty() && self.jobs.is_empty() {
             self.alert = None;
         }
     }
 
-    /// Has the lookout see when it is to look. Without one, those that drive are needed, and the monitor.
-    pub(super) fn call_lookout(&mut self) {
+    /// Wakes the lookout, which then computes its timeout anew. If no worker is parked, recalls the workers that drive,
+    /// where callbacks are left to start, and wakes the monitor, where it is needed.
+    pub(super) fn wake_lookout(&mut self) {
         if let Some(lookout) = self.parked.first() {
-            return lookout.call.notify_one();
+            return lookout.condvar.notify_one();
         }
-        if self.may_wait() {
+        if self.has_unstarted_callbacks() {
             self.loans.drain(..).for_each(|loan| loan.recall());
         }
-        self.call_monitor();
+        self.wake_monitor();
+    }
+}
+
+impl Growth {
+    pub(super) fn new(own: usize, limit: usize) -> Self {
+        Self {
+            own,
+            limit,
+            extras: 0,
+            needed: 0,
+            idle: Vec::new(),
+            monitor: Arc::new(Condvar::new()),
+            has_monitor: false,
+            monitor_is_parked: false,
+        }
+    }
+
+    /// Removes an extra worker, which ends.
+    pub(super) fn remove_extra(&mut self) {
+        self.extras -= 1;
+    }
+
+    /// Wakes the idle extra workers and the monitor, all of which then end.
+    pub(super) fn close(&mut self) {
+        self.idle.drain(..).for_each(Parked::unpark);
+        self.monitor.notify_one();
     }
 }
 
 impl Worker {
     pub(super) fn parked(&self) -> Parked {
-        Parked { worker: self.id, call: self.call.clone() }
+        Parked { worker: self.id, condvar: self.condvar.clone() }
     }
 }
 
 impl Parked {
-    pub(super) fn call(self) {
-        self.call.notify_one();
+    pub(super) fn unpark(self) {
+        self.condvar.notify_one();
     }
 }
 
-/// Sleeps until the worker is called, or has something to do as the lookout.
+/// Parks the worker until it is woken or, as the lookout, has something to do.
 pub(super) fn park<'a>(
     mut state: MutexGuard<'a, State>,
     worker: &mut Worker,
@@ -224,31 +289,31 @@ pub(super) fn park<'a>(
 ) -> MutexGuard<'a, State> {
     state.parked.push(worker.parked());
     loop {
-        // A call takes the worker from the list, which tells it from a wake-up for no reason.
-        let Some(place) = state.parked.iter().position(|parked| parked.worker == worker.id) else {
-            worker.has_looked = false;
+        // Only a wake-up removes the worker from the list, so a spurious one leaves it there.
+        let Some(index) = state.parked.iter().position(|parked| parked.worker == worker.id) else {
+            worker.has_searched = false;
             return state;
         };
-        let timeout = match state.look_at().filter(|_| place == 0) {
+        let timeout = match state.lookout_deadline().filter(|_| index == 0) {
             None => None,
             Some(at) => {
                 let now = thread.now();
                 if at <= now {
-                    if state.end_alert() {
+                    if state.try_end_alert() {
                         continue;
                     }
-                    state.parked.remove(place);
+                    state.parked.remove(index);
                     worker.is_lookout = true;
-                    worker.has_looked = false;
-                    state.look_again(now);
+                    worker.has_searched = false;
+                    state.hand_over_lookout(now);
                     return state;
                 }
                 Some(at - now)
             }
         };
         state = match timeout {
-            None => worker.call.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
-            Some(timeout) => thread.wait_timeout(&worker.call, state, timeout),
+            None => worker.condvar.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
+            Some(timeout) => thread.wait_timeout(&worker.condvar, state, timeout),
         };
     }
 }
@@ -257,103 +322,105 @@ pub(super) fn park<'a>(
 mod tests {
     use std::cell::Cell;
 
-    use super::super::{JobQueue, SleepProbe, Waits};
+    use super::super::{JobQueue, SleepProbe, TimedWait};
     use super::*;
     use crate::executor::batch::tests::Callbacks;
 
-    /// A worker that has just assisted.
+    /// Returns a worker that has just assisted.
     fn assistant() -> Worker {
         Worker {
             id: 7,
             is_extra: false,
-            call: Arc::new(Condvar::new()),
-            observed: Observed::new(Arc::new(|| None)),
-            looks_at: Instant::now() + MAX_STINT,
-            has_looked: true,
+            condvar: Arc::new(Condvar::new()),
+            probe: WorkerProbe::new(Arc::new(|| None)),
+            search_at: Instant::now() + MAX_STINT,
+            has_searched: true,
             is_lookout: false,
-            has_assisted: true,
+            just_assisted: true,
         }
     }
 
     #[test]
-    fn a_job_goes_before_the_second_part_of_a_straggler_in_a_row() {
+    fn a_job_comes_between_two_assists() {
         let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
         let now = Instant::now() + STRAGGLER_AFTER;
         let mut state = queue.lock();
         let batch: Arc<dyn Batch> = Arc::new(Callbacks::of(3, || ()));
         let mut other = Worker { id: 9, ..assistant() };
-        state.begin(&mut other, Some(batch.clone()), false, now - STRAGGLER_AFTER);
-        assert!(matches!(state.choose(&worker, now), Some(Turn::Assist(_))), "no job waits");
+        state.begin_activity(&mut other, Some(batch.clone()), false, now - STRAGGLER_AFTER);
+        assert!(matches!(state.choose(&worker, now), Some(Action::Assist(_))), "no job waits");
         state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
-        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))));
+        assert!(matches!(state.choose(&worker, now), Some(Action::Run(_))));
         state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
-        worker.has_assisted = false;
-        assert!(matches!(state.choose(&worker, now), Some(Turn::Assist(_))));
+        worker.just_assisted = false;
+        assert!(matches!(state.choose(&worker, now), Some(Action::Assist(_))));
         batch.run();
-        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))), "nothing is left of the straggler");
+        assert!(matches!(state.choose(&worker, now), Some(Action::Run(_))), "nothing is left of the straggler");
     }
 
     #[test]
-    fn a_worker_that_is_busy_for_long_looks_for_rayons_work_on_alert_alone() {
+    fn a_busy_worker_searches_for_rayons_work_only_on_alert() {
         let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
-        let now = worker.looks_at;
+        let now = worker.search_at;
         let mut state = queue.lock();
         let put = |state: &mut State| {
             state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
         };
         put(&mut state);
-        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))), "without an alert");
+        assert!(matches!(state.choose(&worker, now), Some(Action::Run(_))), "without an alert");
         state.raise_alert(now, false);
         put(&mut state);
-        assert!(matches!(state.choose(&worker, now), Some(Turn::Look)));
-        worker.looks_at = now + MAX_STINT;
-        assert!(matches!(state.choose(&worker, now), Some(Turn::Run(_))), "it has just looked");
+        assert!(matches!(state.choose(&worker, now), Some(Action::Search)));
+        worker.search_at = now + MAX_STINT;
+        assert!(matches!(state.choose(&worker, now), Some(Action::Run(_))), "it has just searched");
         assert!(state.choose(&worker, now).is_none());
-        state.begin(&mut worker, Some(Arc::new(Callbacks::of(1, || ()))), false, now);
-        assert!(matches!(state.choose(&worker, now), Some(Turn::Look)), "it has run something since");
+        state.begin_activity(&mut worker, Some(Arc::new(Callbacks::of(1, || ()))), false, now);
+        assert!(matches!(state.choose(&worker, now), Some(Action::Search)), "it has run a batch since");
     }
+
     #[test]
-    fn an_alert_ends_when_nobody_is_busy_and_no_work_was_found() {
+    fn an_alert_ends_when_no_worker_is_busy_and_no_work_was_found() {
         let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
         let now = Instant::now();
         let mut state = queue.lock();
         for (is_busy, has_job, found) in [(true, false, false), (false, true, false), (false, false, true)] {
             state.raise_alert(now, found);
             if is_busy {
-                state.begin(&mut worker, None, false, now);
+                state.begin_activity(&mut worker, None, false, now);
             }
             if has_job {
                 state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
             }
-            assert!(!state.end_alert() && state.alert.is_some());
+            assert!(!state.try_end_alert() && state.alert.is_some());
             state.end_activity(worker.id);
             state.jobs.clear();
         }
         state.alert = None;
         state.raise_alert(now, false);
-        assert!(state.end_alert() && state.alert.is_none());
-        assert!(!state.end_alert(), "it has ended");
+        assert!(state.try_end_alert() && state.alert.is_none());
+        assert!(!state.try_end_alert(), "it has ended");
     }
 
     #[test]
-    fn the_last_look_of_an_alert_is_everybodys() {
+    fn all_workers_search_before_an_alert_ends() {
         let queue = JobQueue::new(2, 0);
         let now = Instant::now();
         let mut state = queue.lock();
         state.parked.extend([assistant().parked(), Worker { id: 8, ..assistant() }.parked()]);
         state.raise_alert(now, true);
-        state.look_again(now);
-        assert_eq!((state.parked.len(), state.look_at()), (2, Some(now + MIN_INTERVAL)));
-        assert!(!state.end_alert(), "some have not looked");
+        state.hand_over_lookout(now);
+        assert_eq!((state.parked.len(), state.lookout_deadline()), (2, Some(now + MIN_INTERVAL)));
+        assert!(!state.try_end_alert(), "some have not searched");
         state.alert.as_mut().unwrap().interval = MAX_INTERVAL;
-        state.look_again(now);
-        assert_eq!((state.parked.len(), state.look_at()), (0, Some(now + MAX_INTERVAL)));
-        assert!(state.end_alert());
+        state.hand_over_lookout(now);
+        assert_eq!((state.parked.len(), state.lookout_deadline()), (0, Some(now + MAX_INTERVAL)));
+        assert!(state.try_end_alert());
     }
-    /// A thread that is never called, with so many pieces of rayon's work in its own queue.
-    struct Lone(Cell<usize>);
 
-    impl Waits for Lone {
+    /// A thread that is never woken, and the number of rayon's tasks in its own queue.
+    struct Unwoken(Cell<usize>);
+
+    impl TimedWait for Unwoken {
         fn now(&self) -> Instant {
             Instant::now()
         }
@@ -363,7 +430,7 @@ mod tests {
         }
     }
 
-    impl WorkerThread for Lone {
+    impl WorkerThread for Unwoken {
         fn run_own_task(&self) -> bool {
             let left = self.0.get();
             self.0.set(left.saturating_sub(1));
@@ -380,13 +447,13 @@ mod tests {
     }
 
     #[test]
-    fn what_an_assisted_callback_leaves_to_rayon_is_run_by_the_assistant() {
-        let (queue, thread) = (JobQueue::new(2, 0), Lone(Cell::new(2)));
+    fn an_assistant_runs_what_its_callbacks_leave_to_rayon() {
+        let (queue, thread) = (JobQueue::new(2, 0), Unwoken(Cell::new(2)));
         let batch = Arc::new(Callbacks::of(1, || ()));
         let mut other = assistant();
-        queue.lock().begin(&mut other, Some(batch.clone()), false, Instant::now() - STRAGGLER_AFTER);
+        queue.lock().begin_activity(&mut other, Some(batch.clone()), false, Instant::now() - STRAGGLER_AFTER);
         queue.close();
         queue.worker_loop(&thread, false);
-        assert_eq!((batch.is_spent(), thread.0.get()), (true, 0));
+        assert_eq!((batch.is_exhausted(), thread.0.get()), (true, 0));
     }
 }

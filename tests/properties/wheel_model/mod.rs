@@ -42,6 +42,7 @@ pub enum Operation {
     AdvanceToNext,
     UseStaleKey(u16),
     Clear,
+    ShrinkToFit,
 }
 
 /// Returns the slot of a deadline by the rule of placement: on the lowest level whose window at `now` contains it.
@@ -205,6 +206,7 @@ pub fn apply(wheel: &mut Wheel<u64>, model: &mut Model, operation: Operation) {
             wheel.clear();
             model.stale.extend(model.entries.drain(..).map(|entry| entry.key));
         }
+        Operation::ShrinkToFit => wheel.shrink_to_fit(),
     }
 }
 

@@ -1,84 +1,11 @@
-//! Errors, each with a message that says what to change.
+//! Why a timer was refused.
 
 use std::error::Error;
-use std::time::Duration;
-use std::{fmt, io};
+use std::fmt;
 
-/// The error of [`Builder::build`](crate::Builder::build) and of [`Wheel::with_levels`](crate::Wheel::with_levels).
-///
-/// Its message says what to change.
-///
-/// ```
-/// use corewheel::{BuildError, Timer};
-/// use std::time::Duration;
-///
-/// let error = Timer::builder().tick(Duration::ZERO).build().unwrap_err();
-/// assert!(matches!(error, BuildError::TickTooShort(_)));
-/// assert_eq!(error.to_string(), "a tick of 0ns is too short: give `tick` at least 1µs");
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The [tick](crate::Builder::tick) is shorter than 1 µs.
-    TickTooShort(Duration),
-    /// The number of [shards](crate::Builder::shards) is 0.
-    NoShards,
-    /// The list of slots per [level](crate::Builder::wheel) is empty.
-    NoLevels,
-    /// A level has fewer than 2 slots.
-    TooFewSlots {
-        /// The index of the level; 0 is the finest.
-        level: usize,
-        /// The number of slots it was given.
-        slots: usize,
-    },
-    /// A level has more than 2^24 slots.
-    TooManySlots {
-        /// The index of the level; 0 is the finest.
-        level: usize,
-        /// The number of slots it was given.
-        slots: usize,
-    },
-    /// [`Executor::Pool`](crate::Executor::Pool) has no threads.
-    NoPoolThreads,
-    /// The system refused a thread, with this error. Threads that were started before it have ended again.
-    ThreadStart(io::Error),
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TickTooShort(tick) => write!(f, "a tick of {tick:?} is too short: give `tick` at least 1µs"),
-            Self::NoShards => f.write_str("no shards: give `shards` at least 1"),
-            Self::NoLevels => f.write_str("no levels: give the wheel the slots of at least one level"),
-            Self::TooFewSlots { level, slots } => {
-                write!(f, "level {level} has {slots} slots: give every level at least 2")
-            }
-            Self::TooManySlots { level, slots } => {
-                write!(f, "level {level} has {slots} slots: give every level at most 16777216 (2^24)")
-            }
-            Self::NoPoolThreads => {
-                f.write_str("a pool of no threads: give `Executor::Pool` at least 1, or use `Executor::Inline`")
-            }
-            Self::ThreadStart(_) => f.write_str(
-                "a thread could not be started: raise the limit on threads or memory, \
-                 or ask for fewer shards and pool threads",
-            ),
-        }
-    }
-}
-
-impl Error for BuildError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::ThreadStart(cause) => Some(cause),
-            _ => None,
-        }
-    }
-}
-
-/// The error of [`Timer::schedule`](crate::Timer::schedule) and its siblings. It returns the closure, which has been
-/// neither run nor dropped.
+/// The error of [`Timer::schedule`](crate::Timer::schedule) and its siblings, and of
+/// [`DelayQueue::push`](crate::DelayQueue::push). It returns the closure, which has been neither run nor dropped, or the
+/// value.
 ///
 /// ```
 /// # use corewheel::{ScheduleError, Timer};

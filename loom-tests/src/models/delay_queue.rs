@@ -1,0 +1,220 @@
+//! Model 18: the way of a value from its producer to one consumer of a delay queue.
+//!
+//! Fails if a value can be taken twice (mutation `delay-claim`) or is published without an order (`delay-push-relaxed`,
+//! `delay-take-relaxed`); if a wake-up is lost, as the fence between a push and the looks is missing (`delay-fence`), the
+//! lock's owner does not look again (`delay-unlock-silent`), or a consumer that goes away keeps its wake-up
+//! (`delay-go-silent`); if a queue is over too early (`delay-over-late`), or its end wakes nobody (`delay-end-silent`, `delay-close-silent`); and
+//! if an item is listed after it has left (`delay-entered-first`).
+
+use std::sync::Arc as StdArc;
+use std::task::{Poll, Wake, Waker};
+
+use loom::sync::Notify;
+
+use super::explore;
+use crate::queue::hand_over::{Expiry, HandOver};
+use crate::queue::item::Item;
+use crate::queue::line::Consumer;
+use crate::sync::{Arc, thread};
+
+/// A value that loom sees: it reports one that is never dropped, or twice.
+type Value = Arc<u32>;
+type Queue = Arc<HandOver<Value, ()>>;
+
+/// A thread that sleeps until its waker is called. A wake-up that is lost is a deadlock, which loom reports.
+struct Sleeper(Notify);
+
+// SAFETY: loom's `Notify` is shared by the threads of a model.
+unsafe impl Send for Sleeper {}
+// SAFETY: as above.
+unsafe impl Sync for Sleeper {}
+
+impl Wake for Sleeper {
+    fn wake(self: StdArc<Self>) {
+        self.0.notify();
+    }
+}
+
+impl Sleeper {
+    fn new() -> StdArc<Self> {
+        StdArc::new(Self(Notify::new()))
+    }
+}
+
+fn queue() -> Queue {
+    Arc::new(HandOver::new(Waker::wake))
+}
+
+fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>) {
+    HandOver::enter(queue, Arc::new(value))
+}
+
+/// Takes what is due, without waiting.
+fn try_pop(queue: &Queue) -> Option<u32> {
+    match queue.poll(&Consumer::default(), None) {
+        Poll::Ready(popped) => popped.map(|popped| *popped.value),
+        Poll::Pending => None,
+    }
+}
+
+/// Sleeps until a value is due, or the queue is over.
+fn pop(queue: &Queue) -> Option<(u32, u64)> {
+    wait(queue, &Consumer::default(), &Sleeper::new())
+}
+
+fn wait(queue: &Queue, consumer: &Consumer, sleeper: &StdArc<Sleeper>) -> Option<(u32, u64)> {
+    let waker = Waker::from(sleeper.clone());
+    loop {
+        match queue.poll(consumer, Some(&waker)) {
+            Poll::Ready(popped) => return popped.map(|popped| (*popped.value, popped.tick)),
+            Poll::Pending => sleeper.0.wait(),
+        }
+    }
+}
+
+/// One of a removal, an expiry with a pop, and the drop of the queue receives the value.
+#[test]
+fn remove_against_expiry_against_pop() {
+    explore(|| {
+        let queue = queue();
+        let (item, expiry) = enter(&queue, 7);
+        let remover = {
+            let (queue, item) = (queue.clone(), item.clone());
+            thread::spawn(move || queue.remove(&item).map(|value| *value))
+        };
+        let driver = thread::spawn(move || expiry.deliver(5));
+        let popped = try_pop(&queue);
+        let removed = remover.join().unwrap();
+        driver.join().unwrap();
+        let dropped = queue.clear().map(|(value, _)| *value).next();
+        assert_eq!([removed, popped, dropped].iter().flatten().collect::<Vec<_>>(), [&7]);
+        assert_eq!((queue.len(), item.is_claimed()), (0, true));
+    });
+}
+
+/// Two values that become due while their keys remove them and a consumer looks for them.
+#[test]
+fn two_values_are_removed_or_popped_once() {
+    explore(|| {
+        let queue = queue();
+        let (first, expiry) = enter(&queue, 1);
+        expiry.deliver(5);
+        let other = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let (second, expiry) = enter(&queue, 2);
+                expiry.deliver(6);
+                (queue.remove(&first).is_some(), second)
+            })
+        };
+        let popped = [try_pop(&queue), try_pop(&queue)];
+        let (removed, second) = other.join().unwrap();
+        let rest = [try_pop(&queue), try_pop(&queue)];
+        let out: Vec<_> = popped.into_iter().chain(rest).flatten().collect();
+        assert_eq!(out, if removed { vec![2] } else { vec![1, 2] });
+        assert_eq!(Arc::strong_count(&second), 1, "it is listed nowhere any more");
+        assert_eq!(queue.len(), 0);
+    });
+}
+
+/// A value that becomes due wakes the consumer that sleeps, or the consumer sees it.
+#[test]
+fn expiry_against_a_sleeping_consumer() {
+    explore(|| {
+        let queue = queue();
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || enter(&queue, 7).1.deliver(5))
+        };
+        assert_eq!(pop(&queue), Some((7, 5)));
+        producer.join().unwrap();
+        assert_eq!(queue.len(), 0);
+    });
+}
+
+/// Two values that become due, and two consumers: neither sleeps while a value is due.
+#[test]
+fn two_expiries_against_two_consumers() {
+    explore(|| {
+        let queue = queue();
+        let expiries = [enter(&queue, 1).1, enter(&queue, 2).1];
+        let consumer = {
+            let queue = queue.clone();
+            thread::spawn(move || pop(&queue))
+        };
+        expiries.into_iter().for_each(|expiry| expiry.deliver(5));
+        let mut out = [pop(&queue), consumer.join().unwrap()].map(|popped| popped.expect("it is not over").0);
+        out.sort_unstable();
+        assert_eq!(out, [1, 2]);
+    });
+}
+
+/// A consumer that is woken, or about to be, goes away: the next in turn receives the value.
+#[test]
+fn a_consumer_that_goes_away_against_expiry() {
+    explore(|| {
+        let queue = queue();
+        let (_, expiry) = enter(&queue, 7);
+        let consumers = [(); 2].map(|()| (Consumer::default(), Sleeper::new()));
+        for (consumer, sleeper) in &consumers {
+            assert!(queue.poll(consumer, Some(&Waker::from(sleeper.clone()))).is_pending());
+        }
+        let driver = thread::spawn(move || expiry.deliver(5));
+        let [(first, _), (second, sleeper)] = consumers;
+        queue.leave(&first);
+        // It sleeps until it is woken: it does not look before.
+        sleeper.0.wait();
+        assert_eq!(wait(&queue, &second, &sleeper), Some((7, 5)));
+        driver.join().unwrap();
+    });
+}
+
+/// A thread that removes a value holds the lock while another becomes due: it does the driver's work.
+#[test]
+fn the_owner_of_the_lock_wakes_for_a_driver() {
+    explore(|| {
+        let queue = queue();
+        let ((removed, unused), (_, expiry)) = (enter(&queue, 1), enter(&queue, 2));
+        let (consumer, sleeper) = (Consumer::default(), Sleeper::new());
+        assert!(queue.poll(&consumer, Some(&Waker::from(sleeper.clone()))).is_pending());
+        let driver = thread::spawn(move || expiry.deliver(5));
+        assert!(queue.remove(&removed).is_some());
+        drop(unused);
+        assert_eq!(wait(&queue, &consumer, &sleeper), Some((2, 5)));
+        driver.join().unwrap();
+    });
+}
+
+/// What was due before the end comes out; then the consumer that sleeps is woken, and learns that the queue is over.
+#[test]
+fn shutdown_against_pop() {
+    for (delivers, closes_first) in [(true, false), (true, true), (false, false), (false, true)] {
+        explore(move || {
+            let queue = queue();
+            let (item, expiry) = enter(&queue, 7);
+            let ends = {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    let close = |now| {
+                        if now {
+                            queue.close()
+                        }
+                    };
+                    close(closes_first);
+                    if delivers {
+                        expiry.deliver(5)
+                    } else {
+                        drop(expiry)
+                    }
+                    close(!closes_first);
+                })
+            };
+            assert_eq!(pop(&queue).is_some(), delivers, "it is over when nothing can become due");
+            if delivers {
+                assert_eq!(pop(&queue), None);
+            }
+            ends.join().unwrap();
+            assert_eq!(queue.remove(&item).is_some(), !delivers, "what was not due stays");
+        });
+    }
+}

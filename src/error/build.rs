@@ -1,0 +1,94 @@
+//! Why a timer or a wheel could not be built.
+
+use core::error::Error;
+use core::fmt;
+#[cfg(feature = "std")]
+use {core::time::Duration, std::io};
+
+/// The error of [`Wheel::with_levels`](crate::Wheel::with_levels) and of [`Builder::build`](crate::Builder::build).
+///
+/// Its message says what to change. Without the feature `std` it has only the variants of a wheel.
+///
+/// ```
+/// use corewheel::{BuildError, Wheel};
+///
+/// let error = Wheel::<()>::with_levels(0, &[60, 1]).unwrap_err();
+/// assert!(matches!(error, BuildError::TooFewSlots { level: 1, slots: 1 }));
+/// assert_eq!(error.to_string(), "level 1 has 1 slots: give every level at least 2");
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The [tick](crate::Builder::tick) is shorter than 1 µs.
+    #[cfg(feature = "std")]
+    TickTooShort(Duration),
+    /// The number of [shards](crate::Builder::shards) is 0.
+    #[cfg(feature = "std")]
+    NoShards,
+    /// The list of slots per [level](crate::Wheel::with_levels) is empty.
+    NoLevels,
+    /// A level has fewer than 2 slots.
+    TooFewSlots {
+        /// The index of the level; 0 is the finest.
+        level: usize,
+        /// The number of slots it was given.
+        slots: usize,
+    },
+    /// A level has more than 2^24 slots.
+    TooManySlots {
+        /// The index of the level; 0 is the finest.
+        level: usize,
+        /// The number of slots it was given.
+        slots: usize,
+    },
+    /// [`Executor::Pool`](crate::Executor::Pool) has no threads.
+    #[cfg(feature = "std")]
+    NoPoolThreads,
+    /// The [thread name](crate::Builder::thread_name) contains a NUL character, here with it.
+    #[cfg(feature = "std")]
+    NulInThreadName(alloc::string::String),
+    /// The system refused a thread, with this error. Threads that were started before it have ended again.
+    #[cfg(feature = "std")]
+    ThreadStart(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            #[cfg(feature = "std")]
+            Self::TickTooShort(tick) => write!(f, "a tick of {tick:?} is too short: give `tick` at least 1µs"),
+            #[cfg(feature = "std")]
+            Self::NoShards => f.write_str("no shards: give `shards` at least 1"),
+            Self::NoLevels => f.write_str("no levels: give the wheel the slots of at least one level"),
+            Self::TooFewSlots { level, slots } => {
+                write!(f, "level {level} has {slots} slots: give every level at least 2")
+            }
+            Self::TooManySlots { level, slots } => {
+                write!(f, "level {level} has {slots} slots: give every level at most 16777216 (2^24)")
+            }
+            #[cfg(feature = "std")]
+            Self::NoPoolThreads => {
+                f.write_str("a pool of no threads: give `Executor::Pool` at least 1, or use `Executor::Inline`")
+            }
+            #[cfg(feature = "std")]
+            Self::NulInThreadName(name) => {
+                write!(f, "the thread name {name:?} contains a NUL character: give `thread_name` one without")
+            }
+            #[cfg(feature = "std")]
+            Self::ThreadStart(_) => f.write_str(
+                "a thread could not be started: raise the limit on threads or memory, \
+                 or ask for fewer shards and pool threads",
+            ),
+        }
+    }
+}
+
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            #[cfg(feature = "std")]
+            Self::ThreadStart(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Threads of a rayon pool that serve a queue of jobs.
+//!
+//! Each thread belongs to rayon, so `join`, `scope` and `par_iter` work inside callbacks as in any pool. The thread's
+//! start handler runs the loop of the [`JobQueue`] until the pool is stopped; only then does rayon's own loop begin.
+
+use std::cell::Cell;
+use std::io;
+use std::ptr;
+use std::sync::Weak;
+use std::thread::{self, JoinHandle};
+
+use super::job_queue::{JobQueue, SleepProbe, TimedWait, WorkerThread};
+use crate::sync::Arc;
+use crate::system::ThreadNumber;
+
+/// Threads of one rayon pool that serve a queue.
+pub(super) struct Workers {
+    /// Its drop makes rayon's part of the threads end, so this must be the only reference.
+    pool: rayon::ThreadPool,
+    threads: Vec<JoinHandle<()>>,
+}
+
+thread_local! {
+    /// The queue that this thread serves from its start to its end.
+    static SERVED: Cell<*const JobQueue> = const { Cell::new(ptr::null()) };
+}
+
+/// Returns a function that returns whether the calling thread serves the queue. The function keeps no queue alive.
+pub(super) fn is_served_here(queue: &Arc<JobQueue>) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+    // The weak reference keeps the allocation, so no other queue can have the same address.
+    let queue: Weak<JobQueue> = Arc::downgrade(queue);
+    move || serves_here(queue.as_ptr())
+}
+
+pub(super) fn serves_here(queue: *const JobQueue) -> bool {
+    ptr::eq(SERVED.get(), queue)
+}
+
+/// Makes the calling thread, which belongs to rayon, a worker of the queue.
+pub(super) fn serve(queue: &Arc<JobQueue>, is_extra: bool) {
+    SERVED.set(Arc::as_ptr(queue));
+    queue.worker_loop(&RayonThread, is_extra);
+}
+
+/// The start of a pool failed: the reason, and the threads that were started before.
+pub(super) struct StartError {
+    cause: io::Error,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl StartError {
+    /// Joins the threads that were started. Their queue must be closed.
+    pub(super) fn join(self) -> io::Error {
+        // Each leaves the queue, finds that its pool is gone, and ends.
+        self.threads.into_iter().for_each(join);
+        self.cause
+    }
+}
+
+impl Workers {
+    /// Returns the number of threads.
+    pub(super) fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Starts a rayon pool. Each of its threads runs `serve` first.
+    pub(super) fn start(
+        threads: usize,
+        name: impl Fn(usize) -> String,
+        serve: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self, StartError> {
+        let mut started = Vec::new();
+        let mut failure = None;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .start_handler(move |_| serve())
+            .spawn_handler(|worker| {
+                let thread = spawn(name(worker.index()), || worker.run()).map_err(|error| {
+                    let kind = error.kind();
+                    failure = Some(error);
+                    kind
+                })?;
+                started.push(thread);
+                Ok(())
+            })
+            .build();
+        match pool {
+            Ok(pool) => Ok(Self { pool, threads: started }),
+            Err(error) => {
+                let cause = failure.unwrap_or_else(|| io::Error::other(error));
+                Err(StartError { cause, threads: started })
+            }
+        }
+    }
+
+    /// Makes the threads end once they no longer serve the queue.
+    pub(super) fn end(self) -> Vec<JoinHandle<()>> {
+        drop(self.pool);
+        self.threads
+    }
+}
+
+/// The calling thread, which belongs to rayon.
+struct RayonThread;
+
+impl TimedWait for RayonThread {}
+
+impl WorkerThread for RayonThread {
+    fn run_own_task(&self) -> bool {
+        rayon::yield_local() == Some(rayon::Yield::Executed)
+    }
+
+    fn run_any_task(&self) -> bool {
+        rayon::yield_now() == Some(rayon::Yield::Executed)
+    }
+
+    fn sleep_probe(&self) -> SleepProbe {
+        let thread = ThreadNumber::current();
+        Arc::new(move || thread.and_then(ThreadNumber::sleeps_if_asleep))
+    }
+}
+
+/// Starts a thread. The name must not contain a NUL character, because the standard library would panic.
+pub(crate) fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(f)
+}
+
+/// Waits for the end of a thread that does not panic.
+pub(crate) fn join(thread: JoinHandle<()>) {
+    let _ = thread.join();
+}

@@ -1,0 +1,444 @@
+//! The queue as its users see it.
+
+use std::fmt;
+use std::mem;
+use std::panic::RefUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use super::blocking;
+use super::hand_over::{HandOver, Popped};
+use super::home::Home;
+use super::item::{Item, NOT_RESET};
+use super::key::DelayKey;
+use super::line::Consumer;
+use super::open::OpenQueues;
+use crate::clock::{Deadline, Requested};
+use crate::engine::entry::Callback;
+use crate::error::{Rejection, ScheduleError};
+use crate::handle::TimerHandle;
+use crate::shard::coop;
+
+/// A queue whose values come out when they are due.
+///
+/// Any number of producers [`push`](Self::push) values, each with a delay. Any number of consumers take what is due:
+///
+/// | a consumer that                    | calls                                                                |
+/// |------------------------------------|----------------------------------------------------------------------|
+/// | does not wait                      | [`try_pop`](Self::try_pop)                                           |
+/// | blocks its thread                  | [`pop`](Self::pop), [`pop_timeout`](Self::pop_timeout)               |
+/// | is a task                          | [`poll_pop`](Self::poll_pop), or with `futures-core` the `Stream`    |
+///
+/// Clones share one queue. `push` returns a [`DelayKey`], which removes or resets its value.
+///
+/// ```
+/// use corewheel::{DelayQueue, Timer};
+/// use std::time::Duration;
+///
+/// let timer = Timer::new()?;
+/// let queue = DelayQueue::new(&timer);
+/// queue.push(Duration::from_millis(20), "second")?;
+/// queue.push(Duration::from_millis(5), "first")?;
+/// let never = queue.push(Duration::from_secs(3600), "never")?;
+///
+/// assert_eq!(queue.pop().map(|due| due.value), Some("first"));
+/// assert_eq!(queue.pop().map(|due| due.value), Some("second"));
+/// assert_eq!(never.remove(), Some("never"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Promises
+///
+/// - **Once.** Each value comes out once: popped by one consumer, removed by its key, or dropped with the last clone of
+///   the queue. A value that the queue drops is dropped by that thread.
+/// - **Never early.** No value is due before its deadline by [`Timer::now`](crate::Timer::now).
+/// - **In order.** Values of one shard come out in the order of their ticks. A thread pushes to one shard.
+/// - **One wake-up a value.** Of many consumers that wait, one is woken for each value that becomes due, in the order in
+///   which they began to wait. A consumer that is woken and goes away passes the wake-up on.
+/// - **Lock-free in.** `push`, [`remove`](DelayKey::remove) and [`reset`](DelayKey::reset) take no lock and wait for no
+///   thread, and neither does a driver that makes a value due. Consumers share a lock, which is held for some
+///   instructions. (In [virtual time](crate::ManualClock), a push and a reset may take a lock for some instructions.)
+///
+/// Values that are due do not pass through the executor: the driver of their shard hands them over.
+///
+/// # Counts and limits
+///
+/// Until it is due, a value counts as a one-shot timer does, in [`Timer::len`](crate::Timer::len), in
+/// [`Stats`](crate::Stats) and against [`max_pending`](crate::Builder::max_pending). When it becomes due it counts as
+/// `fired` and `completed`, and its lateness is recorded. A value that is removed or dropped before counts as `cancelled`,
+/// one that is left by a shutdown as `unfired`.
+///
+/// # Shutdown
+///
+/// A queue does not keep its timer alive. After a shutdown, `push` is refused. Consumers receive what was due, and then
+/// `None`. What is not due stays in the queue: its key [removes](DelayKey::remove) it, and the drop of the queue drops
+/// it. None of it is in [`Unfired`](crate::Unfired).
+pub struct DelayQueue<T: Send + 'static> {
+    shared: Arc<Shared<T>>,
+    /// This clone, as a consumer that is polled.
+    consumer: Consumer,
+    /// The consumer has been pending since it last received a value.
+    has_waited: AtomicBool,
+}
+
+/// What the clones share. The drop of it is the drop of the last clone.
+struct Shared<T: Send + 'static> {
+    hand_over: Arc<Values<T>>,
+    home: Home,
+}
+
+pub(super) type Values<T> = HandOver<Stored<T>, TimerHandle>;
+pub(super) type Value<T> = Item<Stored<T>, TimerHandle>;
+
+/// A value with its deadline.
+pub(super) struct Stored<T> {
+    pub(super) value: T,
+    requested: Requested,
+    /// The tick of the deadline.
+    tick: u64,
+}
+
+/// A value that came out of a [`DelayQueue`].
+///
+/// ```
+/// # use corewheel::{DelayQueue, Expired, ManualClock, Timer};
+/// # use std::time::Duration;
+/// # let clock = ManualClock::new();
+/// # let timer = Timer::builder().clock(clock.clone()).build()?;
+/// let queue = DelayQueue::new(&timer);
+/// let deadline = timer.now() + Duration::from_secs(1);
+/// queue.push_at(deadline, "retry")?;
+/// clock.advance(Duration::from_secs(1));
+/// let Expired { deadline: due, value, .. } = queue.try_pop().expect("it is due");
+/// assert_eq!((due, value), (deadline, "retry"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Expired<T> {
+    /// The deadline that the value was given last, not rounded to a tick. A value that was reset while its old deadline
+    /// passed reports the tick at which it became due.
+    pub deadline: Instant,
+    /// The value.
+    pub value: T,
+}
+
+impl<T: Send + 'static> DelayQueue<T> {
+    /// Opens a queue of a service. `is_closed` tells whether that is shut down.
+    pub(crate) fn open(home: Home, queues: &OpenQueues, is_closed: impl FnOnce() -> bool) -> Self {
+        let shard = home.any_shard().clone();
+        let hand_over = Arc::new(HandOver::new(move |waker| shard.catch_panic(|| waker.wake())));
+        queues.add(&hand_over);
+        // After it was added: a shutdown either finds it in the list, or is seen here.
+        if is_closed() {
+            hand_over.close();
+        }
+        Self::of(Arc::new(Shared { hand_over, home }))
+    }
+
+    fn of(shared: Arc<Shared<T>>) -> Self {
+        Self { shared, consumer: Consumer::default(), has_waited: AtomicBool::new(false) }
+    }
+
+    /// Adds a value that is due after `delay`.
+    ///
+    /// A zero delay is due at once: no tick is waited for. A delay too long to represent means never. Dropping the key
+    /// leaves the value in the queue.
+    ///
+    /// Lock-free, in amortised constant time. Allocates.
+    ///
+    /// # Errors
+    ///
+    /// [`Shutdown`](ScheduleError::Shutdown) after a shutdown of the timer, [`Full`](ScheduleError::Full) at
+    /// [`max_pending`](crate::Builder::max_pending), and [`OutOfMemory`](ScheduleError::OutOfMemory). The error returns
+    /// the value.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, Timer};
+    /// # use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let key = queue.push(Duration::from_secs(5), "job 1")?;
+    /// assert_eq!(queue.len(), 1);
+    /// # drop(key);
+    /// timer.shutdown();
+    /// let refused = queue.push(Duration::from_secs(5), "job 2").unwrap_err();
+    /// assert_eq!(refused.into_inner(), "job 2");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn push(&self, delay: Duration, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
+        self.push_for(self.shared.home.ticks().requested_after(delay), value)
+    }
+
+    /// Adds a value that is due at `deadline`. One in the past is due at once. Otherwise as [`push`](Self::push).
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, Timer};
+    /// # use std::time::Instant;
+    /// let timer = Timer::new()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// queue.push_at(Instant::now(), 7)?;
+    /// assert_eq!(queue.pop().map(|due| due.value), Some(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn push_at(&self, deadline: Instant, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
+        self.push_for(self.shared.home.ticks().at(deadline), value)
+    }
+
+    fn push_for(&self, deadline: Deadline, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
+        let Shared { hand_over, home } = &*self.shared;
+        if home.is_inherited() || hand_over.is_closed() {
+            home.reject();
+            return Err(Rejection::Shutdown.with(value));
+        }
+        let stored = Stored { value, requested: deadline.requested(), tick: deadline.tick };
+        let (item, expiry) = HandOver::enter(hand_over, stored);
+        let callback = mem::ManuallyDrop::new(Callback::value(move |tick| expiry.deliver(tick)));
+        // SAFETY: this moves the callback, which is used again only if the timer is refused.
+        match home.schedule(deadline, |place| unsafe { callback.write(place) }) {
+            Ok(handle) => {
+                // SAFETY: this call created the item, and its push has not returned.
+                unsafe { item.set_handle(handle) };
+                Ok(DelayKey::new(item, hand_over.clone()))
+            }
+            Err(rejection) => {
+                drop(mem::ManuallyDrop::into_inner(callback));
+                let stored = hand_over.remove(&item).expect("without a timer, the value is still there");
+                Err(rejection.with(stored.value))
+            }
+        }
+    }
+
+    /// Returns the first value that is due, or `None` if none is. Does not wait for one.
+    ///
+    /// A value is due once the driver of its shard has seen that its deadline has come. That is soon after the deadline;
+    /// [`Stats::lateness`](crate::Stats::lateness) tells how soon. Takes the consumers' lock, in amortised constant time.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// queue.push(Duration::from_secs(60), "a minute")?;
+    /// assert!(queue.try_pop().is_none());
+    /// clock.advance(Duration::from_secs(60)); // returns when the value is due
+    /// assert_eq!(queue.try_pop().map(|due| due.value), Some("a minute"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_pop(&self) -> Option<Expired<T>> {
+        let values = self.live()?;
+        match values.poll(&Consumer::default(), None) {
+            Poll::Ready(popped) => self.expired(popped),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once the timer has been shut
+    /// down and nothing that was due is left.
+    ///
+    /// Any number of threads may wait, also on one clone. Inside a callback this blocks a worker of the executor, as any
+    /// blocking call does. On a driver thread, which is where [`Executor::Inline`](crate::Executor::Inline) runs callbacks
+    /// and where wakers run, it blocks the shard: a value of that shard never becomes due. In
+    /// [virtual time](crate::ManualClock) it waits until another thread advances the clock; inside a callback of that clock
+    /// that never happens.
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, Timer};
+    /// use std::{thread, time::Duration};
+    ///
+    /// let timer = Timer::new()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let consumer = queue.clone();
+    /// let worker = thread::spawn(move || {
+    ///     let mut jobs = 0;
+    ///     while let Some(_job) = consumer.pop() {
+    ///         jobs += 1;
+    ///     }
+    ///     jobs
+    /// });
+    /// for job in 0..3 {
+    ///     queue.push(Duration::from_millis(2), job)?;
+    /// }
+    /// while !queue.is_empty() {
+    ///     thread::sleep(Duration::from_millis(1));
+    /// }
+    /// timer.shutdown();
+    /// assert_eq!(worker.join().unwrap(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pop(&self) -> Option<Expired<T>> {
+        self.expired(blocking::pop(self.live()?, None))
+    }
+
+    /// As [`pop`](Self::pop), but returns `None` also if no value has become due within `limit`.
+    ///
+    /// The limit is real time, also in virtual time. One too long to represent means no limit.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, Timer};
+    /// # use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// queue.push(Duration::from_secs(3600), "much later")?;
+    /// assert!(queue.pop_timeout(Duration::from_millis(5)).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pop_timeout(&self, limit: Duration) -> Option<Expired<T>> {
+        self.expired(blocking::pop(self.live()?, Instant::now().checked_add(limit)))
+    }
+
+    /// Polls for the first value that is due. `Ready(None)` once the timer has been shut down and nothing that was due is
+    /// left.
+    ///
+    /// If it is pending, the waker is called when a value is due for this consumer. Each clone that is polled is a
+    /// consumer of its own, and calls the waker of its last poll: give each task a clone. The drop of a clone that was
+    /// woken passes the wake-up on. A clone that is kept and not polled again does not; then the value waits for the next
+    /// consumer that looks, or that another value wakes.
+    ///
+    /// No loop over values keeps its executor from other tasks: after 128 values on a thread that were there without
+    /// waiting, a poll wakes its task and is pending once, as for [`Sleep`](crate::Sleep#loops).
+    ///
+    /// Takes the consumers' lock, in logarithmic time in the number of consumers that wait.
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, Timer};
+    /// use std::{future, time::Duration};
+    ///
+    /// let timer = Timer::new()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// queue.push(Duration::from_millis(5), "due")?;
+    /// # futures::executor::block_on(async {
+    /// let due = future::poll_fn(|cx| queue.poll_pop(cx)).await;
+    /// assert_eq!(due.map(|due| due.value), Some("due"));
+    /// # });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        let Some(values) = self.live() else { return Poll::Ready(None) };
+        // Relaxed, here and below: a clone is polled by one task. Two that share it do no harm.
+        let has_waited = self.has_waited.load(Ordering::Relaxed);
+        if !has_waited && coop::is_spent() {
+            self.has_waited.store(true, Ordering::Relaxed);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let polled = values.poll(&self.consumer, Some(cx.waker()));
+        self.has_waited.store(polled.is_pending(), Ordering::Relaxed);
+        if !has_waited && matches!(polled, Poll::Ready(Some(_))) {
+            coop::spend();
+        }
+        polled.map(|popped| self.expired(popped))
+    }
+
+    /// Returns the number of values in the queue, those that wait and those that are due. Wait-free.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// queue.push(Duration::from_secs(1), 'a')?;
+    /// queue.push(Duration::from_secs(2), 'b')?;
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!((queue.len(), timer.len()), (2, 1)); // the timer counts what is not due
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        usize::try_from(self.shared.hand_over.len()).unwrap_or(usize::MAX)
+    }
+
+    /// Returns whether the queue has no values. Wait-free.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, Timer};
+    /// # use std::time::Duration;
+    /// # let timer = Timer::new()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// queue.push(Duration::from_secs(1), ())?.remove();
+    /// assert!(queue.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the values, unless they are those of the parent of this process.
+    fn live(&self) -> Option<&Values<T>> {
+        (!self.shared.home.is_inherited()).then_some(&*self.shared.hand_over)
+    }
+
+    fn expired(&self, popped: Option<Popped<Stored<T>>>) -> Option<Expired<T>> {
+        let Popped { value: Stored { value, requested, tick }, tick: due, reset_to } = popped?;
+        let ticks = self.shared.home.ticks();
+        let deadline = if reset_to == NOT_RESET && tick == due {
+            ticks.display_requested(requested)
+        } else {
+            // A reset may not have noted its deadline yet. What it noted is shown only if it agrees with the tick.
+            ticks.display_deadline(due, reset_to)
+        };
+        Some(Expired { deadline, value })
+    }
+}
+
+impl<T: Send + 'static> Clone for DelayQueue<T> {
+    /// Returns another handle to the same queue, which is a consumer of its own.
+    fn clone(&self) -> Self {
+        Self::of(self.shared.clone())
+    }
+}
+
+impl<T: Send + 'static> Drop for DelayQueue<T> {
+    fn drop(&mut self) {
+        if let Some(values) = self.live() {
+            values.leave(&self.consumer);
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Shared<T> {
+    fn drop(&mut self) {
+        if self.home.is_inherited() {
+            // The values are the parent's, and so is the lock.
+            mem::forget(self.hand_over.clone());
+            return;
+        }
+        let shard = self.home.any_shard();
+        for (stored, item) in self.hand_over.clear() {
+            // SAFETY: the push has returned, because it had a clone of the queue.
+            if let Some(handle) = unsafe { item.handle() } {
+                handle.cancel();
+            }
+            shard.catch_panic(|| drop(stored));
+        }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayQueue").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// A stream of the values that are due, for one consumer. It ends once the timer has been shut down and nothing that was
+/// due is left.
+#[cfg(feature = "futures-core")]
+impl<T: Send + 'static> futures_core::Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.poll_pop(cx)
+    }
+}
+
+// A panic cannot leave a queue half changed: no foreign code runs under its lock, and a value is taken by one atomic step.
+// `tests/unwind.rs` has the list of public types for which this makes it hold.
+impl<T, H> RefUnwindSafe for HandOver<T, H> {}
+impl<T, H> RefUnwindSafe for Item<T, H> {}

@@ -1,0 +1,286 @@
+//! The way of a value from its producer to one consumer.
+//!
+//! ```text
+//! push ───► entered ──┐                      the lock
+//! driver ─► due ──────┼──► taken over by ──► members, ready, waiting consumers ──► pop
+//! remove ─► left ─────┘    the lock's owner
+//! ```
+//!
+//! Producers, drivers and threads that remove a value wait for nobody: they push to lock-free [stacks](super::stack). A
+//! consumer takes the lock, which guards the [line](super::line). The lock's owner takes over what is on the stacks.
+//! Other threads only *try* the lock. If it is taken, its owner does their work: see [`settle`](HandOver::settle).
+//!
+//! # No wake-up is lost
+//!
+//! A driver that finds no consumer does not touch the lock. A thread that finds the lock taken goes away. Each thread
+//! makes a fence between its own write and its look at the other's:
+//!
+//! ```text
+//! driver                    consumer                     owner of the lock
+//! ──────                    ────────                     ─────────────────
+//! push to `due`             `waiting` := 1, unlock       unlock
+//! fence                     fence                        fence
+//! `waiting` > 0? then try   `due` not empty? then try    `due` not empty? then try
+//! the lock and wake one     the lock and wake one        the lock and wake one
+//! ```
+//!
+//! The fences are sequentially consistent. If the driver's comes first, the consumer sees the item. Otherwise the driver
+//! sees that a consumer waits. If it then finds the lock taken, the unlock comes after its fence, so the owner sees the
+//! item. Loom model `delay_queue` checks it, and fails without the fence.
+//!
+//! # The end
+//!
+//! A queue is over when its timer is shut down and no timer of an item can fire any more. One word counts the timers and
+//! says whether the queue is closed. A timer of an item ends by a drop of its [`Expiry`], which comes after the item is
+//! pushed to `due`. So a consumer that reads the word before it takes over `due` finds all that was due.
+
+use std::task::{Poll, Waker};
+
+use super::item::Item;
+use super::line::{Consumer, Line};
+use super::stack::{Link, Stack};
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
+
+/// The timer has been shut down. The other bits of [`HandOver::timers`] count in steps of [`TIMER`].
+const CLOSED: u64 = 1;
+const TIMER: u64 = 2;
+
+/// Every so many values, a producer helps to list what has entered. A power of two.
+const HELP: u64 = 64;
+
+/// The shared part of a queue.
+pub(crate) struct HandOver<T, H> {
+    /// Timers of items that have not ended, and whether the queue is closed.
+    timers: AtomicU64,
+    /// Number of values, waiting and due.
+    len: AtomicU64,
+    /// Number of consumers that wait. Written under the lock.
+    waiting: AtomicU64,
+    entered: Stack<T, H>,
+    due: Stack<T, H>,
+    left: Stack<T, H>,
+    line: Mutex<Line<T, H>>,
+    /// Wakes a consumer, and lets no panic out.
+    wake: Box<dyn Fn(Waker) + Send + Sync>,
+}
+
+/// The timer's part in an item: it makes the item due, or is dropped.
+pub(crate) struct Expiry<T, H> {
+    queue: Arc<HandOver<T, H>>,
+    item: Arc<Item<T, H>>,
+}
+
+/// A value that came out of a queue.
+pub(crate) struct Popped<T> {
+    pub(crate) value: T,
+    /// The tick at which it became due.
+    pub(crate) tick: u64,
+    /// The deadline that the last reset gave, or [`NOT_RESET`](super::item::NOT_RESET).
+    pub(crate) reset_to: u64,
+}
+
+impl<T, H> HandOver<T, H> {
+    pub(crate) fn new(wake: impl Fn(Waker) + Send + Sync + 'static) -> Self {
+        Self {
+            timers: AtomicU64::new(0),
+            len: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            entered: Stack::new(Link::Entered),
+            due: Stack::new(Link::Due),
+            left: Stack::new(Link::Left),
+            line: Mutex::new(Line::new()),
+            wake: Box::new(wake),
+        }
+    }
+
+    /// Adds a value. The caller schedules a timer for the expiry. Lock-free.
+    pub(crate) fn enter(this: &Arc<Self>, value: T) -> (Arc<Item<T, H>>, Expiry<T, H>) {
+        let item = Arc::new(Item::new(value));
+        // Relaxed: the item's own timer ends after this, as the same thread schedules it.
+        this.timers.fetch_add(TIMER, Ordering::Relaxed);
+        // Relaxed: a number for itself.
+        let len = this.len.fetch_add(1, Ordering::Relaxed);
+        // Before its timer is scheduled: what is due has entered. Loom model `delay_queue`.
+        this.entered.push(item.clone());
+        if len % HELP == HELP - 1 {
+            this.help();
+        }
+        let expiry = Expiry { queue: this.clone(), item: item.clone() };
+        (item, expiry)
+    }
+
+    /// Takes the value of an item, unless it has come out before. The caller then ends the timer. Lock-free.
+    pub(crate) fn remove(&self, item: &Arc<Item<T, H>>) -> Option<T> {
+        let value = item.claim()?;
+        self.count_out();
+        self.left.push(item.clone());
+        self.settle();
+        Some(value)
+    }
+
+    /// Takes the first value that is due. `Ready(None)`: the queue is over. Otherwise has the consumer wait, if it gives a
+    /// waker. Takes the lock.
+    pub(crate) fn poll(&self, consumer: &Consumer, waker: Option<&Waker>) -> Poll<Option<Popped<T>>> {
+        // Foreign code, so it runs outside of the lock.
+        let waker = waker.cloned();
+        // Before the items that are due are taken over: see the head.
+        let over = self.is_over();
+        let mut gone = Vec::new();
+        let mut line = self.lock();
+        self.take_over(&mut line, &mut gone);
+        line.look(consumer);
+        let popped = line.pop(|item| gone.push(item));
+        let old = match (&popped, over, waker) {
+            (None, false, Some(waker)) => line.wait(consumer, waker),
+            (None, false, None) => None,
+            _ => line.end_wait(consumer),
+        };
+        self.unlock(line, over);
+        drop((gone, old));
+        match popped {
+            Some((value, item)) => {
+                self.count_out();
+                Poll::Ready(Some(Popped { value, tick: item.tick(), reset_to: item.reset_to() }))
+            }
+            None if over => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Ends the wait of a consumer that goes away. If it was woken, another is woken in its place.
+    pub(crate) fn leave(&self, consumer: &Consumer) {
+        if consumer.is_in_line() {
+            let mut line = self.lock();
+            let old = line.go(consumer);
+            self.unlock(line, self.is_over());
+            drop(old);
+        }
+    }
+
+    /// Takes all values out of a queue that has no producers and no consumers any more.
+    pub(crate) fn clear(&self) -> impl Iterator<Item = (T, Arc<Item<T, H>>)> {
+        let mut gone = Vec::new();
+        let mut line = self.lock();
+        self.take_over(&mut line, &mut gone);
+        let members = line.clear();
+        drop(line);
+        members.filter_map(|item| {
+            let value = item.claim()?;
+            self.count_out();
+            Some((value, item))
+        })
+    }
+
+    /// Notes that the timer has been shut down. Once nothing can become due any more, consumers wait no longer.
+    pub(crate) fn close(&self) {
+        // Release: as for the end of a timer; see `Expiry::drop`.
+        self.timers.fetch_or(CLOSED, Ordering::Release);
+        self.settle();
+    }
+
+    /// Returns whether the timer has been shut down.
+    pub(crate) fn is_closed(&self) -> bool {
+        // Relaxed: a hint. The shard refuses a timer after its shutdown.
+        self.timers.load(Ordering::Relaxed) & CLOSED != 0
+    }
+
+    /// Returns the number of values, waiting and due.
+    pub(crate) fn len(&self) -> u64 {
+        // Relaxed: a number for itself.
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn count_out(&self) {
+        self.len.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        // Acquire: what became due before; pairs with the drop of each expiry.
+        self.timers.load(Ordering::Acquire) == CLOSED
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Line<T, H>> {
+        // No foreign code runs under the lock, so no panic poisons it.
+        self.line.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes over what is on the stacks. `gone` receives items, to be dropped outside of the lock.
+    fn take_over(&self, line: &mut Line<T, H>, gone: &mut Vec<Arc<Item<T, H>>>) {
+        // In this order: what has left or is due has entered before, so it is listed by then.
+        let (left, due) = (self.left.take_all(), self.due.take_all());
+        self.entered.take_all().for_each(|item| line.enter(item));
+        due.for_each(|item| line.add_due(item));
+        for item in left {
+            gone.extend(line.leave(&item));
+            gone.push(item);
+        }
+        line.purge(|item| gone.push(item));
+    }
+
+    /// Releases the lock, and wakes the consumers whose turn it is.
+    fn unlock(&self, mut line: MutexGuard<'_, Line<T, H>>, over: bool) {
+        let chosen = line.choose(over);
+        // Relaxed: the fence in `settle` orders it.
+        self.waiting.store(line.waiting(), Ordering::Relaxed);
+        drop(line);
+        chosen.into_iter().for_each(&self.wake);
+        self.settle();
+    }
+
+    /// Does what is left to do, unless the owner of the lock does it. To be called after each push to a stack, and after
+    /// each unlock. Lock-free.
+    fn settle(&self) {
+        loop {
+            // Between what the caller has written, or the unlock, and the looks: see the head. Loom model `delay_queue`.
+            fence(Ordering::SeqCst);
+            // Relaxed: ordered by the fence.
+            let has_waiting = || self.waiting.load(Ordering::Relaxed) > 0;
+            let is_wake_up = || (!self.due.is_empty() || self.is_over()) && has_waiting();
+            if self.left.is_empty() && !is_wake_up() {
+                return;
+            }
+            let over = self.is_over();
+            let Ok(mut line) = self.line.try_lock() else { return };
+            let mut gone = Vec::new();
+            self.take_over(&mut line, &mut gone);
+            let chosen = line.choose(over);
+            self.waiting.store(line.waiting(), Ordering::Relaxed);
+            drop(line);
+            drop(gone);
+            chosen.into_iter().for_each(&self.wake);
+        }
+    }
+
+    /// Lists what has entered, unless the owner of the lock is about to do it.
+    fn help(&self) {
+        if let Ok(mut line) = self.line.try_lock() {
+            let mut gone = Vec::new();
+            self.take_over(&mut line, &mut gone);
+            self.unlock(line, false);
+        }
+    }
+}
+
+impl<T, H> Expiry<T, H> {
+    /// Makes the item due: its deadline has come, at `tick`. Lock-free but for the wakers that it calls.
+    pub(crate) fn deliver(self, tick: u64) {
+        let Self { queue, item } = &self;
+        if item.is_claimed() {
+            return;
+        }
+        item.set_tick(tick);
+        queue.due.push(item.clone());
+        queue.settle();
+    }
+}
+
+impl<T, H> Drop for Expiry<T, H> {
+    fn drop(&mut self) {
+        let queue = &*self.queue;
+        // Release: publishes the push to `due`; pairs with `is_over`. Later ends continue the release sequence. The fence in
+        // `settle` does the same, so no model fails without it.
+        if queue.timers.fetch_sub(TIMER, Ordering::Release) == TIMER | CLOSED {
+            queue.settle();
+        }
+    }
+}

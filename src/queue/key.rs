@@ -1,0 +1,123 @@
+//! The key of one value.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::delay_queue::{Value, Values};
+use crate::handle::TimerHandle;
+
+/// Removes or resets one value of a [`DelayQueue`](crate::DelayQueue), from any thread.
+///
+/// [`DelayQueue::push`](crate::DelayQueue::push) returns it. Dropping it leaves the value in the queue. A key keeps
+/// neither the timer nor the queue: when the last clone of the queue is dropped, so is the value.
+///
+/// ```
+/// use corewheel::{DelayQueue, Timer};
+/// use std::time::Duration;
+///
+/// let timer = Timer::new()?;
+/// let queue = DelayQueue::new(&timer);
+/// let session = queue.push(Duration::from_secs(60), "alice")?;
+/// session.reset(Duration::from_secs(60)); // a request: a minute from now
+/// assert_eq!(session.remove(), Some("alice")); // logged out
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DelayKey<T> {
+    item: Arc<Value<T>>,
+    queue: Arc<Values<T>>,
+}
+
+impl<T> DelayKey<T> {
+    pub(super) fn new(item: Arc<Value<T>>, queue: Arc<Values<T>>) -> Self {
+        Self { item, queue }
+    }
+
+    fn handle(&self) -> Option<&TimerHandle> {
+        // SAFETY: the push of the item returned this key.
+        unsafe { self.item.handle() }
+    }
+
+    /// Takes the value out of the queue, whether it is due or not. Returns `None` if it was popped, or was dropped with the
+    /// queue.
+    ///
+    /// After a shutdown of the timer, it returns a value that was not due, too. Of any number of consumers and this call,
+    /// one receives the value.
+    ///
+    /// Lock-free, in amortised constant time.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let (waits, due) = (queue.push(Duration::from_secs(9), 1)?, queue.push(Duration::from_secs(1), 2)?);
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!((waits.remove(), due.remove(), queue.try_pop()), (Some(1), Some(2), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove(self) -> Option<T> {
+        let handle = self.handle()?;
+        if handle.is_inherited() {
+            return None;
+        }
+        let stored = self.queue.remove(&self.item)?;
+        handle.cancel();
+        Some(stored.value)
+    }
+
+    /// Gives the value a new deadline, `delay` from now, earlier or later. Returns whether it was not due: true if it has
+    /// the new deadline, false if it is due, has come out, or the timer was shut down.
+    ///
+    /// Lock-free, in constant time: see [`TimerHandle::reset`].
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let key = queue.push(Duration::from_secs(1), "later")?;
+    /// assert!(key.reset(Duration::from_secs(5)));
+    /// clock.advance(Duration::from_secs(4));
+    /// assert!(queue.try_pop().is_none());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(!key.reset(Duration::from_secs(5))); // it is due
+    /// assert_eq!(queue.try_pop().map(|due| due.value), Some("later"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reset(&self, delay: Duration) -> bool {
+        let Some(handle) = self.handle() else { return false };
+        let moved = handle.reset(delay);
+        if moved {
+            self.item.set_reset(handle.exact());
+        }
+        moved
+    }
+
+    /// Returns the deadline while the value is not due. A value that never becomes due reports an instant a hundred years
+    /// ahead. Wait-free.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let key = queue.push(Duration::from_secs(1), ())?;
+    /// assert_eq!(key.deadline(), Some(timer.now() + Duration::from_secs(1)));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(key.deadline(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deadline(&self) -> Option<Instant> {
+        self.handle()?.deadline()
+    }
+}
+
+impl<T> fmt::Debug for DelayKey<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayKey").field("deadline", &self.deadline()).finish_non_exhaustive()
+    }
+}

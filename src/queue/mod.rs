@@ -1,0 +1,42 @@
+//! Queues of values that come out when they are due.
+//!
+//! | file          | concern                                                                       |
+//! |---------------|-------------------------------------------------------------------------------|
+//! | `delay_queue` | [`DelayQueue`], as its users see it                                           |
+//! | `key`         | [`DelayKey`]: removes and resets one value                                    |
+//! | `blocking`    | a consumer that blocks its thread                                             |
+//! | `home`        | the shards that keep the timers of the values                                 |
+//! | `open`        | the queues of one service, which its shutdown closes                          |
+//! | `hand_over`   | the way of a value from its producer to one consumer, and every wake-up       |
+//! | `line`        | what the lock of a queue guards                                               |
+//! | `stack`       | lock-free lists of items                                                      |
+//! | `item`        | one value, and the flag by which one thread takes it                          |
+//!
+//! Each value has a timer of its own, whose callback the driver runs itself. So a value that is due does not pass through
+//! the executor. The queue is not built on a queue of a crate: the drivers must not wait for a consumer that stopped in
+//! the middle of a pop, nor a consumer for a driver in the middle of a push. And loom must be able to explore it.
+//!
+//! loom explores the files without `cfg(not(loom))`.
+
+#[cfg(not(loom))]
+mod blocking;
+#[cfg(not(loom))]
+mod delay_queue;
+pub(crate) mod hand_over;
+#[cfg(not(loom))]
+mod home;
+pub(crate) mod item;
+#[cfg(not(loom))]
+mod key;
+pub(crate) mod line;
+#[cfg(not(loom))]
+mod open;
+mod stack;
+
+#[cfg(not(loom))]
+pub use self::{
+    delay_queue::{DelayQueue, Expired},
+    key::DelayKey,
+};
+#[cfg(not(loom))]
+pub(crate) use self::{home::Home, open::OpenQueues};

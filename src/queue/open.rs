@@ -1,0 +1,80 @@
+//! The queues of one service, which its shutdown closes.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use super::hand_over::HandOver;
+
+/// A queue whose timer may be shut down.
+pub(super) trait Close: Send + Sync {
+    fn close(&self);
+}
+
+impl<T: Send, H: Send + Sync> Close for HandOver<T, H> {
+    fn close(&self) {
+        HandOver::close(self);
+    }
+}
+
+/// Number of queues from which those that are gone are looked for.
+const FEW: usize = 16;
+
+/// The queues of a service that have not been closed.
+pub(crate) struct OpenQueues(Mutex<List>);
+
+struct List {
+    queues: Vec<Weak<dyn Close>>,
+    /// The length from which queues that are gone are looked for.
+    prune_at: usize,
+}
+
+impl OpenQueues {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(List { queues: Vec::new(), prune_at: FEW }))
+    }
+
+    /// Adds a queue. The caller then closes it if the service is shut down already. Amortised constant time.
+    pub(super) fn add(&self, queue: &Arc<impl Close + 'static>) {
+        let queue = Arc::downgrade(queue);
+        let mut list = self.lock();
+        if list.queues.len() >= list.prune_at {
+            list.queues.retain(|queue| queue.strong_count() > 0);
+            list.prune_at = FEW.max(2 * list.queues.len());
+        }
+        list.queues.push(queue);
+    }
+
+    /// Closes all queues: the shards of the service are closed. Calls wakers.
+    pub(crate) fn close(&self) {
+        let queues = mem::take(&mut self.lock().queues);
+        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.close());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+
+    impl Close for AtomicUsize {
+        fn close(&self) {
+            self.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn queues_that_are_gone_are_forgotten_and_the_others_closed_once() {
+        let (queues, kept) = (OpenQueues::new(), Arc::new(AtomicUsize::new(0)));
+        queues.add(&kept);
+        (0..1000).for_each(|_| queues.add(&Arc::new(AtomicUsize::new(0))));
+        assert!(queues.lock().queues.len() <= 2 * FEW);
+        queues.close();
+        queues.close();
+        assert_eq!(kept.load(Relaxed), 1);
+    }
+}

@@ -1,0 +1,6 @@
+//! The programs of `docs/embedding` that need libraries that nothing else here needs, compiled and run as tests.
+
+#[doc = include_str!("../../docs/embedding/mio.md")]
+mod mio {}
+#[doc = include_str!("../../docs/embedding/recipes.md")]
+mod recipes {}
