@@ -1,0 +1,63 @@
+//! The statements that claim holds for a lease. `SKIP LOCKED` lets workers claim at once, and each gets other holds.
+
+use std::time::Duration;
+
+use postgres::Row;
+
+use crate::Result;
+use crate::database::Session;
+use crate::lease::Lease;
+
+/// Maximum number of holds that one statement claims. A smaller number shares the work better.
+pub const BATCH: i64 = 500;
+
+/// A read of the index `holds_unclaimed`, from its beginning to the horizon.
+const UNCLAIMED: &str = "
+    WITH picked AS MATERIALIZED (
+        SELECT id FROM holds
+        WHERE ended IS NULL AND epoch IS NULL AND due < clock_timestamp() + $2 * interval '1 millisecond'
+            AND EXISTS (SELECT FROM leases WHERE epoch = $1 AND expires > clock_timestamp())
+        ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED)
+    UPDATE holds SET epoch = $1 FROM picked WHERE holds.id = picked.id
+    RETURNING holds.id, micros(due)";
+/// A read of the index `holds_claimed` for each expired lease. An expired lease is never renewed. A renewal that was
+/// under way at its expiry loses the holds that are claimed here: the row decides.
+const EXPIRED: &str = "
+    WITH dead AS MATERIALIZED (SELECT epoch, expires FROM leases WHERE expires <= clock_timestamp()),
+    picked AS MATERIALIZED (
+        SELECT holds.id, dead.epoch, dead.expires FROM holds JOIN dead USING (epoch)
+        WHERE ended IS NULL AND EXISTS (SELECT FROM leases WHERE epoch = $1 AND expires > clock_timestamp())
+        ORDER BY due LIMIT $2 FOR UPDATE OF holds SKIP LOCKED),
+    noted AS (
+        INSERT INTO takeovers (old_epoch, new_epoch, expired, at, holds)
+        SELECT epoch, $1, expires, clock_timestamp(), count(*) FROM picked GROUP BY epoch, expires)
+    UPDATE holds SET epoch = $1, takeovers = takeovers + 1 FROM picked WHERE holds.id = picked.id
+    RETURNING holds.id, micros(due)";
+const OWN: &str = "SELECT id, micros(due) FROM holds WHERE epoch = $1 AND ended IS NULL";
+
+/// A claimed hold, and its deadline in microseconds of the database's clock.
+#[derive(Clone, Copy)]
+pub struct Claimed {
+    pub id: i64,
+    pub due: i64,
+}
+
+fn claimed(rows: &[Row]) -> Vec<Claimed> {
+    rows.iter().map(|row| Claimed { id: row.get(0), due: row.get(1) }).collect()
+}
+
+/// Claims holds that nobody has claimed and that are due within the horizon.
+pub fn unclaimed(session: &mut Session, lease: &Lease, horizon: Duration) -> Result<Vec<Claimed>> {
+    let millis = horizon.as_secs_f64() * 1e3;
+    Ok(claimed(&session.query(UNCLAIMED, &[&lease.epoch, &millis, &BATCH])?))
+}
+
+/// Takes over holds whose worker has lost its lease.
+pub fn expired(session: &mut Session, lease: &Lease) -> Result<Vec<Claimed>> {
+    Ok(claimed(&session.query(EXPIRED, &[&lease.epoch, &BATCH])?))
+}
+
+/// Returns what the lease has claimed. A worker that lost the answer to a claim learns of it so.
+pub fn own(session: &mut Session, lease: &Lease) -> Result<Vec<Claimed>> {
+    Ok(claimed(&session.query(OWN, &[&lease.epoch])?))
+}

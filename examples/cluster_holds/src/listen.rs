@@ -1,0 +1,30 @@
+//! Learns of holds that are nearer than the horizon. A shop sends a notification with such a hold; the keeper then
+//! claims at once. A notification may be lost with its connection, so a new connection counts as one.
+
+use std::sync::mpsc::Sender;
+
+use postgres::fallible_iterator::FallibleIterator;
+
+use crate::Result;
+use crate::database::{Database, Session};
+use crate::worker::Wake;
+
+/// Wakes the keeper for each notification, until the keeper has ended.
+pub fn listen(database: &Database, keeper: &Sender<Wake>) -> Result<()> {
+    let mut session = Session::new(database);
+    loop {
+        if session.try_with(|client| client.batch_execute("LISTEN nearer"))?.is_none() {
+            continue;
+        }
+        loop {
+            if keeper.send(Wake::Nearer).is_err() {
+                return Ok(());
+            }
+            // The end of the iterator is the end of the connection; the next statement then fails.
+            let next = session.try_with(|client| client.notifications().blocking_iter().next())?;
+            if next.flatten().is_none() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Bad input, each with the end that it must have: a message that says what to do, and a failure as the exit status.
+
+use std::env;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::database::Session;
+
+/// A process that has not ended by then has not understood its input.
+const LIMIT: Duration = Duration::from_secs(15);
+
+const WORKER: [&str; 5] = ["worker", "--name", "refused", "--patience", "1"];
+const OTHER_VERSION: &str = "UPDATE schema_version SET version = version + 98";
+const THIS_VERSION: &str = "UPDATE schema_version SET version = version - 98";
+
+/// Tries what needs no tables. Returns the number of cases.
+pub fn without_tables(url: &str, has_own_cluster: bool) -> Result<usize> {
+    expect("no programs", None, &["--programs", "/nonexistent"], "apt-get install postgresql")?;
+    expect("a wrong URL", Some("elsewhere"), &WORKER, "not the address of a PostgreSQL server")?;
+    expect("no server", Some("host=127.0.0.1 port=1 user=nobody"), &WORKER, "no database for 1 s")?;
+    expect("no tables", Some(url), &WORKER, "no tables of this program")?;
+    if has_own_cluster {
+        expect("no such database", Some(&format!("{url} dbname=nowhere")), &WORKER, "the database refuses")?;
+        return Ok(5);
+    }
+    Ok(4)
+}
+
+/// Tries what needs the tables. Returns the number of cases.
+pub fn with_tables(url: &str, session: &mut Session) -> Result<usize> {
+    expect("a second run", Some(url), &["--holds", "1"], "already has a schema")?;
+    session.query(OTHER_VERSION, &[])?;
+    let refused = expect("another version", Some(url), &WORKER, "the tables have version 99");
+    session.query(THIS_VERSION, &[])?;
+    refused?;
+    Ok(2)
+}
+
+fn expect(what: &str, url: Option<&str>, arguments: &[&str], message: &str) -> Result<()> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(arguments).env_remove("DATABASE_URL").envs(url.map(|url| ("DATABASE_URL", url)));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let started = Instant::now();
+    while child.try_wait()?.is_none() {
+        if started.elapsed() > LIMIT {
+            child.kill()?;
+            child.wait()?;
+            return Err(format!("{what}: the process did not end").into());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() != Some(1) || !said.contains(message) || said.contains("panicked") {
+        return Err(format!("{what}: the process ended with {} and said: {said}", output.status).into());
+    }
+    Ok(())
+}

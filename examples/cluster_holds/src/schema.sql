@@ -1,0 +1,53 @@
+CREATE SCHEMA cluster_holds;
+SET search_path = cluster_holds;
+
+CREATE TABLE schema_version (version integer NOT NULL);
+
+CREATE TABLE stock (
+    item integer PRIMARY KEY,
+    total integer NOT NULL,
+    free integer NOT NULL CHECK (free >= 0)
+);
+
+-- A worker's right to end holds, until `expires` by the clock of the database. A lease that has expired is never
+-- renewed: its worker takes another one, with a new epoch.
+CREATE TABLE leases (
+    epoch bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    worker text NOT NULL,
+    expires timestamptz NOT NULL
+);
+
+CREATE TABLE holds (
+    -- Chosen by the shop, so that it can repeat a request.
+    id bigint PRIMARY KEY,
+    item integer NOT NULL REFERENCES stock,
+    quantity integer NOT NULL CHECK (quantity > 0),
+    due timestamptz NOT NULL,
+    -- The lease under which a worker has claimed the hold. No foreign key: a claim should not lock the lease.
+    epoch bigint,
+    takeovers integer NOT NULL DEFAULT 0,
+    ended timestamptz
+);
+-- What a claim reads: unclaimed holds by deadline, and the claims of one lease.
+CREATE INDEX holds_unclaimed ON holds (due) WHERE ended IS NULL AND epoch IS NULL;
+CREATE INDEX holds_claimed ON holds (epoch) WHERE ended IS NULL AND epoch IS NOT NULL;
+
+-- One row for each time that a hold ended. No key forbids a second row: the run checks that there is none.
+CREATE TABLE ends (
+    hold bigint NOT NULL,
+    outcome text NOT NULL CHECK (outcome IN ('paid', 'released')),
+    at timestamptz NOT NULL,
+    epoch bigint
+);
+
+-- One row for each claim of an expired lease's holds.
+CREATE TABLE takeovers (
+    old_epoch bigint NOT NULL,
+    new_epoch bigint NOT NULL,
+    expired timestamptz NOT NULL,
+    at timestamptz NOT NULL,
+    holds bigint NOT NULL
+);
+
+CREATE FUNCTION micros(timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (extract(epoch FROM $1) * 1000000)::bigint;
