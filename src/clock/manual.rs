@@ -82,6 +82,9 @@ pub(crate) trait OnClock: Quiesce<Time = Instant> {
     fn wait_for_search(&self, request: Option<u64>) -> Option<Instant>;
 }
 
+/// Any shard on a clock.
+pub(crate) type ClockShard = dyn OnClock;
+
 /// Keeps a shard in its clock's list.
 pub(crate) struct Registration {
     clock: ManualClock,
@@ -307,7 +310,7 @@ impl ManualClock {
     }
 
     /// Registers a shard with the clock, for as long as the registration lives.
-    pub(crate) fn register(&self, shard: Weak<dyn OnClock>) -> Registration {
+    pub(crate) fn register(&self, shard: Weak<ClockShard>) -> Registration {
         let mut shards = lock(&self.0.shards);
         let id = shards.next_id;
         shards.next_id += 1;

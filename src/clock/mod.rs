@@ -30,7 +30,7 @@ mod tsc_clock;
 pub use manual::ManualClock;
 #[cfg(not(loom))]
 pub(crate) use {
-    manual::{OnClock, Pinned, Registration},
+    manual::{ClockShard, OnClock, Pinned, Registration},
     quiescence::{Quiesce, Quiescence, Quiet},
     ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN},
     time_source::Clock,

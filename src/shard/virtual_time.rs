@@ -22,7 +22,7 @@ use std::sync::Weak;
 use std::time::Instant;
 
 use super::binding::Shard;
-use crate::clock::{ManualClock, OnClock, Quiesce, Quiescence, Quiet, Registration};
+use crate::clock::{ClockShard, ManualClock, OnClock, Quiesce, Quiescence, Quiet, Registration};
 
 /// Maximum number of ticks by which the clock moves at once: a state represents deadlines exactly for that many ticks
 /// ahead.
@@ -46,7 +46,7 @@ impl VirtualTime {
         shard: Weak<Shard>,
         needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
-        let shard: Weak<dyn OnClock> = shard;
+        let shard: Weak<ClockShard> = shard;
         Self {
             quiescence: Quiescence::new(),
             needs_this_thread: Box::new(needs_this_thread),

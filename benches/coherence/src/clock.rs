@@ -12,6 +12,8 @@ use std::time::Instant;
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
 pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN};
 
+use crate::shard::Shard;
+
 /// Has the size of the crate's own type, so that the fields beside it have the same offsets. So has `ManualClock`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock(Option<&'static Never>);
@@ -66,6 +68,9 @@ pub(crate) trait OnClock: Quiesce<Time = Instant> {
     fn wait_for_search(&self, request: Option<u64>) -> Option<Instant>;
 }
 
+/// The only type of shard: the counted `Weak` needs a size.
+pub(crate) type ClockShard = Shard;
+
 pub(crate) struct Registration;
 pub(crate) struct Pinned<'a>(PhantomData<&'a ManualClock>);
 
@@ -74,7 +79,7 @@ impl ManualClock {
         match *self.0 {}
     }
 
-    pub(crate) fn register(&self, _shard: Weak<dyn OnClock>) -> Registration {
+    pub(crate) fn register(&self, _shard: Weak<ClockShard>) -> Registration {
         match *self.0 {}
     }
 }
