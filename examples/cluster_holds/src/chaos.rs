@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use postgres::Client;
 
 use crate::Result;
 use crate::children::Process;
@@ -18,6 +19,9 @@ const CUT: &str = "
         SELECT pid FROM pg_stat_activity
         WHERE application_name IN ('cluster_holds worker', 'cluster_holds shop') ORDER BY random() LIMIT 2) AS picked";
 
+const LIVING: &str = "SELECT count(*) FROM leases WHERE worker = $1 AND expires > clock_timestamp()";
+const EXPIRE: &str = "UPDATE leases SET expires = clock_timestamp() WHERE expires > clock_timestamp()";
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     KillWorker,
@@ -25,26 +29,45 @@ enum Fault {
     StartWorkers,
     /// Stops one worker. The others take its holds over.
     StopWorker,
-    /// Stops all workers. The first one that continues has a lease that has expired, and holds that are still its own.
-    StopAllWorkers,
-    ContinueWorkers,
+    ContinueWorker,
+    /// Ends all leases, as a database whose clock is set forward does. The workers learn it from a refused release.
+    ExpireLeases,
     CutConnections,
     CrashDatabase,
+}
+
+/// Returns the name of the worker of an index in the table of leases.
+pub fn worker_name(index: usize) -> String {
+    format!("worker-{index}")
 }
 
 /// The faults that are still to come, and counts of those that were.
 pub struct Chaos {
     plan: Vec<(Duration, Fault)>,
-    stopped: Vec<usize>,
+    /// How much later than planned the last fault struck. All that follow are as late, so a stop is never cut short.
+    delay: Duration,
+    stopped: Option<usize>,
     pub kills: u64,
+    /// Stops that have outlasted the worker's lease.
     pub stops: u64,
+    /// Leases that were made to expire.
+    pub expiries: u64,
     pub cuts: u64,
     pub crashes: u64,
 }
 
 impl Chaos {
     pub fn none() -> Self {
-        Self { plan: Vec::new(), stopped: Vec::new(), kills: 0, stops: 0, cuts: 0, crashes: 0 }
+        Self {
+            plan: Vec::new(),
+            delay: Duration::ZERO,
+            stopped: None,
+            kills: 0,
+            stops: 0,
+            expiries: 0,
+            cuts: 0,
+            crashes: 0,
+        }
     }
 
     /// Plans faults for the time in which holds are placed and become due.
@@ -69,11 +92,12 @@ impl Chaos {
         cluster: Option<&mut Cluster>,
         session: &mut Session,
     ) -> Result<()> {
-        let Some((_, fault)) = self.plan.pop_if(|(at, _)| *at <= elapsed) else { return Ok(()) };
+        let Some((at, fault)) = self.plan.pop_if(|(at, _)| *at + self.delay <= elapsed) else { return Ok(()) };
+        self.delay = elapsed - at;
         match fault {
             Fault::KillWorker => {
                 let victims: Vec<_> = (0..workers.len())
-                    .filter(|index| workers[*index].is_some() && !self.stopped.contains(index))
+                    .filter(|&index| workers[index].is_some() && self.stopped != Some(index))
                     .collect();
                 if let Some(victim) = fastrand::choice(victims)
                     && let Some(mut worker) = workers[victim].take()
@@ -87,15 +111,22 @@ impl Chaos {
                     *worker = Some(start(index)?);
                 }
             }
-            Fault::StopWorker => self.stop(workers, 1)?,
-            Fault::StopAllWorkers => self.stop(workers, workers.len())?,
-            Fault::ContinueWorkers => {
-                for index in self.stopped.drain(..) {
-                    if let Some(worker) = &workers[index] {
-                        worker.signal(Signal::SIGCONT)?;
-                    }
+            Fault::StopWorker => {
+                self.stopped = workers.iter().position(Option::is_some);
+                if let Some(worker) = self.stopped.and_then(|index| workers[index].as_ref()) {
+                    worker.signal(Signal::SIGSTOP)?;
                 }
             }
+            Fault::ContinueWorker => {
+                if let Some(index) = self.stopped.take()
+                    && let Some(worker) = &workers[index]
+                {
+                    let leases: i64 = session.query(LIVING, &[&worker_name(index)])?[0].get(0);
+                    self.stops += u64::from(leases == 0);
+                    worker.signal(Signal::SIGCONT)?;
+                }
+            }
+            Fault::ExpireLeases => self.expiries += session.try_with(expire)?.unwrap_or(0),
             Fault::CutConnections => self.cuts += session.query(CUT, &[])?[0].get::<_, i64>(0) as u64,
             Fault::CrashDatabase => {
                 // A server that the run has not started is not killed.
@@ -109,37 +140,33 @@ impl Chaos {
         }
         Ok(())
     }
-
-    fn stop(&mut self, workers: &[Option<Process>], most: usize) -> Result<()> {
-        for (index, worker) in
-            workers.iter().enumerate().filter_map(|(index, worker)| Some((index, worker.as_ref()?))).take(most)
-        {
-            worker.signal(Signal::SIGSTOP)?;
-            self.stopped.push(index);
-            self.stops += 1;
-        }
-        Ok(())
-    }
 }
 
-/// Returns the faults in their order: a tenth of the time between two kills, and the stop of all workers at the end.
+/// Returns the number of leases. The lock lets no release read a lease before this transaction, and decide after it.
+fn expire(client: &mut Client) -> Result<u64, postgres::Error> {
+    let mut change = client.transaction()?;
+    change.batch_execute("LOCK TABLE leases")?;
+    let expired = change.execute(EXPIRE, &[])?;
+    change.commit()?;
+    Ok(expired)
+}
+
+/// Returns the faults in their order: a tenth of the time between two kills.
 fn plan(time: Duration, lease: Duration) -> Vec<(Duration, Fault)> {
-    let stop = lease * 3 / 2;
     let mut plan = Vec::new();
-    for tenth in 1..9 {
+    for tenth in 1..10 {
         let at = time * tenth / 10 + time.mul_f64(fastrand::f64() / 20.0);
         plan.push((at, Fault::KillWorker));
         plan.push((at + DOWNTIME, Fault::StartWorkers));
         plan.push((at + time / 20, Fault::CutConnections));
+        if tenth % 3 == 2 {
+            plan.push((time * tenth / 10, Fault::ExpireLeases));
+        }
     }
     plan.push((time / 4, Fault::StopWorker));
-    plan.push((time / 4 + stop, Fault::ContinueWorkers));
+    plan.push((time / 4 + lease * 3 / 2, Fault::ContinueWorker));
     plan.push((time * 13 / 20, Fault::CrashDatabase));
     plan.sort_by_key(|&(at, _)| at);
-    // A worker that starts meanwhile would take all holds over.
-    let last = plan.last().map_or(time, |&(at, _)| at);
-    plan.push((last, Fault::StopAllWorkers));
-    plan.push((last + stop, Fault::ContinueWorkers));
     plan
 }
 
@@ -147,34 +174,25 @@ fn plan(time: Duration, lease: Duration) -> Vec<(Duration, Fault)> {
 mod tests {
     use super::*;
 
-    const LEASE: Duration = Duration::from_secs(3);
-
-    /// Plans of runs that are short and long.
-    fn plans() -> impl Iterator<Item = Vec<(Duration, Fault)>> {
-        (0..200).map(|index| plan(Duration::from_millis(100 + 500 * index), LEASE))
-    }
-
     #[test]
-    fn each_fault_is_planned_in_order() {
-        for plan in plans() {
+    fn each_fault_is_planned_and_a_stop_outlasts_the_lease() {
+        let lease = Duration::from_secs(3);
+        for millis in (100..100_000).step_by(500) {
+            let plan = plan(Duration::from_millis(millis), lease);
             assert!(plan.is_sorted_by_key(|&(at, _)| at), "{plan:?}");
-            let count = |fault| plan.iter().filter(|(_, planned)| *planned == fault).count();
-            assert_eq!((count(Fault::KillWorker), count(Fault::StartWorkers)), (8, 8));
-            assert_eq!(
-                (count(Fault::StopWorker), count(Fault::StopAllWorkers), count(Fault::ContinueWorkers)),
-                (1, 1, 2)
-            );
-            assert_eq!((count(Fault::CutConnections), count(Fault::CrashDatabase)), (8, 1));
-        }
-    }
-
-    #[test]
-    fn nothing_happens_while_all_workers_are_stopped_beyond_their_leases() {
-        for plan in plans() {
-            let [.., (from, Fault::StopAllWorkers), (to, Fault::ContinueWorkers)] = plan[..] else {
-                panic!("{plan:?}")
-            };
-            assert!(to - from > LEASE);
+            let times = |fault| plan.iter().filter(move |&&(_, planned)| planned == fault).map(|&(at, _)| at);
+            for (fault, count) in [
+                (Fault::KillWorker, 9),
+                (Fault::StartWorkers, 9),
+                (Fault::CutConnections, 9),
+                (Fault::ExpireLeases, 3),
+                (Fault::CrashDatabase, 1),
+            ] {
+                assert_eq!(times(fault).count(), count, "{fault:?}");
+            }
+            let stop: Vec<_> = times(Fault::StopWorker).chain(times(Fault::ContinueWorker)).collect();
+            assert!(stop.len() == 2 && stop[1] - stop[0] > lease, "{plan:?}");
+            assert!(times(Fault::StartWorkers).max() > times(Fault::KillWorker).max());
         }
     }
 }

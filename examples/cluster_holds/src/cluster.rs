@@ -71,9 +71,11 @@ impl Cluster {
     /// Ends the server at once, as a crash does: it writes nothing that it has in memory.
     pub fn kill(&mut self) -> Result<()> {
         if let Some(mut server) = self.server.take() {
-            // SIGQUIT is PostgreSQL's immediate shutdown, which also ends the processes of the connections.
-            kill(Pid::from_raw(server.id() as i32), Signal::SIGQUIT)?;
-            server.wait()?;
+            if server.try_wait()?.is_none() {
+                // SIGQUIT is PostgreSQL's immediate shutdown, which also ends the processes of the connections.
+                kill(Pid::from_raw(server.id() as i32), Signal::SIGQUIT)?;
+                server.wait()?;
+            }
         }
         Ok(())
     }

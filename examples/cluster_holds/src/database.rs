@@ -57,6 +57,9 @@ impl Database {
         let mut config: Config = url.parse().map_err(|error: postgres::Error| {
             format!("DATABASE_URL is not the address of a PostgreSQL server: {}", Chain(&error))
         })?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err("DATABASE_URL is not the address of a PostgreSQL server: it names no host".into());
+        }
         config.application_name(&format!("cluster_holds {role}"));
         config.connect_timeout(UNRESPONSIVE).tcp_user_timeout(UNRESPONSIVE).keepalives_idle(UNRESPONSIVE);
         Ok(Self { config, retry_for, lose_one_in: None })

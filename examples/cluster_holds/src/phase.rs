@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Result;
 use crate::audit;
-use crate::chaos::Chaos;
+use crate::chaos::{Chaos, worker_name};
 use crate::children::{Event, Process, Totals};
 use crate::cluster::Cluster;
 use crate::database::{Database, Session};
@@ -23,8 +23,8 @@ pub const LEASE: Duration = Duration::from_secs(3);
 pub const SHOPS: u64 = 2;
 /// The clocks of the workers are wrong by so many seconds.
 const SKEWS: [i64; 3] = [0, 180, -300];
-/// With faults, the timers of the last worker are so many milliseconds too early.
-const EARLY: u64 = 20;
+/// With faults, all timers of the workers are so many milliseconds too early.
+const EARLY: u64 = 10;
 /// With faults, one of so many answers of the database is lost.
 const LOSE_ONE_IN: u64 = 50;
 /// The phase fails if holds have not ended so long after all were due.
@@ -165,6 +165,7 @@ impl Phase<'_> {
             answers_lost: counts.of(Event::AnswerLost),
             kills: chaos.kills,
             stops: chaos.stops,
+            expiries: chaos.expiries,
             cuts: chaos.cuts,
             crashes: chaos.crashes,
         })
@@ -177,8 +178,9 @@ impl Phase<'_> {
             println!("  takeovers      {}", audit::takeovers(session)?);
         }
         println!(
-            "  faults         {} workers killed, {} stopped, {} connections cut, {} answers lost, {} crashes of the database",
-            seen.kills, seen.stops, seen.cuts, seen.answers_lost, seen.crashes
+            "  faults         {} workers killed, {} stopped beyond the lease, {} leases expired, {} connections cut, {} answers lost, \
+             {} crashes of the database",
+            seen.kills, seen.stops, seen.expiries, seen.cuts, seen.answers_lost, seen.crashes
         );
         println!(
             "  seen           {} statements repeated, {} leases lost; releases refused: {} too early, {} after the lease",
@@ -192,7 +194,7 @@ impl Phase<'_> {
 
     fn worker(&self, index: usize, with_faults: bool, totals: &Arc<Totals>) -> Result<Process> {
         let mut arguments = vec![
-            format!("--name=worker-{index}"),
+            format!("--name={}", worker_name(index)),
             format!("--horizon={}", self.settings.horizon),
             format!("--lease={}", LEASE.as_millis()),
             format!("--skew={}", SKEWS[index % SKEWS.len()]),
@@ -200,9 +202,7 @@ impl Phase<'_> {
         arguments.extend(self.settings.poll.map(|millis| format!("--poll={millis}")));
         if with_faults {
             arguments.push(format!("--lose-one-in={LOSE_ONE_IN}"));
-            if index + 1 == self.setup.workers {
-                arguments.push(format!("--early={EARLY}"));
-            }
+            arguments.push(format!("--early={EARLY}"));
         }
         Process::start(&self.url, "worker", &arguments, totals)
     }

@@ -26,6 +26,8 @@ pub struct Seen {
     pub answers_lost: u64,
     pub kills: u64,
     pub stops: u64,
+    /// Leases that the run made expire.
+    pub expiries: u64,
     pub cuts: u64,
     pub crashes: u64,
 }
@@ -60,7 +62,7 @@ pub fn with_faults(seen: &Seen, setup: &Setup) -> Vec<String> {
     let mut wrong = in_any_phase(seen, setup);
     let always = [
         (seen.kills, "no worker was killed"),
-        (seen.stops, "no worker was stopped"),
+        (seen.stops, "no worker was stopped beyond its lease"),
         (seen.cuts, "no connection was cut"),
         (seen.repeated, "no statement was repeated"),
         (seen.answers_lost, "no answer was lost"),
@@ -72,6 +74,7 @@ pub fn with_faults(seen: &Seen, setup: &Setup) -> Vec<String> {
     if setup.poll.is_none() {
         let timers = [
             (seen.takeovers, "no hold was taken over"),
+            (seen.expiries, "no lease was made to expire"),
             (seen.leases_lost, "no worker lost its lease"),
             (seen.refused, "no release was refused for an expired lease"),
             (seen.early, "no release was refused before its deadline"),
@@ -111,14 +114,14 @@ mod tests {
     fn all() -> Seen {
         let (p50, most) = (Duration::from_millis(10), Duration::from_secs(6));
         let counts = Seen { p50, most, paid: 1, released: 1, notified: 1, wrong_clocks: 1, ..Seen::default() };
-        let workers = Seen { early: 1, refused: 1, leases_lost: 1, takeovers: 1, ..counts };
+        let workers = Seen { early: 1, refused: 1, expiries: 1, leases_lost: 1, takeovers: 1, ..counts };
         Seen { repeated: 1, answers_lost: 1, kills: 1, stops: 1, cuts: 1, crashes: 1, ..workers }
     }
 
     #[test]
     fn each_fault_that_struck_nothing_is_named() {
         assert!(with_faults(&all(), &SETUP).is_empty());
-        let holes: [fn(&mut Seen) -> &mut u64; 13] = [
+        let holes: [fn(&mut Seen) -> &mut u64; 15] = [
             |seen| &mut seen.paid,
             |seen| &mut seen.released,
             |seen| &mut seen.notified,
@@ -132,6 +135,8 @@ mod tests {
             |seen| &mut seen.takeovers,
             |seen| &mut seen.leases_lost,
             |seen| &mut seen.refused,
+            |seen| &mut seen.early,
+            |seen| &mut seen.expiries,
         ];
         for hole in holes {
             let mut seen = all();
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn workers_that_poll_need_no_leases() {
         let poll = Setup { poll: Some(Duration::from_secs(1)), has_own_cluster: false, ..SETUP };
-        let seen = Seen { takeovers: 0, leases_lost: 0, refused: 0, early: 0, notified: 0, crashes: 0, ..all() };
+        let seen = Seen { takeovers: 0, expiries: 0, refused: 0, early: 0, notified: 0, crashes: 0, ..all() };
         assert!(with_faults(&seen, &poll).is_empty());
         assert!(without_faults(&Seen { p50: Duration::from_millis(1_050), ..seen.clone() }, &poll).is_empty());
         assert_eq!(without_faults(&Seen { p50: Duration::from_millis(1_150), ..seen }, &poll).len(), 1);
