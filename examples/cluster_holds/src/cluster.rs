@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{self, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -109,14 +109,17 @@ impl Cluster {
         Ok(fs::read_to_string(self.log())?.matches("automatic recovery in progress").count() as u64)
     }
 
+    /// Fails if the server has ended by itself.
+    pub fn check(&mut self) -> Result<()> {
+        match self.server.as_mut().map(Child::try_wait).transpose()?.flatten() {
+            None => Ok(()),
+            Some(status) => Err(self.failure(&format!("the server has ended by itself, with {status}"))),
+        }
+    }
+
     /// Reads the state that the server writes to the last line of a file.
     fn is_ready(&mut self) -> Result<bool> {
-        if let Some(server) = &mut self.server
-            && let Some(status) = server.try_wait()?
-        {
-            let signal = status.signal().map_or(String::new(), |signal| format!(", signal {signal}"));
-            return Err(self.failure(&format!("the server ended at its start{signal}")));
-        }
+        self.check()?;
         match fs::read_to_string(self.data().join("postmaster.pid")) {
             // The file may be an old one, of a server that was killed.
             Ok(state) => Ok(state.lines().next().and_then(|pid| pid.parse().ok()) == self.pid()

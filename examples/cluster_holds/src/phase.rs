@@ -25,8 +25,6 @@ pub const SHOPS: u64 = 2;
 const SKEWS: [i64; 3] = [0, 180, -300];
 /// With faults, all timers of the workers are so many milliseconds too early.
 const EARLY: u64 = 10;
-/// With faults, one of so many answers of the database is lost.
-const LOSE_ONE_IN: u64 = 50;
 /// The phase fails if holds have not ended so long after all were due.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -87,6 +85,9 @@ impl Phase<'_> {
             if self.interrupted.load(Ordering::Relaxed) {
                 bar.abandon();
                 return Err("interrupted".into());
+            }
+            if let Some(cluster) = cluster {
+                cluster.check()?;
             }
             chaos.strike(started.elapsed(), &mut workers, start_worker, cluster.as_mut(), &mut session)?;
             for process in workers.iter_mut().flatten().chain(&mut shops) {
@@ -201,7 +202,7 @@ impl Phase<'_> {
         ];
         arguments.extend(self.settings.poll.map(|millis| format!("--poll={millis}")));
         if with_faults {
-            arguments.push(format!("--lose-one-in={LOSE_ONE_IN}"));
+            arguments.push(format!("--lose-one-in={}", self.settings.lose_one_in()));
             arguments.push(format!("--early={EARLY}"));
         }
         Process::start(&self.url, "worker", &arguments, totals)
@@ -219,7 +220,7 @@ impl Phase<'_> {
             format!("--horizon={}", if self.settings.poll.is_some() { 0 } else { self.settings.horizon }),
         ];
         if with_faults {
-            arguments.push(format!("--lose-one-in={LOSE_ONE_IN}"));
+            arguments.push(format!("--lose-one-in={}", self.settings.lose_one_in()));
         }
         Process::start(&self.url, "shop", &arguments, totals)
     }

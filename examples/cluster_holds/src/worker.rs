@@ -33,8 +33,8 @@ pub struct Settings {
     /// A lease lasts so many milliseconds, and is renewed after a third of them.
     #[arg(long, default_value_t = 15_000, value_parser = clap::value_parser!(u64).range(100..))]
     lease: u64,
-    /// The worker's clock is wrong by so many seconds.
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    /// The worker's clock is wrong by so many seconds, at most 30 years.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1_000_000_000..=1_000_000_000))]
     skew: i64,
     /// The timers fire so many milliseconds too early, as those of a fast clock do.
     #[arg(long, default_value_t = 0)]
