@@ -30,7 +30,7 @@ enum Fault {
     /// Stops one worker. The others take its holds over.
     StopWorker,
     ContinueWorker,
-    /// Ends all leases, as a database whose clock is set forward does. The workers learn it from a refused release.
+    /// Ends all leases, as a database does whose clock is set forward. Workers notice when a release is refused.
     ExpireLeases,
     CutConnections,
     CrashDatabase,
@@ -151,8 +151,8 @@ fn expire(client: &mut Client) -> Result<u64, postgres::Error> {
     Ok(expired)
 }
 
-/// Returns the faults in their order: a tenth of the time between two kills. After the last one, no takeover hides a hold
-/// that a worker has claimed without an answer.
+/// Returns the faults in their order: a tenth of the time between two kills. In the last third only answers are lost:
+/// otherwise a takeover would end a hold that its worker has claimed without the answer, and forgotten.
 fn plan(time: Duration, lease: Duration) -> Vec<(Duration, Fault)> {
     let mut plan = Vec::new();
     for tenth in 1..7 {

@@ -179,12 +179,13 @@ impl Phase<'_> {
             println!("  takeovers      {}", audit::takeovers(session)?);
         }
         println!(
-            "  faults         {} workers killed, {} stopped beyond the lease, {} leases expired, {} connections cut, {} answers lost, \
-             {} crashes of the database",
+            "  faults         {} workers killed, {} stopped beyond the lease, {} leases expired, {} connections cut, \
+             {} answers lost, {} crashes of the database",
             seen.kills, seen.stops, seen.expiries, seen.cuts, seen.answers_lost, seen.crashes
         );
         println!(
-            "  seen           {} statements repeated, {} leases lost; releases refused: {} too early, {} after the lease",
+            "  seen           {} statements repeated, {} leases lost; releases refused: {} too early, \
+             {} after the lease",
             seen.repeated, seen.leases_lost, seen.early, seen.refused
         );
         if !self.setup.has_own_cluster {

@@ -2,6 +2,7 @@
 //! *releaser* ends those that are due. The *listener* wakes the keeper for holds that are nearer than the horizon.
 
 use std::io::{self, Read};
+use std::ops::RangeInclusive;
 use std::process;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -20,6 +21,9 @@ use crate::{listen, poll, release};
 /// Pause between two claims for notifications, which may come a thousand times a second.
 const COALESCE: Duration = Duration::from_millis(100);
 
+/// Seconds by which a clock may be wrong: 30 years.
+const SKEWS: RangeInclusive<i64> = -1_000_000_000..=1_000_000_000;
+
 #[derive(clap::Args)]
 pub struct Settings {
     #[command(flatten)]
@@ -33,8 +37,8 @@ pub struct Settings {
     /// A lease lasts so many milliseconds, and is renewed after a third of them.
     #[arg(long, default_value_t = 15_000, value_parser = clap::value_parser!(u64).range(100..))]
     lease: u64,
-    /// The worker's clock is wrong by so many seconds, at most 30 years.
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1_000_000_000..=1_000_000_000))]
+    /// The worker's clock is wrong by so many seconds.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(SKEWS))]
     skew: i64,
     /// The timers fire so many milliseconds too early, as those of a fast clock do.
     #[arg(long, default_value_t = 0)]
