@@ -1,23 +1,34 @@
-//! Work that the driver does once a turn, after it has called the wakers.
+//! What a driver defers to the end of its turn, to do it once for many timers.
 //!
-//! A turn may make a thousand values of one [`DelayQueue`](crate::DelayQueue) due. A wake-up costs the driver more than
-//! the delivery of many values. So each value goes where consumers find it, and its queue is [deferred](defer). At the
-//! end of the [`Turn`], the queue wakes consumers for all of them.
+//! A turn may make a thousand values of one [`DelayQueue`](crate::DelayQueue) due. A push to the queue and a wake-up
+//! cost the driver more than the rest of the delivery. So a [`Turn`] collects the values of each queue, and delivers
+//! them together.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::mem;
-use std::sync::Arc;
 
-/// Work that may be deferred. To do it once counts for all times that it was deferred.
-pub(crate) trait Deferred {
-    /// Does the work. Must not panic.
-    fn settle(&self);
+/// What is collected in a turn. Its drop does the work, for all parts that were added. The drop must not panic.
+pub(crate) trait Deferred: Any {
+    /// What one timer adds.
+    type Part;
+
+    /// Returns a value that accepts this part, and to which nothing is added yet.
+    fn new(part: &Self::Part) -> Self;
+
+    /// Returns whether the part may be added.
+    fn accepts(&self, part: &Self::Part) -> bool;
+
+    fn add(&mut self, part: Self::Part);
 }
 
 thread_local! {
     /// What the calling thread's turn has deferred. `None` outside of a turn.
-    static DEFERRED: RefCell<Option<Vec<Arc<dyn Deferred>>>> = const { RefCell::new(None) };
+    static DEFERRED: RefCell<Option<Vec<Box<dyn Any>>>> = const { RefCell::new(None) };
 }
+
+/// Number of deferred values, the latest, in which a new part looks for its place.
+const SEARCHED: usize = 8;
 
 /// A turn of the calling thread. Its drop does what was deferred, also after a panic.
 pub(super) struct Turn(());
@@ -28,7 +39,7 @@ impl Turn {
         Self(())
     }
 
-    /// Ends the turn in the child of a fork: the deferred work belongs to the parent.
+    /// Ends the turn in the child of a fork: what was deferred belongs to the parent.
     pub(super) fn leave_to_parent(self) {
         mem::forget(DEFERRED.take());
     }
@@ -36,49 +47,71 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        DEFERRED.take().iter().flatten().for_each(|work| work.settle());
+        drop(DEFERRED.take());
     }
 }
 
-/// Does the work at the end of the turn, or at once outside of a turn.
-pub(crate) fn defer(work: &Arc<impl Deferred + 'static>) {
-    let is_deferred = DEFERRED.with_borrow_mut(|deferred| {
-        let Some(deferred) = deferred else { return false };
-        let is_last = |last: &Arc<dyn Deferred>| Arc::as_ptr(last).addr() == Arc::as_ptr(work).addr();
-        if !deferred.last().is_some_and(is_last) {
-            deferred.push(work.clone());
+/// Does the work of `part` at the end of the turn, or at once outside of a turn.
+pub(crate) fn defer<D: Deferred>(part: D::Part) {
+    let started = |part| {
+        let mut work = D::new(&part);
+        work.add(part);
+        work
+    };
+    let part = DEFERRED.with_borrow_mut(|deferred| {
+        let Some(deferred) = deferred else { return Some(part) };
+        let mut latest = deferred.iter_mut().rev().take(SEARCHED).filter_map(|work| work.downcast_mut::<D>());
+        match latest.find(|work| work.accepts(&part)) {
+            Some(work) => work.add(part),
+            None => deferred.push(Box::new(started(part))),
         }
-        true
+        None
     });
-    if !is_deferred {
-        work.settle();
-    }
+    drop(part.map(started));
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::rc::Rc;
 
     use super::*;
 
-    struct Work(AtomicU32);
+    type Done = Rc<RefCell<Vec<Vec<u32>>>>;
 
-    impl Deferred for Work {
-        fn settle(&self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
+    /// Collects numbers of the same tens.
+    struct Tens(Vec<u32>, Done);
+
+    impl Deferred for Tens {
+        type Part = (u32, Done);
+
+        fn new((_, done): &Self::Part) -> Self {
+            Self(Vec::new(), done.clone())
+        }
+
+        fn accepts(&self, (number, _): &Self::Part) -> bool {
+            self.0.first().is_some_and(|first| first / 10 == number / 10)
+        }
+
+        fn add(&mut self, (number, _): Self::Part) {
+            self.0.push(number);
+        }
+    }
+
+    impl Drop for Tens {
+        fn drop(&mut self) {
+            self.1.borrow_mut().push(mem::take(&mut self.0));
         }
     }
 
     #[test]
-    fn a_turn_does_deferred_work_once_at_its_end() {
-        let works = [(); 2].map(|()| Arc::new(Work(AtomicU32::new(0))));
-        let done = || works.each_ref().map(|work| work.0.load(Ordering::Relaxed));
+    fn a_turn_does_the_work_of_its_parts_together_at_its_end() {
+        let done = Done::default();
         let turn = Turn::begin();
-        (0..10).for_each(|number| defer(&works[number / 5]));
-        assert_eq!(done(), [0, 0]);
+        [11, 21, 12, 22, 13].into_iter().for_each(|number| defer::<Tens>((number, done.clone())));
+        assert!(done.borrow().is_empty());
         drop(turn);
-        assert_eq!(done(), [1, 1]);
-        defer(&works[0]);
-        assert_eq!(done(), [2, 1], "outside of a turn");
+        assert_eq!(done.take(), [vec![11, 12, 13], vec![21, 22]]);
+        (14..16).for_each(|number| defer::<Tens>((number, done.clone())));
+        assert_eq!(done.take(), [[14], [15]], "outside of a turn, at once");
     }
 }

@@ -12,7 +12,8 @@ use std::task::{Poll, Wake, Waker};
 use loom::sync::Notify;
 
 use super::explore;
-use crate::queue::hand_over::{Expiry, HandOver};
+use crate::queue::expiry::{Delivery, Expiry};
+use crate::queue::hand_over::HandOver;
 use crate::queue::item::Item;
 use crate::queue::line::Consumer;
 use crate::sync::{Arc, thread};
@@ -46,14 +47,15 @@ fn queue() -> Queue {
 }
 
 fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>) {
-    HandOver::enter(queue, Arc::new(value))
+    Expiry::enter(queue, Arc::new(value))
 }
 
-/// Makes items due as a driver does in one turn: it settles the queue once, at the end.
+/// Makes items of one queue due together, as a driver does in one turn.
 fn deliver<const N: usize>(expiries: [(Expiry<Value, ()>, u64); N]) {
-    let queues = expiries.map(|(expiry, tick)| expiry.deliver(tick).cloned());
-    if let Some(queue) = queues.into_iter().flatten().next() {
-        queue.settle();
+    let mut delivery = Delivery::new(&expiries[0].0);
+    for (expiry, tick) in expiries {
+        assert!(delivery.accepts(&expiry));
+        expiry.deliver(tick, &mut delivery);
     }
 }
 
