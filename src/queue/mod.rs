@@ -3,13 +3,17 @@
 //! | file          | concern                                                                       |
 //! |---------------|-------------------------------------------------------------------------------|
 //! | `delay_queue` | [`DelayQueue`], as its users see it                                           |
+//! | `expired`     | [`Expired`]: a value that is due                                              |
 //! | `key`         | [`DelayKey`]: removes and resets one value                                    |
 //! | `blocking`    | a consumer that blocks its thread                                             |
+//! | `shared`      | what the clones of a queue share                                              |
 //! | `home`        | the shards that keep the timers of the values                                 |
 //! | `open`        | the queues of one service, which its shutdown closes                          |
 //! | `hand_over`   | the way of a value from its producer to one consumer, and every wake-up       |
+//! | `expiry`      | the timer's part in a value: makes it due, with the others of a driver's turn |
 //! | `line`        | what the lock of a queue guards                                               |
 //! | `stack`       | lock-free lists of items                                                      |
+//! | `due`         | items that are due, in the batches that drivers push                          |
 //! | `item`        | one value, and the flag by which one thread takes it                          |
 //!
 //! Each value has a timer of its own, whose callback the driver runs itself. So a value that is due does not pass through
@@ -22,6 +26,10 @@
 mod blocking;
 #[cfg(not(loom))]
 mod delay_queue;
+mod due;
+#[cfg(not(loom))]
+mod expired;
+pub(crate) mod expiry;
 pub(crate) mod hand_over;
 #[cfg(not(loom))]
 mod home;
@@ -31,12 +39,11 @@ mod key;
 pub(crate) mod line;
 #[cfg(not(loom))]
 mod open;
+#[cfg(not(loom))]
+mod shared;
 mod stack;
 
 #[cfg(not(loom))]
-pub use self::{
-    delay_queue::{DelayQueue, Expired},
-    key::DelayKey,
-};
+pub use self::{delay_queue::DelayQueue, expired::Expired, key::DelayKey};
 #[cfg(not(loom))]
 pub(crate) use self::{home::Home, open::OpenQueues};
