@@ -32,7 +32,7 @@ pub struct Address {
     /// How long a process tries to connect before it gives up, in seconds.
     #[arg(long, default_value_t = 60)]
     retry_for: u64,
-    /// Drops the connection instead of reading the answer of one in so many statements.
+    /// Drops the connection instead of reading one in so many answers that have rows.
     #[arg(long, value_parser = clap::value_parser!(u64).range(2..))]
     lose_one_in: Option<u64>,
 }
@@ -125,7 +125,7 @@ impl Session {
     pub fn query(&mut self, sql: &'static str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
         loop {
             match self.client()?.query(sql, parameters) {
-                Ok(_) if self.loses_answer() => {
+                Ok(rows) if !rows.is_empty() && self.loses_answer() => {
                     count(Event::AnswerLost);
                     self.open = None;
                 }
@@ -160,7 +160,7 @@ impl Session {
         self.open.as_mut().ok_or_else(|| "not connected".into())
     }
 
-    /// Draws whether this answer counts as lost: the statement was committed, and this process must not know.
+    /// Draws whether an answer is lost: the database has committed the statement, and this process does not learn it.
     fn loses_answer(&self) -> bool {
         self.database.lose_one_in.is_some_and(|number| fastrand::u64(..number) == 0)
     }

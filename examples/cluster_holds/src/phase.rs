@@ -203,7 +203,7 @@ impl Phase<'_> {
         ];
         arguments.extend(self.settings.poll.map(|millis| format!("--poll={millis}")));
         if with_faults {
-            arguments.push(format!("--lose-one-in={}", self.settings.lose_one_in()));
+            arguments.push(format!("--lose-one-in={}", self.settings.lose_one_in().0));
             arguments.push(format!("--early={EARLY}"));
         }
         Process::start(&self.url, "worker", &arguments, totals)
@@ -221,7 +221,7 @@ impl Phase<'_> {
             format!("--horizon={}", if self.settings.poll.is_some() { 0 } else { self.settings.horizon }),
         ];
         if with_faults {
-            arguments.push(format!("--lose-one-in={}", self.settings.lose_one_in()));
+            arguments.push(format!("--lose-one-in={}", self.settings.lose_one_in().1));
         }
         Process::start(&self.url, "shop", &arguments, totals)
     }

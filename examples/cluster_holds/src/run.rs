@@ -60,9 +60,10 @@ impl Settings {
         if self.quick { (1_200, 200, 4) } else { (self.holds, self.rate, self.longest) }
     }
 
-    /// With faults, one of so many answers of the database is lost. In a quick run, too, some of these are claims.
-    pub fn lose_one_in(&self) -> u64 {
-        if self.quick { 15 } else { 50 }
+    /// With faults, one of so many answers to workers and to shops is lost. Some answers of the last third are claims, even
+    /// in a quick run.
+    pub fn lose_one_in(&self) -> (u64, u64) {
+        if self.quick { (5, 15) } else { (20, 50) }
     }
 }
 
