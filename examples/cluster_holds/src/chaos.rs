@@ -70,7 +70,7 @@ impl Chaos {
         }
     }
 
-    /// Plans faults for the time in which holds are placed and become due.
+    /// Plans faults for the time in which holds are placed.
     pub fn plan(time: Duration, lease: Duration) -> Self {
         let mut plan = plan(time, lease);
         // The last comes out first.

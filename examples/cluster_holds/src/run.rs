@@ -63,7 +63,7 @@ impl Settings {
     /// With faults, one of so many answers to workers and to shops is lost. Some answers of the last third are claims, even
     /// in a quick run.
     pub fn lose_one_in(&self) -> (u64, u64) {
-        if self.quick { (5, 15) } else { (20, 50) }
+        if self.quick { (3, 15) } else { (10, 50) }
     }
 }
 
