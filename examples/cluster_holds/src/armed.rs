@@ -39,7 +39,7 @@ impl Armed {
         Ok(Self { timer, clock: Mutex::new(clock), sender, entries: Mutex::default() })
     }
 
-    /// Arms each hold for the lease `epoch`. Cancels the timer that a hold already has for this lease or an earlier one.
+    /// Arms each hold for the lease `epoch`. Cancels the timer of a hold for this lease or an earlier one.
     pub fn arm(&self, epoch: i64, holds: &[Claimed]) -> Result<()> {
         self.arm_after(epoch, holds, Instant::now())
     }

@@ -1,5 +1,5 @@
-//! The statements that claim holds for a lease. Two workers may claim at once: `SKIP LOCKED` gives them different holds,
-//! and neither waits for the other.
+//! The statements that claim holds for a lease. Two workers may claim at once: `SKIP LOCKED` gives them different
+//! holds, and neither waits for the other.
 
 use std::time::Duration;
 

@@ -29,8 +29,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster and starts its server, with connections for so many workers. Looks for the programs in `programs`,
-    /// or else where they usually are.
+    /// Makes a cluster and starts its server, with connections for so many workers. Looks for the programs in
+    /// `programs`, or else where they usually are.
     pub fn start(programs: Option<&Path>, workers: u32) -> Result<Self> {
         let programs = match programs {
             // The programs start in another folder.
@@ -70,12 +70,12 @@ impl Cluster {
 
     /// Ends the server at once, as a crash does: it writes nothing that it has in memory.
     pub fn kill(&mut self) -> Result<()> {
-        if let Some(mut server) = self.server.take() {
-            if server.try_wait()?.is_none() {
-                // SIGQUIT is PostgreSQL's immediate shutdown, which also ends the processes of the connections.
-                kill(Pid::from_raw(server.id() as i32), Signal::SIGQUIT)?;
-                server.wait()?;
-            }
+        if let Some(mut server) = self.server.take()
+            && server.try_wait()?.is_none()
+        {
+            // SIGQUIT is PostgreSQL's immediate shutdown, which also ends the processes of the connections.
+            kill(Pid::from_raw(server.id() as i32), Signal::SIGQUIT)?;
+            server.wait()?;
         }
         Ok(())
     }

@@ -120,8 +120,8 @@ impl Session {
         self.connections
     }
 
-    /// Runs one statement, which must be correct when it runs twice. Fails only if it can never succeed, or if the server
-    /// is out of reach for too long.
+    /// Runs one statement, which must be correct when it runs twice. Fails only if it can never succeed, or if the
+    /// server is out of reach for too long.
     pub fn query(&mut self, sql: &'static str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
         loop {
             match self.client()?.query(sql, parameters) {

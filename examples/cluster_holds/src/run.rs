@@ -60,8 +60,8 @@ impl Settings {
         if self.quick { (1_200, 200, 4) } else { (self.holds, self.rate, self.longest) }
     }
 
-    /// With faults, one of so many answers to workers and to shops is lost. Some answers of the last third are claims, even
-    /// in a quick run.
+    /// With faults, one of so many answers to workers and to shops is lost. In the last third, a few of these are claims,
+    /// even in a quick run.
     pub fn lose_one_in(&self) -> (u64, u64) {
         if self.quick { (3, 15) } else { (10, 50) }
     }

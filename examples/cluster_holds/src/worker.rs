@@ -1,5 +1,5 @@
-//! One worker: three threads, each with a connection. The *keeper*, in this file, renews the lease and claims holds. The
-//! *releaser* ends those that are due. The *listener* wakes the keeper for holds that are nearer than the horizon.
+//! One worker: three threads, each with a connection. The *keeper*, in this file, renews the lease and claims holds.
+//! The *releaser* ends those that are due. The *listener* wakes the keeper for holds that are nearer than the horizon.
 
 use std::io::{self, Read};
 use std::ops::RangeInclusive;
@@ -38,7 +38,8 @@ pub struct Settings {
     #[arg(long, default_value_t = 15_000, value_parser = clap::value_parser!(u64).range(100..))]
     lease: u64,
     /// The worker's clock is wrong by so many seconds.
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(SKEWS))]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(i64).range(SKEWS))]
     skew: i64,
     /// The timers fire so many milliseconds too early, as those of a fast clock do.
     #[arg(long, default_value_t = 0)]
