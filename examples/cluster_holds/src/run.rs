@@ -60,8 +60,8 @@ impl Settings {
         if self.quick { (1_200, 200, 4) } else { (self.holds, self.rate, self.longest) }
     }
 
-    /// With faults, one of so many answers to workers and to shops is lost. In the last third, a few of these are claims,
-    /// even in a quick run.
+    /// With faults, one of so many answers to workers and to shops is lost. Even in the last third of a quick run, some of
+    /// them are claims.
     pub fn lose_one_in(&self) -> (u64, u64) {
         if self.quick { (3, 15) } else { (10, 50) }
     }
@@ -69,6 +69,11 @@ impl Settings {
 
 /// Runs all, and fails if anything is wrong.
 pub fn run(settings: &Settings) -> Result<()> {
+    if settings.workers == 1 && !settings.no_faults {
+        return Err(
+            "with faults, another worker must be there to take holds over: use --workers 2 or --no-faults".into()
+        );
+    }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, interrupted.clone())?;

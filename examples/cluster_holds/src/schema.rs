@@ -65,7 +65,8 @@ impl fmt::Display for Unusable {
             }
             Self::OtherVersion(version) => write!(
                 f,
-                "the tables have version {version}, and this program is for version {VERSION}: use the program of that version"
+                "the tables have version {version}, and this program is for version {VERSION}: use the program of that \
+                 version"
             ),
             Self::Failed(error) => write!(f, "the version of the tables cannot be read: {}", Chain(error)),
         }
