@@ -60,8 +60,8 @@ impl Settings {
         if self.quick { (1_200, 200, 4) } else { (self.holds, self.rate, self.longest) }
     }
 
-    /// With faults, one of so many answers to workers and to shops is lost. Even in the last third of a quick run, some of
-    /// them are claims.
+    /// With faults, one of so many answers to workers and to shops is lost. Even in the last third of a quick run, some
+    /// of them are claims.
     pub fn lose_one_in(&self) -> (u64, u64) {
         if self.quick { (3, 15) } else { (10, 50) }
     }
@@ -90,6 +90,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         workers: settings.workers as usize,
         lease: LEASE,
         poll: settings.poll.map(Duration::from_millis),
+        notifies: settings.poll.is_none() && settings.horizon > 1_000,
         has_own_cluster: cluster.is_some(),
     };
     let phase = Phase { settings, setup, database, url, interrupted };
