@@ -54,12 +54,15 @@ use crate::shard::coop;
 /// - **Once.** Each value comes out once: popped by one consumer, removed by its key, or dropped with the last clone of
 ///   the queue. A value that the queue drops is dropped by that thread.
 /// - **Never early.** No value is due before its deadline by [`Timer::now`](crate::Timer::now).
-/// - **In order.** Values of one shard come out in the order of their ticks. A thread pushes to one shard.
-/// - **One wake-up a value.** Of many consumers that wait, one is woken for each value that becomes due, in the order in
-///   which they began to wait. A consumer that is woken and goes away passes the wake-up on.
-/// - **Lock-free in.** `push`, [`remove`](DelayKey::remove) and [`reset`](DelayKey::reset) take no lock and wait for no
-///   thread, and neither does a driver that makes a value due. Consumers share a lock, which is held for some
-///   instructions. (In [virtual time](crate::ManualClock), a push and a reset may take a lock for some instructions.)
+/// - **In order.** Values of one shard come out in the order of their ticks, if they were pushed before the first of
+///   them was due. A thread pushes to one shard.
+/// - **One wake-up a value.** Of many consumers that wait, one is woken for each value that becomes due, in the order
+///   in which they began to wait. A consumer that is woken and goes away passes the wake-up on.
+/// - **Lock-free in.** `push`, [`remove`](DelayKey::remove), [`reset`](DelayKey::reset) and the driver that makes a
+///   value due wait for no thread. (In [virtual time](crate::ManualClock), they take a lock of the clock for some
+///   instructions.) Consumers share a lock, for amortised constant time each. Producers, keys and drivers only try that
+///   lock, to help with the lists behind it. The thread that helps also calls the wakers of the consumers whose turn it
+///   is.
 ///
 /// Values that are due do not pass through the executor: the driver of their shard hands them over.
 ///
@@ -67,8 +70,9 @@ use crate::shard::coop;
 ///
 /// Until it is due, a value counts as a one-shot timer does, in [`Timer::len`](crate::Timer::len), in
 /// [`Stats`](crate::Stats) and against [`max_pending`](crate::Builder::max_pending). When it becomes due it counts as
-/// `fired` and `completed`, and its lateness is recorded. A value that is removed or dropped before counts as `cancelled`,
-/// one that is left by a shutdown as `unfired`.
+/// `fired` and `completed`, and its lateness is recorded. A value that is removed or dropped before counts as
+/// `cancelled`, one that is left by a shutdown as `unfired`. No setting limits how many values are due and not yet
+/// popped.
 ///
 /// # Shutdown
 ///
@@ -118,8 +122,8 @@ pub(super) struct Stored<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Expired<T> {
-    /// The deadline that the value was given last, not rounded to a tick. A value that was reset while its old deadline
-    /// passed reports the tick at which it became due.
+    /// The deadline that the value was given last, not rounded to a tick. If calls that reset the value compete, or one
+    /// is in progress when it comes out, this may be the tick at which it became due.
     pub deadline: Instant,
     /// The value.
     pub value: T,
@@ -144,16 +148,17 @@ impl<T: Send + 'static> DelayQueue<T> {
 
     /// Adds a value that is due after `delay`.
     ///
-    /// A zero delay is due at once: no tick is waited for. A delay too long to represent means never. Dropping the key
-    /// leaves the value in the queue.
+    /// A value with a zero delay is due as soon as the driver has seen it: no tick is waited for. A delay too long to
+    /// represent means never. Dropping the key leaves the value in the queue.
     ///
-    /// Lock-free, in amortised constant time. Allocates.
+    /// Lock-free except in virtual time, in amortised constant time. Allocates; where the allocator has no memory, the
+    /// process ends.
     ///
     /// # Errors
     ///
     /// [`Shutdown`](ScheduleError::Shutdown) after a shutdown of the timer, [`Full`](ScheduleError::Full) at
-    /// [`max_pending`](crate::Builder::max_pending), and [`OutOfMemory`](ScheduleError::OutOfMemory). The error returns
-    /// the value.
+    /// [`max_pending`](crate::Builder::max_pending), and [`OutOfMemory`](ScheduleError::OutOfMemory) if the system has
+    /// no memory for the value's timer. The error returns the value.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, Timer};
@@ -217,8 +222,9 @@ impl<T: Send + 'static> DelayQueue<T> {
 
     /// Returns the first value that is due, or `None` if none is. Does not wait for one.
     ///
-    /// A value is due once the driver of its shard has seen that its deadline has come. That is soon after the deadline;
-    /// [`Stats::lateness`](crate::Stats::lateness) tells how soon. Takes the consumers' lock, in amortised constant time.
+    /// A value is due once the driver of its shard has seen that its deadline has come. That is soon after the
+    /// deadline; [`Stats::lateness`](crate::Stats::lateness) tells how soon. Takes the consumers' lock, in amortised
+    /// constant time.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};
@@ -240,14 +246,14 @@ impl<T: Send + 'static> DelayQueue<T> {
         }
     }
 
-    /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once the timer has been shut
-    /// down and nothing that was due is left.
+    /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once the timer has been
+    /// shut down and nothing that was due is left.
     ///
-    /// Any number of threads may wait, also on one clone. Inside a callback this blocks a worker of the executor, as any
-    /// blocking call does. On a driver thread, which is where [`Executor::Inline`](crate::Executor::Inline) runs callbacks
-    /// and where wakers run, it blocks the shard: a value of that shard never becomes due. In
-    /// [virtual time](crate::ManualClock) it waits until another thread advances the clock; inside a callback of that clock
-    /// that never happens.
+    /// Any number of threads may wait, also on one clone. Inside a callback this blocks a worker of the executor, as
+    /// any blocking call does. On a driver thread, which is where [`Executor::Inline`](crate::Executor::Inline) runs
+    /// callbacks and where wakers run, it blocks the shard: a value of that shard never becomes due. In [virtual
+    /// time](crate::ManualClock) it waits until another thread advances the clock. Inside a callback of that clock no
+    /// thread can, so only a value that is due by now ends the wait.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -277,7 +283,7 @@ impl<T: Send + 'static> DelayQueue<T> {
         self.expired(blocking::pop(self.live()?, None))
     }
 
-    /// As [`pop`](Self::pop), but returns `None` also if no value has become due within `limit`.
+    /// As [`pop`](Self::pop), but returns `None` also if this call has received no value within `limit`.
     ///
     /// The limit is real time, also in virtual time. One too long to represent means no limit.
     ///
@@ -294,18 +300,18 @@ impl<T: Send + 'static> DelayQueue<T> {
         self.expired(blocking::pop(self.live()?, Instant::now().checked_add(limit)))
     }
 
-    /// Polls for the first value that is due. `Ready(None)` once the timer has been shut down and nothing that was due is
-    /// left.
+    /// Polls for the first value that is due. `Ready(None)` once the timer has been shut down and nothing that was due
+    /// is left.
     ///
     /// If it is pending, the waker is called when a value is due for this consumer. Each clone that is polled is a
     /// consumer of its own, and calls the waker of its last poll: give each task a clone. The drop of a clone that was
-    /// woken passes the wake-up on. A clone that is kept and not polled again does not; then the value waits for the next
-    /// consumer that looks, or that another value wakes.
+    /// woken passes the wake-up on. A clone that is kept and not polled again does not; then the value waits for the
+    /// next consumer that looks, or that another value wakes.
     ///
     /// No loop over values keeps its executor from other tasks: after 128 values on a thread that were there without
     /// waiting, a poll wakes its task and is pending once, as for [`Sleep`](crate::Sleep#loops).
     ///
-    /// Takes the consumers' lock, in logarithmic time in the number of consumers that wait.
+    /// Takes the consumers' lock, in amortised logarithmic time in the number of consumers that wait.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -337,7 +343,8 @@ impl<T: Send + 'static> DelayQueue<T> {
         polled.map(|popped| self.expired(popped))
     }
 
-    /// Returns the number of values in the queue, those that wait and those that are due. Wait-free.
+    /// Returns the number of values in the queue, those that wait and those that are due. Includes values whose `push`
+    /// has not returned. Wait-free.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};
@@ -427,8 +434,8 @@ impl<T: Send + 'static> fmt::Debug for DelayQueue<T> {
     }
 }
 
-/// A stream of the values that are due, for one consumer. It ends once the timer has been shut down and nothing that was
-/// due is left.
+/// A stream of the values that are due, for one consumer. It ends once the timer has been shut down and nothing that
+/// was due is left.
 #[cfg(feature = "futures-core")]
 impl<T: Send + 'static> futures_core::Stream for DelayQueue<T> {
     type Item = Expired<T>;
@@ -438,7 +445,7 @@ impl<T: Send + 'static> futures_core::Stream for DelayQueue<T> {
     }
 }
 
-// A panic cannot leave a queue half changed: no foreign code runs under its lock, and a value is taken by one atomic step.
-// `tests/unwind.rs` has the list of public types for which this makes it hold.
+// A panic cannot leave a queue half changed: no foreign code runs under its lock, and a value is taken by one atomic
+// step. `tests/unwind.rs` has the list of public types for which this makes it hold.
 impl<T, H> RefUnwindSafe for HandOver<T, H> {}
 impl<T, H> RefUnwindSafe for Item<T, H> {}
