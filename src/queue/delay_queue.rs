@@ -5,7 +5,7 @@ use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::blocking;
@@ -132,9 +132,15 @@ pub struct Expired<T> {
 impl<T: Send + 'static> DelayQueue<T> {
     /// Opens a queue of a service. `is_closed` tells whether that is shut down.
     pub(crate) fn open(home: Home, queues: &OpenQueues, is_closed: impl FnOnce() -> bool) -> Self {
-        let shard = home.any_shard().clone();
-        let hand_over = Arc::new(HandOver::new(move |waker| shard.catch_panic(|| waker.wake())));
-        queues.add(&hand_over);
+        let catch = |act: fn(Waker)| {
+            let shard = home.any_shard().clone();
+            move |waker| shard.catch_panic(|| act(waker))
+        };
+        let hand_over = Arc::new(HandOver::new(catch(Waker::wake), catch(drop)));
+        // In the child of a fork, a thread of the parent may have the lock of the list for ever.
+        if !home.is_inherited() {
+            queues.add(&hand_over);
+        }
         // After it was added: a shutdown either finds it in the list, or is seen here.
         if is_closed() {
             hand_over.close();
