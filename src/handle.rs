@@ -164,8 +164,8 @@ impl TimerHandle {
     /// Cancels the timer as [`cancel`](Self::cancel) does, and waits until its callback is not running.
     ///
     /// When this returns, the timer does not run the callback and will not run it, whichever call ended the timer. The
-    /// closure has been dropped, with two exceptions: a `shutdown` has returned it to the program, which may still run
-    /// it, or another thread that cancelled at the same time is about to drop it.
+    /// closure has been dropped, with two exceptions. A `shutdown` may have returned it to the program, which may still
+    /// run it. Another thread that cancelled at the same time may be about to drop it.
     ///
     /// From inside that very callback, this does not wait. From elsewhere, it blocks until the callback returns. Two
     /// callbacks that wait for each other wait forever. So does a callback that waits for work on another thread, if

@@ -134,9 +134,10 @@ impl ManualClock {
     /// clock.
     ///
     /// This includes callbacks that such callbacks schedule. Callbacks run tick by tick in the [order](Self#order) of
-    /// their deadlines, and see [`now`](Self::now) at their own tick. The clock waits until wakers have been called,
-    /// but not for what the woken tasks do. Concurrent calls add up. `advance(Duration::ZERO)` waits for what is due
-    /// already. See also [what makes it hang](Self#what-makes-an-advance-hang).
+    /// their deadlines, and see [`now`](Self::now) at their own tick. The clock waits until wakers have been called and
+    /// values of delay queues are due, but not for what the woken tasks do. Concurrent calls add up.
+    /// `advance(Duration::ZERO)` waits for what is due already. See also [what makes it
+    /// hang](Self#what-makes-an-advance-hang).
     ///
     /// # Panics
     /// Panics if it would wait for the calling thread:
@@ -234,7 +235,7 @@ impl ManualClock {
     ///
     /// Everything that is due already runs first, as in `advance(Duration::ZERO)`, and is not the next deadline. So
     /// each call moves the clock, unless another thread schedules something at the same time. A loop over calls ends
-    /// when nothing is pending any more, which never happens while a repeating timer is. It costs less than
+    /// when nothing is pending any more, so not before the last repeating timer has ended. It costs less than
     /// `next_deadline`, because the drivers look into the next slots of their wheels: amortised, an entry is looked at
     /// about once for each level.
     ///

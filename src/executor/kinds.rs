@@ -39,10 +39,10 @@ pub enum Executor {
     /// One worker runs what is due together. If that takes over a millisecond, all idle workers assist. So while a
     /// worker is idle, a slow callback delays others by a few milliseconds at most.
     ///
-    /// While workers are blocked inside callbacks and other callbacks wait, extra threads run these: see
-    /// [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one thread.
-    /// There, `join`, `scope` and `par_iter` work as in any pool, and `spawn`ed work runs after the callback. So a
-    /// callback should not block until another thread has run the work that it has `spawn`ed.
+    /// On Linux and Android, while workers are blocked inside callbacks and other callbacks wait, extra threads run
+    /// these: see [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one
+    /// thread. There, `join`, `scope` and `par_iter` work as in any pool, and `spawn`ed work runs after the callback.
+    /// So a callback should not block until another thread has run the work that it has `spawn`ed.
     ///
     /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
     /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:

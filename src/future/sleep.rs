@@ -152,7 +152,8 @@ impl Sleep {
         }
     }
 
-    /// Returns whether a shutdown of the service completes the sleep, or has completed it, before its deadline.
+    /// Returns whether a shutdown of the service completes the sleep, or has completed it, before its deadline. A sleep
+    /// of the hyper or quinn adapter then stays pending instead.
     ///
     /// ```
     /// # use corewheel::Timer;

@@ -52,7 +52,7 @@ use crate::shard::coop;
 /// # Promises
 ///
 /// - **Once.** Each value comes out once: popped by one consumer, removed by its key, or dropped with the last clone of
-///   the queue. A value that the queue drops is dropped by that thread.
+///   the queue. The thread that drops the last clone drops the values that are left.
 /// - **Never early.** No value is due before its deadline by [`Timer::now`](crate::Timer::now).
 /// - **In order.** Values of one shard come out in the order of their ticks, if they were pushed before the first of
 ///   them was due. A thread pushes to one shard.
@@ -76,9 +76,9 @@ use crate::shard::coop;
 ///
 /// # Shutdown
 ///
-/// A queue does not keep its timer alive. After a shutdown, `push` is refused. Consumers receive what was due, and then
-/// `None`. What is not due stays in the queue: its key [removes](DelayKey::remove) it, and the drop of the queue drops
-/// it. None of it is in [`Unfired`](crate::Unfired).
+/// A queue keeps the memory of its timer's shards, but not the timer. After a shutdown, `push` is refused. Consumers
+/// receive what was due, and then `None`. What is not due stays in the queue: its key [removes](DelayKey::remove) it,
+/// and the drop of the queue drops it. None of it is in [`Unfired`](crate::Unfired).
 pub struct DelayQueue<T: Send + 'static> {
     shared: Arc<Shared<T>>,
     /// This clone, as a consumer that is polled.

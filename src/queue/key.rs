@@ -10,7 +10,7 @@ use crate::handle::TimerHandle;
 /// Removes or resets one value of a [`DelayQueue`](crate::DelayQueue), from any thread.
 ///
 /// [`DelayQueue::push`](crate::DelayQueue::push) returns it. Dropping it leaves the value in the queue. A key keeps
-/// neither the timer nor the queue: when the last clone of the queue is dropped, so is the value.
+/// neither the timer nor the queue, but their memory: when the last clone of the queue is dropped, so is the value.
 ///
 /// ```
 /// use corewheel::{DelayQueue, Timer};

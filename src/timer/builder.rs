@@ -103,10 +103,11 @@ impl Builder {
     /// Pinning is best effort and never an error. It works on Linux, Android, Windows and macOS; elsewhere the setting
     /// has no effect.
     ///
-    /// The driver of shard *i* stays on the *i*-th core that the process may use, and begins again after the last one.
-    /// While it calls foreign code, it may use all cores of the process. Two processes that pin, or two containers on
-    /// one machine, use the same cores. Pin only where the process has its cores to itself. A thread that foreign code
-    /// starts on a driver (a callback, a waker, an [executor](Executor::Custom)) may use all cores of the process.
+    /// The driver of shard *i* stays on the *i*-th core that the thread that builds the timer may use; the count begins
+    /// again after the last. While the driver calls foreign code (a callback, a waker, an
+    /// [executor](Executor::Custom)), it may use all of these cores, and so may a thread that this code starts. Two
+    /// processes that pin, or two containers on one machine, use the same cores. Pin only where the process has its
+    /// cores to itself.
     ///
     /// ```
     /// # use corewheel::Timer;
@@ -243,7 +244,8 @@ impl Builder {
     /// A panic of a driver thread is a defect of corewheel. The hook then receives a `String` that says so; without a
     /// hook, this text goes to the standard error. The driver's shard is shut down, and other shards go on. The closed
     /// shard refuses new timers with [`Shutdown`](crate::ScheduleError::Shutdown), and its sleeps complete. Its
-    /// callbacks do not run; the [`shutdown`](crate::Timer::shutdown) of the timer returns them.
+    /// callbacks do not run; the [`shutdown`](crate::Timer::shutdown) of the timer returns them. Values of delay queues
+    /// that it had stay in their queues.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};

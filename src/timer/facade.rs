@@ -86,9 +86,9 @@ impl Builder {
 /// - A [`DelayQueue`](crate::DelayQueue) refuses values and returns none. Its values stay with the parent.
 ///
 /// A child that needs timers builds its own. [`Timer::global`] in the child is the parent's if the parent has used it.
-/// In virtual time, all of this holds only if no other thread was using the [`ManualClock`](crate::ManualClock) or a
-/// timer on it during the fork; otherwise the child must use neither. On other systems a child must not use a timer of
-/// the parent at all.
+/// In virtual time, this holds only if no other thread was using the [`ManualClock`](crate::ManualClock) or a timer on
+/// it during the fork. Otherwise the child must use neither. On other systems a child must not use a timer of the
+/// parent at all.
 ///
 /// [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
 #[derive(Clone)]
@@ -218,7 +218,8 @@ impl Timer {
     /// Ends the service, and returns the callbacks of all pending timers.
     ///
     /// It stops every shard, so that no new timer is accepted and no further callback starts. It then completes pending
-    /// sleeps, waits for callbacks that are running, and ends the threads.
+    /// sleeps, wakes the consumers of [delay queues](crate::DelayQueue), waits for callbacks that are running, and ends
+    /// the threads.
     ///
     /// [`Unfired`] includes callbacks that an executor has received but not started, and repeating callbacks, each with
     /// its next deadline. It is a list that this call allocates. The drop of the last clone allocates none, and drops
