@@ -59,10 +59,9 @@ use crate::shard::coop;
 /// - **One wake-up a value.** Of many consumers that wait, one is woken for each value that becomes due, in the order
 ///   in which they began to wait. A consumer that is woken and goes away passes the wake-up on.
 /// - **Lock-free in.** `push`, [`remove`](DelayKey::remove), [`reset`](DelayKey::reset) and the driver that makes a
-///   value due wait for no thread. (In [virtual time](crate::ManualClock), they take a lock of the clock for some
-///   instructions.) Consumers share a lock, for amortised constant time each. Producers, keys and drivers only try that
-///   lock, to help with the lists behind it. The thread that helps also calls the wakers of the consumers whose turn it
-///   is.
+///   value due wait for no thread. (In [virtual time](crate::ManualClock), they may take a lock of the clock for some
+///   instructions.) Consumers share a lock. Producers, keys and drivers only try that lock, to help with the lists
+///   behind it. The thread that helps also calls the wakers of the consumers whose turn it is.
 ///
 /// Values that are due do not pass through the executor: the driver of their shard hands them over.
 ///
