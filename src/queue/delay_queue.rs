@@ -19,7 +19,7 @@ use crate::clock::{Deadline, Requested};
 use crate::engine::entry::Callback;
 use crate::error::{Rejection, ScheduleError};
 use crate::handle::TimerHandle;
-use crate::shard::coop;
+use crate::shard::{Deferred, coop, defer};
 
 /// A queue whose values come out when they are due.
 ///
@@ -209,7 +209,8 @@ impl<T: Send + 'static> DelayQueue<T> {
         }
         let stored = Stored { value, requested: deadline.requested(), tick: deadline.tick };
         let (item, expiry) = HandOver::enter(hand_over, stored);
-        let callback = mem::ManuallyDrop::new(Callback::value(move |tick| expiry.deliver(tick)));
+        let callback =
+            mem::ManuallyDrop::new(Callback::value(move |tick| expiry.deliver(tick).into_iter().for_each(defer)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         match home.schedule(deadline, |place| unsafe { callback.write(place) }) {
             Ok(handle) => {
@@ -397,6 +398,12 @@ impl<T: Send + 'static> DelayQueue<T> {
             ticks.display_deadline(due, reset_to)
         };
         Some(Expired { deadline, value })
+    }
+}
+
+impl<T: Send + 'static> Deferred for Values<T> {
+    fn settle(&self) {
+        HandOver::settle(self);
     }
 }
 

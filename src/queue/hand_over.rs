@@ -12,8 +12,9 @@
 //!
 //! # No wake-up is lost
 //!
-//! A driver that finds no consumer does not touch the lock. A thread that finds the lock taken goes away. Each thread
-//! makes a fence between its own write and its look at the other's:
+//! A driver pushes all values of a turn before it looks for consumers: see [`Expiry::deliver`]. If it finds none, it does
+//! not touch the lock. A thread that finds the lock taken goes away. Each thread makes a fence between its own write and
+//! its look at the other's:
 //!
 //! ```text
 //! driver                    consumer                     owner of the lock
@@ -233,9 +234,9 @@ impl<T, H> HandOver<T, H> {
         self.settle();
     }
 
-    /// Does what is left to do, unless the owner of the lock does it. To be called after each push to a stack, and after
-    /// each unlock. Lock-free.
-    fn settle(&self) {
+    /// Does what is left to do, unless the owner of the lock does it. To be called after pushes to a stack, and after each
+    /// unlock. Lock-free but for the wakers that it calls.
+    pub(crate) fn settle(&self) {
         loop {
             // Between what the caller has written, or the unlock, and the looks: see the head. Loom model `delay_queue`.
             fence(Ordering::SeqCst);
@@ -268,15 +269,17 @@ impl<T, H> HandOver<T, H> {
 }
 
 impl<T, H> Expiry<T, H> {
-    /// Makes the item due: its deadline has come, at `tick`. Lock-free but for the wakers that it calls.
-    pub(crate) fn deliver(self, tick: u64) {
-        let Self { queue, item } = &self;
+    /// Makes the item due: its deadline has come, at `tick`. Returns the queue, unless the value is gone: the caller
+    /// [settles](HandOver::settle) it, once for all items that it delivers together. Lock-free.
+    #[must_use]
+    pub(crate) fn deliver(&self, tick: u64) -> Option<&Arc<HandOver<T, H>>> {
+        let Self { queue, item } = self;
         if item.is_claimed() {
-            return;
+            return None;
         }
         item.set_tick(tick);
         queue.due.push(item.clone());
-        queue.settle();
+        Some(queue)
     }
 }
 

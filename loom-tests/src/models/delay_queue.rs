@@ -49,6 +49,14 @@ fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>)
     HandOver::enter(queue, Arc::new(value))
 }
 
+/// Makes items due as a driver does in one turn: it settles the queue once, at the end.
+fn deliver<const N: usize>(expiries: [(Expiry<Value, ()>, u64); N]) {
+    let queues = expiries.map(|(expiry, tick)| expiry.deliver(tick).cloned());
+    if let Some(queue) = queues.into_iter().flatten().next() {
+        queue.settle();
+    }
+}
+
 /// Takes what is due, without waiting.
 fn try_pop(queue: &Queue) -> Option<u32> {
     match queue.poll(&Consumer::default(), None) {
@@ -82,7 +90,7 @@ fn remove_against_expiry_against_pop() {
             let (queue, item) = (queue.clone(), item.clone());
             thread::spawn(move || queue.remove(&item).map(|value| *value))
         };
-        let driver = thread::spawn(move || expiry.deliver(5));
+        let driver = thread::spawn(move || deliver([(expiry, 5)]));
         let popped = try_pop(&queue);
         let removed = remover.join().unwrap();
         driver.join().unwrap();
@@ -98,12 +106,12 @@ fn two_values_are_removed_or_popped_once() {
     explore(|| {
         let queue = queue();
         let (first, expiry) = enter(&queue, 1);
-        expiry.deliver(5);
+        deliver([(expiry, 5)]);
         let other = {
             let queue = queue.clone();
             thread::spawn(move || {
                 let (second, expiry) = enter(&queue, 2);
-                expiry.deliver(6);
+                deliver([(expiry, 6)]);
                 (queue.remove(&first).is_some(), second)
             })
         };
@@ -124,7 +132,7 @@ fn expiry_against_a_sleeping_consumer() {
         let queue = queue();
         let producer = {
             let queue = queue.clone();
-            thread::spawn(move || enter(&queue, 7).1.deliver(5))
+            thread::spawn(move || deliver([(enter(&queue, 7).1, 5)]))
         };
         assert_eq!(pop(&queue), Some((7, 5)));
         producer.join().unwrap();
@@ -132,21 +140,29 @@ fn expiry_against_a_sleeping_consumer() {
     });
 }
 
-/// Two values that become due, and two consumers: neither sleeps while a value is due.
+/// Two values that become due, in one turn or in two, and two consumers: neither sleeps while a value is due.
 #[test]
 fn two_expiries_against_two_consumers() {
-    explore(|| {
-        let queue = queue();
-        let expiries = [enter(&queue, 1).1, enter(&queue, 2).1];
-        let consumer = {
-            let queue = queue.clone();
-            thread::spawn(move || pop(&queue))
-        };
-        expiries.into_iter().for_each(|expiry| expiry.deliver(5));
-        let mut out = [pop(&queue), consumer.join().unwrap()].map(|popped| popped.expect("it is not over").0);
-        out.sort_unstable();
-        assert_eq!(out, [1, 2]);
-    });
+    for in_one_turn in [false, true] {
+        explore(move || two_expiries(in_one_turn));
+    }
+}
+
+fn two_expiries(in_one_turn: bool) {
+    let queue = queue();
+    let expiries = [enter(&queue, 1).1, enter(&queue, 2).1];
+    let consumer = {
+        let queue = queue.clone();
+        thread::spawn(move || pop(&queue))
+    };
+    if in_one_turn {
+        deliver(expiries.map(|expiry| (expiry, 5)));
+    } else {
+        expiries.into_iter().for_each(|expiry| deliver([(expiry, 5)]));
+    }
+    let mut out = [pop(&queue), consumer.join().unwrap()].map(|popped| popped.expect("it is not over").0);
+    out.sort_unstable();
+    assert_eq!(out, [1, 2]);
 }
 
 /// A consumer that is woken, or about to be, goes away: the next in turn receives the value.
@@ -159,7 +175,7 @@ fn a_consumer_that_goes_away_against_expiry() {
         for (consumer, sleeper) in &consumers {
             assert!(queue.poll(consumer, Some(&Waker::from(sleeper.clone()))).is_pending());
         }
-        let driver = thread::spawn(move || expiry.deliver(5));
+        let driver = thread::spawn(move || deliver([(expiry, 5)]));
         let [(first, _), (second, sleeper)] = consumers;
         queue.leave(&first);
         // It sleeps until it is woken: it does not look before.
@@ -177,7 +193,7 @@ fn the_owner_of_the_lock_wakes_for_a_driver() {
         let ((removed, unused), (_, expiry)) = (enter(&queue, 1), enter(&queue, 2));
         let (consumer, sleeper) = (Consumer::default(), Sleeper::new());
         assert!(queue.poll(&consumer, Some(&Waker::from(sleeper.clone()))).is_pending());
-        let driver = thread::spawn(move || expiry.deliver(5));
+        let driver = thread::spawn(move || deliver([(expiry, 5)]));
         assert!(queue.remove(&removed).is_some());
         drop(unused);
         assert_eq!(wait(&queue, &consumer, &sleeper), Some((2, 5)));
@@ -202,7 +218,7 @@ fn shutdown_against_pop() {
                     };
                     close(closes_first);
                     if delivers {
-                        expiry.deliver(5)
+                        deliver([(expiry, 5)])
                     } else {
                         drop(expiry)
                     }
