@@ -125,7 +125,8 @@ impl Timer {
 
     /// Returns the timer of the whole process.
     ///
-    /// The first call starts it with the default settings. No drop shuts it down.
+    /// The first call starts it with the default settings, and calls at the same time wait for that. No drop shuts it
+    /// down.
     ///
     /// # Panics
     /// Panics if the system refuses a thread.
@@ -198,7 +199,8 @@ impl Timer {
     /// Returns counts of what has happened so far, and how late callbacks started.
     ///
     /// Reads all counters of each thread for each shard that the thread uses. A thread that runs callbacks or calls
-    /// wakers also has a histogram of 4 KiB for each shard.
+    /// wakers also has a histogram of 4 KiB for each shard. The queue of the timer's own pool is locked for some
+    /// instructions.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
