@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, Subcommand};
 
 use crate::child::Cell;
-use crate::entrant::{self, ListedContender};
+use crate::listed::{self, ListedContender};
 use crate::workload::{Scale, Workload};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -61,7 +61,7 @@ pub enum Task {
 
 impl Args {
     pub fn contenders(&self) -> Result<Vec<ListedContender>, String> {
-        let mut contenders = entrant::all();
+        let mut contenders = listed::all();
         if let Some(unknown) =
             self.contender.iter().find(|name| contenders.iter().all(|contender| contender.name != **name))
         {

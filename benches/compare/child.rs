@@ -8,7 +8,7 @@ use std::process::{self, Command};
 use std::thread;
 use std::time::Duration;
 
-use crate::entrant;
+use crate::listed;
 use crate::measured::Measured;
 use crate::workload::{Scale, Workload};
 
@@ -32,7 +32,7 @@ pub struct Cell {
 /// Checks that a contender does what the benchmark measures. Panics if it does not.
 pub fn check(name: &str) -> Result<(), Box<dyn Error>> {
     fail_fast();
-    let contender = entrant::all().into_iter().find(|contender| contender.name == name);
+    let contender = listed::all().into_iter().find(|contender| contender.name == name);
     (contender.ok_or("no such contender")?.check)();
     Ok(())
 }
@@ -40,7 +40,7 @@ pub fn check(name: &str) -> Result<(), Box<dyn Error>> {
 /// Makes the measurement, and prints its figures as JSON.
 pub fn measure(cell: &Cell) -> Result<(), Box<dyn Error>> {
     fail_fast();
-    let contenders = entrant::all().into_iter().filter(|contender| contender.name == cell.contender);
+    let contenders = listed::all().into_iter().filter(|contender| contender.name == cell.contender);
     let mut cases = contenders.flat_map(|contender| contender.cases(cell.workload, Scale { quick: cell.quick }));
     let case = cases.find(|case| case.name == cell.case).ok_or("the contender has no such case")?;
     serde_json::to_writer(io::stdout(), &(case.run)())?;

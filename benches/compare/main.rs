@@ -15,7 +15,7 @@
 //! | file       | contents                                                   |
 //! |------------|------------------------------------------------------------|
 //! | `args`     | the command line                                           |
-//! | `entrant`  | the list of contenders, each with its workloads            |
+//! | `listed`   | the list of contenders, each with its workloads            |
 //! | `workload` | the workloads                                              |
 //! | `extra`    | contenders for some workloads only                         |
 //! | `target`   | the objects that timers wake, and their lateness           |
@@ -24,29 +24,31 @@
 //! | `measured` | the figures of one measurement                             |
 //! | `child`    | one measurement in a process of its own                    |
 //! | `results`  | runs all measurements, in turns                            |
-//! | `kept`     | the saved results of all runs                              |
+//! | `saved`    | the saved results of all runs                              |
 //! | `figures`  | the recorded figures, and the pages that quote them        |
 //! | `report`   | the tables                                                 |
 //! | `plot`     | the plots                                                  |
+//! | `publish`  | writes the results, the tables, the plots and the pages    |
 
 mod args;
 mod case;
 mod child;
 #[path = "../contender/mod.rs"]
 mod contender;
-mod entrant;
 mod extra;
 #[path = "../figures/mod.rs"]
 mod figures;
 #[path = "../harness/mod.rs"]
 mod harness;
-mod kept;
+mod listed;
 mod measured;
 mod plot;
+mod publish;
 #[path = "../queue/mod.rs"]
 mod queue;
 mod report;
 mod results;
+mod saved;
 mod system;
 mod target;
 mod workload;
@@ -58,8 +60,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Args, Task};
-use kept::SavedResults;
 use results::Results;
+use saved::SavedResults;
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -87,7 +89,7 @@ fn compare(args: &Args) -> Result<(), Box<dyn Error>> {
     if let Some(directory) = directory {
         let mut saved = SavedResults::load(&directory)?;
         saved.renew(&results, scale, &directory);
-        saved.write(scale, &directory)?;
+        publish::write(&saved, scale, &directory)?;
     }
     Ok(())
 }
@@ -96,5 +98,5 @@ fn compare(args: &Args) -> Result<(), Box<dyn Error>> {
 fn renew(args: &Args, check: bool) -> Result<(), Box<dyn Error>> {
     let directory = args.directory().ok_or("no directory to write to")?;
     let saved = SavedResults::load(&directory)?;
-    if check { saved.check(&directory) } else { saved.write(args.scale(), &directory) }
+    if check { publish::check(&saved, &directory) } else { publish::write(&saved, args.scale(), &directory) }
 }

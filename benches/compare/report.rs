@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::figures::{Line, Median, Record, number};
-use crate::kept::run_of;
+use crate::saved::run_of;
 use crate::workload::Workload;
 
 const CONTENDERS: &str = include_str!("contenders.md");

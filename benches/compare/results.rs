@@ -3,8 +3,8 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::child::{self, Cell};
-use crate::entrant::ListedContender;
 use crate::figures::Median;
+use crate::listed::ListedContender;
 use crate::measured::Measured;
 use crate::workload::{Scale, Workload};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_io::Timer;
 
-use super::{Contender, poll};
+use super::interface::{Contender, poll};
 
 /// A timer is a `Timer` that has been polled once, with the target as its waker.
 pub struct AsyncIo;

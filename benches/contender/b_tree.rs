@@ -8,7 +8,7 @@ use std::task::Wake;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::Contender;
+use super::interface::{Contender, join};
 
 /// Maximum number of timers that the thread removes from the tree at once.
 const BATCH: usize = 256;
@@ -74,7 +74,7 @@ impl Drop for BTreeTimer {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.earlier.notify_one();
-        super::join(&mut self.thread);
+        join(&mut self.thread);
     }
 }
 

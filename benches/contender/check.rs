@@ -4,8 +4,8 @@ use std::sync::{Arc, mpsc};
 use std::task::Wake;
 use std::time::{Duration, Instant};
 
-use super::Contender;
-use crate::harness::laps::alone;
+use super::interface::Contender;
+use crate::harness::threads::alone;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_millis(20);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use corewheel::{Builder, Timer, TimerHandle};
 
-use super::Contender;
+use super::interface::Contender;
 
 /// A configuration of the timer, and its name.
 pub trait Setting: 'static {

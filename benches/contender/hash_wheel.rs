@@ -10,7 +10,7 @@ use hierarchical_hash_wheel_timer::thread_timer::{TimerRef, TimerWithThread};
 use hierarchical_hash_wheel_timer::{ClosureTimer, OneShotClosureState, PeriodicClosureState, Timer};
 use thread_local::ThreadLocal;
 
-use super::Contender;
+use super::interface::Contender;
 
 /// Number of timers for each thread, so that the numbers of different threads do not overlap.
 const NUMBERS: u64 = 1 << 40;

@@ -16,7 +16,7 @@ use std::task::Wake;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::Contender;
+use super::interface::{Contender, join};
 
 /// Maximum number of timers that the thread pops at once.
 const BATCH: usize = 256;
@@ -137,7 +137,7 @@ impl Drop for HeapTimer {
         self.shared.closed.store(true, Ordering::Relaxed);
         drop(queue);
         self.shared.earlier.notify_one();
-        super::join(&mut self.thread);
+        join(&mut self.thread);
     }
 }
 

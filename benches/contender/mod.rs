@@ -1,6 +1,13 @@
 //! The interface of a timer that the benchmarks can measure, and its implementations.
 //!
 //! To add a contender, implement [`Contender`] in a file of its own here, and add a line to [`all`].
+//!
+//! | file         | contents                                                         |
+//! |--------------|------------------------------------------------------------------|
+//! | `interface`  | [`Contender`], and the steps that several implementations share  |
+//! | `list`       | the list of implementations                                      |
+//! | `check`      | whether a contender does what the benchmarks measure             |
+//! | other files  | one contender each                                               |
 
 pub mod async_io;
 mod b_tree;
@@ -8,92 +15,12 @@ pub mod check;
 pub mod corewheel;
 mod hash_wheel;
 mod heap;
+mod interface;
+mod list;
 pub mod pingora;
 mod sharded_heap;
 pub mod sleep;
 pub mod tokio;
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-/// Returns all contenders, each converted by the benchmark's [`FromContender`].
-pub fn all<E: FromContender>() -> Vec<E> {
-    vec![
-        E::from_contender::<corewheel::CoreWheel>(),
-        E::from_contender::<sleep::CoreSleep>(),
-        E::from_contender::<heap::HeapTimer>(),
-        E::from_contender::<sharded_heap::ShardedHeap>(),
-        E::from_contender::<b_tree::BTreeTimer>(),
-        E::from_contender::<tokio::TokioSleep>(),
-        #[cfg(tokio_unstable)]
-        E::from_contender::<tokio::TokioSleep<true>>(),
-        E::from_contender::<async_io::AsyncIo>(),
-        E::from_contender::<pingora::FastTimeout>(),
-        E::from_contender::<hash_wheel::HashWheel>(),
-    ]
-}
-
-/// A benchmark's description of a contender, which hides its type.
-pub trait FromContender {
-    fn from_contender<C: Contender>() -> Self;
-}
-
-/// A timer service that wakes targets at their deadlines. Dropping it ends its threads.
-///
-/// For a service that calls closures, the closure captures the target. For one that has futures, the target is the
-/// waker of the task. In both cases a timer owns one `Arc`.
-pub trait Contender: Send + Sync + Sized + 'static {
-    /// Name in the results and on the command line.
-    const NAME: &'static str;
-
-    /// Maximum time that a timer may be early by design.
-    const EARLY: Duration = Duration::ZERO;
-
-    /// Handle of one timer. A benchmark keeps it while it needs the timer; dropping it may or may not end the timer.
-    type Handle: Send;
-
-    /// Starts the service with its default settings.
-    fn start() -> Self;
-
-    /// Schedules a timer that wakes `target` once, not before `delay` has passed.
-    fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Self::Handle;
-
-    /// Cancels a timer, so that it does not wake its target. Returns whether it was pending; `None` if the service does
-    /// not report that.
-    fn cancel(&self, handle: Self::Handle) -> Option<bool>;
-
-    /// Resets a timer to `delay` from now, in the fastest way of the service. Returns the same as `cancel`.
-    fn rearm(
-        &self,
-        handle: &mut Self::Handle,
-        delay: Duration,
-        target: &Arc<impl Wake + Send + Sync + 'static>,
-    ) -> Option<bool>;
-
-    /// Runs `work` on a thread that may use the service.
-    fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        thread::spawn(work);
-    }
-
-    /// Calls `until`, which blocks such a thread. The thread's timers must still fire meanwhile.
-    fn wait<R>(&self, until: impl FnOnce() -> R) -> R {
-        until()
-    }
-}
-
-/// Polls a future with the target as its waker. Wakes the target at once if the future is ready.
-fn poll(future: Pin<&mut impl Future>, target: Arc<impl Wake + Send + Sync + 'static>) {
-    let waker = Waker::from(target);
-    if future.poll(&mut Context::from_waker(&waker)).is_ready() {
-        waker.wake();
-    }
-}
-
-/// Joins the thread of a contender, which has been asked to end.
-fn join(thread: &mut Option<JoinHandle<()>>) {
-    let ended = thread.take().map(JoinHandle::join);
-    assert!(ended.is_some_and(|result| result.is_ok()), "the timer's thread did not panic");
-}
+pub use interface::{Contender, FromContender};
+pub use list::all;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pingora_timeout::fast_timeout::fast_sleep;
 
-use super::{Contender, poll};
+use super::interface::{Contender, poll};
 
 /// A timer is a `fast_sleep` that has been polled once, with the target as its waker. It cannot be cancelled: dropping
 /// the future removes it from the list of its slot, but the slot stays.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 use std::time::Duration;
 
-use super::Contender;
 use super::heap::HeapTimer;
+use super::interface::Contender;
 
 const SHARDS: usize = 8;
 

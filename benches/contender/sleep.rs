@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use corewheel::{Sleep, Timer};
 
-use super::{Contender, poll};
+use super::interface::{Contender, poll};
 
 /// A timer is a `Sleep` that has been polled once, with the target as its waker. It needs no box.
 pub struct CoreSleep(Timer);

@@ -9,8 +9,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{block_in_place, unconstrained};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::{Contender, poll};
-use crate::harness::laps::cores;
+use super::interface::{Contender, poll};
+use crate::harness::threads::cores;
 
 /// Number of the runtime's workers that threads of a benchmark can occupy. The other workers drive the timers.
 const USERS: usize = 8;

@@ -1,4 +1,4 @@
 //! Utilities of all benchmarks.
 
-pub mod laps;
 pub mod random;
+pub mod threads;

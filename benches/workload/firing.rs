@@ -6,7 +6,7 @@ use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use crate::contender::Contender;
-use crate::harness::laps::together;
+use crate::harness::threads::together;
 
 /// Number of timers that share a counter: enough to save memory, few enough that threads rarely contend for one.
 const BLOCK: usize = 50;

@@ -8,8 +8,8 @@ use std::task::Wake;
 use std::time::Duration;
 
 use crate::contender::Contender;
-use crate::harness::laps::{LapTimer, alone, cores, together};
 use crate::harness::random::Random;
+use crate::harness::threads::{LapTimer, alone, cores, together};
 
 /// Delay of the standing timers, which never fire.
 const STANDING: Duration = Duration::from_secs(30 * 60);

@@ -2,23 +2,23 @@
 
 use std::fmt;
 use std::mem;
-use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::blocking;
+use super::expired::Expired;
 use super::hand_over::{HandOver, Popped};
 use super::home::Home;
-use super::item::{Item, NOT_RESET};
+use super::item::NOT_RESET;
 use super::key::DelayKey;
 use super::line::Consumer;
 use super::open::OpenQueues;
-use crate::clock::{Deadline, Requested};
+use super::shared::{Shared, Stored, Values};
+use crate::clock::Deadline;
 use crate::engine::entry::Callback;
 use crate::error::{Rejection, ScheduleError};
-use crate::handle::TimerHandle;
 use crate::shard::{Deferred, coop, defer};
 
 /// A queue whose values come out when they are due.
@@ -84,48 +84,6 @@ pub struct DelayQueue<T: Send + 'static> {
     consumer: Consumer,
     /// The consumer has been pending since it last received a value.
     has_waited: AtomicBool,
-}
-
-/// What the clones share. The drop of it is the drop of the last clone.
-struct Shared<T: Send + 'static> {
-    hand_over: Arc<Values<T>>,
-    home: Home,
-}
-
-pub(super) type Values<T> = HandOver<Stored<T>, TimerHandle>;
-pub(super) type Value<T> = Item<Stored<T>, TimerHandle>;
-
-/// A value with its deadline.
-pub(super) struct Stored<T> {
-    pub(super) value: T,
-    requested: Requested,
-    /// The tick of the deadline.
-    tick: u64,
-}
-
-/// A value that came out of a [`DelayQueue`].
-///
-/// ```
-/// # use corewheel::{DelayQueue, Expired, ManualClock, Timer};
-/// # use std::time::Duration;
-/// # let clock = ManualClock::new();
-/// # let timer = Timer::builder().clock(clock.clone()).build()?;
-/// let queue = DelayQueue::new(&timer);
-/// let deadline = timer.now() + Duration::from_secs(1);
-/// queue.push_at(deadline, "retry")?;
-/// clock.advance(Duration::from_secs(1));
-/// let Expired { deadline: due, value, .. } = queue.try_pop().expect("it is due");
-/// assert_eq!((due, value), (deadline, "retry"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub struct Expired<T> {
-    /// The deadline that the value was given last, not rounded to a tick. If calls that reset the value compete, or one
-    /// is in progress when it comes out, this may be the tick at which it became due.
-    pub deadline: Instant,
-    /// The value.
-    pub value: T,
 }
 
 impl<T: Send + 'static> DelayQueue<T> {
@@ -422,24 +380,6 @@ impl<T: Send + 'static> Drop for DelayQueue<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Shared<T> {
-    fn drop(&mut self) {
-        if self.home.is_inherited() {
-            // The values are the parent's, and so is the lock.
-            mem::forget(self.hand_over.clone());
-            return;
-        }
-        let shard = self.home.any_shard();
-        for (stored, item) in self.hand_over.clear() {
-            // SAFETY: the push has returned, because it had a clone of the queue.
-            if let Some(handle) = unsafe { item.handle() } {
-                handle.cancel();
-            }
-            shard.catch_panic(|| drop(stored));
-        }
-    }
-}
-
 impl<T: Send + 'static> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DelayQueue").field("len", &self.len()).finish_non_exhaustive()
@@ -456,8 +396,3 @@ impl<T: Send + 'static> futures_core::Stream for DelayQueue<T> {
         self.poll_pop(cx)
     }
 }
-
-// A panic cannot leave a queue half changed: no foreign code runs under its lock, and a value is taken by one atomic
-// step. `tests/unwind.rs` has the list of public types for which this makes it hold.
-impl<T, H> RefUnwindSafe for HandOver<T, H> {}
-impl<T, H> RefUnwindSafe for Item<T, H> {}

@@ -37,9 +37,9 @@
 
 use std::task::{Poll, Waker};
 
-use super::item::Item;
+use super::item::{Item, Link};
 use super::line::{Consumer, Line};
-use super::stack::{Link, Stack};
+use super::stack::Stack;
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
 /// The timer has been shut down. The other bits of [`HandOver::timers`] count in steps of [`TIMER`].

@@ -5,11 +5,21 @@
 
 use std::mem::MaybeUninit;
 
-use super::stack::{LINKS, Link};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
 /// The mark of an item whose deadline was never reset.
 pub(crate) const NOT_RESET: u64 = u64::MAX - 1;
+
+/// The link by which an item is on a [stack](super::stack).
+#[derive(Clone, Copy)]
+pub(super) enum Link {
+    Entered,
+    Due,
+    Left,
+}
+
+/// Number of links of an item.
+const LINKS: usize = 3;
 
 /// A value, and what the queue keeps beside it. `H` is the handle of its timer.
 pub(crate) struct Item<T, H> {

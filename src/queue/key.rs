@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::delay_queue::{Value, Values};
+use super::shared::{Value, Values};
 use crate::handle::TimerHandle;
 
 /// Removes or resets one value of a [`DelayQueue`](crate::DelayQueue), from any thread.

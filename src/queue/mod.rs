@@ -3,8 +3,10 @@
 //! | file          | concern                                                                       |
 //! |---------------|-------------------------------------------------------------------------------|
 //! | `delay_queue` | [`DelayQueue`], as its users see it                                           |
+//! | `expired`     | [`Expired`]: a value that is due                                              |
 //! | `key`         | [`DelayKey`]: removes and resets one value                                    |
 //! | `blocking`    | a consumer that blocks its thread                                             |
+//! | `shared`      | what the clones of a queue share                                              |
 //! | `home`        | the shards that keep the timers of the values                                 |
 //! | `open`        | the queues of one service, which its shutdown closes                          |
 //! | `hand_over`   | the way of a value from its producer to one consumer, and every wake-up       |
@@ -22,6 +24,8 @@
 mod blocking;
 #[cfg(not(loom))]
 mod delay_queue;
+#[cfg(not(loom))]
+mod expired;
 pub(crate) mod hand_over;
 #[cfg(not(loom))]
 mod home;
@@ -31,12 +35,11 @@ mod key;
 pub(crate) mod line;
 #[cfg(not(loom))]
 mod open;
+#[cfg(not(loom))]
+mod shared;
 mod stack;
 
 #[cfg(not(loom))]
-pub use self::{
-    delay_queue::{DelayQueue, Expired},
-    key::DelayKey,
-};
+pub use self::{delay_queue::DelayQueue, expired::Expired, key::DelayKey};
 #[cfg(not(loom))]
 pub(crate) use self::{home::Home, open::OpenQueues};

@@ -7,19 +7,8 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use super::item::Item;
+use super::item::{Item, Link};
 use crate::sync::{Arc, AtomicPtr, Ordering};
-
-/// The link by which an item is on a stack.
-#[derive(Clone, Copy)]
-pub(super) enum Link {
-    Entered,
-    Due,
-    Left,
-}
-
-/// Number of links of an item.
-pub(super) const LINKS: usize = 3;
 
 pub(super) struct Stack<T, H> {
     /// The item pushed last. The stack owns a count of each of its items.

@@ -22,7 +22,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
 use super::binding::Shard;
-use super::slow::Measuring;
+use super::measuring::Measuring;
 use super::thread_state;
 use crate::engine::entry::{Callback, Role};
 use crate::engine::run::{RunHooks, catch_panic};

@@ -6,8 +6,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::binding::Shard;
-
 /// A counter of pending timers with a maximum. The limit is exact.
 pub(crate) struct Limit {
     max: usize,
@@ -27,23 +25,8 @@ impl Limit {
             .is_ok()
     }
 
-    fn release(&self) {
+    /// Returns a permit.
+    pub(super) fn release(&self) {
         self.pending.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Shard {
-    /// Returns whether timers of this shard have permits.
-    #[inline]
-    pub(super) fn is_limited(&self) -> bool {
-        self.limit.is_some()
-    }
-
-    /// Releases the permit of a timer that has ended or was refused, if timers have permits.
-    #[inline]
-    pub(super) fn release_permit(&self) {
-        if let Some(limit) = &self.limit {
-            limit.release();
-        }
     }
 }

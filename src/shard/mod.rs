@@ -8,7 +8,7 @@
 //! | `binding`                   | `Shard`: the parts of one shard                                           |
 //! | `home`                      | chooses the shard in which a thread schedules                             |
 //! | `thread_state`              | a thread's own part of each shard: its counters and its cache             |
-//! | `limit`                     | counts the pending timers under `max_pending`                             |
+//! | `limit`                     | `Limit`: the permits under `max_pending`                                  |
 //! | `schedule`                  | accepts or refuses a new timer                                            |
 //! | `raw_handle`                | `cancel`, `reset` and `release`: the transitions that a handle makes      |
 //! | `sleep_entry`, `coop`       | the timer of a future; whether a poll may complete without being pending  |
@@ -17,9 +17,10 @@
 //! | `drive`, `load`             | the threads that call the `Driver`: its own, or a worker while it is busy |
 //! | `driver_thread`             | the driver's own thread, as a shutdown waits for it                       |
 //! | `batch`, `stragglers`       | expired timers in the executor; calls assistance for slow batches         |
-//! | `hooks`, `slow`             | what a worker does around a callback: counts, panics, slow callbacks      |
+//! | `hooks`, `measuring`        | what a worker does around a callback: counts, panics, slow callbacks      |
+//! | `slow`                      | `on_slow`: the user's hook for slow callbacks                             |
 //! | `registry`, `counts`        | the counters of all threads; the sums that `stats` and `len` return       |
-//! | `virtual_time`              | how a `ManualClock` waits for the shard                                   |
+//! | `virtual_time`, `on_clock`  | what a shard has in virtual time; how a `ManualClock` waits for it        |
 //! | `close`                     | the shutdown                                                              |
 //!
 //! loom explores the files without `cfg(not(loom))`. Its models have a `Shard` and a `thread_state` of their own.
@@ -49,6 +50,10 @@ mod hooks;
 mod limit;
 #[cfg(not(loom))]
 mod load;
+#[cfg(not(loom))]
+mod measuring;
+#[cfg(not(loom))]
+mod on_clock;
 pub(crate) mod raw_handle;
 #[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
 pub(crate) mod registry;

@@ -94,6 +94,20 @@ impl Shard {
         }
     }
 
+    /// Returns whether timers of this shard have permits.
+    #[inline]
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Releases the permit of a timer that has ended or was refused, if timers have permits.
+    #[inline]
+    pub(super) fn release_permit(&self) {
+        if let Some(limit) = &self.limit {
+            limit.release();
+        }
+    }
+
     /// Counts a timer that the service refused, in the calling thread's home shard.
     pub(crate) fn reject<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) {
         thread_state::with_home(service, || &**choose(), |thread| thread.count(|counters| &counters.rejected));

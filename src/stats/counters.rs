@@ -8,43 +8,11 @@
 //! same thread made before it.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::ShardStats;
+use super::count::Count;
 use super::lateness::Recorder;
-
-/// A number that one thread increments, and any thread may read.
-#[derive(Default)]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    /// Adds `more`. `shared`: other threads may add at the same time.
-    #[inline]
-    pub(crate) fn add(&self, more: u64, shared: bool) {
-        // Release: publishes the earlier counts of this thread to readers; pairs with the Acquire in `get`.
-        if shared {
-            self.0.fetch_add(more, Ordering::Release);
-        } else {
-            // Relaxed: no other thread writes it.
-            self.0.store(self.0.load(Ordering::Relaxed) + more, Ordering::Release);
-        }
-    }
-
-    /// Sets the number to the maximum of itself and `to`.
-    #[inline]
-    pub(super) fn raise(&self, to: u64) {
-        // Relaxed: published by the Release with which the run is counted afterwards.
-        if self.0.load(Ordering::Relaxed) < to {
-            self.0.fetch_max(to, Ordering::Relaxed);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-}
+use super::totals::ShardStats;
 
 /// The counters of one thread in one shard.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use super::Count;
+use super::count::Count;
 
 /// The logarithm of the number of buckets in an octave. The width of a bucket is at most an eighth of its values.
 const FINENESS: u32 = 3;

@@ -43,14 +43,6 @@
 //! Nodes leave an expiring slot one by one ([`Levels::step`]). The caller may stop after any step, for example to run
 //! callbacks, and all other nodes are still linked.
 //!
-//! # Cascading ahead of time
-//!
-//! When a slot of a coarse level expires, all its nodes must cascade before the first of them can expire. With 10^6
-//! timers a second and a tick of 1 ms, those are 64,000 at once. A caller with time to spare may cascade earlier
-//! ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines then lie less than two
-//! windows of the level below ahead, so for this purpose a ring has twice as many slots as the window
-//! ([`Levels::new_ahead`]). The rule above still decides where a node is *inserted*.
-//!
 //! # Rejected
 //!
 //! - *One ring, and a count of rounds for each node* (the hashed wheel without a hierarchy): each revolution of the
@@ -87,16 +79,16 @@ pub(crate) enum Step {
 
 /// The levels and the present tick.
 pub(crate) struct Levels {
-    now: u64,
+    pub(super) now: u64,
     /// One bit for each level: whether any of its slots is occupied.
-    occupied: u64,
+    pub(super) occupied: u64,
     expired: ExpiredList,
     /// The first node of the expiring slot. The links of its nodes still name that slot, which receives no other node
     /// before time advances.
     expiring: u32,
     /// The [next event](Self::search), or [`Event::UNKNOWN`].
     next: Event,
-    levels: Vec<Level>,
+    pub(super) levels: Vec<Level>,
     /// Maximum distance in ticks of a deadline within each level's window, if the window begins at the present tick.
     reaches: Vec<u64>,
 }
@@ -290,36 +282,6 @@ impl Levels {
         id
     }
 
-    /// Cascades a node ahead of time, from the next slot of a level above 0. Returns [`Done`](Step::Done) if there is
-    /// none. O(levels).
-    pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
-        let Some(id) = self.upcoming() else { return Step::Done };
-        self.remove(nodes, id);
-        let deadline = nodes.deadline(id);
-        if deadline <= self.now || nodes.is_disarmed(id) {
-            return Step::Expired(id);
-        }
-        let level = self.levels.iter().position(|level| level.covers(deadline, self.now));
-        let level = level.expect("the last level covers all");
-        self.link(nodes, id, level, self.levels[level].span.quotient(deadline));
-        Step::Cascaded
-    }
-
-    /// Returns the first node of a slot above level 0 that is the next one of its level.
-    fn upcoming(&self) -> Option<u32> {
-        let mut rest = self.occupied & !1;
-        while rest != 0 {
-            let level = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            let ring = &self.levels[level];
-            let slot = ring.slot_of(ring.span.quotient(self.now) + 1);
-            if ring.occupancy.contains(slot) {
-                return Some(ring.heads[slot]);
-            }
-        }
-        None
-    }
-
     /// Advances time to the next occupied slot up to `target`, which then expires. If there is none, advances time to
     /// `target` and returns false.
     fn expire_next_slot(&mut self, target: u64) -> bool {
@@ -368,7 +330,7 @@ impl Levels {
 
     /// Links a node into the slot of a level for the ticks from `block * span` on.
     #[inline]
-    fn link(&mut self, nodes: &mut impl Nodes, id: u32, level: usize, block: u64) {
+    pub(super) fn link(&mut self, nodes: &mut impl Nodes, id: u32, level: usize, block: u64) {
         let ring = &mut self.levels[level];
         let slot = ring.slot_of(block);
         let next = ring.push(slot, id);

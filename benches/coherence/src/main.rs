@@ -50,6 +50,7 @@ mod timer;
 #[path = "../../../src/wheel/mod.rs"]
 mod wheel;
 
+mod child;
 mod contender;
 mod measured;
 mod plot;
@@ -71,9 +72,10 @@ pub use stats::{Lateness, ShardStats, Stats};
 pub use timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer};
 pub use wheel::{Key, Wheel};
 
+use child::Running;
 use coherence::schedule;
 use contender::Contender;
-use measured::{Measured, Running};
+use measured::Measured;
 use workload::{Order, Workload};
 
 /// Counts cache-line transfers per operation.

@@ -1,17 +1,6 @@
-//! The result of a count, and its transfer from the child process.
-//!
-//! Each count runs in a process of its own. So no other count affects its memory addresses, and the same count always
-//! has the same result.
+//! The result of a count, as text between two processes.
 
-use std::error::Error;
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
-
-use clap::ValueEnum;
 use coherence::count::Count;
-
-use crate::contender::Contender;
-use crate::workload::{Order, Workload};
 
 /// The counts of one step of a workload.
 pub struct Measured {
@@ -25,9 +14,6 @@ pub struct Measured {
     /// Transfers by the source line of the access.
     pub locations: Vec<(String, u64)>,
 }
-
-/// A count that runs in a child process.
-pub struct Running(Child);
 
 impl Measured {
     pub fn new(name: &str, count: Count, operations: u64) -> Self {
@@ -49,7 +35,7 @@ impl Measured {
         self.parts().iter().sum()
     }
 
-    /// Prints the counts in the format of [`Running::end`].
+    /// Prints the counts in the format of [`parse`](Self::parse).
     pub fn print(&self) {
         let Self { name, transfers: [callers, others], accesses, operations, locations } = self;
         print!("{name}\t{callers}\t{others}\t{accesses}\t{operations}");
@@ -57,7 +43,8 @@ impl Measured {
         println!();
     }
 
-    fn parse(line: &str) -> Option<Self> {
+    /// Returns the counts that a child process has printed.
+    pub fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split('\t');
         let name = fields.next()?.to_owned();
         let mut number = || fields.next()?.parse().ok();
@@ -67,39 +54,5 @@ impl Measured {
             locations.push((location.to_owned(), fields.next()?.parse().ok()?));
         }
         Some(Self { name, transfers, accesses, operations, locations })
-    }
-}
-
-impl Running {
-    pub fn start(
-        contender: Contender,
-        workload: Workload,
-        threads: usize,
-        order: Order,
-    ) -> Result<Self, Box<dyn Error>> {
-        let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
-        let child = Command::new(std::env::current_exe()?)
-            .arg("--child")
-            .args(["--workloads".to_owned(), name(workload.to_possible_value()).unwrap_or_default()])
-            .args(["--contenders".to_owned(), name(contender.to_possible_value()).unwrap_or_default()])
-            .args(["--threads".to_owned(), threads.to_string()])
-            .args(["--seed".to_owned(), order.seed.to_string()])
-            .args(["--turn".to_owned(), order.mean_turn.to_string()])
-            .stdout(Stdio::piped())
-            .spawn()?;
-        Ok(Self(child))
-    }
-
-    /// Waits for the end of the count, and returns the results.
-    pub fn end(mut self) -> Result<Vec<Measured>, Box<dyn Error>> {
-        let mut text = String::new();
-        if let Some(mut output) = self.0.stdout.take() {
-            output.read_to_string(&mut text)?;
-        }
-        if !self.0.wait()?.success() {
-            return Err("a count has failed".into());
-        }
-        let measured: Option<_> = text.lines().map(Measured::parse).collect();
-        Ok(measured.ok_or("a count has printed an invalid line")?)
     }
 }

@@ -114,7 +114,7 @@ impl Workload {
 }
 
 fn play<T: Timers>(threads: usize, order: Order, start: impl FnOnce() -> T, steps: Vec<Step<T>>) -> Vec<Measured> {
-    schedule::simulate(order.seed, order.mean_turn, || {
+    coherence::simulate(order.seed, order.mean_turn, || {
         let (timer, steps) = (Arc::new(start()), Arc::new(steps));
         let inboxes: Inboxes<T::Handle> = (0..threads).map(|_| Mutex::default()).collect();
         let callers: Vec<_> = (0..threads)

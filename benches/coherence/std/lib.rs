@@ -11,6 +11,7 @@
 //! | `mesi`     | the states of cache lines                                                 |
 //! | `schedule` | logical threads: one runs at a time, a seed selects it, time is virtual   |
 //! | `count`    | counts of accesses and transfers, with the source lines that cause them   |
+//! | `simulation` | a run of logical threads, from empty caches                             |
 //! | `sync`, `thread`, `time` | replacements for the modules of the standard library        |
 //!
 //! All other items are those of the standard library.
@@ -21,10 +22,12 @@
 pub mod count;
 pub mod mesi;
 pub mod schedule;
+mod simulation;
 pub mod sync;
 pub mod thread;
 pub mod time;
 
+pub use simulation::simulate;
 pub use std::*;
 
 #[cfg(test)]

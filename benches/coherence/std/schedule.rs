@@ -65,14 +65,13 @@ const SLEEP: usize = 2;
 const ARRIVALS: usize = 3;
 const FIRST_END: usize = 4;
 
-/// Runs `f` as the first logical thread of a simulation. `f` must join all threads that it starts. A turn has
-/// `mean_turn` accesses on average.
-pub fn simulate<R>(seed: u64, mean_turn: u64, f: impl FnOnce() -> R) -> R {
+/// Runs `f` as the first logical thread of a simulation, which has begun when it calls `f`. For
+/// [`simulate`](super::simulate).
+pub(crate) fn run<R>(seed: u64, mean_turn: u64, f: impl FnOnce() -> R) -> R {
     let _simulation = SIMULATION.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let first = Logical { system: Some(thread::current()), join: None, status: Status::Ready };
     *state() = State::new(seed, mean_turn);
     state().threads.push(first);
-    super::count::reset();
     CURRENT.store(0, Ordering::Release);
     THIS.set(0);
     let _end = EndSimulation;

@@ -3,16 +3,16 @@
 use std::sync::Arc as Unrecorded;
 
 use super::count::{self, Count};
-use super::schedule;
 use super::sync::atomic::{AtomicU64, Ordering};
 use super::sync::{Arc, Mutex};
 use super::thread;
+use super::{schedule, simulate};
 
 const ROUNDS: u64 = 100;
 
 /// Counts the steps of two threads with `shared`. The threads alternate: each round is one step of each.
 fn count_turns<S: Send + Sync + 'static>(shared: S, step: fn(&S, usize)) -> Count {
-    schedule::simulate(1, schedule::MEAN_TURN, || {
+    simulate(1, schedule::MEAN_TURN, || {
         let shared = Unrecorded::new(shared);
         let turns = [0, 1].map(|number| {
             let shared = shared.clone();
@@ -136,7 +136,7 @@ fn replacements_have_the_size_and_alignment_of_the_originals() {
 fn threads_wait_for_each_other_and_for_time() {
     use super::time::{Duration, Instant};
 
-    schedule::simulate(7, schedule::MEAN_TURN, || {
+    simulate(7, schedule::MEAN_TURN, || {
         let start = Instant::now();
         let sleeper = thread::spawn(|| thread::park_timeout(Duration::from_secs(60)));
         let parked = thread::spawn(thread::park);

@@ -1,6 +1,6 @@
 //! Contenders for some workloads only.
 
 pub mod delay_queue;
-pub mod nothing;
+pub mod noop;
 pub mod setting;
 pub mod task;

@@ -9,10 +9,10 @@ use plotters::prelude::*;
 
 use crate::contender::Contender;
 use crate::contender::corewheel::CoreWheel;
-use crate::entrant;
 use crate::figures::Line;
-use crate::kept::SavedResults;
+use crate::listed;
 use crate::results::plan;
+use crate::saved::SavedResults;
 use crate::workload::{self, Workload};
 use axis::{Axis, Scale};
 
@@ -118,7 +118,7 @@ impl Plot {
     }
 
     fn lines(&self, saved: &SavedResults, workload: Workload, scale: workload::Scale) -> Vec<Drawn> {
-        let (name, cases) = (workload.name(), plan(&entrant::all(), workload, scale));
+        let (name, cases) = (workload.name(), plan(&listed::all(), workload, scale));
         let Some(first) = cases.first() else { return Vec::new() };
         let value = |case: &str, contender: &str| {
             let is_its = |line: &&Line| line.workload == name && line.case == case && line.contender == contender;
@@ -137,6 +137,6 @@ impl Plot {
 
 /// Returns the colour of a contender, the same in all plots.
 fn colour(contender: &str) -> RGBAColor {
-    let index = entrant::all().iter().position(|listed| listed.name == contender);
+    let index = listed::all().iter().position(|listed| listed.name == contender);
     Palette99::pick(index.unwrap_or(0)).to_rgba()
 }

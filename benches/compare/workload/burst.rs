@@ -6,11 +6,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{STANDING, Scale, count, fits};
+use super::scale::{STANDING, Scale, count, fits};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::harness::laps::{alone, cores, together};
 use crate::harness::random::Random;
+use crate::harness::threads::{alone, cores, together};
 use crate::measured::{Measured, nanos};
 use crate::system::resident_bytes;
 use crate::target::{Connection, settle};

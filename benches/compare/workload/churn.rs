@@ -10,12 +10,13 @@ use std::{array, mem};
 
 use hdrhistogram::Histogram;
 
-use super::{STANDING, Scale, Workload, count, fits};
+use super::list::Workload;
+use super::scale::{STANDING, Scale, count, fits};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::extra::nothing::Noop;
-use crate::harness::laps::{LapTimer, cores, together};
+use crate::extra::noop::Noop;
 use crate::harness::random::Random;
+use crate::harness::threads::{LapTimer, cores, together};
 use crate::measured::{Measured, histogram, nanos};
 use crate::system::cpu_time;
 use crate::target::{Connection, settle};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::scale::{STANDING, Scale, count};
 use super::slow::{self, fire};
-use super::{STANDING, Scale, count};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::harness::laps::together;
+use crate::harness::threads::together;
 use crate::measured::Measured;
 use crate::system::{context_switches, cpu_time, threads};
 use crate::target::Connection;

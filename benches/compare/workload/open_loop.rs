@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::Scale;
+use super::scale::Scale;
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::harness::laps::together;
 use crate::harness::random::Random;
+use crate::harness::threads::together;
 use crate::measured::{Measured, histogram};
 use crate::system::cpu_time;
 use crate::target::{Alarm, Connection, Lateness, PERCENTILES, wait_for_all};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Scale, count};
+use super::scale::{Scale, count};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::extra::nothing::Noop;
-use crate::harness::laps::{LapTimer, cores, together};
+use crate::extra::noop::Noop;
 use crate::harness::random::Random;
+use crate::harness::threads::{LapTimer, cores, together};
 use crate::measured::{Measured, nanos};
 use crate::target::{Connection, settle};
 

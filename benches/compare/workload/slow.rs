@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Scale;
+use super::scale::Scale;
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::harness::laps::alone;
+use crate::harness::threads::alone;
 use crate::measured::Measured;
 use crate::target::{Alarm, Lateness, Slow, spin, wait_for_all};
 

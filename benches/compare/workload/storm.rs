@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Scale, count};
+use super::scale::{Scale, count};
 use crate::case::Case;
 use crate::contender::Contender;
-use crate::harness::laps::{alone, together};
 use crate::harness::random::Random;
+use crate::harness::threads::{alone, together};
 use crate::measured::{Measured, nanos};
 use crate::system::cpu_time;
 use crate::target::{Alarm, Lateness, PERCENTILES, settle, wait_for_all};

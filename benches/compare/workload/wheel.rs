@@ -1,6 +1,6 @@
 //! The wheel alone.
 
-use super::Scale;
+use super::scale::Scale;
 use crate::case::Case;
 use crate::harness::random::Random;
 use crate::measured::{Measured, nanos};

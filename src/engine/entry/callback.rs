@@ -169,8 +169,8 @@ impl Callback {
         unsafe { Self::new(waker, const { &VTable::waking() }) }
     }
 
-    /// A callback that makes a value of a queue due. The closure, which must be [stored](Self::stores), is called with the
-    /// tick of the deadline.
+    /// A callback that makes a value of a queue due. The closure, which must fit, is called with the tick of the
+    /// deadline.
     #[inline]
     pub(crate) fn value<F: FnOnce(u64) + Send + 'static>(f: F) -> Self {
         const { assert!(fits::<F>()) };

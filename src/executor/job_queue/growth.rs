@@ -5,11 +5,12 @@
 //!
 //! # Blocked, or waiting for a core
 //!
-//! A *monitor* thread samples the busy workers. A worker is *blocked* if two samples, [`MIN_INTERVAL`] or more apart,
-//! find it in the same activity and asleep throughout. The system counts how often a thread has gone to sleep: if that
-//! count is the same in both samples, the thread has not run in between. A worker that waits for a core is not asleep,
-//! so overload starts no extra worker. A flag says whether the worker is inside foreign code, which is a callback or
-//! rayon's work. So a worker that waits for the lock of the queue does not count as blocked.
+//! A *monitor* thread samples the busy workers. A worker is *blocked* if two samples,
+//! [`MIN_INTERVAL`](super::monitor::MIN_INTERVAL) or more apart, find it in the same activity and asleep throughout.
+//! The system counts how often a thread has gone to sleep: if that count is the same in both samples, the thread has
+//! not run in between. A worker that waits for a core is not asleep, so overload starts no extra worker. A flag says
+//! whether the worker is inside foreign code, which is a callback or rayon's work. So a worker that waits for the lock
+//! of the queue does not count as blocked.
 //!
 //! # How many workers may run
 //!
@@ -27,7 +28,7 @@
 //! - The monitor takes the place of the [lookout](super#the-alert) while the alert is on and no worker is parked. It
 //!   sleeps until a batch is a straggler or a job waits. Then it samples the busy workers, wakes idle extra workers,
 //!   and starts new ones, until no callback waits. The longer it has started none, the longer its interval becomes, up
-//!   to [`MAX_INTERVAL`]. While all workers stay busy, that costs some 20 µs every 8 ms.
+//!   to [`MAX_INTERVAL`](super::monitor::MAX_INTERVAL). While all workers stay busy, that costs some 20 µs every 8 ms.
 //!
 //! Two kinds of steps may make the monitor necessary: an alert, and a step that leaves no worker parked during one.
 //! Each of them wakes the monitor if it is needed. A job that finds neither a worker nor an idle extra waits for the
@@ -35,16 +36,11 @@
 
 use std::time::Duration;
 
-use super::JobQueue;
 use super::probe::{SleepSample, WorkerProbe};
 use super::state::{Activity, Growth, Parked, State, Worker};
-use super::thread::{MonitorThread, TimedWait};
-use crate::sync::{Arc, Condvar, MutexGuard};
+use super::thread::TimedWait;
+use crate::sync::MutexGuard;
 
-/// Minimum time between two samples of the same worker.
-const MIN_INTERVAL: Duration = Duration::from_micros(200);
-/// Maximum time between two samples while callbacks wait.
-const MAX_INTERVAL: Duration = Duration::from_millis(8);
 /// Time without a job after which an extra worker ends.
 const IDLE: Duration = Duration::from_secs(5);
 /// A worker that is known to be blocked is sampled once in this number of rounds.
@@ -101,7 +97,7 @@ impl State {
     }
 
     /// Returns whether there are callbacks left to start, an alert, and no lookout.
-    fn needs_monitor(&self) -> bool {
+    pub(super) fn needs_monitor(&self) -> bool {
         self.alert.is_some() && self.parked.is_empty() && self.has_unstarted_callbacks()
     }
 
@@ -112,7 +108,7 @@ impl State {
     }
 
     /// Wakes idle extra workers for which there is room. Returns the number that the caller must start.
-    fn grow(&mut self) -> usize {
+    pub(super) fn grow(&mut self) -> usize {
         let (running, target) = self.running();
         let room = target.saturating_sub(running);
         let woken = self.wake_extras(room);
@@ -124,91 +120,25 @@ impl State {
     }
 
     /// Corrects the counts for `count` workers that [`grow`](Self::grow) requested and the system refused to start.
-    fn not_started(&mut self, count: usize) {
+    pub(super) fn not_started(&mut self, count: usize) {
         self.growth.extras -= count;
         self.growth.needed -= count as u64;
     }
 
     /// Returns the busy workers to sample in this round, each with the id of its activity.
-    fn to_sample(&self, round: u64) -> Vec<(u64, WorkerProbe)> {
+    pub(super) fn to_sample(&self, round: u64) -> Vec<(u64, WorkerProbe)> {
         let is_due =
             |activity: &&Activity| !activity.sample.is_blocked || (activity.id + round).is_multiple_of(RESAMPLED);
         self.active.iter().filter(is_due).map(|activity| (activity.id, activity.probe.clone())).collect()
     }
 
-    fn record_samples(&mut self, samples: &[(u64, Option<u64>)]) {
+    pub(super) fn record_samples(&mut self, samples: &[(u64, Option<u64>)]) {
         for activity in &mut self.active {
             if let Some(&(_, asleep)) = samples.iter().find(|(id, _)| *id == activity.id) {
                 let is_blocked = asleep.is_some() && asleep == activity.sample.asleep;
                 activity.sample = SleepSample { asleep, is_blocked };
             }
         }
-    }
-}
-
-impl JobQueue {
-    /// Returns the statistics of the extra workers.
-    pub(crate) fn extra_threads(&self) -> ExtraThreads {
-        let state = self.lock();
-        ExtraThreads { threads: state.growth.extras as u64, needed: state.growth.needed }
-    }
-
-    /// Makes the calling thread the monitor, until the queue is closed. There is one such call, on a thread that is no
-    /// worker.
-    pub(crate) fn monitor_loop(&self, thread: &impl MonitorThread) {
-        let mut state = self.lock();
-        state.growth.has_monitor = true;
-        let condvar = state.growth.monitor.clone();
-        while !state.closed {
-            state.growth.monitor_is_parked = !state.needs_monitor();
-            state = if state.growth.monitor_is_parked {
-                condvar.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner())
-            } else {
-                self.sample_workers(state, &condvar, thread)
-            };
-        }
-    }
-
-    /// Samples the busy workers, and wakes or starts extra workers, until the monitor is not needed.
-    fn sample_workers<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        condvar: &Arc<Condvar>,
-        thread: &impl MonitorThread,
-    ) -> MutexGuard<'a, State> {
-        let mut since = thread.now();
-        for round in 0.. {
-            if state.closed || !state.needs_monitor() {
-                break;
-            }
-            let now = thread.now();
-            let timeout = if state.jobs.is_empty() && state.straggler(now).is_none() {
-                since = now;
-                state.lookout_deadline().map_or(MIN_INTERVAL, |at| at.saturating_duration_since(now))
-            } else {
-                let workers = state.to_sample(round);
-                drop(state);
-                let samples: Vec<_> = workers.into_iter().map(|(id, probe)| (id, probe.sample())).collect();
-                state = self.lock();
-                state.record_samples(&samples);
-                if !state.needs_monitor() {
-                    break;
-                }
-                let starting = state.grow();
-                if starting > 0 {
-                    drop(state);
-                    let started = (0..starting).take_while(|_| thread.start_extra()).count();
-                    state = self.lock();
-                    state.not_started(starting - started);
-                    if started > 0 {
-                        since = thread.now();
-                    }
-                }
-                (thread.now() - since) / 4
-            };
-            state = thread.wait_timeout(condvar, state, timeout.clamp(MIN_INTERVAL, MAX_INTERVAL));
-        }
-        state
     }
 }
 
@@ -239,7 +169,9 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Instant;
 
+    use super::super::JobQueue;
     use super::*;
+    use crate::sync::{Arc, Condvar};
 
     /// Returns the queue of a pool of two busy workers. The number is what the sleep probes of both return; zero stands
     /// for `None`.

@@ -13,7 +13,8 @@
 //!
 //! 1. It *assists* with a *straggler*, a batch that a worker started over [`STRAGGLER_AFTER`] ago and that has
 //!    callbacks left to start. It does not assist twice in a row while a job waits.
-//! 2. On [alert](self#the-alert), it *searches* for rayon's work, if its last search is over [`MAX_STINT`] ago.
+//! 2. On [alert](self#the-alert), it *searches* for rayon's work, if its last search is over
+//!    [`MAX_STINT`](state::MAX_STINT) ago.
 //! 3. It runs the first *job*, a batch that no worker has started.
 //! 4. On alert, it searches, if it has run something since its last search.
 //! 5. It parks until it is woken.
@@ -43,263 +44,31 @@
 //!
 //! # A worker that drives
 //!
-//! A job may come with the [`Loan`] of a shard. After the batch, the worker drives that shard and runs the callbacks
-//! that expire there. Meanwhile it counts as neither busy nor parked, and takes no job. This requires that few jobs
-//! wait, and that the pool has a worker for each shard. Workers that have been in one activity over [`STRAGGLER_AFTER`]
-//! do not count. If a batch waits nevertheless and no worker is parked, the alert recalls all loans.
+//! A job may come with the [`Loan`](super::Loan) of a shard. After the batch, the worker drives that shard and runs the
+//! callbacks that expire there. Meanwhile it counts as neither busy nor parked, and takes no job. This requires that
+//! few jobs wait, and that the pool has a worker for each shard. Workers that have been in one activity over
+//! [`STRAGGLER_AFTER`] do not count. If a batch waits nevertheless and no worker is parked, the alert recalls all
+//! loans.
+//!
+//! # The files
+//!
+//! | file      | concern                                                                  |
+//! |-----------|--------------------------------------------------------------------------|
+//! | `queue`   | [`JobQueue`], and the loop of a worker                                   |
+//! | `state`   | the state behind its lock, and the choice of a worker's next action      |
+//! | `growth`  | how many extra workers run, and what wakes them                          |
+//! | `monitor` | the loop of the monitor, which samples the workers and starts extra ones |
+//! | `probe`   | what the monitor reads of a worker                                       |
+//! | `thread`  | what the queue needs of the threads that serve it                        |
 
 mod growth;
+mod monitor;
 mod probe;
+mod queue;
 mod state;
 mod thread;
 
-use std::collections::VecDeque;
-use std::mem;
-use std::time::{Duration, Instant};
-
 pub(crate) use growth::ExtraThreads;
-use state::{Action, Growth, Job, MAX_INTERVAL, Parked, State, Worker, park};
+pub(crate) use queue::JobQueue;
+pub(crate) use state::STRAGGLER_AFTER;
 pub(crate) use thread::{MonitorThread, SleepProbe, TimedWait, WorkerThread};
-
-use super::batch::{Batch, Loan};
-use crate::sync::{Arc, Mutex, MutexGuard};
-
-/// Time after which a batch gets more workers. It is the default tick: a driver that wakes for the next tick then
-/// checks the batch without a wake-up of its own.
-pub(crate) const STRAGGLER_AFTER: Duration = Duration::from_millis(1);
-/// Maximum time for which a busy worker serves only jobs, on alert, or only rayon's work.
-const MAX_STINT: Duration = Duration::from_millis(10);
-
-/// The queue of batches of one pool.
-pub(crate) struct JobQueue(Mutex<State>);
-
-impl JobQueue {
-    /// Creates the queue of a pool with this number of threads. While workers are blocked, up to `max_extra` extra ones
-    /// run, if a thread runs the [`monitor_loop`](Self::monitor_loop).
-    pub(crate) fn new(threads: usize, max_extra: usize) -> Self {
-        Self(Mutex::new(State {
-            jobs: VecDeque::new(),
-            loans: Vec::new(),
-            active: Vec::new(),
-            parked: Vec::new(),
-            alert: None,
-            growth: Growth::new(threads, max_extra),
-            workers: 0,
-            activities: 0,
-            closed: false,
-        }))
-    }
-
-    /// Adds a batch, and wakes a worker for it. Drops the batch if the queue is closed.
-    pub(crate) fn push(&self, batch: Arc<dyn Batch>) {
-        let mut state = self.lock();
-        if state.closed {
-            drop(state);
-            return drop(batch);
-        }
-        state.jobs.push_back(Job { batch, loan: None });
-        let woken = state.parked.pop();
-        if woken.is_none() {
-            state.wake_extra();
-        }
-        drop(state);
-        woken.into_iter().for_each(Parked::unpark);
-    }
-
-    /// Adds a batch, whose worker then drives one of the `shards` until the loan is over. Returns false if the pool has
-    /// too few workers for that: it then runs the batch, and no worker drives.
-    pub(crate) fn push_with_loan(
-        &self,
-        batch: Arc<dyn Batch>,
-        loan: Arc<dyn Loan>,
-        shards: usize,
-        now: Instant,
-    ) -> bool {
-        let mut state = self.lock();
-        if !state.may_lend(shards, now) {
-            drop(state);
-            self.push(batch);
-            return false;
-        }
-        state.loans.push(loan.clone());
-        state.jobs.push_back(Job { batch, loan: Some(loan) });
-        let woken = state.parked.pop();
-        drop(state);
-        woken.into_iter().for_each(Parked::unpark);
-        true
-    }
-
-    /// Raises the [alert](self#the-alert): a batch was not finished [`STRAGGLER_AFTER`] after its dispatch. Returns
-    /// whether there is a monitor.
-    pub(crate) fn alert(&self, now: Instant) -> bool {
-        let mut state = self.lock();
-        state.raise_alert(now, false);
-        state.growth.has_monitor
-    }
-
-    /// Drops all jobs and loans.
-    #[cfg(test)]
-    pub(crate) fn clear(&self) {
-        let mut state = self.lock();
-        let dropped = (mem::take(&mut state.jobs), mem::take(&mut state.loans));
-        drop(state);
-        drop(dropped);
-    }
-
-    /// Calls `f` under the lock.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _locked = self.lock();
-        f()
-    }
-
-    /// Closes the queue: the workers end once no job is left.
-    pub(crate) fn close(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        state.parked.drain(..).for_each(Parked::unpark);
-        state.growth.close();
-    }
-
-    /// Makes the calling thread a worker until the queue is closed. An extra worker also returns after some idle
-    /// seconds. Must be called once on each such thread, at the bottom of its stack.
-    pub(crate) fn worker_loop(&self, thread: &impl WorkerThread, is_extra: bool) {
-        let mut worker = self.lock().register(thread, is_extra);
-        while let Some(action) = self.next(&mut worker, thread) {
-            match action {
-                Action::Run(Job { batch, loan }) => {
-                    self.run(batch, &worker, thread);
-                    if let Some(loan) = loan {
-                        self.drive(&*loan, &mut worker, thread);
-                        self.lock().loans.retain(|other| !Arc::ptr_eq(other, &loan));
-                    }
-                }
-                Action::Assist(batch) => {
-                    let ends = thread.now() + STRAGGLER_AFTER;
-                    worker.probe.run_foreign(|| while batch.run_one() && thread.now() < ends {});
-                    self.run_own_tasks(&worker, thread);
-                }
-                Action::Search => self.search(&mut worker, thread),
-            }
-        }
-    }
-
-    /// Runs a batch, and then the work that it has left to rayon.
-    fn run(&self, batch: Arc<dyn Batch>, worker: &Worker, thread: &impl WorkerThread) {
-        worker.probe.run_foreign(|| batch.run());
-        self.run_own_tasks(worker, thread);
-        // The batch counts as unfinished until here, so that its driver raises the alert for the work above, too.
-        drop(batch);
-    }
-
-    /// Drives a shard until the loan is over, and runs the callbacks that expire there.
-    fn drive(&self, loan: &dyn Loan, worker: &mut Worker, thread: &impl WorkerThread) {
-        let next = |worker: &Worker| {
-            let mut state = self.lock();
-            state.end_activity(worker.id);
-            state.end_alert_if_all_drive();
-            drop(state);
-            loan.next_batch()
-        };
-        while let Some(batch) = next(worker) {
-            self.lock().begin_activity(worker, Some(batch.clone()), false, thread.now());
-            self.run(batch, worker, thread);
-        }
-        // While the worker slept as the driver, other threads may have added to its own rayon queue.
-        self.run_own_tasks(worker, thread);
-    }
-
-    /// Does the work that callbacks left in the worker's own rayon queue.
-    fn run_own_tasks(&self, worker: &Worker, thread: &impl WorkerThread) {
-        if worker.is_extra {
-            // An extra worker is alone in its rayon pool, so no other thread would do the work.
-            return worker.probe.run_foreign(|| while thread.run_own_task() {});
-        }
-        let mut now = thread.now();
-        let ends = now + MAX_STINT;
-        let mut found = false;
-        worker.probe.run_foreign(|| {
-            while now < ends && thread.run_own_task() {
-                found = true;
-                now = thread.now();
-            }
-        });
-        if found {
-            // More work may be left: here, or in the queues of parked workers, by `rayon::spawn_broadcast`.
-            let mut state = self.lock();
-            match &mut state.alert {
-                Some(alert) => alert.found = true,
-                None => state.raise_alert(now, true),
-            }
-        }
-    }
-
-    /// Searches for rayon's work, and does it.
-    fn search(&self, worker: &mut Worker, thread: &impl WorkerThread) {
-        let began = thread.now();
-        let (mut now, mut found) = (began, false);
-        worker.has_searched = true;
-        worker.probe.run_foreign(|| {
-            while thread.run_any_task() {
-                found = true;
-                now = thread.now();
-                if now - began >= MAX_STINT {
-                    worker.has_searched = false;
-                    break;
-                }
-            }
-        });
-        worker.search_at = now + MAX_STINT;
-        let was_lookout = mem::take(&mut worker.is_lookout);
-        let mut state = self.lock();
-        if found {
-            state.raise_alert(now, true);
-        } else if was_lookout && let Some(alert) = &mut state.alert {
-            // The next lookout may have parked for the old interval. It then wakes once too early, and parks again.
-            alert.search_at += alert.interval;
-            alert.interval = (alert.interval * 2).min(MAX_INTERVAL);
-        }
-    }
-
-    /// Returns the worker's next action. `None`: the queue is closed and empty, or an idle extra worker ends.
-    fn next(&self, worker: &mut Worker, thread: &impl WorkerThread) -> Option<Action> {
-        let mut now = thread.now();
-        let mut state = self.lock();
-        state.end_activity(worker.id);
-        loop {
-            if (!worker.is_extra || !state.exceeds_target())
-                && let Some(action) = state.choose(worker, now)
-            {
-                let batch = match &action {
-                    Action::Run(Job { batch, .. }) | Action::Assist(batch) => Some(batch.clone()),
-                    Action::Search => None,
-                };
-                state.begin_activity(worker, batch, matches!(action, Action::Assist(_)), now);
-                return Some(action);
-            }
-            if state.closed {
-                break;
-            }
-            if worker.is_extra {
-                match growth::wait_idle(state, worker, thread) {
-                    Ok(woken) => state = woken,
-                    Err(ends) => {
-                        state = ends;
-                        break;
-                    }
-                }
-            } else {
-                state = park(state, worker, thread);
-            }
-            now = thread.now();
-        }
-        if worker.is_extra {
-            state.growth.remove_extra();
-        }
-        None
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}

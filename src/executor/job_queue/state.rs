@@ -5,10 +5,14 @@ use std::time::{Duration, Instant};
 
 use super::probe::{SleepSample, WorkerProbe};
 use super::thread::WorkerThread;
-use super::{MAX_STINT, STRAGGLER_AFTER};
 use crate::executor::batch::{Batch, Loan};
 use crate::sync::{Arc, Condvar, MutexGuard};
 
+/// Time after which a batch gets more workers. It is the default tick: a driver that wakes for the next tick then
+/// checks the batch without a wake-up of its own.
+pub(crate) const STRAGGLER_AFTER: Duration = Duration::from_millis(1);
+/// Maximum time for which a busy worker serves only jobs, on alert, or only rayon's work.
+pub(super) const MAX_STINT: Duration = Duration::from_millis(10);
 /// Interval between two searches of the lookout, at first.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum interval between two searches. Beside a callback that blocks for long, one thread wakes 16 times a second.

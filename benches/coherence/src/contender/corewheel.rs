@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use coherence::count;
 
-use super::Timers;
+use super::timers::Timers;
 use crate::{Executor, Sleep, Timer, TimerHandle};
 
 /// The futures of a timer. Their waker does nothing.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, RecordedCell};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::Timers;
+use super::timers::Timers;
 
 /// A heap smaller than this is not worth a sweep.
 const SMALL: usize = 1024;

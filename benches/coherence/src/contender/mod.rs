@@ -1,61 +1,16 @@
 //! The timers that are compared.
+//!
+//! | file         | contents                                     |
+//! |--------------|----------------------------------------------|
+//! | `timers`     | the interface that workloads use             |
+//! | `list`       | the list of contenders, with their settings  |
+//! | other files  | one timer each                               |
 
 mod corewheel;
 mod heap;
+mod list;
+mod timers;
 mod wheel;
 
-use std::time::Duration;
-
-use clap::ValueEnum;
-
-use crate::measured::Measured;
-use crate::workload::{Order, Workload};
-use corewheel::Sleeps;
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Contender {
-    /// corewheel with a shard for each thread
-    Corewheel,
-    /// corewheel with two shards
-    #[value(name = "corewheel-2")]
-    CorewheelOfTwo,
-    /// Futures of corewheel with a shard for each thread, polled once
-    Sleep,
-    /// A binary heap under a lock, with lazy cancellation
-    Heap,
-    /// A hierarchical wheel under a lock, like tokio's
-    Wheel,
-}
-
-impl Contender {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Corewheel => "corewheel, a shard a thread",
-            Self::CorewheelOfTwo => "corewheel, 2 shards",
-            Self::Sleep => "corewheel, `Sleep`",
-            Self::Heap => "heap, one lock",
-            Self::Wheel => "wheel, one lock",
-        }
-    }
-
-    pub fn run(self, workload: Workload, threads: usize, order: Order) -> Vec<Measured> {
-        match self {
-            Self::Corewheel => workload.run(threads, order, || corewheel::start(threads)),
-            Self::CorewheelOfTwo => workload.run(threads, order, || corewheel::start(2)),
-            Self::Sleep => workload.run(threads, order, || Sleeps(corewheel::start(threads))),
-            Self::Heap => workload.run(threads, order, heap::HeapTimer::start),
-            Self::Wheel => workload.run(threads, order, wheel::WheelTimer::start),
-        }
-    }
-}
-
-/// A timer with callbacks that do nothing.
-pub trait Timers: Send + Sync + 'static {
-    type Handle: Send + 'static;
-
-    fn schedule(&self, delay: Duration) -> Self::Handle;
-    /// Cancels the timer and frees it. Returns whether it was pending.
-    fn cancel(&self, handle: Self::Handle) -> bool;
-    /// Resets a pending timer.
-    fn reset(&self, handle: &mut Self::Handle, delay: Duration);
-}
+pub use list::Contender;
+pub use timers::Timers;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RecordedCell};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use super::Timers;
+use super::timers::Timers;
 
 const LEVELS: usize = 6;
 const SLOTS: usize = 64;

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::mem;
 use std::ptr::NonNull;
 
-use super::Shard;
+use super::binding::Shard;
 use crate::engine::memory::Cache;
 use crate::sync::thread_static;
 

@@ -8,18 +8,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::entrant;
-use crate::figures::{Line, Median, Record, pages, quote, summary};
+use crate::figures::{Line, Median, Record};
+use crate::listed;
 use crate::results::{Results, Row, plan};
 use crate::system;
 use crate::workload::{Scale, Workload};
-use crate::{plot, report};
 
 const RESULTS: &str = "results.tsv";
 const CURVES: &str = "curves.tsv";
-const TABLES: &str = "compare.md";
-/// Directory of the repository's record, which its pages quote.
-const OF_THE_REPOSITORY: &str = "docs/benchmarks";
 
 #[derive(Default)]
 pub struct SavedResults {
@@ -70,7 +66,7 @@ impl SavedResults {
     fn sort(&mut self, scale: Scale) {
         let mut positions = HashMap::new();
         for workload in Workload::ALL {
-            for case in plan(&entrant::all(), workload, scale) {
+            for case in plan(&listed::all(), workload, scale) {
                 for row in case.rows {
                     let position = positions.len();
                     positions.insert([workload.name(), case.case.clone(), row.contender.to_owned()], position);
@@ -90,40 +86,11 @@ impl SavedResults {
         curve.map_or_else(Vec::new, |curve| curve.points.clone())
     }
 
-    /// Writes the results, the tables, the plots, and the figures that pages quote.
-    pub fn write(&self, scale: Scale, directory: &Path) -> Result<(), Box<dyn Error>> {
+    /// Writes the figures and the curves.
+    pub fn write(&self, directory: &Path) -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(directory)?;
         fs::write(directory.join(RESULTS), self.record.to_string())?;
         fs::write(directory.join(CURVES), self.curves.iter().map(Curve::to_line).collect::<String>())?;
-        fs::write(directory.join(TABLES), report::markdown(&self.record))?;
-        plot::all(self, scale, directory)?;
-        if directory.ends_with(OF_THE_REPOSITORY) {
-            self.write_pages(directory)?;
-        }
-        Ok(())
-    }
-
-    /// Fails if the tables differ from those that `write` would write.
-    pub fn check(&self, directory: &Path) -> Result<(), Box<dyn Error>> {
-        let (is, should) = (read(&directory.join(TABLES))?, report::markdown(&self.record));
-        match is.lines().zip(should.lines()).find(|(is, should)| is != should) {
-            Some((is, should)) => Err(format!("{TABLES} has\n{is}\nbut the record\n{should}").into()),
-            None if is.len() != should.len() => Err(format!("{TABLES} and the record differ in length").into()),
-            None => Ok(()),
-        }
-    }
-
-    fn write_pages(&self, directory: &Path) -> Result<(), Box<dyn Error>> {
-        let readme = directory.join("README.md");
-        fs::write(&readme, summary::renew(&fs::read_to_string(&readme)?, &self.record)?)?;
-        let root = directory.ancestors().nth(2).expect("the directory ends with two folders");
-        for page in pages::pages(root) {
-            let text = fs::read_to_string(&page)?;
-            let (renewed, _) = quote::renew(&text, &self.record).map_err(|why| format!("{}: {why}", page.display()))?;
-            if renewed != text {
-                fs::write(page, renewed)?;
-            }
-        }
         Ok(())
     }
 }
@@ -150,7 +117,7 @@ impl Curve {
 }
 
 /// Returns the text of a file; empty if the file does not exist.
-fn read(path: &Path) -> Result<String, Box<dyn Error>> {
+pub fn read(path: &Path) -> Result<String, Box<dyn Error>> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
         read => Ok(read?),

@@ -10,7 +10,7 @@ use crate::contender::sleep::CoreSleep;
 use crate::contender::tokio::TokioSleep;
 use crate::contender::{self, Contender, FromContender, check};
 use crate::extra::delay_queue::{CoreQueue, TokioUtilQueue};
-use crate::extra::nothing::Noop;
+use crate::extra::noop::Noop;
 use crate::extra::setting::{Custom, Fine, Inline, Rayon};
 use crate::extra::task::TokioTask;
 use crate::queue::Queue;

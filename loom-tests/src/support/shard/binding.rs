@@ -1,0 +1,56 @@
+//! `Shard`: one engine, without what loom does not support.
+
+// Of `std`, not of loom: it orders nothing, and is no step of a thread.
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::clock::Ticks;
+use crate::engine::core::Core;
+use crate::engine::entry::Callback;
+
+pub(crate) struct Shard {
+    pub(crate) core: Core,
+    pub(crate) ticks: Ticks,
+    pub(crate) id: u64,
+    /// No pin is left. The crate frees the shard at this point.
+    unpinned: AtomicBool,
+}
+
+impl Shard {
+    pub(crate) fn new(core: Core) -> Self {
+        Self { core, ticks: Ticks, id: 1, unpinned: AtomicBool::new(false) }
+    }
+
+    /// Records that no pin is left.
+    pub(crate) fn set_unpinned(&self) {
+        self.unpinned.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_unpinned(&self) -> bool {
+        self.unpinned.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_inherited(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn is_limited(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn release_permit(&self) {}
+
+    pub(crate) fn request_if_due(&self, _deadline: u64) {}
+
+    /// Does not catch a panic, which ends the model.
+    pub(crate) fn catch_panic(&self, f: impl FnOnce()) {
+        f();
+    }
+
+    pub(crate) fn discard_waker(&self, callback: Callback) {
+        drop(callback);
+    }
+
+    pub(crate) fn catch_panic_after_release(_id: u64, f: impl FnOnce()) {
+        f();
+    }
+}

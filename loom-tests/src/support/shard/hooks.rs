@@ -1,0 +1,27 @@
+//! Counts how timers end.
+
+use std::ptr::NonNull;
+
+use super::binding::Shard;
+use super::thread_state;
+
+impl Shard {
+    pub(crate) fn count_completed(&self) {
+        thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
+    }
+
+    pub(crate) fn finish_in_flight(&self) {
+        thread_state::with(self, |thread| thread.count(|counters| &counters.left_batch));
+    }
+
+    /// Only records that no pin is left, because the model keeps the shard.
+    ///
+    /// # Safety
+    /// As for the crate's own function.
+    pub(crate) unsafe fn last_handle_released(this: NonNull<Self>) {
+        // SAFETY: as above.
+        let this = unsafe { this.as_ref() };
+        this.set_unpinned();
+        thread_state::with(this, |thread| thread.count(|counters| &counters.unpinned));
+    }
+}

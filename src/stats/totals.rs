@@ -1,0 +1,264 @@
+//! `Stats` and `ShardStats`: the sums that a user reads.
+
+use std::iter::Sum;
+use std::ops::AddAssign;
+
+use super::lateness::Lateness;
+
+/// What a [`Timer`](crate::Timer) has done since it was built: see [`Timer::stats`](crate::Timer::stats).
+///
+/// Each count is exact once the threads that use the timer are quiet. At any time: `scheduled = completed + cancelled +
+/// unfired + pending`. [tuning.md] says what to conclude from which count.
+///
+/// ```
+/// # use corewheel::{ManualClock, Timer};
+/// # use std::time::Duration;
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+/// timer.schedule(Duration::from_secs(1), || ())?;
+/// timer.schedule(Duration::from_secs(2), || ())?.cancel();
+/// timer.schedule(Duration::from_secs(3), || ())?;
+/// clock.advance(Duration::from_secs(1));
+/// let stats = timer.stats();
+/// assert_eq!((stats.scheduled, stats.completed, stats.cancelled, stats.pending), (3, 1, 1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Timers accepted, with the values of [delay queues](crate::DelayQueue). A [`Sleep`](crate::Sleep) counts from its
+    /// first pending poll, and again when it is pending after it has completed.
+    pub scheduled: u64,
+    /// Runs started: one for a one-shot timer, each run for a repeating one, one for each sleep whose task a driver
+    /// woke, and one for each value that became due.
+    pub fired: u64,
+    /// Timers that ended by running, sleeps that completed, and values that became due. A repeating timer ends so by
+    /// `None` or by a panic.
+    pub completed: u64,
+    /// Timers that a cancel ended, that an executor dropped unrun, or that repeat and were running when a shutdown did
+    /// not wait for them. Also sleeps that were dropped while pending, and values that left their queue before they
+    /// were due.
+    pub cancelled: u64,
+    /// Callbacks that a shutdown returned, or that the drop of the last clone dropped; and values that it left in their
+    /// queues.
+    pub unfired: u64,
+    /// Timers that have not ended. A repeating timer is pending during its runs, too.
+    pub pending: u64,
+    /// Resets that found their timer pending.
+    pub rearmed: u64,
+    /// Timers that entered the intake of a shard by a call: a `schedule`, a `push`, a `reset`, or the poll of a sleep.
+    ///
+    /// Each of these gives a driver work. A timer whose entry is re-armed in place does not count, and neither does a
+    /// reset to a later deadline.
+    pub enqueued: u64,
+    /// Panics caught: of callbacks, of their drops, of wakers, of the drop of a queue's values, of the slow hook, and
+    /// of a custom executor.
+    pub panicked: u64,
+    /// Timers and values refused, for whatever reason.
+    pub rejected: u64,
+    /// Wake-ups of the driver threads.
+    pub wakeups: u64,
+    /// Extra threads that the pool has now: see [`max_extra_threads`](crate::Builder::max_extra_threads).
+    pub extra_threads: u64,
+    /// How often the pool needed an extra thread: it called an idle one, or started a new one.
+    pub extra_threads_needed: u64,
+    /// How much later than the tick of its deadline each run started.
+    pub lateness: Lateness,
+    shards: Vec<ShardStats>,
+}
+
+/// What one shard of a [`Timer`](crate::Timer) has done. The fields have the meanings of those of [`Stats`].
+///
+/// ```
+/// # use corewheel::{ShardStats, Timer};
+/// let timer = Timer::builder().shards(4).build()?;
+/// let stats = timer.stats();
+/// for (index, shard) in stats.shards().iter().enumerate() {
+///     println!("shard {index}: {} pending, {} wake-ups", shard.pending, shard.wakeups);
+/// }
+/// let first_two: ShardStats = stats.shards()[..2].iter().sum();
+/// assert_eq!(first_two.pending, 0);
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the fields are documented at `Stats`")]
+pub struct ShardStats {
+    pub scheduled: u64,
+    pub fired: u64,
+    pub completed: u64,
+    pub cancelled: u64,
+    pub unfired: u64,
+    pub pending: u64,
+    pub rearmed: u64,
+    pub enqueued: u64,
+    pub panicked: u64,
+    pub rejected: u64,
+    pub wakeups: u64,
+    pub lateness: Lateness,
+}
+
+impl Stats {
+    /// Returns the same counts for each shard.
+    ///
+    /// ```
+    /// # use corewheel::Timer;
+    /// # let timer = Timer::builder().shards(2).build()?;
+    /// let stats = timer.stats();
+    /// let busiest = stats.shards().iter().map(|shard| shard.fired).max();
+    /// assert_eq!(busiest, Some(0));
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn shards(&self) -> &[ShardStats] {
+        &self.shards
+    }
+
+    /// Returns what has happened since `earlier`, a former reading of the same timer.
+    ///
+    /// Each count is the difference. `pending`, `extra_threads` and [`Lateness::max`] have no difference: they are
+    /// those of this reading. So `scheduled + earlier.pending = completed + cancelled + unfired + pending`. The same
+    /// goes for each [shard](Self::shards). O(shards), and O(buckets) for each lateness.
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let clock = ManualClock::new();
+    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(1), || println!("tick"))?;
+    /// let mut before = timer.stats();
+    /// for minute in 1..=3 {
+    ///     clock.advance(Duration::from_secs(60));
+    ///     let now = timer.stats();
+    ///     let rates = now.since(&before);
+    ///     assert_eq!((rates.fired, rates.scheduled, rates.pending), (60, 0, 1));
+    ///     println!("minute {minute}: p99 lateness {:?}", rates.lateness.quantile(0.99));
+    ///     before = now;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn since(&self, earlier: &Stats) -> Stats {
+        let none = ShardStats::default();
+        let before = earlier.shards.iter().chain(std::iter::repeat(&none));
+        let shards = self.shards.iter().zip(before).map(|(shard, before)| shard.since(before)).collect();
+        Stats {
+            extra_threads: self.extra_threads,
+            extra_threads_needed: self.extra_threads_needed.saturating_sub(earlier.extra_threads_needed),
+            ..Stats::of(shards)
+        }
+    }
+
+    /// Returns the statistics of a timer with these shards, without extra threads.
+    pub(crate) fn of(shards: Vec<ShardStats>) -> Self {
+        let all: ShardStats = shards.iter().sum();
+        Self {
+            scheduled: all.scheduled,
+            fired: all.fired,
+            completed: all.completed,
+            cancelled: all.cancelled,
+            unfired: all.unfired,
+            pending: all.pending,
+            rearmed: all.rearmed,
+            enqueued: all.enqueued,
+            panicked: all.panicked,
+            rejected: all.rejected,
+            wakeups: all.wakeups,
+            extra_threads: 0,
+            extra_threads_needed: 0,
+            lateness: all.lateness,
+            shards,
+        }
+    }
+}
+
+impl ShardStats {
+    /// Returns what has happened since `earlier`, a former reading of the same shard: see [`Stats::since`].
+    ///
+    /// ```
+    /// # use corewheel::{ManualClock, Timer};
+    /// # use std::time::Duration;
+    /// # let timer = Timer::builder().clock(ManualClock::new()).shards(1).build()?;
+    /// let before = timer.stats();
+    /// timer.schedule(Duration::from_secs(1), || ())?.cancel();
+    /// let shard = timer.stats().shards()[0].since(&before.shards()[0]);
+    /// assert_eq!((shard.scheduled, shard.cancelled), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn since(&self, earlier: &ShardStats) -> ShardStats {
+        ShardStats {
+            scheduled: self.scheduled.saturating_sub(earlier.scheduled),
+            fired: self.fired.saturating_sub(earlier.fired),
+            completed: self.completed.saturating_sub(earlier.completed),
+            cancelled: self.cancelled.saturating_sub(earlier.cancelled),
+            unfired: self.unfired.saturating_sub(earlier.unfired),
+            rearmed: self.rearmed.saturating_sub(earlier.rearmed),
+            enqueued: self.enqueued.saturating_sub(earlier.enqueued),
+            panicked: self.panicked.saturating_sub(earlier.panicked),
+            rejected: self.rejected.saturating_sub(earlier.rejected),
+            wakeups: self.wakeups.saturating_sub(earlier.wakeups),
+            pending: self.pending,
+            lateness: self.lateness.since(&earlier.lateness),
+        }
+    }
+
+    /// Returns the number of timers that have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.completed + self.cancelled + self.unfired
+    }
+
+    /// Returns the same counts with `scheduled` and `pending` computed. The caller must have read `scheduled` after the
+    /// ends.
+    pub(crate) fn balanced(mut self, scheduled: u64) -> Self {
+        self.pending = pending(scheduled, self.ended());
+        self.scheduled = self.ended() + self.pending;
+        self
+    }
+}
+
+/// Returns the number of pending timers. The caller must have read the ends first, so that it has read the beginning of
+/// each of them, too.
+///
+/// The exception is a timer whose `schedule` has not returned. A thread counts a timer after it has armed it, and the
+/// timer may have ended meanwhile. Such an end counts as its own beginning, so the result is not negative.
+pub(crate) fn pending(scheduled: u64, ended: u64) -> u64 {
+    scheduled.saturating_sub(ended)
+}
+
+impl AddAssign<&ShardStats> for ShardStats {
+    fn add_assign(&mut self, other: &ShardStats) {
+        self.scheduled += other.scheduled;
+        self.fired += other.fired;
+        self.completed += other.completed;
+        self.cancelled += other.cancelled;
+        self.unfired += other.unfired;
+        self.pending += other.pending;
+        self.rearmed += other.rearmed;
+        self.enqueued += other.enqueued;
+        self.panicked += other.panicked;
+        self.rejected += other.rejected;
+        self.wakeups += other.wakeups;
+        self.lateness += &other.lateness;
+    }
+}
+
+impl<'a> Sum<&'a ShardStats> for ShardStats {
+    fn sum<I: Iterator<Item = &'a ShardStats>>(parts: I) -> Self {
+        parts.fold(Self::default(), |mut sum, part| {
+            sum += part;
+            sum
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_is_counted_before_its_beginning_counts_for_both() {
+        assert_eq!((pending(3, 1), pending(1, 1), pending(1, 2)), (2, 0, 0));
+        let stats = ShardStats { completed: 2, ..ShardStats::default() }.balanced(1);
+        assert_eq!((stats.scheduled, stats.pending), (2, 0));
+    }
+}

@@ -1,0 +1,42 @@
+//! Cascades ahead of time.
+//!
+//! When a slot of a coarse level expires, all its nodes must cascade before the first of them can expire. With 10^6
+//! timers a second and a tick of 1 ms, those are 64,000 at once. A caller with time to spare may cascade earlier
+//! ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines then lie less than two
+//! windows of the level below ahead, so for this purpose a ring has twice as many slots as the window
+//! ([`Levels::new_ahead`]). The rule in [`levels`](super::levels) still decides where a node is *inserted*.
+
+use super::levels::{Levels, Step};
+use super::links::Nodes;
+
+impl Levels {
+    /// Cascades a node ahead of time, from the next slot of a level above 0. Returns [`Done`](Step::Done) if there is
+    /// none. O(levels).
+    pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
+        let Some(id) = self.upcoming() else { return Step::Done };
+        self.remove(nodes, id);
+        let deadline = nodes.deadline(id);
+        if deadline <= self.now || nodes.is_disarmed(id) {
+            return Step::Expired(id);
+        }
+        let level = self.levels.iter().position(|level| level.covers(deadline, self.now));
+        let level = level.expect("the last level covers all");
+        self.link(nodes, id, level, self.levels[level].span.quotient(deadline));
+        Step::Cascaded
+    }
+
+    /// Returns the first node of a slot above level 0 that is the next one of its level.
+    fn upcoming(&self) -> Option<u32> {
+        let mut rest = self.occupied & !1;
+        while rest != 0 {
+            let level = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let ring = &self.levels[level];
+            let slot = ring.slot_of(ring.span.quotient(self.now) + 1);
+            if ring.occupancy.contains(slot) {
+                return Some(ring.heads[slot]);
+            }
+        }
+        None
+    }
+}
