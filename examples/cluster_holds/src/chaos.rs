@@ -14,6 +14,9 @@ use crate::database::Session;
 /// How long the database is down, and how long a killed worker is.
 const DOWNTIME: Duration = Duration::from_millis(500);
 
+/// Time between two expiries of all leases.
+const EXPIRY_PAUSE: Duration = Duration::from_millis(700);
+
 const CUT: &str = "
     SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (
         SELECT pid FROM pg_stat_activity
@@ -70,7 +73,7 @@ impl Chaos {
         }
     }
 
-    /// Plans faults for the time in which holds are placed.
+    /// Plans faults for this time, while holds are placed.
     pub fn plan(time: Duration, lease: Duration) -> Self {
         let mut plan = plan(time, lease);
         // The last comes out first.
@@ -151,8 +154,8 @@ fn expire(client: &mut Client) -> Result<u64, postgres::Error> {
     Ok(expired)
 }
 
-/// Returns the faults in their order: a tenth of the time between two kills. In the last third only answers are lost:
-/// otherwise a takeover would end a hold that its worker has claimed without the answer, and forgotten.
+/// Returns the faults in their order: a tenth of the time between two kills. The last one leaves time in which answers
+/// are lost: otherwise a takeover would end a hold that its worker has claimed without the answer, and forgotten.
 fn plan(time: Duration, lease: Duration) -> Vec<(Duration, Fault)> {
     let mut plan = Vec::new();
     for tenth in 1..7 {
@@ -160,13 +163,14 @@ fn plan(time: Duration, lease: Duration) -> Vec<(Duration, Fault)> {
         plan.push((at, Fault::KillWorker));
         plan.push((at + DOWNTIME, Fault::StartWorkers));
         plan.push((at + time / 20, Fault::CutConnections));
-        // Not before the stop, which must outlast a lease by itself.
-        if tenth > 3 {
-            plan.push((time * tenth / 10, Fault::ExpireLeases));
-        }
     }
     plan.push((time / 4, Fault::StopWorker));
-    plan.push((time / 4 + lease * 3 / 2, Fault::ContinueWorker));
+    let continued = time / 4 + lease * 3 / 2;
+    plan.push((continued, Fault::ContinueWorker));
+    // Afterwards, because the stop must outlast a lease by itself.
+    for number in 0..3 {
+        plan.push((continued + EXPIRY_PAUSE * number + EXPIRY_PAUSE / 2, Fault::ExpireLeases));
+    }
     plan.push((time / 2, Fault::CrashDatabase));
     plan.sort_by_key(|&(at, _)| at);
     plan
@@ -194,6 +198,7 @@ mod tests {
             }
             let stop: Vec<_> = times(Fault::StopWorker).chain(times(Fault::ContinueWorker)).collect();
             assert!(stop.len() == 2 && stop[1] - stop[0] > lease, "{plan:?}");
+            assert!(times(Fault::ExpireLeases).min() > Some(stop[1]));
             assert!(times(Fault::StartWorkers).max() > times(Fault::KillWorker).max());
         }
     }

@@ -72,7 +72,7 @@ impl Phase<'_> {
             shops.push(self.shop(index, with_faults, &counts.shops)?);
         }
 
-        let mut chaos = if with_faults { Chaos::plan(placing, LEASE) } else { Chaos::none() };
+        let mut chaos = if with_faults { Chaos::plan(placing * 2 / 3, LEASE) } else { Chaos::none() };
         let bar = ProgressBar::new(holds);
         bar.set_style(ProgressStyle::with_template("{prefix:15} {wide_bar} {pos}/{len} ended, {elapsed}")?);
         bar.set_prefix(name.to_owned());

@@ -57,11 +57,11 @@ pub struct Settings {
 impl Settings {
     /// Returns the number of holds, those that are placed in a second, and the longest hold in seconds.
     pub fn scaled(&self) -> (u64, u64, u64) {
-        if self.quick { (1_200, 200, 4) } else { (self.holds, self.rate, self.longest) }
+        if self.quick { (1_800, 200, 4) } else { (self.holds, self.rate, self.longest) }
     }
 
-    /// With faults, one of so many answers to workers and to shops is lost. Even in the last third of a quick run, some
-    /// of them are claims.
+    /// With faults, one of so many answers to workers and to shops is lost. Even at the end of a quick run, some of
+    /// them are claims.
     pub fn lose_one_in(&self) -> (u64, u64) {
         if self.quick { (3, 15) } else { (10, 50) }
     }
