@@ -13,6 +13,7 @@
 //! | `connection` | a connection of the server: arms, resets and cancels its timers     |
 //! | `server`     | the server's threads                                                |
 //! | `client`     | a connection of the load: sends requests, waits, and may stall      |
+//! | `plan`       | the parameters of the load                                          |
 //! | `load`       | the load's threads, each driven by a `Wheel` of its own             |
 //! | `apart`      | the load in a process of its own                                    |
 //! | `verdict`    | checks that exactly the stalled connections were closed, on time    |
@@ -25,6 +26,7 @@ mod client;
 mod connection;
 mod files;
 mod load;
+mod plan;
 mod report;
 mod server;
 mod timeouts;
