@@ -4,7 +4,7 @@
 //! cargo run --release --example game_buffs
 //! ```
 //!
-//! Game servers have long kept buffs and cooldowns in wheels shaped like a clock: 60 seconds, 60 minutes, 12 hours. The
+//! Some game servers keep buffs and cooldowns in wheels shaped like a clock: 60 seconds, 60 minutes, 12 hours. The
 //! first part prints such a clock as it advances: a timer cascades from the hour hand down to the hand of 100 ms. The
 //! second part is a game loop. Its players have buffs that act every 3 s, stack, expire and get dispelled. Each buff is
 //! one entry of the wheel, however often it acts. The same game also runs with the loop that the wheel replaces, which

@@ -14,8 +14,8 @@
 //!   Here they run on a pool. One handler waits until all other timers have had all their runs, and delays none of
 //!   them.
 //! - *Precision.* A duration that starts between two ticks could count from the last tick or from the next. Here its
-//!   end is rounded up. So no run is early, and none is later than a tick plus the time to wake two threads. The task
-//!   catches up with ticks that were announced late.
+//!   end is rounded up. So no run is early. A run is late by up to a tick, and by the time in which the machine wakes two
+//!   threads. The task catches up with ticks that were announced late.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;

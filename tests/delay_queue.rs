@@ -201,7 +201,8 @@ fn values_do_not_pass_through_the_executor() {
     let timer = builder.executor(jobs.executor()).build().unwrap();
     let queue = DelayQueue::new(&timer);
     queue.push(SEC, "due").unwrap();
-    clock.advance(SEC);
+    // It would wait for a job of the executor.
+    in_time("advance", move || clock.advance(SEC));
     assert_eq!((drain(&queue), jobs.len()), (vec!["due"], 0));
     let timer = Timer::builder().executor(Executor::Pool { threads: 1 }).max_extra_threads(0).build().unwrap();
     let (queue, gate) = (DelayQueue::new(&timer), Gate::default());
@@ -434,6 +435,43 @@ fn after_a_shutdown_consumers_receive_what_was_due_and_then_none() {
     assert_eq!((queue.pop().map(|due| due.value), drain(&queue), queue.pop()), (Some(0), vec![1, 2], None));
     let late: DelayQueue<i32> = DelayQueue::new(&timer);
     assert!(late.pop().is_none() && late.push(SEC, 5).unwrap_err().is_shutdown());
+}
+
+/// The waker of a task that blocks the driver.
+struct BlockDriver {
+    is_blocked: Gate,
+    gate: Gate,
+}
+
+impl Wake for BlockDriver {
+    fn wake(self: Arc<Self>) {
+        self.is_blocked.open();
+        self.gate.pass();
+    }
+}
+
+#[test]
+fn a_shutdown_leaves_a_value_in_its_queue_that_the_driver_is_about_to_deliver() {
+    let (queue, timer, clock) = queue();
+    let block = Arc::new(BlockDriver { is_blocked: Gate::default(), gate: Gate::default() });
+    let mut sleep = pin!(timer.sleep(SEC));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&Waker::from(block.clone()))).is_pending());
+    let key = queue.push(SEC, "left").unwrap();
+    let advance = thread::spawn(move || clock.advance(SEC));
+    block.is_blocked.pass();
+    let shutdown = {
+        let timer = timer.clone();
+        thread::spawn(move || timer.shutdown().len())
+    };
+    eventually("the shard is closed", || timer.is_shutdown());
+    block.gate.open();
+    assert_eq!(in_time("shutdown", || shutdown.join().unwrap()), 0, "values are not in `Unfired`");
+    in_time("advance", || advance.join().unwrap());
+    match queue.try_pop() {
+        Some(due) => assert_eq!((due.value, key.remove()), ("left", None)),
+        None => assert_eq!((key.remove(), timer.stats().unfired), (Some("left"), 1)),
+    }
+    assert_balanced(&timer);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Measures every contender at every workload.
 //!
 //! ```text
-//! cargo bench -p benches --bench compare                                   everything, about an hour
-//! cargo bench -p benches --bench compare -- --quick                        about a minute
+//! cargo bench -p benches --bench compare                                   everything, more than an hour
+//! cargo bench -p benches --bench compare -- --quick                        a minute or two
 //! cargo bench -p benches --bench compare -- --workload w1,w4 --contender corewheel,heap
 //! cargo bench -p benches --bench compare -- --workload w1 --case "1 thread, 10^6 standing"
 //! cargo bench -p benches --bench compare -- renew                          write tables and pages from the record

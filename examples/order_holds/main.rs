@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Time is virtual, so the half hour takes a moment; `--real` runs the burst on the real clock, with holds of a few
-//! seconds. For comparison, the shop also runs on a binary heap under a mutex, the timer that is usually written for
-//! this. Its cancel only marks a hold. The heap removes the marked ones when they are half of it.
+//! seconds. For comparison, the shop also runs on a binary heap under a mutex, the timer that is often written for this.
+//! Its cancel marks a hold. The heap removes the marked ones when they are more than half of it.
 //!
 //! The figures of memory are those of the whole process, including the list of the holds. The few remaining holds are
-//! spread over almost all pages. So corewheel reuses the memory of cancelled holds at once, but gives it back to the
+//! spread over most pages. So corewheel reuses the memory of cancelled holds at once, but gives most of it back to the
 //! system only at the end. The allocator keeps what the heap has freed.
 //!
 //! | file     | contents                                            |

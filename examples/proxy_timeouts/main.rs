@@ -7,9 +7,9 @@
 //! A proxy waits for four events: the connection to the upstream server, the end of a request's header, the next byte
 //! in either direction, and the next request. As in nginx and Envoy, each wait has its own timeout. A connection has
 //! one or two timers at a time. Nearly all of them are cancelled, and every byte resets the idle timer. In Go, such
-//! timeouts run on RussellLuo's `timingwheel`, which is Kafka's wheel with a delay queue. There, each byte stops one
-//! timer and starts another, under the locks of two buckets. Here, each byte stores the new deadline in the timer's
-//! entry and wakes no other thread.
+//! timeouts may run on RussellLuo's `timingwheel`, which is Kafka's wheel with a delay queue. It has no reset, so each
+//! byte stops one timer and starts another, under the locks of two buckets. Here, each byte stores the new deadline in
+//! the timer's entry and wakes no other thread.
 //!
 //! Most clients behave. The others stall, each in one of the four waits. Exactly the timer of that wait must close the
 //! connection, in its tick, and no timer may close any other connection. Virtual time jumps from tick to tick, so a

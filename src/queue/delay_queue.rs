@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::blocking;
 use super::expired::Expired;
+use super::expiry::{Delivery, Expiry};
 use super::hand_over::{HandOver, Popped};
 use super::home::Home;
 use super::item::NOT_RESET;
@@ -19,7 +20,7 @@ use super::shared::{Shared, Stored, Values};
 use crate::clock::Deadline;
 use crate::engine::entry::Callback;
 use crate::error::{Rejection, ScheduleError};
-use crate::shard::coop;
+use crate::shard::{coop, defer};
 
 /// A queue whose values come out when they are due.
 ///
@@ -156,8 +157,8 @@ impl<T: Send + 'static> DelayQueue<T> {
             return Err(Rejection::Shutdown.with(value));
         }
         let stored = Stored { value, requested: deadline.requested(), tick: deadline.tick };
-        let (item, expiry) = HandOver::enter(hand_over, stored);
-        let callback = mem::ManuallyDrop::new(Callback::value(move |tick| expiry.deliver(tick)));
+        let (item, expiry) = Expiry::enter(hand_over, stored);
+        let callback = mem::ManuallyDrop::new(Callback::value(move |tick| defer::<Delivery<_, _>>((expiry, tick))));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         match home.schedule(deadline, |place| unsafe { callback.write(place) }) {
             Ok(handle) => {

@@ -12,8 +12,9 @@
 //!
 //! # No wake-up is lost
 //!
-//! A driver that finds no consumer does not touch the lock. A thread that finds the lock taken goes away. Each thread
-//! makes a fence between its own write and its look at the other's:
+//! A driver pushes all values of a turn [together](super::expiry), and then looks for consumers. If it finds none, it does
+//! not touch the lock. A thread that finds the lock taken goes away. Each thread makes a fence between its own write and
+//! its look at the other's:
 //!
 //! ```text
 //! driver                    consumer                     owner of the lock
@@ -31,11 +32,11 @@
 //! # The end
 //!
 //! A queue is over when its timer is shut down and no timer of an item can fire any more. One word counts the timers and
-//! says whether the queue is closed. A timer of an item ends by a drop of its [`Expiry`], which comes after the item is
-//! pushed to `due`. So a consumer that reads the word before it takes over `due` finds all that was due.
+//! says whether the queue is closed. The timer of an item that is due ends after the push to `due`. So a consumer that reads the word before it takes over `due` finds all that was due.
 
 use std::task::{Poll, Waker};
 
+use super::due::{Due, DueBatch};
 use super::item::{Item, Link};
 use super::line::{Consumer, Line};
 use super::stack::Stack;
@@ -56,18 +57,12 @@ pub(crate) struct HandOver<T, H> {
     len: AtomicU64,
     /// Number of consumers that wait. Written under the lock.
     waiting: AtomicU64,
-    entered: Stack<T, H>,
-    due: Stack<T, H>,
-    left: Stack<T, H>,
+    entered: Stack<Item<T, H>>,
+    due: Stack<DueBatch<T, H>>,
+    left: Stack<Item<T, H>>,
     line: Mutex<Line<T, H>>,
     /// Wakes a consumer, and lets no panic out.
     wake: Box<dyn Fn(Waker) + Send + Sync>,
-}
-
-/// The timer's part in an item: it makes the item due, or is dropped.
-pub(crate) struct Expiry<T, H> {
-    queue: Arc<HandOver<T, H>>,
-    item: Arc<Item<T, H>>,
 }
 
 /// A value that came out of a queue.
@@ -86,27 +81,42 @@ impl<T, H> HandOver<T, H> {
             len: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             entered: Stack::new(Link::Entered),
-            due: Stack::new(Link::Due),
+            due: Stack::new(()),
             left: Stack::new(Link::Left),
             line: Mutex::new(Line::new()),
             wake: Box::new(wake),
         }
     }
 
-    /// Adds a value. The caller schedules a timer for the expiry. Lock-free.
-    pub(crate) fn enter(this: &Arc<Self>, value: T) -> (Arc<Item<T, H>>, Expiry<T, H>) {
-        let item = Arc::new(Item::new(value));
+    /// Adds an item, whose timer is scheduled afterwards. Lock-free.
+    pub(super) fn enter(&self, item: Arc<Item<T, H>>) {
         // Relaxed: the item's own timer ends after this, as the same thread schedules it.
-        this.timers.fetch_add(TIMER, Ordering::Relaxed);
+        self.timers.fetch_add(TIMER, Ordering::Relaxed);
         // Relaxed: a number for itself.
-        let len = this.len.fetch_add(1, Ordering::Relaxed);
+        let len = self.len.fetch_add(1, Ordering::Relaxed);
         // Before its timer is scheduled: what is due has entered. Loom model `delay_queue`.
-        this.entered.push(item.clone());
+        self.entered.push(item);
         if len % HELP == HELP - 1 {
-            this.help();
+            self.help();
         }
-        let expiry = Expiry { queue: this.clone(), item: item.clone() };
-        (item, expiry)
+    }
+
+    /// Adds items that are due, and ends their timers. Lock-free but for the wakers that it calls.
+    pub(super) fn add_due(&self, items: Vec<Due<T, H>>) {
+        let timers = TIMER * items.len() as u64;
+        self.due.push(DueBatch::new(items));
+        // Release: publishes the push; pairs with `is_over`. Later ends continue the release sequence. The fence in `settle`
+        // does the same, so no model fails without it.
+        self.timers.fetch_sub(timers, Ordering::Release);
+        self.settle();
+    }
+
+    /// Ends a timer whose item does not become due.
+    pub(super) fn end_timer(&self) {
+        // Release: as in `add_due`.
+        if self.timers.fetch_sub(TIMER, Ordering::Release) == TIMER | CLOSED {
+            self.settle();
+        }
     }
 
     /// Takes the value of an item, unless it has come out before. The caller then ends the timer. Lock-free.
@@ -138,9 +148,9 @@ impl<T, H> HandOver<T, H> {
         self.unlock(line, over);
         drop((gone, old));
         match popped {
-            Some((value, item)) => {
+            Some((value, Due { item, tick })) => {
                 self.count_out();
-                Poll::Ready(Some(Popped { value, tick: item.tick(), reset_to: item.reset_to() }))
+                Poll::Ready(Some(Popped { value, tick, reset_to: item.reset_to() }))
             }
             None if over => Poll::Ready(None),
             None => Poll::Pending,
@@ -173,7 +183,7 @@ impl<T, H> HandOver<T, H> {
 
     /// Notes that the timer has been shut down. Once nothing can become due any more, consumers wait no longer.
     pub(crate) fn close(&self) {
-        // Release: as for the end of a timer; see `Expiry::drop`.
+        // Release: as for the end of a timer; see `add_due`.
         self.timers.fetch_or(CLOSED, Ordering::Release);
         self.settle();
     }
@@ -195,7 +205,7 @@ impl<T, H> HandOver<T, H> {
     }
 
     fn is_over(&self) -> bool {
-        // Acquire: what became due before; pairs with the drop of each expiry.
+        // Acquire: what became due before; pairs with the end of each timer.
         self.timers.load(Ordering::Acquire) == CLOSED
     }
 
@@ -209,7 +219,7 @@ impl<T, H> HandOver<T, H> {
         // In this order: what has left or is due has entered before, so it is listed by then.
         let (left, due) = (self.left.take_all(), self.due.take_all());
         self.entered.take_all().for_each(|item| line.enter(item));
-        due.for_each(|item| line.add_due(item));
+        due.for_each(|batch| line.add_due(DueBatch::into_items(batch)));
         for item in left {
             gone.extend(line.leave(&item));
             gone.push(item);
@@ -227,8 +237,8 @@ impl<T, H> HandOver<T, H> {
         self.settle();
     }
 
-    /// Does what is left to do, unless the owner of the lock does it. To be called after each push to a stack, and after
-    /// each unlock. Lock-free.
+    /// Does what is left to do, unless the owner of the lock does it. To be called after pushes to a stack, and after each
+    /// unlock. Lock-free but for the wakers that it calls.
     fn settle(&self) {
         loop {
             // Between what the caller has written, or the unlock, and the looks: see the head. Loom model `delay_queue`.
@@ -257,30 +267,6 @@ impl<T, H> HandOver<T, H> {
             let mut gone = Vec::new();
             self.take_over(&mut line, &mut gone);
             self.unlock(line, false);
-        }
-    }
-}
-
-impl<T, H> Expiry<T, H> {
-    /// Makes the item due: its deadline has come, at `tick`. Lock-free but for the wakers that it calls.
-    pub(crate) fn deliver(self, tick: u64) {
-        let Self { queue, item } = &self;
-        if item.is_claimed() {
-            return;
-        }
-        item.set_tick(tick);
-        queue.due.push(item.clone());
-        queue.settle();
-    }
-}
-
-impl<T, H> Drop for Expiry<T, H> {
-    fn drop(&mut self) {
-        let queue = &*self.queue;
-        // Release: publishes the push to `due`; pairs with `is_over`. Later ends continue the release sequence. The fence in
-        // `settle` does the same, so no model fails without it.
-        if queue.timers.fetch_sub(TIMER, Ordering::Release) == TIMER | CLOSED {
-            queue.settle();
         }
     }
 }

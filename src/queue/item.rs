@@ -5,21 +5,21 @@
 
 use std::mem::MaybeUninit;
 
+use super::stack::Linked;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
 /// The mark of an item whose deadline was never reset.
 pub(super) const NOT_RESET: u64 = u64::MAX - 1;
 
-/// The link by which an item is on a [stack](super::stack).
+/// The link by which an item is on a stack.
 #[derive(Clone, Copy)]
 pub(super) enum Link {
     Entered,
-    Due,
     Left,
 }
 
 /// Number of links of an item.
-const LINKS: usize = 3;
+const LINKS: usize = 2;
 
 /// A value, and what the queue keeps beside it. `H` is the handle of its timer.
 pub(crate) struct Item<T, H> {
@@ -27,8 +27,6 @@ pub(crate) struct Item<T, H> {
     claimed: AtomicBool,
     value: UnsafeCell<MaybeUninit<T>>,
     handle: UnsafeCell<Option<H>>,
-    /// The tick at which the item became due.
-    tick: AtomicU64,
     /// The deadline that the last reset gave, or `NOT_RESET`.
     reset_to: AtomicU64,
     /// Where the queue lists the item. Accessed under the queue's lock only.
@@ -42,7 +40,6 @@ impl<T, H> Item<T, H> {
             claimed: AtomicBool::new(false),
             value: UnsafeCell::new(MaybeUninit::new(value)),
             handle: UnsafeCell::new(None),
-            tick: AtomicU64::new(0),
             reset_to: AtomicU64::new(NOT_RESET),
             member: AtomicU32::new(0),
             links: [(); LINKS].map(|()| AtomicPtr::new(std::ptr::null_mut())),
@@ -85,16 +82,6 @@ impl<T, H> Item<T, H> {
         self.handle.with(|cell| unsafe { (*cell).as_ref() })
     }
 
-    /// Notes the tick at which the item became due.
-    pub(super) fn set_tick(&self, tick: u64) {
-        // Relaxed: published by the stack of due items.
-        self.tick.store(tick, Ordering::Relaxed);
-    }
-
-    pub(super) fn tick(&self) -> u64 {
-        self.tick.load(Ordering::Relaxed)
-    }
-
     /// Notes the deadline that a reset gave.
     pub(super) fn set_reset(&self, deadline: u64) {
         // Relaxed: it is shown only if it agrees with the tick at which the item became due.
@@ -113,8 +100,12 @@ impl<T, H> Item<T, H> {
     pub(super) fn member(&self) -> u32 {
         self.member.load(Ordering::Relaxed)
     }
+}
 
-    pub(super) fn link(&self, link: Link) -> &AtomicPtr<Item<T, H>> {
+impl<T, H> Linked for Item<T, H> {
+    type Link = Link;
+
+    fn link(&self, link: Link) -> &AtomicPtr<Self> {
         &self.links[link as usize]
     }
 }

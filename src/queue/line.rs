@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 use std::{iter, mem};
 
+use super::due::Due;
 use super::item::Item;
 use crate::sync::{Arc, AtomicU64, Ordering};
 
@@ -54,7 +55,7 @@ impl Consumer {
 pub(super) struct Line<T, H> {
     members: Members<Arc<Item<T, H>>>,
     /// Items that are due, in order, with those that were removed since.
-    ready: VecDeque<Arc<Item<T, H>>>,
+    ready: VecDeque<Due<T, H>>,
     /// Upper bound of the number of removed items in `ready`.
     removed: usize,
     /// The wakers of the consumers that wait, by their tickets.
@@ -83,10 +84,10 @@ impl<T, H> Line<T, H> {
         self.members.insert(member, item);
     }
 
-    /// Adds an item that is due.
-    pub(super) fn add_due(&mut self, item: Arc<Item<T, H>>) {
-        self.ready.push_back(item);
-        self.owed += 1;
+    /// Adds items that are due.
+    pub(super) fn add_due(&mut self, items: Vec<Due<T, H>>) {
+        self.owed += items.len();
+        self.ready.extend(items);
     }
 
     /// Takes an item off the list that has entered, and whose value was removed.
@@ -102,23 +103,23 @@ impl<T, H> Line<T, H> {
         }
         self.removed = 0;
         for _ in 0..self.ready.len() {
-            let Some(item) = self.ready.pop_front() else { break };
-            if item.is_claimed() { purged(item) } else { self.ready.push_back(item) }
+            let Some(due) = self.ready.pop_front() else { break };
+            if due.item.is_claimed() { purged(due.item) } else { self.ready.push_back(due) }
         }
     }
 
     /// Takes the first value that is due, and returns it with its item. `removed` receives items that were removed.
-    pub(super) fn pop(&mut self, mut removed: impl FnMut(Arc<Item<T, H>>)) -> Option<(T, Arc<Item<T, H>>)> {
-        while let Some(item) = self.ready.pop_front() {
+    pub(super) fn pop(&mut self, mut removed: impl FnMut(Arc<Item<T, H>>)) -> Option<(T, Due<T, H>)> {
+        while let Some(due) = self.ready.pop_front() {
             if self.ready.is_empty() && self.ready.capacity() > RETAINED {
                 self.ready = VecDeque::new();
             }
-            if let Some(value) = item.claim() {
+            if let Some(value) = due.item.claim() {
                 // The list has a count of its own.
-                drop(self.members.remove(item.member()));
-                return Some((value, item));
+                drop(self.members.remove(due.item.member()));
+                return Some((value, due));
             }
-            removed(item);
+            removed(due.item);
         }
         None
     }
@@ -239,7 +240,7 @@ mod tests {
         assert!(line.choose(false).is_empty(), "nothing is due");
         let item = Arc::new(Item::new(5));
         line.enter(item.clone());
-        line.add_due(item);
+        line.add_due(vec![Due { item, tick: 0 }]);
         assert_eq!((line.choose(false).len(), line.choose(false).len(), line.waiting()), (1, 0, 2));
         assert!(line.go(&consumers[0]).is_none() && !consumers[0].is_in_line());
         assert_eq!((line.choose(false).len(), line.waiting()), (1, 1), "the wake-up is passed on");
@@ -256,7 +257,7 @@ mod tests {
             line.wait(consumer, Waker::noop().clone());
             let item = Arc::new(Item::new(number));
             line.enter(item.clone());
-            line.add_due(item);
+            line.add_due(vec![Due { item, tick: 0 }]);
             assert_eq!((line.choose(false).len(), line.waiting()), (1, 0));
         }
         assert!(line.look(&consumers[1]));
@@ -264,7 +265,7 @@ mod tests {
         line.wait(&consumers[1], Waker::noop().clone());
         let item = Arc::new(Item::new(2));
         line.enter(item.clone());
-        line.add_due(item);
+        line.add_due(vec![Due { item, tick: 0 }]);
         assert_eq!(line.choose(false).len(), 1);
     }
 
@@ -274,7 +275,7 @@ mod tests {
         let items: Vec<_> = (0..100).map(|number| Arc::new(Item::new(number))).collect();
         for item in &items {
             line.enter(item.clone());
-            line.add_due(item.clone());
+            line.add_due(vec![Due { item: item.clone(), tick: 0 }]);
         }
         for item in items.iter().step_by(2) {
             assert!(item.claim().is_some() && line.leave(item).is_some());

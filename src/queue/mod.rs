@@ -10,8 +10,10 @@
 //! | `home`        | the shards that keep the timers of the values                                 |
 //! | `open`        | the queues of one service, which its shutdown closes                          |
 //! | `hand_over`   | the way of a value from its producer to one consumer, and every wake-up       |
+//! | `expiry`      | the timer's part in a value: makes it due, with the others of a driver's turn |
 //! | `line`        | what the lock of a queue guards                                               |
 //! | `stack`       | lock-free lists of items                                                      |
+//! | `due`         | items that are due, in the batches that drivers push                          |
 //! | `item`        | one value, and the flag by which one thread takes it                          |
 //!
 //! Each value has a timer of its own, whose callback the driver runs itself. So a value that is due does not pass through
@@ -24,8 +26,10 @@
 mod blocking;
 #[cfg(not(loom))]
 mod delay_queue;
+mod due;
 #[cfg(not(loom))]
 mod expired;
+pub(crate) mod expiry;
 pub(crate) mod hand_over;
 #[cfg(not(loom))]
 mod home;

@@ -4,11 +4,13 @@ use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
+use super::expiry::{Delivery, Expiry};
 use super::hand_over::HandOver;
 use super::home::Home;
 use super::item::Item;
 use crate::clock::Requested;
 use crate::handle::TimerHandle;
+use crate::shard::Deferred;
 
 /// What the clones share. The drop of it is the drop of the last clone.
 pub(super) struct Shared<T: Send + 'static> {
@@ -25,6 +27,24 @@ pub(super) struct Stored<T> {
     pub(super) requested: Requested,
     /// The tick of the deadline.
     pub(super) tick: u64,
+}
+
+/// A driver's turn delivers its values together.
+impl<T: Send + 'static> Deferred for Delivery<Stored<T>, TimerHandle> {
+    /// An expiry, and the tick at which its value becomes due.
+    type Part = (Expiry<Stored<T>, TimerHandle>, u64);
+
+    fn new((expiry, _): &Self::Part) -> Self {
+        Self::new(expiry)
+    }
+
+    fn accepts(&self, (expiry, _): &Self::Part) -> bool {
+        self.accepts(expiry)
+    }
+
+    fn add(&mut self, (expiry, tick): Self::Part) {
+        expiry.deliver(tick, self);
+    }
 }
 
 impl<T: Send + 'static> Drop for Shared<T> {

@@ -5,7 +5,7 @@
 //! | step              | effect                                                                      |
 //! |-------------------|-----------------------------------------------------------------------------|
 //! | `close`           | the shard refuses new timers, and starts no callback. Waits for nothing.     |
-//! | `complete_sleeps` | wakes the tasks of pending sleeps                                           |
+//! | `complete_sleeps` | wakes the tasks of pending sleeps, and ends the timers of values             |
 //! | `claim`           | takes the closures that are pending, and finds the runs in progress          |
 //! | `claim_running`   | waits for those runs, and takes the periodic closures that are armed again   |
 //!
@@ -44,10 +44,11 @@ impl Shard {
         closing.closures + closing.running
     }
 
-    /// Completes the pending sleeps of a closed shard.
+    /// Completes the pending sleeps of a closed shard, and ends the timers of values. The values stay in their queues.
     pub(crate) fn complete_sleeps(&self) {
         if self.closing.get().is_some_and(|closing| closing.wakers > 0) {
-            self.core.claim_wakers(self.ticks.now_tick(), |found| self.end_claimed(found, &mut |_, _| ()));
+            let mut end_value = |_, callback| self.drop_unfired(callback);
+            self.core.claim_wakers(self.ticks.now_tick(), |found| self.end_claimed(found, &mut end_value));
         }
     }
 
@@ -82,7 +83,7 @@ impl Shard {
         self.core.claim_running_with(running, wait, sleep, now, found)
     }
 
-    /// Counts a timer that the shutdown has claimed. Wakes its task, or passes its closure to `unfired`.
+    /// Counts a timer that the shutdown has claimed. Wakes its task, or passes its callback to `unfired`.
     fn end_claimed(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
         match found {
             Found::Unfired { deadline, callback, dispatched } => {
@@ -95,12 +96,7 @@ impl Shard {
                     return;
                 }
                 self.count_end(|counters| &counters.unfired);
-                if callback.role() == Role::Value {
-                    // The value stays in its queue.
-                    self.drop_unfired(callback);
-                } else {
-                    unfired(deadline, callback);
-                }
+                unfired(deadline, callback);
             }
             Found::Ended => self.count_end(|counters| &counters.cancelled),
         }

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use super::batch::Batch;
 use super::binding::Shard;
+use super::defer::Turn;
 use super::load::Load;
 use super::stragglers::Stragglers;
 use super::thread_state;
@@ -195,14 +196,20 @@ impl Driver {
         assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
         let begin = |timers| shard.quiescence().iter().for_each(|quiescence| quiescence.begin(timers));
         // Wakers are called here, because that takes no longer than to dispatch them.
-        let mut wakers = self.expired.extract_if(.., |&mut index| shard.wakes(index)).peekable();
-        if wakers.peek().is_some() {
-            scheduling.restore();
-        }
-        wakers.for_each(|index| {
+        let mut turn = None;
+        for index in self.expired.extract_if(.., |&mut index| shard.wakes(index)) {
+            turn.get_or_insert_with(|| {
+                scheduling.restore();
+                Turn::begin()
+            });
             begin(1);
             shard.run(index, now);
-        });
+        }
+        match turn {
+            // A waker has forked.
+            Some(turn) if shard.is_inherited() => turn.leave_to_parent(),
+            turn => drop(turn),
+        }
         if self.expired.is_empty() {
             return None;
         }

@@ -13,6 +13,7 @@
 //! | `raw_handle`                | `cancel`, `reset` and `release`: the transitions that a handle makes      |
 //! | `sleep_entry`, `coop`       | the timer of a future; whether a poll may complete without being pending  |
 //! | `driver`                    | `Driver`: reads the clock, turns the wheel, trims memory, sleeps          |
+//! | `defer`                     | wakes the consumers of a delay queue once a turn                          |
 //! | `drive`, `load`             | the threads that call the `Driver`: its own, or a worker while it is busy |
 //! | `driver_thread`             | the driver's own thread, as a shutdown waits for it                       |
 //! | `batch`, `stragglers`       | expired timers in the executor; calls assistance for slow batches         |
@@ -33,6 +34,8 @@ mod close;
 pub(crate) mod coop;
 #[cfg(not(loom))]
 mod counts;
+#[cfg(not(loom))]
+mod defer;
 #[cfg(not(loom))]
 mod drive;
 #[cfg(not(loom))]
@@ -70,6 +73,7 @@ mod virtual_time;
 pub(crate) use self::{
     binding::{PanicHook, Shard, new_id},
     coop::{Coop, Progress},
+    defer::{Deferred, defer},
     drive::drive,
     driver_thread::DriverThread,
     limit::Limit,

@@ -2,7 +2,7 @@
 //!
 //! One loop receives every event: requests of customers, holds whose timer has fired, and the periodic look ahead. The
 //! loop takes all waiting events, commits them in one transaction, and only then acts on them. Only the holds of the
-//! next [`HORIZON`] have a timer, however many the store has. Most holds are confirmed before they come into the
+//! next [`HORIZON`] have a timer, however many the store has. Many holds are confirmed before they come into the
 //! horizon.
 
 use std::collections::HashMap;

@@ -4,7 +4,7 @@
 //! cd examples/microcontroller && cargo run --release
 //! ```
 //!
-//! QEMU runs the program on a board of its own, without hardware: `qemu-system-arm` must be installed. On another board
+//! QEMU emulates a board, so no hardware is needed: `qemu-system-arm` must be installed. On another board
 //! only `memory.x`, `CYCLES_A_TICK` and the output differ.
 //!
 //! The interrupt counts a tick, and does nothing else. The main loop owns the wheel, so the wheel needs no lock, and no
@@ -56,7 +56,7 @@ fn SysTick() {
     TICKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Extends `TICKS` to the 64 bits of a wheel. Must be called once in 2^32 ticks, which are 49 days.
+/// Extends `TICKS` to the 64 bits of a wheel. Must be called at least once in 2^32 ticks, which are 49 days.
 struct Clock {
     now: u64,
 }
@@ -82,7 +82,7 @@ fn main() -> ! {
     unsafe {
         embedded_alloc::init!(HEAP, HEAP_BYTES);
     }
-    let mut peripherals = Peripherals::take().expect("nobody else takes them");
+    let mut peripherals = Peripherals::take().expect("nothing else takes them");
     peripherals.SYST.set_clock_source(SystClkSource::Core);
     peripherals.SYST.set_reload(CYCLES_A_TICK - 1);
     peripherals.SYST.clear_current();

@@ -12,7 +12,8 @@ use std::task::{Poll, Wake, Waker};
 use loom::sync::Notify;
 
 use super::explore;
-use crate::queue::hand_over::{Expiry, HandOver};
+use crate::queue::expiry::{Delivery, Expiry};
+use crate::queue::hand_over::HandOver;
 use crate::queue::item::Item;
 use crate::queue::line::Consumer;
 use crate::sync::{Arc, thread};
@@ -46,7 +47,16 @@ fn queue() -> Queue {
 }
 
 fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>) {
-    HandOver::enter(queue, Arc::new(value))
+    Expiry::enter(queue, Arc::new(value))
+}
+
+/// Makes items of one queue due together, as a driver does in one turn.
+fn deliver<const N: usize>(expiries: [(Expiry<Value, ()>, u64); N]) {
+    let mut delivery = Delivery::new(&expiries[0].0);
+    for (expiry, tick) in expiries {
+        assert!(delivery.accepts(&expiry));
+        expiry.deliver(tick, &mut delivery);
+    }
 }
 
 /// Takes what is due, without waiting.
@@ -82,7 +92,7 @@ fn remove_against_expiry_against_pop() {
             let (queue, item) = (queue.clone(), item.clone());
             thread::spawn(move || queue.remove(&item).map(|value| *value))
         };
-        let driver = thread::spawn(move || expiry.deliver(5));
+        let driver = thread::spawn(move || deliver([(expiry, 5)]));
         let popped = try_pop(&queue);
         let removed = remover.join().unwrap();
         driver.join().unwrap();
@@ -98,12 +108,12 @@ fn two_values_are_removed_or_popped_once() {
     explore(|| {
         let queue = queue();
         let (first, expiry) = enter(&queue, 1);
-        expiry.deliver(5);
+        deliver([(expiry, 5)]);
         let other = {
             let queue = queue.clone();
             thread::spawn(move || {
                 let (second, expiry) = enter(&queue, 2);
-                expiry.deliver(6);
+                deliver([(expiry, 6)]);
                 (queue.remove(&first).is_some(), second)
             })
         };
@@ -124,7 +134,7 @@ fn expiry_against_a_sleeping_consumer() {
         let queue = queue();
         let producer = {
             let queue = queue.clone();
-            thread::spawn(move || enter(&queue, 7).1.deliver(5))
+            thread::spawn(move || deliver([(enter(&queue, 7).1, 5)]))
         };
         assert_eq!(pop(&queue), Some((7, 5)));
         producer.join().unwrap();
@@ -132,21 +142,29 @@ fn expiry_against_a_sleeping_consumer() {
     });
 }
 
-/// Two values that become due, and two consumers: neither sleeps while a value is due.
+/// Two values that become due, in one turn or in two, and two consumers: neither sleeps while a value is due.
 #[test]
 fn two_expiries_against_two_consumers() {
-    explore(|| {
-        let queue = queue();
-        let expiries = [enter(&queue, 1).1, enter(&queue, 2).1];
-        let consumer = {
-            let queue = queue.clone();
-            thread::spawn(move || pop(&queue))
-        };
-        expiries.into_iter().for_each(|expiry| expiry.deliver(5));
-        let mut out = [pop(&queue), consumer.join().unwrap()].map(|popped| popped.expect("it is not over").0);
-        out.sort_unstable();
-        assert_eq!(out, [1, 2]);
-    });
+    for in_one_turn in [false, true] {
+        explore(move || two_expiries(in_one_turn));
+    }
+}
+
+fn two_expiries(in_one_turn: bool) {
+    let queue = queue();
+    let expiries = [enter(&queue, 1).1, enter(&queue, 2).1];
+    let consumer = {
+        let queue = queue.clone();
+        thread::spawn(move || pop(&queue))
+    };
+    if in_one_turn {
+        deliver(expiries.map(|expiry| (expiry, 5)));
+    } else {
+        expiries.into_iter().for_each(|expiry| deliver([(expiry, 5)]));
+    }
+    let mut out = [pop(&queue), consumer.join().unwrap()].map(|popped| popped.expect("it is not over").0);
+    out.sort_unstable();
+    assert_eq!(out, [1, 2]);
 }
 
 /// A consumer that is woken, or about to be, goes away: the next in turn receives the value.
@@ -159,7 +177,7 @@ fn a_consumer_that_goes_away_against_expiry() {
         for (consumer, sleeper) in &consumers {
             assert!(queue.poll(consumer, Some(&Waker::from(sleeper.clone()))).is_pending());
         }
-        let driver = thread::spawn(move || expiry.deliver(5));
+        let driver = thread::spawn(move || deliver([(expiry, 5)]));
         let [(first, _), (second, sleeper)] = consumers;
         queue.leave(&first);
         // It sleeps until it is woken: it does not look before.
@@ -177,7 +195,7 @@ fn the_owner_of_the_lock_wakes_for_a_driver() {
         let ((removed, unused), (_, expiry)) = (enter(&queue, 1), enter(&queue, 2));
         let (consumer, sleeper) = (Consumer::default(), Sleeper::new());
         assert!(queue.poll(&consumer, Some(&Waker::from(sleeper.clone()))).is_pending());
-        let driver = thread::spawn(move || expiry.deliver(5));
+        let driver = thread::spawn(move || deliver([(expiry, 5)]));
         assert!(queue.remove(&removed).is_some());
         drop(unused);
         assert_eq!(wait(&queue, &consumer, &sleeper), Some((2, 5)));
@@ -202,7 +220,7 @@ fn shutdown_against_pop() {
                     };
                     close(closes_first);
                     if delivers {
-                        expiry.deliver(5)
+                        deliver([(expiry, 5)])
                     } else {
                         drop(expiry)
                     }

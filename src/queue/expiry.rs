@@ -1,0 +1,62 @@
+//! The timer's part in a value: it makes the value due.
+
+use std::mem;
+
+use super::due::Due;
+use super::hand_over::HandOver;
+use super::item::Item;
+use crate::sync::Arc;
+
+/// Makes an item due, or is dropped before. Either ends the item's timer.
+pub(crate) struct Expiry<T, H> {
+    queue: Arc<HandOver<T, H>>,
+    /// `None`: it is delivered.
+    item: Option<Arc<Item<T, H>>>,
+}
+
+/// The items of one queue that a driver makes due together. Its drop hands them over, in order, and wakes consumers.
+pub(crate) struct Delivery<T, H> {
+    queue: Arc<HandOver<T, H>>,
+    /// Items whose timers count as pending until the items are handed over.
+    items: Vec<Due<T, H>>,
+}
+
+impl<T, H> Expiry<T, H> {
+    /// Adds a value to a queue. The caller schedules a timer for the expiry. Lock-free.
+    pub(crate) fn enter(queue: &Arc<HandOver<T, H>>, value: T) -> (Arc<Item<T, H>>, Self) {
+        let item = Arc::new(Item::new(value));
+        queue.enter(item.clone());
+        (item.clone(), Self { queue: queue.clone(), item: Some(item) })
+    }
+
+    /// Makes the item due: its deadline has come, at `tick`. The delivery must [accept](Delivery::accepts) this expiry.
+    pub(crate) fn deliver(mut self, tick: u64, delivery: &mut Delivery<T, H>) {
+        delivery.items.extend(self.item.take().map(|item| Due { item, tick }));
+    }
+}
+
+impl<T, H> Drop for Expiry<T, H> {
+    fn drop(&mut self) {
+        if self.item.is_some() {
+            self.queue.end_timer();
+        }
+    }
+}
+
+impl<T, H> Delivery<T, H> {
+    /// Returns a delivery without items, for the queue of `expiry`.
+    pub(crate) fn new(expiry: &Expiry<T, H>) -> Self {
+        Self { queue: expiry.queue.clone(), items: Vec::new() }
+    }
+
+    /// Returns whether the delivery is for the queue of `expiry`.
+    pub(crate) fn accepts(&self, expiry: &Expiry<T, H>) -> bool {
+        Arc::ptr_eq(&self.queue, &expiry.queue)
+    }
+}
+
+impl<T, H> Drop for Delivery<T, H> {
+    fn drop(&mut self) {
+        self.queue.add_due(mem::take(&mut self.items));
+    }
+}
