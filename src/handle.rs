@@ -78,8 +78,8 @@ impl TimerHandle {
     /// thread that runs it drops it. If the drop of the closure panics, the panic is caught, counted, and passed to
     /// [`on_panic`](crate::Builder::on_panic).
     ///
-    /// Lock-free, in constant time. After the drop of the handle, the next timer of this thread reuses the memory.
-    /// Memory beyond what one thread keeps is available to other threads at once.
+    /// Lock-free except in virtual time, in constant time. The thread that drops the handle keeps the memory for its
+    /// next timer in that shard. Memory beyond what one thread keeps is available to other threads at once.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -102,14 +102,14 @@ impl TimerHandle {
     /// Sets a new deadline, `delay` from now, earlier or later than the old one.
     ///
     /// Returns true if the timer was pending; it then runs at the new deadline and not at the old one. Returns false,
-    /// and does nothing, if the timer had ended. A delay too long to represent means never.
+    /// and does nothing, if the timer had ended or was shut down. A delay too long to represent means never.
     ///
     /// A repeating timer runs next at the new deadline, even if a run is in progress during this call. A fixed rate
     /// continues from there. Its grid then starts at the new deadline rounded up to a tick, or stays if the run was due
     /// at that tick anyway.
     ///
-    /// Lock-free, in constant time. A reset to a later deadline is one atomic step that disturbs no other thread; see
-    /// *Re-arming in place* in [protocols.md].
+    /// Lock-free except in virtual time, in constant time. In real time, a reset to a later deadline is one atomic step
+    /// that disturbs no other thread; see *Re-arming in place* in [protocols.md].
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -163,9 +163,9 @@ impl TimerHandle {
 
     /// Cancels the timer as [`cancel`](Self::cancel) does, and waits until its callback is not running.
     ///
-    /// When this returns, the callback is not running and will not run, whichever call ended the timer. The closure has
-    /// been dropped, with two exceptions: a `shutdown` has returned it, or another thread that cancelled at the same
-    /// time is about to drop it.
+    /// When this returns, the timer does not run the callback and will not run it, whichever call ended the timer. The
+    /// closure has been dropped, with two exceptions. A `shutdown` may have returned it to the program, which may still
+    /// run it. Another thread that cancelled at the same time may be about to drop it.
     ///
     /// From inside that very callback, this does not wait. From elsewhere, it blocks until the callback returns. Two
     /// callbacks that wait for each other wait forever. So does a callback that waits for work on another thread, if
@@ -193,11 +193,11 @@ impl TimerHandle {
         cancelled
     }
 
-    /// Cancels the timer and drops the handle, in one atomic step instead of two. The drop of [`CancelOnDrop`] does the
-    /// same.
+    /// Cancels the timer and drops the handle, in one atomic step instead of two where it can. The drop of
+    /// [`CancelOnDrop`] does the same.
     ///
-    /// Returns what [`cancel`](Self::cancel) returns. A repeating timer, and a timer under
-    /// [`max_pending`](crate::Builder::max_pending), takes both steps.
+    /// Returns what [`cancel`](Self::cancel) returns. A repeating timer, one that is on its way to a worker, and one
+    /// under [`max_pending`](crate::Builder::max_pending) take both steps.
     ///
     /// ```
     /// # let timer = corewheel::Timer::new()?;

@@ -2,7 +2,7 @@
 //!
 //! Most timers of a server are timeouts that never fire. So [`schedule`](Timer::schedule),
 //! [`reset`](TimerHandle::reset) and [`cancel`](TimerHandle::cancel) are a few atomic steps, and take no lock except in
-//! virtual time. A timer that does fire fires once, soon after its deadline and never before it.
+//! virtual time. A one-shot timer that does fire fires once, soon after its deadline and never before it.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -62,8 +62,8 @@
 //!
 //! # Delay queues
 //!
-//! A [`DelayQueue`] hands out values when they are due, to consumers that block, poll or stream. A [`DelayKey`] removes or
-//! resets one value.
+//! A [`DelayQueue`] hands out values when they are due, to consumers that block, poll or stream. A [`DelayKey`] removes
+//! or resets one value.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -119,24 +119,26 @@
 //!
 //! # Without threads
 //!
-//! [`Wheel`] is the data structure alone, for one thread: an event loop, a game loop, a simulation or a microcontroller.
-//! It reads no clock; its owner advances it. Without default features the crate is `no_std` with `alloc`, and has only
-//! `Wheel` and its error: [no-std.md].
+//! [`Wheel`] is the data structure alone, for one thread: an event loop, a game loop, a simulation or a
+//! microcontroller. It reads no clock; its owner advances it. Without default features the crate is `no_std` with
+//! `alloc`, and has only `Wheel` and its error: [no-std.md].
 //!
 //! # Guarantees
 //!
-//! No callback and no future is early, except that a shutdown completes futures. Every timer that is accepted ends in
-//! exactly one way: it fires, is cancelled, or is returned by the shutdown. No call waits for another thread, unless
-//! its documentation says that it does. While nothing is due, the threads sleep, except to return memory to the system.
+//! No callback and no future is early, with two exceptions: a shutdown completes futures, and returns callbacks that
+//! the program may run. Every accepted one-shot callback ends in exactly one way: it fires, is cancelled, is returned
+//! by the shutdown, or is dropped with the last [`Timer`] clone. No call on a timer waits for another thread, unless
+//! its documentation says that it does. While nothing is due and no callback runs, the threads sleep, except for a
+//! bounded number of wake-ups after timers were scheduled or have ended.
 //!
 //! [`Timer`](Timer#promises) lists the promises. [guarantees.md] states each in full, with its argument and its tests.
 //!
 //! # How it works
 //!
 //! By default, each core has a *shard*: a hierarchical timing wheel, and a *driver* thread that sleeps until the next
-//! deadline in it. A timer is one cache line, plus a box for a large closure. A thread arms a timer by one atomic step
-//! on that line. It enqueues the timer for the driver only if the driver would otherwise come too late.
-//! [architecture.md] follows a timer through the crate, and [protocols.md] has the protocols between threads.
+//! occupied slot of it. A timer is one cache line, plus a box for a closure that is large or repeats. A thread arms a
+//! timer by one atomic step on that line. It enqueues the timer for the driver only if the driver would otherwise come
+//! too late. [architecture.md] follows a timer through the crate, and [protocols.md] has the protocols between threads.
 //!
 //! # Features
 //!

@@ -8,12 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, RawWaker, RawWakerVTable, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::thread;
 use std::time::Duration;
 
 use common::*;
-use corewheel::{Executor, ManualClock, Sleep, Timer};
+use corewheel::{DelayQueue, Executor, Expired, ManualClock, Sleep, Timer};
 use futures::executor::block_on;
 
 /// An action that runs once, if it has been set.
@@ -134,6 +134,49 @@ fn a_panic_in_drop_is_contained() {
     let stats = timer.stats();
     assert_eq!((stats.completed, stats.cancelled, stats.panicked), (1, 1, 2));
     assert_balanced(&timer);
+}
+
+/// Polls a queue from this task, and returns the value that comes out.
+fn pops(task: &Arc<Task>, queue: &DelayQueue<u32>) -> Option<u32> {
+    match task.poll(|context| queue.poll_pop(context)) {
+        Poll::Ready(Some(Expired { value, .. })) => Some(value),
+        Poll::Ready(None) => panic!("the timer is not shut down"),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_panic_in_the_drop_of_a_consumers_waker_loses_no_value() {
+    let (timer, clock, panics) = reporting();
+    let (good, odd) = (Task::new(), Task::new());
+    let queue = DelayQueue::new(&timer);
+    let consumer = queue.clone();
+    assert_eq!((pops(&good, &queue), pops(&odd, &consumer)), (None, None));
+    odd.on_drop.set(|| quiet_panic("replaced"));
+    assert_eq!(pops(&odd, &consumer), None);
+    queue.push(SEC, 7).unwrap();
+    clock.advance(SEC);
+    assert_eq!((good.woken(), odd.woken()), (1, 0));
+    odd.on_drop.set(|| quiet_panic("not needed any more"));
+    assert_eq!((pops(&odd, &consumer), queue.len()), (Some(7), 0));
+    assert_eq!(pops(&odd, &consumer), None);
+    odd.on_drop.set(|| quiet_panic("dropped"));
+    drop(consumer);
+    assert_eq!((panics.load(Ordering::SeqCst), timer.stats().panicked, Arc::strong_count(&odd)), (3, 3, 1));
+}
+
+#[test]
+fn a_consumers_waker_may_use_the_queue_when_it_is_dropped() {
+    let popped = in_time("the poll returns", || {
+        let (timer, clock, _) = reporting();
+        let (queue, task) = (DelayQueue::new(&timer), Task::new());
+        queue.push(SEC, 7).unwrap();
+        clock.advance(SEC);
+        let inside = queue.clone();
+        task.on_drop.set(move || assert!(inside.try_pop().is_none()));
+        pops(&task, &queue)
+    });
+    assert_eq!(popped, Some(7));
 }
 
 #[test]

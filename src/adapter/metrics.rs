@@ -4,9 +4,9 @@
 //! |----------------------------------|-----------|---------|------------------------------------------------------|
 //! | `corewheel_scheduled_total`      | counter   | count   | timers accepted                                      |
 //! | `corewheel_fired_total`          | counter   | count   | runs started                                         |
-//! | `corewheel_completed_total`      | counter   | count   | timers that ended by running                         |
+//! | `corewheel_completed_total`      | counter   | count   | timers that ended by running, sleeps, due values     |
 //! | `corewheel_cancelled_total`      | counter   | count   | timers cancelled                                     |
-//! | `corewheel_unfired_total`        | counter   | count   | callbacks that a shutdown returned                   |
+//! | `corewheel_unfired_total`        | counter   | count   | callbacks and values that a shutdown left unfired    |
 //! | `corewheel_rearmed_total`        | counter   | count   | resets that found their timer pending                |
 //! | `corewheel_enqueued_total`       | counter   | count   | timers that gave the shard's driver work             |
 //! | `corewheel_panicked_total`       | counter   | count   | panics caught                                        |

@@ -76,7 +76,8 @@ struct Shards {
 pub(crate) trait OnClock: Quiesce<Time = Instant> {
     /// Returns the tick of the earliest pending deadline, unless an `Instant` cannot represent it.
     fn next_deadline(&self) -> Option<Instant>;
-    /// Asks the driver to do all that is due by now, and then to look for that deadline. Returns the number of the request.
+    /// Asks the driver to do all that is due by now, and then to look for that deadline. Returns the number of the
+    /// request.
     fn request_search(&self) -> Option<u64>;
     /// Waits until the driver has answered the request, and no timer is in flight. Returns that deadline.
     fn wait_for_search(&self, request: Option<u64>) -> Option<Instant>;
@@ -133,9 +134,10 @@ impl ManualClock {
     /// clock.
     ///
     /// This includes callbacks that such callbacks schedule. Callbacks run tick by tick in the [order](Self#order) of
-    /// their deadlines, and see [`now`](Self::now) at their own tick. The clock waits until wakers have been called,
-    /// but not for what the woken tasks do. Concurrent calls add up. `advance(Duration::ZERO)` waits for what is due
-    /// already. See also [what makes it hang](Self#what-makes-an-advance-hang).
+    /// their deadlines, and see [`now`](Self::now) at their own tick. The clock waits until wakers have been called and
+    /// values of delay queues are due, but not for what the woken tasks do. Concurrent calls add up.
+    /// `advance(Duration::ZERO)` waits for what is due already. See also [what makes it
+    /// hang](Self#what-makes-an-advance-hang).
     ///
     /// # Panics
     /// Panics if it would wait for the calling thread:
@@ -199,9 +201,10 @@ impl ManualClock {
     ///
     /// The deadline is that of a callback, of a value in a [`DelayQueue`](crate::DelayQueue), or of a
     /// [`Sleep`](crate::Sleep) that has been polled. It is rounded up to the [tick](crate::Builder::tick) of its timer.
-    /// It is exact: the clock can be [advanced to](Self::advance_to) it, and nothing expires before. The following have no deadline here: cancelled timers, timers that never expire, and a
-    /// repeating timer during its run, until a `reset` gives it one. A deadline that is not later than
-    /// [`now`](Self::now) belongs to a timer that is about to run; `advance(Duration::ZERO)` waits for it.
+    /// It is exact: the clock can be [advanced to](Self::advance_to) it, and nothing expires before. The following have
+    /// no deadline here: cancelled timers, timers that never expire, and a repeating timer during its run, until a
+    /// `reset` gives it one. A deadline that is not later than [`now`](Self::now) belongs to a timer that is about to
+    /// run; `advance(Duration::ZERO)` waits for it.
     ///
     /// Waits for no driver and no callback, so it may be called anywhere, also inside callbacks. Other threads that
     /// schedule or cancel meanwhile may or may not be seen. The cost grows with the greatest number of timers that have
@@ -230,10 +233,11 @@ impl ManualClock {
     /// returns the instant at which the clock then stands. Returns `None` if nothing is pending; the clock then stays
     /// where it is.
     ///
-    /// Everything that is due already runs first, as in `advance(Duration::ZERO)`, and is not the next deadline. So each
-    /// call moves the clock, and a loop over calls ends when nothing is pending any more. A repeating timer has no end.
-    /// It costs less than `next_deadline`, because the drivers look into the next slots of their wheels: amortised, an
-    /// entry is looked at about once for each level.
+    /// Everything that is due already runs first, as in `advance(Duration::ZERO)`, and is not the next deadline. So
+    /// each call moves the clock, unless another thread schedules something at the same time. A loop over calls ends
+    /// when nothing is pending any more, so not before the last repeating timer has ended. It costs less than
+    /// `next_deadline`, because the drivers look into the next slots of their wheels: amortised, an entry is looked at
+    /// about once for each level.
     ///
     /// # Panics
     /// As [`advance`](Self::advance).

@@ -4,8 +4,8 @@ use std::error::Error;
 use std::fmt;
 
 /// The error of [`Timer::schedule`](crate::Timer::schedule) and its siblings, and of
-/// [`DelayQueue::push`](crate::DelayQueue::push). It returns the closure, which has been neither run nor dropped, or the
-/// value.
+/// [`DelayQueue::push`](crate::DelayQueue::push). It returns the closure, which has been neither run nor dropped, or
+/// the value.
 ///
 /// ```
 /// # use corewheel::{ScheduleError, Timer};
@@ -27,7 +27,8 @@ pub enum ScheduleError<F> {
     Full(F),
     /// The period of a [fixed rate](crate::Timer::schedule_at_fixed_rate) is zero.
     ZeroPeriod(F),
-    /// The system has no memory for another timer. Pending timers are not affected.
+    /// The system has no memory for another timer. Pending timers are not affected. Without memory for a boxed closure,
+    /// the process ends instead.
     OutOfMemory(F),
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
 ///
-/// Timers that are due together reach the executor together, in the order of their ticks. Futures do not use it:
-/// drivers call their wakers. [tuning.md] compares the executors.
+/// Timers that are due together reach the executor together, up to 256 at a time, in the order of their ticks. Futures
+/// and delay queues do not use it: drivers call wakers, and hand values over. [tuning.md] compares the executors.
 ///
 /// ```
 /// use corewheel::{Executor, Timer};
@@ -36,13 +36,13 @@ pub enum Executor {
     /// A rayon pool of the timer's own, with this many threads. This is the default, with
     /// [`available_parallelism`](std::thread::available_parallelism) threads.
     ///
-    /// One worker runs what is due together. If that takes over a millisecond, all idle workers assist. So a slow
-    /// callback delays no other for longer while a worker is idle.
+    /// One worker runs what is due together. If that takes over a millisecond, all idle workers assist. So while a
+    /// worker is idle, a slow callback delays others by a few milliseconds at most.
     ///
-    /// While workers are blocked inside callbacks and other callbacks wait, extra threads run these: see
-    /// [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one thread.
-    /// There, `join`, `scope` and `par_iter` work as in any pool, and `spawn`ed work runs after the callback. So a
-    /// callback should not block until another thread has run the work that it has `spawn`ed.
+    /// On Linux and Android, while workers are blocked inside callbacks and other callbacks wait, extra threads run
+    /// these: see [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one
+    /// thread. There, `join`, `scope` and `par_iter` work as in any pool, and `spawn`ed work runs after the callback.
+    /// So a callback should not block until another thread has run the work that it has `spawn`ed.
     ///
     /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
     /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:
@@ -106,8 +106,8 @@ pub trait Execute: Send + Sync + 'static {
     /// Runs `job`, now or later, on any thread.
     ///
     /// A driver thread calls this. While the call lasts, it blocks that shard alone. A job that is dropped unrun drops
-    /// its closure and counts the timer as cancelled. A panic of `execute` is caught and passed to
-    /// [`on_panic`](crate::Builder::on_panic).
+    /// its closure and counts the timer as cancelled, except as stated below. A panic of `execute` is caught and passed
+    /// to [`on_panic`](crate::Builder::on_panic).
     ///
     /// A [`reset`](crate::TimerHandle::reset) to a later deadline removes the timer from a job that waits. That job
     /// then does nothing, run or dropped. The timer stays pending, and another job follows at its new deadline.

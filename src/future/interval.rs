@@ -23,7 +23,7 @@ const LATE: Duration = Duration::from_millis(5);
 ///
 /// An `Interval` is [`Unpin`]: it can be moved between polls.
 ///
-/// Overdue ticks complete without a pause. After every 128 of them, one is pending first so that [other
+/// Overdue ticks complete without a pause. After every 128 of them on a thread, one is pending first so that [other
 /// tasks](Sleep#loops) get their turn. No tick is lost by this.
 ///
 /// ```
@@ -140,7 +140,8 @@ impl Interval {
 
     /// Schedules the next tick one period from now. Later ticks follow it, one period apart.
     ///
-    /// The waker of the last poll stays in place. Lock-free, in constant time, as [`Sleep::reset`].
+    /// The waker of a pending poll stays in place. Lock-free except in virtual time, in constant time, as
+    /// [`Sleep::reset`]. After a shutdown, the next tick is pending once and then completes, whatever its instant.
     ///
     /// ```
     /// # use corewheel::Timer;

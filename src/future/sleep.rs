@@ -15,13 +15,14 @@ use crate::shard::{Coop, Progress, Shard, SleepEntry};
 /// [`Timer::sleep`](crate::Timer::sleep) and [`Timer::sleep_until`](crate::Timer::sleep_until) return it. It completes
 /// before its deadline only if the service is shut down; [`is_shutdown`](Self::is_shutdown) then returns true.
 ///
-/// A sleep becomes a timer at its first pending poll. Before that, no count includes it, and no thread wakes for it. A
-/// thread of the timer calls the waker of the last poll, without a lock. A panic of the waker is caught, counted, and
-/// passed to [`on_panic`](crate::Builder::on_panic).
+/// A sleep becomes a timer at its first pending poll. Before that, no count includes it, and no thread wakes for it.
+/// The driver of its shard, or the thread that shuts the timer down, calls the waker of the last poll, without a lock.
+/// A panic of the waker is caught, counted, and passed to [`on_panic`](crate::Builder::on_panic).
 ///
 /// Dropping a `Sleep` cancels it. A `Sleep` does not keep the service alive. It does not count against
-/// [`max_pending`](crate::Builder::max_pending), and is never refused. Polling and dropping it take no lock and never
-/// wait for another thread. (In [virtual time](crate::ManualClock), a poll may take a lock for some instructions.)
+/// [`max_pending`](crate::Builder::max_pending), and is never refused. Its methods, its polls and its drop take no lock
+/// and never wait for another thread. (In [virtual time](crate::ManualClock), they may take a lock for some
+/// instructions.)
 ///
 /// A `Sleep` is [`Unpin`]: it can be moved between polls, and `Pin::new(&mut sleep)` is enough to reset it.
 ///
@@ -129,7 +130,7 @@ impl Sleep {
     ///
     /// If so, the next poll is ready, except one that [gives way](Sleep#loops) to other tasks. A deadline between two
     /// [ticks](crate::Builder::tick) comes with the later one. A sleep of the hyper or quinn adapter does not elapse by
-    /// a shutdown. Registers no waker; lock-free, in constant time.
+    /// a shutdown. Registers no waker. Lock-free except in virtual time, in constant time.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -151,7 +152,8 @@ impl Sleep {
         }
     }
 
-    /// Returns whether a shutdown of the service completes the sleep, or has completed it, before its deadline.
+    /// Returns whether a shutdown of the service completes the sleep, or has completed it, before its deadline. A sleep
+    /// of the hyper or quinn adapter then stays pending instead.
     ///
     /// ```
     /// # use corewheel::Timer;
@@ -185,11 +187,11 @@ impl Sleep {
         }
     }
 
-    /// Sets a new deadline, even after the sleep has completed. In that case, poll it again. The waker of the last poll
-    /// stays in place.
+    /// Sets a new deadline. The waker of a pending sleep stays in place. A sleep that has completed must be polled
+    /// again.
     ///
-    /// Lock-free, in constant time. A reset of a pending sleep to a later deadline is one atomic step that disturbs no
-    /// other thread; see *Re-arming in place* in [protocols.md].
+    /// Lock-free except in virtual time, in constant time. In real time, a reset of a pending sleep to a later deadline
+    /// is one atomic step that disturbs no other thread; see *Re-arming in place* in [protocols.md].
     ///
     /// ```
     /// # use corewheel::Timer;

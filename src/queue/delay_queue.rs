@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::blocking;
@@ -53,14 +53,16 @@ use crate::shard::{coop, defer};
 /// # Promises
 ///
 /// - **Once.** Each value comes out once: popped by one consumer, removed by its key, or dropped with the last clone of
-///   the queue. A value that the queue drops is dropped by that thread.
+///   the queue. The thread that drops the last clone drops the values that are left.
 /// - **Never early.** No value is due before its deadline by [`Timer::now`](crate::Timer::now).
-/// - **In order.** Values of one shard come out in the order of their ticks. A thread pushes to one shard.
-/// - **One wake-up a value.** Of many consumers that wait, one is woken for each value that becomes due, in the order in
-///   which they began to wait. A consumer that is woken and goes away passes the wake-up on.
-/// - **Lock-free in.** `push`, [`remove`](DelayKey::remove) and [`reset`](DelayKey::reset) take no lock and wait for no
-///   thread, and neither does a driver that makes a value due. Consumers share a lock, which is held for some
-///   instructions. (In [virtual time](crate::ManualClock), a push and a reset may take a lock for some instructions.)
+/// - **In order.** Values of one shard come out in the order of their ticks, if they were pushed before the first of
+///   them was due. A thread pushes to one shard.
+/// - **One wake-up a value.** Of many consumers that wait, one is woken for each value that becomes due, in the order
+///   in which they began to wait. A consumer that is woken and goes away passes the wake-up on.
+/// - **Lock-free in.** `push`, [`remove`](DelayKey::remove), [`reset`](DelayKey::reset) and the driver that makes a
+///   value due wait for no thread. (In [virtual time](crate::ManualClock), they may take a lock of the clock for some
+///   instructions.) Consumers share a lock. Producers, keys and drivers only try that lock, to help with the lists
+///   behind it. The thread that helps also calls the wakers of the consumers whose turn it is.
 ///
 /// Values that are due do not pass through the executor: the driver of their shard hands them over.
 ///
@@ -68,14 +70,15 @@ use crate::shard::{coop, defer};
 ///
 /// Until it is due, a value counts as a one-shot timer does, in [`Timer::len`](crate::Timer::len), in
 /// [`Stats`](crate::Stats) and against [`max_pending`](crate::Builder::max_pending). When it becomes due it counts as
-/// `fired` and `completed`, and its lateness is recorded. A value that is removed or dropped before counts as `cancelled`,
-/// one that is left by a shutdown as `unfired`.
+/// `fired` and `completed`, and its lateness is recorded. A value that is removed or dropped before counts as
+/// `cancelled`, one that is left by a shutdown as `unfired`. No setting limits how many values are due and not yet
+/// popped.
 ///
 /// # Shutdown
 ///
-/// A queue does not keep its timer alive. After a shutdown, `push` is refused. Consumers receive what was due, and then
-/// `None`. What is not due stays in the queue: its key [removes](DelayKey::remove) it, and the drop of the queue drops
-/// it. None of it is in [`Unfired`](crate::Unfired).
+/// A queue keeps the memory of its timer's shards, but not the timer. After a shutdown, `push` is refused. Consumers
+/// receive what was due, and then `None`. What is not due stays in the queue: its key [removes](DelayKey::remove) it,
+/// and the drop of the queue drops it. None of it is in [`Unfired`](crate::Unfired).
 pub struct DelayQueue<T: Send + 'static> {
     shared: Arc<Shared<T>>,
     /// This clone, as a consumer that is polled.
@@ -87,9 +90,15 @@ pub struct DelayQueue<T: Send + 'static> {
 impl<T: Send + 'static> DelayQueue<T> {
     /// Opens a queue of a service. `is_closed` tells whether that is shut down.
     pub(crate) fn open(home: Home, queues: &OpenQueues, is_closed: impl FnOnce() -> bool) -> Self {
-        let shard = home.any_shard().clone();
-        let hand_over = Arc::new(HandOver::new(move |waker| shard.catch_panic(|| waker.wake())));
-        queues.add(&hand_over);
+        let catch = |act: fn(Waker)| {
+            let shard = home.any_shard().clone();
+            move |waker| shard.catch_panic(|| act(waker))
+        };
+        let hand_over = Arc::new(HandOver::new(catch(Waker::wake), catch(drop)));
+        // In the child of a fork, a thread of the parent may have the lock of the list for ever.
+        if !home.is_inherited() {
+            queues.add(&hand_over);
+        }
         // After it was added: a shutdown either finds it in the list, or is seen here.
         if is_closed() {
             hand_over.close();
@@ -103,16 +112,17 @@ impl<T: Send + 'static> DelayQueue<T> {
 
     /// Adds a value that is due after `delay`.
     ///
-    /// A zero delay is due at once: no tick is waited for. A delay too long to represent means never. Dropping the key
-    /// leaves the value in the queue.
+    /// A value with a zero delay is due as soon as the driver has seen it: no tick is waited for. A delay too long to
+    /// represent means never. Dropping the key leaves the value in the queue.
     ///
-    /// Lock-free, in amortised constant time. Allocates.
+    /// Lock-free except in virtual time, in amortised constant time. Allocates; where the allocator has no memory, the
+    /// process ends.
     ///
     /// # Errors
     ///
     /// [`Shutdown`](ScheduleError::Shutdown) after a shutdown of the timer, [`Full`](ScheduleError::Full) at
-    /// [`max_pending`](crate::Builder::max_pending), and [`OutOfMemory`](ScheduleError::OutOfMemory). The error returns
-    /// the value.
+    /// [`max_pending`](crate::Builder::max_pending), and [`OutOfMemory`](ScheduleError::OutOfMemory) if the system has
+    /// no memory for the value's timer. The error returns the value.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, Timer};
@@ -176,8 +186,9 @@ impl<T: Send + 'static> DelayQueue<T> {
 
     /// Returns the first value that is due, or `None` if none is. Does not wait for one.
     ///
-    /// A value is due once the driver of its shard has seen that its deadline has come. That is soon after the deadline;
-    /// [`Stats::lateness`](crate::Stats::lateness) tells how soon. Takes the consumers' lock, in amortised constant time.
+    /// A value is due once the driver of its shard has seen that its deadline has come. That is soon after the
+    /// deadline; [`Stats::lateness`](crate::Stats::lateness) tells how soon. Takes the consumers' lock, in amortised
+    /// constant time.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};
@@ -199,14 +210,14 @@ impl<T: Send + 'static> DelayQueue<T> {
         }
     }
 
-    /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once the timer has been shut
-    /// down and nothing that was due is left.
+    /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once the timer has been
+    /// shut down and nothing that was due is left.
     ///
-    /// Any number of threads may wait, also on one clone. Inside a callback this blocks a worker of the executor, as any
-    /// blocking call does. On a driver thread, which is where [`Executor::Inline`](crate::Executor::Inline) runs callbacks
-    /// and where wakers run, it blocks the shard: a value of that shard never becomes due. In
-    /// [virtual time](crate::ManualClock) it waits until another thread advances the clock; inside a callback of that clock
-    /// that never happens.
+    /// Any number of threads may wait, also on one clone. Inside a callback this blocks a worker of the executor, as
+    /// any blocking call does. On a driver thread, which is where [`Executor::Inline`](crate::Executor::Inline) runs
+    /// callbacks and where wakers run, it blocks the shard: a value of that shard never becomes due. In [virtual
+    /// time](crate::ManualClock) it waits until another thread advances the clock. Inside a callback of that clock no
+    /// thread can, so only a value that is due by now ends the wait.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -236,7 +247,7 @@ impl<T: Send + 'static> DelayQueue<T> {
         self.expired(blocking::pop(self.live()?, None))
     }
 
-    /// As [`pop`](Self::pop), but returns `None` also if no value has become due within `limit`.
+    /// As [`pop`](Self::pop), but returns `None` also if this call has received no value within `limit`.
     ///
     /// The limit is real time, also in virtual time. One too long to represent means no limit.
     ///
@@ -253,18 +264,18 @@ impl<T: Send + 'static> DelayQueue<T> {
         self.expired(blocking::pop(self.live()?, Instant::now().checked_add(limit)))
     }
 
-    /// Polls for the first value that is due. `Ready(None)` once the timer has been shut down and nothing that was due is
-    /// left.
+    /// Polls for the first value that is due. `Ready(None)` once the timer has been shut down and nothing that was due
+    /// is left.
     ///
     /// If it is pending, the waker is called when a value is due for this consumer. Each clone that is polled is a
     /// consumer of its own, and calls the waker of its last poll: give each task a clone. The drop of a clone that was
-    /// woken passes the wake-up on. A clone that is kept and not polled again does not; then the value waits for the next
-    /// consumer that looks, or that another value wakes.
+    /// woken passes the wake-up on. A clone that is kept and not polled again does not; then the value waits for the
+    /// next consumer that looks, or that another value wakes.
     ///
     /// No loop over values keeps its executor from other tasks: after 128 values on a thread that were there without
     /// waiting, a poll wakes its task and is pending once, as for [`Sleep`](crate::Sleep#loops).
     ///
-    /// Takes the consumers' lock, in logarithmic time in the number of consumers that wait.
+    /// Takes the consumers' lock, in amortised logarithmic time in the number of consumers that wait.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -296,7 +307,8 @@ impl<T: Send + 'static> DelayQueue<T> {
         polled.map(|popped| self.expired(popped))
     }
 
-    /// Returns the number of values in the queue, those that wait and those that are due. Wait-free.
+    /// Returns the number of values in the queue, those that wait and those that are due. Includes values whose `push`
+    /// has not returned. Wait-free.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};
@@ -368,8 +380,8 @@ impl<T: Send + 'static> fmt::Debug for DelayQueue<T> {
     }
 }
 
-/// A stream of the values that are due, for one consumer. It ends once the timer has been shut down and nothing that was
-/// due is left.
+/// A stream of the values that are due, for one consumer. It ends once the timer has been shut down and nothing that
+/// was due is left.
 #[cfg(feature = "futures-core")]
 impl<T: Send + 'static> futures_core::Stream for DelayQueue<T> {
     type Item = Expired<T>;

@@ -20,8 +20,8 @@ use std::time::Instant;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Expired<T> {
-    /// The deadline that the value was given last, not rounded to a tick. A value that was reset while its old deadline
-    /// passed reports the tick at which it became due.
+    /// The deadline that the value was given last, not rounded to a tick. If calls that reset the value compete, or one
+    /// is in progress when it comes out, this may be the tick at which it became due.
     pub deadline: Instant,
     /// The value.
     pub value: T,

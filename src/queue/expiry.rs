@@ -60,3 +60,31 @@ impl<T, H> Drop for Delivery<T, H> {
         self.queue.add_due(mem::take(&mut self.items));
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::task::{Poll, Waker};
+
+    use super::super::hand_over::Popped;
+    use super::super::line::Consumer;
+    use super::*;
+
+    #[test]
+    fn items_that_are_delivered_together_come_out_in_order() {
+        let queues: [Arc<HandOver<u32, ()>>; 2] = [(); 2].map(|()| Arc::new(HandOver::new(Waker::wake, drop)));
+        let expiries = [1, 2, 3].map(|value| Expiry::enter(&queues[0], value).1);
+        let mut delivery = Delivery::new(&expiries[0]);
+        assert!(!delivery.accepts(&Expiry::enter(&queues[1], 4).1));
+        for (expiry, tick) in expiries.into_iter().zip(7..) {
+            assert!(delivery.accepts(&expiry));
+            expiry.deliver(tick, &mut delivery);
+        }
+        let pop = || match queues[0].poll(&Consumer::default(), None) {
+            Poll::Ready(Some(Popped { value, tick, .. })) => Some((value, tick)),
+            _ => None,
+        };
+        assert_eq!(pop(), None, "not yet");
+        drop(delivery);
+        assert_eq!([(); 4].map(|()| pop()), [Some((1, 7)), Some((2, 8)), Some((3, 9)), None]);
+    }
+}

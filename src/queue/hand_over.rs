@@ -63,6 +63,8 @@ pub(crate) struct HandOver<T, H> {
     line: Mutex<Line<T, H>>,
     /// Wakes a consumer, and lets no panic out.
     wake: Box<dyn Fn(Waker) + Send + Sync>,
+    /// Drops a waker that is not called, and lets no panic out.
+    discard: Box<dyn Fn(Waker) + Send + Sync>,
 }
 
 /// A value that came out of a queue.
@@ -75,7 +77,10 @@ pub(crate) struct Popped<T> {
 }
 
 impl<T, H> HandOver<T, H> {
-    pub(crate) fn new(wake: impl Fn(Waker) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        wake: impl Fn(Waker) + Send + Sync + 'static,
+        discard: impl Fn(Waker) + Send + Sync + 'static,
+    ) -> Self {
         Self {
             timers: AtomicU64::new(0),
             len: AtomicU64::new(0),
@@ -85,6 +90,7 @@ impl<T, H> HandOver<T, H> {
             left: Stack::new(Link::Left),
             line: Mutex::new(Line::new()),
             wake: Box::new(wake),
+            discard: Box::new(discard),
         }
     }
 
@@ -131,8 +137,8 @@ impl<T, H> HandOver<T, H> {
     /// Takes the first value that is due. `Ready(None)`: the queue is over. Otherwise has the consumer wait, if it gives a
     /// waker. Takes the lock.
     pub(crate) fn poll(&self, consumer: &Consumer, waker: Option<&Waker>) -> Poll<Option<Popped<T>>> {
-        // Foreign code, so it runs outside of the lock.
-        let waker = waker.cloned();
+        // Foreign code, as is the drop of a waker, so both run outside of the lock.
+        let mut waker = waker.cloned();
         // Before the items that are due are taken over: see the head.
         let over = self.is_over();
         let mut gone = Vec::new();
@@ -140,13 +146,13 @@ impl<T, H> HandOver<T, H> {
         self.take_over(&mut line, &mut gone);
         line.look(consumer);
         let popped = line.pop(|item| gone.push(item));
-        let old = match (&popped, over, waker) {
-            (None, false, Some(waker)) => line.wait(consumer, waker),
-            (None, false, None) => None,
+        let old = match popped {
+            None if !over => waker.take().and_then(|waker| line.wait(consumer, waker)),
             _ => line.end_wait(consumer),
         };
         self.unlock(line, over);
-        drop((gone, old));
+        drop(gone);
+        old.into_iter().chain(waker).for_each(&self.discard);
         match popped {
             Some((value, Due { item, tick })) => {
                 self.count_out();
@@ -163,7 +169,7 @@ impl<T, H> HandOver<T, H> {
             let mut line = self.lock();
             let old = line.go(consumer);
             self.unlock(line, self.is_over());
-            drop(old);
+            old.into_iter().for_each(&self.discard);
         }
     }
 

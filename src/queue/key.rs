@@ -10,7 +10,7 @@ use crate::handle::TimerHandle;
 /// Removes or resets one value of a [`DelayQueue`](crate::DelayQueue), from any thread.
 ///
 /// [`DelayQueue::push`](crate::DelayQueue::push) returns it. Dropping it leaves the value in the queue. A key keeps
-/// neither the timer nor the queue: when the last clone of the queue is dropped, so is the value.
+/// neither the timer nor the queue, but their memory: when the last clone of the queue is dropped, so is the value.
 ///
 /// ```
 /// use corewheel::{DelayQueue, Timer};
@@ -38,13 +38,13 @@ impl<T> DelayKey<T> {
         unsafe { self.item.handle() }
     }
 
-    /// Takes the value out of the queue, whether it is due or not. Returns `None` if it was popped, or was dropped with the
-    /// queue.
+    /// Takes the value out of the queue, whether it is due or not. Returns `None` if it was popped, or was dropped with
+    /// the queue.
     ///
-    /// After a shutdown of the timer, it returns a value that was not due, too. Of any number of consumers and this call,
-    /// one receives the value.
+    /// After a shutdown of the timer, it returns a value that was not due, too. Of any number of consumers and this
+    /// call, one receives the value.
     ///
-    /// Lock-free, in amortised constant time.
+    /// Lock-free except in virtual time, in amortised constant time.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};
@@ -67,10 +67,10 @@ impl<T> DelayKey<T> {
         Some(stored.value)
     }
 
-    /// Gives the value a new deadline, `delay` from now, earlier or later. Returns whether it was not due: true if it has
-    /// the new deadline, false if it is due, has come out, or the timer was shut down.
+    /// Gives the value a new deadline, `delay` from now, earlier or later. Returns whether it was not due: true if it
+    /// has the new deadline, false if it is due, has come out, or the timer was shut down.
     ///
-    /// Lock-free, in constant time: see [`TimerHandle::reset`].
+    /// Lock-free except in virtual time, in constant time: see [`TimerHandle::reset`].
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};
@@ -96,8 +96,8 @@ impl<T> DelayKey<T> {
         moved
     }
 
-    /// Returns the deadline while the value is not due. A value that never becomes due reports an instant a hundred years
-    /// ahead. Wait-free.
+    /// Returns the deadline of the value, or `None` if it is due, has come out, or the timer was shut down. A value
+    /// that never becomes due reports an instant a hundred years ahead. Wait-free, except in virtual time.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};

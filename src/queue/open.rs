@@ -50,6 +50,13 @@ impl OpenQueues {
         queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.close());
     }
 
+    /// Calls `f` under the lock.
+    #[cfg(test)]
+    pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _locked = self.lock();
+        f()
+    }
+
     fn lock(&self) -> MutexGuard<'_, List> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

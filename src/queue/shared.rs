@@ -65,7 +65,7 @@ impl<T: Send + 'static> Drop for Shared<T> {
     }
 }
 
-// A panic cannot leave a queue half changed: no foreign code runs under its lock, and a value is taken by one atomic step.
-// `tests/unwind.rs` has the list of public types for which this makes it hold.
+// A panic cannot leave a queue half changed: no foreign code runs under its lock, and a value is taken by one atomic
+// step. `tests/unwind.rs` has the list of public types for which this makes it hold.
 impl<T, H> RefUnwindSafe for HandOver<T, H> {}
 impl<T, H> RefUnwindSafe for Item<T, H> {}

@@ -43,8 +43,8 @@ impl<N: Linked> Stack<N> {
 
     /// Takes all nodes, and returns them in the order in which they were pushed. Wait-free.
     pub(super) fn take_all(&self) -> Taken<N> {
-        // Not to take the line away from the threads that push. A push that this misses comes after the caller's fence, and
-        // its thread looks for the caller then: see the head of `hand_over`.
+        // A swap would take the line away from the threads that push. What this load misses, the caller sees after its next
+        // fence, or the thread that pushed it sees the caller: see the head of `hand_over`.
         if self.is_empty() {
             return Taken { next: ptr::null_mut(), link: self.link, owns: PhantomData };
         }

@@ -11,7 +11,7 @@ const FINENESS: u32 = 3;
 const PER_OCTAVE: u64 = 1 << FINENESS;
 const BUCKETS: usize = ((64 - FINENESS + 1) as usize) << FINENESS;
 
-/// How much later than the tick of its deadline each run started, in buckets an eighth of their value wide.
+/// How much later than the tick of its deadline each run started, in buckets at most an eighth of their values wide.
 ///
 /// ```
 /// # use corewheel::{ManualClock, Timer};
@@ -93,8 +93,9 @@ impl Lateness {
     /// Returns each bucket that has runs: the greatest lateness that it covers, and its number of runs. In ascending
     /// order; O(buckets), of which there are 496.
     ///
-    /// A bucket covers what exceeds the bucket before it. Up to 8 ns, each nanosecond has a bucket; above, each power
-    /// of two is divided into 8 buckets of equal width. The numbers are not cumulative.
+    /// Up to 8 ns, each nanosecond has a bucket; above, each power of two is divided into 8 buckets of equal width. A
+    /// bucket covers what exceeds the one below, which is missing here if it has no runs. The numbers are not
+    /// cumulative.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -115,7 +116,7 @@ impl Lateness {
         occupied.map(|(bucket, runs)| (Duration::from_nanos(last_of(bucket)), runs))
     }
 
-    /// Returns the greatest lateness, exactly.
+    /// Returns the greatest lateness since the timer was built, not rounded.
     ///
     /// ```
     /// # let timer = corewheel::Timer::new()?;

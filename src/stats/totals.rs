@@ -28,15 +28,18 @@ use super::lateness::Lateness;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers accepted, with the values of [delay queues](crate::DelayQueue). A [`Sleep`](crate::Sleep) counts from its first
-    /// pending poll.
+    /// Timers accepted, with the values of [delay queues](crate::DelayQueue). A [`Sleep`](crate::Sleep) counts from its
+    /// first pending poll, and again when it is pending after it has completed.
     pub scheduled: u64,
-    /// Runs started: one for a one-shot timer, each run for a repeating one, and one for each value that became due.
+    /// Runs started: one for a one-shot timer, each run for a repeating one, one for each sleep whose task a driver
+    /// woke, and one for each value that became due.
     pub fired: u64,
-    /// Timers that ended by running, sleeps that completed, and values that became due. A repeating timer ends so by `None` or by a panic.
+    /// Timers that ended by running, sleeps that completed, and values that became due. A repeating timer ends so by
+    /// `None` or by a panic.
     pub completed: u64,
-    /// Timers that a cancel ended, that an executor dropped unrun, or that a shutdown from inside their own repeating
-    /// callback ended; and values that left their queue before they were due.
+    /// Timers that a cancel ended, that an executor dropped unrun, or that repeat and were running when a shutdown did
+    /// not wait for them. Also sleeps that were dropped while pending, and values that left their queue before they
+    /// were due.
     pub cancelled: u64,
     /// Callbacks that a shutdown returned, or that the drop of the last clone dropped; and values that it left in their
     /// queues.
@@ -45,14 +48,15 @@ pub struct Stats {
     pub pending: u64,
     /// Resets that found their timer pending.
     pub rearmed: u64,
-    /// Timers that entered the intake of a shard, by `schedule` or `reset`.
+    /// Timers that entered the intake of a shard by a call: a `schedule`, a `push`, a `reset`, or the poll of a sleep.
     ///
     /// Each of these gives a driver work. A timer whose entry is re-armed in place does not count, and neither does a
     /// reset to a later deadline.
     pub enqueued: u64,
-    /// Panics caught: of callbacks, of their drops, of wakers, of the slow hook, and of a custom executor.
+    /// Panics caught: of callbacks, of their drops, of wakers, of the drop of a queue's values, of the slow hook, and
+    /// of a custom executor.
     pub panicked: u64,
-    /// Timers refused.
+    /// Timers and values refused, for whatever reason.
     pub rejected: u64,
     /// Wake-ups of the driver threads.
     pub wakeups: u64,
@@ -113,9 +117,9 @@ impl Stats {
 
     /// Returns what has happened since `earlier`, a former reading of the same timer.
     ///
-    /// Each count is the difference. `pending`, `extra_threads` and [`Lateness::max`] have no difference: they are those
-    /// of this reading. So `scheduled + earlier.pending = completed + cancelled + unfired + pending`. The same goes for
-    /// each [shard](Self::shards). O(shards), and O(buckets) for each lateness.
+    /// Each count is the difference. `pending`, `extra_threads` and [`Lateness::max`] have no difference: they are
+    /// those of this reading. So `scheduled + earlier.pending = completed + cancelled + unfired + pending`. The same
+    /// goes for each [shard](Self::shards). O(shards), and O(buckets) for each lateness.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};

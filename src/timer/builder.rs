@@ -64,8 +64,8 @@ impl Builder {
 
     /// Sets the resolution of deadlines, which are rounded up to a tick. Default: 1 ms; minimum: 1 µs.
     ///
-    /// A finer tick costs nothing while nothing is due. But timers with close deadlines then wake their shard one by
-    /// one instead of together.
+    /// While nothing is due, a finer tick costs little: a far timer cascades once or twice more. But timers with close
+    /// deadlines then wake their shard one by one instead of together.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -98,15 +98,16 @@ impl Builder {
         Self { shards, ..self }
     }
 
-    /// Sets whether each driver thread stays on one core. Default: false.
+    /// Sets whether each driver thread is pinned to one core. Default: false.
     ///
     /// Pinning is best effort and never an error. It works on Linux, Android, Windows and macOS; elsewhere the setting
     /// has no effect.
     ///
-    /// The driver of shard *i* stays on the *i*-th core that the process may use. Two processes that pin, or two
-    /// containers on one machine, therefore use the same cores. Pin only where the process has its cores to itself. A
-    /// thread that foreign code starts on a driver (a callback, a waker, an [executor](Executor::Custom)) may use all
-    /// cores of the process.
+    /// The driver of shard *i* stays on the *i*-th core that the thread that builds the timer may use; the count begins
+    /// again after the last. While the driver calls foreign code (a callback, a waker, an
+    /// [executor](Executor::Custom)), it may use all of these cores, and so may a thread that this code starts. Two
+    /// processes that pin, or two containers on one machine, use the same cores. Pin only where the process has its
+    /// cores to itself.
     ///
     /// ```
     /// # use corewheel::Timer;
@@ -156,7 +157,7 @@ impl Builder {
     /// While a callback waits and the pool's threads are blocked, extra threads run it within a few milliseconds. A
     /// thread is blocked on a lock, a channel, a disk or a sleep. One that computes, or waits for a core, is not
     /// blocked, so overload starts no thread. An extra thread ends after 5 idle seconds. A shutdown waits for all of
-    /// them. With a limit of 0, timers that are due wait until a thread of the pool is free.
+    /// them, as for the pool's own. With a limit of 0, timers that are due wait until a thread of the pool is free.
     ///
     /// Extra threads exist on Linux and Android, where `/proc` tells which threads are blocked. On other systems, and
     /// without `/proc`, the pool starts none. Other executors ignore the setting.
@@ -179,7 +180,7 @@ impl Builder {
     ///
     /// A timer beyond the limit is refused with [`ScheduleError::Full`](crate::ScheduleError::Full). The limit is
     /// exact. It costs each timer two atomic steps on a number that all threads share. A repeating timer counts as one
-    /// until it ends. Futures do not count.
+    /// until it ends, and a value of a [`DelayQueue`](crate::DelayQueue) until it is due. Futures do not count.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -215,7 +216,7 @@ impl Builder {
         Self { clock: Some(clock), ..self }
     }
 
-    /// Sets the prefix of the names of the timer's threads. Default: `corewheel`. Linux shows 15 bytes of a name.
+    /// Sets the prefix of the names of drivers and pool threads. Default: `corewheel`. Linux shows 15 bytes of a name.
     ///
     /// [`build`](Self::build) refuses a prefix with a NUL character.
     ///
@@ -234,16 +235,17 @@ impl Builder {
         Self { thread_name: prefix.into(), ..self }
     }
 
-    /// Calls `hook` with the payload of every panic that the timer catches.
+    /// Calls `hook` with the payload of each panic that the timer catches while it exists.
     ///
-    /// These are panics of a callback, of the drop of a callback, of a waker, of the [slow hook](Self::on_slow), and of
-    /// a [custom executor](Executor::Custom). The hook runs on the thread that panicked. Several threads may call it at
-    /// once. A panic of the hook itself is caught.
+    /// These are panics of a callback, of the drop of a callback, of a waker, of the drop of a queue's value, of the
+    /// [slow hook](Self::on_slow), and of a [custom executor](Executor::Custom). The hook runs on the thread that
+    /// panicked. Several threads may call it at once. A panic of the hook itself is caught.
     ///
     /// A panic of a driver thread is a defect of corewheel. The hook then receives a `String` that says so; without a
     /// hook, this text goes to the standard error. The driver's shard is shut down, and other shards go on. The closed
     /// shard refuses new timers with [`Shutdown`](crate::ScheduleError::Shutdown), and its sleeps complete. Its
-    /// callbacks do not run; the [`shutdown`](crate::Timer::shutdown) of the timer returns them.
+    /// callbacks do not run; the [`shutdown`](crate::Timer::shutdown) of the timer returns them. Values of delay queues
+    /// that it had stay in their queues.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -271,8 +273,8 @@ impl Builder {
     ///
     /// The hook finds callbacks that block: each of them keeps a worker of the [`Executor`] from other timers. It
     /// covers one-shot callbacks and each run of a repeating one, on every executor. After a run that panics,
-    /// [`on_panic`](Self::on_panic) is called first. The hook covers neither wakers of futures nor the
-    /// [`UnfiredTimer`](crate::UnfiredTimer)s that the program runs.
+    /// [`on_panic`](Self::on_panic) is called first. The hook covers no wakers, no values of a
+    /// [`DelayQueue`](crate::DelayQueue), and no [`UnfiredTimer`](crate::UnfiredTimer)s that the program runs.
     ///
     /// Without a hook, the timer reads no clock for it. With one, it reads the real clock twice for each run, even in
     /// [virtual time](Self::clock).

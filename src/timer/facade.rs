@@ -34,8 +34,9 @@ impl Builder {
 /// is lock-free and never waits for another thread, except that in [virtual time](crate::ManualClock) it takes a lock
 /// for some instructions.
 ///
-/// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. Handles and futures
-/// are not clones. A callback that captures a `Timer` keeps the service alive; capture a [`WeakTimer`] instead.
+/// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. Handles, futures and
+/// [delay queues](crate::DelayQueue) are not clones. A callback that captures a `Timer` keeps the service alive;
+/// capture a [`WeakTimer`] instead.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -54,17 +55,21 @@ impl Builder {
 ///
 /// [guarantees.md] states each promise in full, with its argument and its tests.
 ///
-/// - **Never early.** No callback starts, and no future completes, before its deadline by [`Timer::now`]. The one
-///   exception: a shutdown completes futures at once.
-/// - **Exactly once.** A one-shot timer fires, is cancelled, or is returned by `shutdown`. A timer that a [custom
-///   executor](crate::Executor::Custom) drops unrun counts as cancelled. The closure is run or dropped once.
+/// - **Never early.** No callback starts, and no future completes, before its deadline by [`Timer::now`]. There are two
+///   exceptions: a shutdown completes futures at once, and returns callbacks that the program may run.
+/// - **Exactly once.** A one-shot timer fires, is cancelled, is returned by `shutdown`, or is dropped with the last
+///   clone. A timer that a [custom executor](crate::Executor::Custom) drops unrun counts as cancelled. The closure is
+///   run or dropped once.
 /// - **Due now.** A zero delay, or a deadline that has passed, waits for no tick.
 /// - **Far future.** A delay too long to represent means never.
 /// - **In order.** Timers of one shard that expire at different ticks reach the executor in the order of these ticks.
+///   This includes all that were scheduled before the driver last read the clock.
 /// - **No starvation by a neighbour.** With the default executor, a slow callback delays no other by more than a few
-///   milliseconds: on Linux and Android while a core is free, elsewhere while the pool has an idle worker.
+///   milliseconds: on Linux and Android while a core is free and the pool may grow, elsewhere while the pool has an
+///   idle worker.
 /// - **Panics stay inside.** A callback that panics affects no other timer.
-/// - **Tickless.** While nothing is due, the threads sleep, except to return memory when timers have ended.
+/// - **Tickless.** While nothing is due and no callback runs, the threads sleep, except for a bounded number of
+///   wake-ups after timers were scheduled or have ended.
 /// - **Memory comes back.** The memory of a cancelled timer can be reused within 100 ms, whatever its deadline. After a
 ///   burst, memory returns to the system on Linux, Android and Apple's systems.
 ///
@@ -78,10 +83,12 @@ impl Builder {
 ///   [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait) does not wait.
 /// - No callback starts in the child, even if a callback has called `fork`.
 /// - A task that waits for a [`Sleep`](crate::Sleep) is not woken. The sleep is complete when it is next polled.
+/// - A [`DelayQueue`](crate::DelayQueue) refuses values and returns none. Its values stay with the parent.
 ///
 /// A child that needs timers builds its own. [`Timer::global`] in the child is the parent's if the parent has used it.
-/// The child must not advance a [`ManualClock`](crate::ManualClock) that another thread was advancing during the fork.
-/// On other systems a child must not use a timer of the parent at all.
+/// In virtual time, this holds only if no other thread was using the [`ManualClock`](crate::ManualClock) or a timer on
+/// it during the fork. Otherwise the child must use neither. On other systems a child must not use a timer of the
+/// parent at all.
 ///
 /// [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
 #[derive(Clone)]
@@ -118,7 +125,8 @@ impl Timer {
 
     /// Returns the timer of the whole process.
     ///
-    /// The first call starts it with the default settings. No drop shuts it down.
+    /// The first call starts it with the default settings, and calls at the same time wait for that. No drop shuts it
+    /// down.
     ///
     /// # Panics
     /// Panics if the system refuses a thread.
@@ -156,7 +164,7 @@ impl Timer {
     /// Returns the number of pending timers. A [`Sleep`](crate::Sleep) counts from its first pending poll.
     ///
     /// Exact once callers are quiet. While other threads schedule and end timers, it may be off by these. Reads four
-    /// counters of each thread that uses the timer.
+    /// counters of each thread for each shard that the thread uses.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -190,8 +198,9 @@ impl Timer {
 
     /// Returns counts of what has happened so far, and how late callbacks started.
     ///
-    /// Reads all counters of each thread that uses the timer. Each thread that runs callbacks also has a histogram of 4
-    /// KiB for each shard.
+    /// Reads all counters of each thread for each shard that the thread uses. A thread that runs callbacks or calls
+    /// wakers also has a histogram of 4 KiB for each shard. The queue of the timer's own pool is locked for some
+    /// instructions.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -211,7 +220,8 @@ impl Timer {
     /// Ends the service, and returns the callbacks of all pending timers.
     ///
     /// It stops every shard, so that no new timer is accepted and no further callback starts. It then completes pending
-    /// sleeps, waits for callbacks that are running, and ends the threads.
+    /// sleeps, wakes the consumers of [delay queues](crate::DelayQueue), waits for callbacks that are running, and ends
+    /// the threads.
     ///
     /// [`Unfired`] includes callbacks that an executor has received but not started, and repeating callbacks, each with
     /// its next deadline. It is a list that this call allocates. The drop of the last clone allocates none, and drops
@@ -255,16 +265,16 @@ impl Timer {
     /// Ends the service as [`shutdown`](Self::shutdown) does, but waits no longer than `limit` for callbacks that have
     /// started. The program can then end although a callback hangs.
     ///
-    /// A callback that has not returned by then goes on, on its thread. What it captured is dropped when it returns, and
-    /// its thread ends then. A repeating timer ends with this run: it is not returned, and counts as
-    /// [cancelled](crate::Stats::cancelled). No other callback starts, and [`Unfired`] has everything else that was
-    /// pending. As after each shutdown, later calls return an empty [`Unfired`] at once.
+    /// A callback that has not returned by then goes on, on its thread. What it captured is dropped when it returns,
+    /// and a thread of the timer that runs it ends then. A repeating timer ends with this run: it is not returned, and
+    /// counts as [cancelled](crate::Stats::cancelled). No other callback starts, and [`Unfired`] has all other
+    /// callbacks that were pending. As after each shutdown, later calls return an empty [`Unfired`] at once.
     ///
     /// The limit counts by the real clock, also in [virtual time](crate::ManualClock). It covers the wait for threads,
     /// too: rayon tasks that callbacks have started, and destructors of thread-locals. It does not cover the tasks that
-    /// this call wakes, because it calls their wakers itself. A limit of zero waits for nothing. A limit too long to
-    /// represent is none. Inside a callback, this call waits for the other callbacks
-    /// that are running, up to the limit.
+    /// this call wakes, because it calls their wakers itself. A limit of zero waits for no callback and no thread. A
+    /// limit too long to represent is none. Inside a callback, this call waits for the other callbacks that are
+    /// running, up to the limit.
     ///
     /// ```
     /// # use corewheel::Timer;
@@ -288,7 +298,8 @@ impl Timer {
         self.0.shutdown(Instant::now().checked_add(limit))
     }
 
-    /// Returns whether [`shutdown`](Self::shutdown) has been called.
+    /// Returns whether the service has been shut down: by [`shutdown`](Self::shutdown), by
+    /// [`shutdown_timeout`](Self::shutdown_timeout), or because this is a [fork](Self#fork)'s child.
     ///
     /// ```
     /// # let timer = corewheel::Timer::new()?;

@@ -6,8 +6,8 @@ use crate::queue::DelayQueue;
 impl<T: Send + 'static> DelayQueue<T> {
     /// Creates an empty queue, whose values the drivers of `timer` make due.
     ///
-    /// The queue does not keep the timer alive: the drop of the last [`Timer`] clone ends it. Takes a lock for some
-    /// instructions.
+    /// The queue does not keep the timer alive: the drop of the last [`Timer`] clone is a shutdown, after which the
+    /// queue accepts no value. Takes a lock of the service, in amortised constant time.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};

@@ -16,11 +16,13 @@ impl Timer {
     /// A delay other than zero counts from the call, or from up to 20 µs after it: the processor's counter, which is
     /// cheap to read, bounds the present that closely. A delay too long to represent means never.
     ///
-    /// Lock-free, in constant time. A closure of up to 24 bytes with at most a pointer's alignment needs no allocation.
+    /// Lock-free except in virtual time, in amortised constant time. A closure of up to three pointers (24 bytes with
+    /// pointers of 64 bits), with at most a pointer's alignment, needs no allocation.
     ///
     /// # Errors
-    /// Refuses the timer after a [`shutdown`](Self::shutdown), if [`max_pending`](crate::Builder::max_pending) timers are
-    /// pending, or if the system has no memory for it. The error returns `f`.
+    /// Refuses the timer after a [`shutdown`](Self::shutdown), if [`max_pending`](crate::Builder::max_pending) timers
+    /// are pending, or if the system has no memory for it. The error returns `f`. A closure that needs a `Box` is not
+    /// refused: without memory for that, the process ends.
     ///
     /// ```
     /// use std::time::Duration;

@@ -229,7 +229,8 @@ impl Service {
 
     pub(super) fn stats(&self) -> Stats {
         let mut stats = Stats::of(self.shards.iter().map(|shard| shard.stats()).collect());
-        if let Some(queue) = &self.queue {
+        // In the child of a fork, a thread of the parent may have the lock of the queue for ever.
+        if let Some(queue) = self.queue.as_ref().filter(|_| !self.process.has_forked()) {
             ExtraThreads { threads: stats.extra_threads, needed: stats.extra_threads_needed } = queue.extra_threads();
         }
         stats
@@ -329,6 +330,40 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.store(true, SeqCst);
         }
+    }
+
+    /// Another thread of the parent may have a lock during the fork. The child does not have that thread.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_forked_child_waits_for_no_lock_of_its_parent() {
+        use nix::sys::signal::{Signal, kill};
+        use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+        use nix::unistd::{ForkResult, fork};
+
+        let timer = Timer::new().unwrap();
+        // SAFETY: the child may allocate and use the standard library after the fork, because Linux's allocator and
+        // library support that in a process with several threads. It ends without any destructor.
+        let fork_and_use = || match unsafe { fork() }.unwrap() {
+            ForkResult::Parent { child } => child,
+            ForkResult::Child => {
+                let queue = crate::DelayQueue::new(&timer);
+                let is_refused = queue.push(SEC, ()).is_err_and(|error| error.is_shutdown());
+                let is_passed = is_refused && queue.pop().is_none() && timer.stats().extra_threads == 0;
+                // SAFETY: the call has no preconditions.
+                unsafe { libc::_exit(if is_passed { 42 } else { 1 }) }
+            }
+        };
+        let pool = timer.0.queue.as_ref().unwrap();
+        let child = timer.0.queues.while_locked(|| pool.while_locked(fork_and_use));
+        for _ in 0..2000 {
+            thread::sleep(SEC / 100);
+            match waitpid(child, Some(WaitPidFlag::WNOHANG)).unwrap() {
+                WaitStatus::StillAlive => {}
+                status => return assert_eq!(status, WaitStatus::Exited(child, 42)),
+            }
+        }
+        kill(child, Signal::SIGKILL).unwrap();
+        panic!("the child hangs");
     }
 
     /// Makes the driver of the shard panic when the next timer expires.

@@ -9,9 +9,9 @@ use super::{Links, Nodes};
 /// A wheel never returns the same key twice. A key whose entry is gone finds nothing, even if a new entry uses its
 /// memory.
 ///
-/// A key has no meaning in another wheel, and a wheel cannot tell whose key it is. There it finds nothing, or it finds an
-/// entry that has nothing to do with it: [`remove`](crate::Wheel::remove) may then take out a live entry. Use a key only
-/// with the wheel that returned it.
+/// A key has no meaning in another wheel, and a wheel cannot tell whose key it is. There it finds nothing, or it finds
+/// an entry that has nothing to do with it: [`remove`](crate::Wheel::remove) may then take out a live entry. Use a key
+/// only with the wheel that returned it.
 ///
 /// ```
 /// let mut wheel = corewheel::Wheel::new(0);

@@ -3,8 +3,8 @@
 use super::facade::Wheel;
 
 impl<T> Wheel<T> {
-    /// Creates a wheel as [`new`](Self::new) does, with memory for `capacity` entries. Until it holds more, it allocates
-    /// only the slots of a level, when the first entry waits there.
+    /// Creates a wheel as [`new`](Self::new) does, with memory for `capacity` entries. Until it holds more, it
+    /// allocates only the slots of a level, when the first entry waits there.
     ///
     /// # Panics
     /// Panics if the memory exceeds `isize::MAX` bytes.
@@ -55,8 +55,8 @@ impl<T> Wheel<T> {
     /// Frees memory that no entry needs: after a burst, for example. Every key stays valid.
     ///
     /// An entry does not move, so the memory that stays depends on the entry with the greatest place in memory. New
-    /// entries take the place that was vacated last. The slots of a level without entries are freed, too. The cost grows
-    /// with the [capacity](Self::capacity).
+    /// entries take the place that was vacated last. The slots of a level without entries are freed, too. The cost
+    /// grows with the [capacity](Self::capacity).
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);

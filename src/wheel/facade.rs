@@ -13,9 +13,9 @@ use crate::BuildError;
 /// tick is, and moves time with [`advance`](Wheel::advance). The wheel reads no clock, starts no thread and uses no
 /// atomics. It is [`Send`] if `T` is.
 ///
-/// Inserting, removing and resetting an entry take constant time, however many are pending. A removed entry leaves
-/// nothing behind. The wheel reuses the memory of entries that are gone, and frees it when it is dropped or
-/// [shrunk](Wheel::shrink_to_fit).
+/// Inserting, removing and resetting an entry take constant time, however many are pending, except when memory grows. A
+/// removed entry leaves nothing behind. The wheel reuses the memory of entries that are gone, and frees it when it is
+/// dropped or [shrunk](Wheel::shrink_to_fit).
 ///
 /// ```
 /// use corewheel::Wheel;
@@ -65,7 +65,7 @@ impl<T> Wheel<T> {
     /// Creates a wheel with these numbers of slots, the finest level first.
     ///
     /// Small levels take little memory, but entries cascade more often: at most once a level. Powers of two make the
-    /// arithmetic cheaper. A level takes 4 bytes a slot, from the first time that an entry waits in it.
+    /// arithmetic cheaper. A level takes some 4 bytes a slot, from the first time that an entry waits in it.
     ///
     /// # Errors
     /// Fails if the list is empty, or if a level has fewer than 2 or more than 2^24 slots.
@@ -178,9 +178,9 @@ impl<T> Wheel<T> {
 
     /// Returns the tick at which to call [`advance`](Self::advance) next, or `None` if the wheel is empty. O(levels).
     ///
-    /// The tick is never later than the earliest deadline. It is `now` or earlier only if an entry is due. Otherwise it
-    /// is the first tick of the next occupied slot. For an entry at level 0 that is its deadline; for an entry at a
-    /// coarser level, the tick at which it cascades.
+    /// The tick is never later than the earliest deadline. It is `now` only if an entry is due, or if the callback of
+    /// the last `advance` has panicked. Otherwise it is the first tick of the next occupied slot. For an entry at level
+    /// 0 that is its deadline; for an entry at a coarser level, the tick at which it cascades.
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);
@@ -196,9 +196,9 @@ impl<T> Wheel<T> {
 
     /// Moves time to `now_tick`, and calls `expired` with the deadline and the value of each entry that is due by then.
     ///
-    /// Entries that were due when they were inserted expire first, in the order of their insertion. The others expire
-    /// in the order of their deadlines; the order among equal deadlines is unspecified. An `advance` to an earlier tick
-    /// does nothing.
+    /// Entries that were due when they were inserted or reset expire first, in that order. The others expire in the
+    /// order of their deadlines; the order among equal deadlines is unspecified. An `advance` to an earlier tick does
+    /// nothing.
     ///
     /// The cost is amortised O(levels) for each entry that expires or cascades, and nothing for the ticks in between.
     ///
@@ -272,7 +272,8 @@ impl<T> Wheel<T> {
 
     /// Returns the key, the deadline and the value of each entry, in no particular order.
     ///
-    /// The cost grows with the greatest number of entries that the wheel has had at once.
+    /// The cost grows with the greatest number of entries that the wheel has had at once since it was last cleared or
+    /// shrunk.
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);
@@ -300,7 +301,7 @@ impl<T> Wheel<T> {
 
     /// Returns where an entry waits: its level, and the first and the last tick of its slot. O(1).
     ///
-    /// Returns `None` if the entry is gone, or if it was due when it was inserted: it then waits in no slot.
+    /// Returns `None` if the entry is gone, or if it was due when it was inserted or reset: it then waits in no slot.
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);

@@ -43,7 +43,7 @@ impl Sleeper {
 }
 
 fn queue() -> Queue {
-    Arc::new(HandOver::new(Waker::wake))
+    Arc::new(HandOver::new(Waker::wake, drop))
 }
 
 fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>) {

@@ -92,6 +92,13 @@ impl JobQueue {
         drop(dropped);
     }
 
+    /// Calls `f` under the lock.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _locked = self.lock();
+        f()
+    }
+
     /// Closes the queue: the workers end once no job is left.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
