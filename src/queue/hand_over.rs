@@ -73,7 +73,7 @@ pub(crate) struct Popped<T> {
     /// The tick at which it became due.
     pub(crate) tick: u64,
     /// The deadline that the last reset gave, or [`NOT_RESET`](super::item::NOT_RESET).
-    pub(crate) reset_to: u64,
+    pub(super) reset_to: u64,
 }
 
 impl<T, H> HandOver<T, H> {
