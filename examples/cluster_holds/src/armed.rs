@@ -9,7 +9,7 @@ use corewheel::{Executor, Timer, TimerHandle};
 
 use crate::Result;
 use crate::claim::Claimed;
-use crate::clock::{DatabaseClock, Measured};
+use crate::clock::{DatabaseClock, LocalClock, Measured};
 
 /// A hold whose timer has fired, and the lease under which it was claimed.
 pub struct Due {
@@ -39,12 +39,12 @@ impl Armed {
         Ok(Self { timer, clock: Mutex::new(clock), sender, entries: Mutex::default() })
     }
 
-    /// Arms each hold for the lease `epoch`. A hold that has a timer gets another one.
+    /// Arms each hold for the lease `epoch`. Cancels the timer of a hold for this lease or an earlier one.
     pub fn arm(&self, epoch: i64, holds: &[Claimed]) -> Result<()> {
         self.arm_after(epoch, holds, Instant::now())
     }
 
-    /// Arms holds that were not released though their timer had fired. Leaves a pause, so that the worker does not spin.
+    /// Arms holds that were not released though their timer had fired, after a pause: the worker does not spin.
     pub fn arm_again(&self, epoch: i64, holds: &[Claimed]) -> Result<()> {
         self.arm_after(epoch, holds, Instant::now() + Duration::from_millis(5))
     }
@@ -52,6 +52,10 @@ impl Armed {
     fn arm_after(&self, epoch: i64, holds: &[Claimed], earliest: Instant) -> Result<()> {
         let mut entries = lock(&self.entries);
         for &hold in holds {
+            // The keeper may have lost the lease, and taken the hold over under the next one.
+            if entries.get(&hold.id).is_some_and(|entry| entry.epoch > epoch) {
+                continue;
+            }
             let at = lock(&self.clock).instant(hold.due).max(earliest);
             let (id, sender) = (hold.id, self.sender.clone());
             let fire = move || sender.send(Due { id, epoch }).unwrap_or(());
@@ -73,22 +77,20 @@ impl Armed {
         }
     }
 
-    /// Removes all holds, because their lease is lost. Returns how many there were.
-    pub fn clear(&self) -> usize {
-        let entries = std::mem::take(&mut *lock(&self.entries));
-        for entry in entries.values() {
+    /// Removes all holds, because their lease is lost.
+    pub fn clear(&self) {
+        for entry in std::mem::take(&mut *lock(&self.entries)).into_values() {
             entry.handle.cancel();
         }
-        entries.len()
     }
 
-    /// Removes from `holds` those that have a timer.
-    pub fn retain_unknown(&self, holds: &mut Vec<Claimed>) {
+    /// Removes from `holds` those that have a timer for the lease `epoch`.
+    pub fn retain_unarmed(&self, epoch: i64, holds: &mut Vec<Claimed>) {
         let entries = lock(&self.entries);
-        holds.retain(|hold| !entries.contains_key(&hold.id));
+        holds.retain(|hold| entries.get(&hold.id).is_none_or(|entry| entry.epoch != epoch));
     }
 
-    /// Takes a measurement into account. If a clock was set, every timer gets its new instant; returns whether.
+    /// Takes a measurement into account. If a clock was set, gives every timer its new instant and returns true.
     pub fn measured(&self, measured: Measured) -> bool {
         let entries = lock(&self.entries);
         let mut clock = lock(&self.clock);
@@ -102,17 +104,55 @@ impl Armed {
     }
 
     /// Returns the local clock that deadlines are translated to.
-    pub fn local_clock(&self) -> crate::clock::LocalClock {
+    pub fn local_clock(&self) -> LocalClock {
         lock(&self.clock).local()
-    }
-
-    /// Returns the offset of the database's clock, and its bound, in microseconds.
-    pub fn offset(&self) -> (i64, i64) {
-        lock(&self.clock).offset()
     }
 }
 
-/// No holder panics with a half-made change.
+/// No thread panics in the middle of a change, so a poisoned lock guards valid data.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+    /// A hold that has been due for long.
+    const DUE: Claimed = Claimed { id: 7, due: 0 };
+    /// A hold that is due in a thousand years.
+    const AHEAD: Claimed = Claimed { id: 8, due: 31_556_952_000_000_000 };
+
+    fn armed() -> (Armed, Receiver<Due>) {
+        let (sender, due) = channel();
+        (Armed::new(DatabaseClock::local_only(LocalClock::new(0)), sender).unwrap(), due)
+    }
+
+    #[test]
+    fn a_release_that_was_refused_does_not_replace_the_timer_of_a_later_lease() {
+        let (armed, due) = armed();
+        armed.arm(2, &[AHEAD]).unwrap();
+        armed.arm_again(1, &[AHEAD]).unwrap();
+        armed.remove(1, &[AHEAD.id]);
+        let mut own = vec![AHEAD];
+        armed.retain_unarmed(2, &mut own);
+        assert!(own.is_empty());
+        armed.arm_again(2, &[DUE]).unwrap();
+        assert_eq!(due.recv_timeout(LIMIT).map(|due| (due.id, due.epoch)), Ok((DUE.id, 2)));
+    }
+
+    #[test]
+    fn a_timer_of_an_earlier_lease_does_not_count() {
+        let (armed, _due) = armed();
+        armed.arm(1, &[AHEAD]).unwrap();
+        let mut own = vec![AHEAD];
+        armed.retain_unarmed(2, &mut own);
+        assert_eq!(own.len(), 1);
+        armed.arm(2, &own).unwrap();
+        armed.retain_unarmed(2, &mut own);
+        assert!(own.is_empty());
+    }
 }

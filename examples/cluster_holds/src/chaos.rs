@@ -1,64 +1,81 @@
 //! The faults, and when they strike.
 
+use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use postgres::Client;
 
 use crate::Result;
 use crate::children::Process;
 use crate::cluster::Cluster;
 use crate::database::Session;
 
-/// How long the database is down, and how long a worker is.
-const DOWN: Duration = Duration::from_millis(500);
+/// How long the database is down, and how long a killed worker is.
+const DOWNTIME: Duration = Duration::from_millis(500);
 
 const CUT: &str = "
-    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE application_name IN ('cluster_holds worker', 'cluster_holds shop') ORDER BY random() LIMIT 2";
+    SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (
+        SELECT pid FROM pg_stat_activity
+        WHERE application_name IN ('cluster_holds worker', 'cluster_holds shop') ORDER BY random() LIMIT 2) AS picked";
 
-#[derive(Clone, Copy)]
+const LIVING: &str = "SELECT count(*) FROM leases WHERE worker = $1 AND expires > clock_timestamp()";
+const EXPIRE: &str = "UPDATE leases SET expires = clock_timestamp() WHERE expires > clock_timestamp()";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     KillWorker,
     /// Starts the workers that were killed.
     StartWorkers,
-    /// Stops a worker until after its lease.
+    /// Stops one worker. The others take its holds over.
     StopWorker,
     ContinueWorker,
+    /// Ends all leases, as a database does whose clock is set forward. Workers notice when a release is refused.
+    ExpireLeases,
     CutConnections,
-    KillDatabase,
+    CrashDatabase,
+}
+
+/// Returns the name of the worker of an index in the table of leases.
+pub fn worker_name(index: usize) -> String {
+    format!("worker-{index}")
 }
 
 /// The faults that are still to come, and counts of those that were.
 pub struct Chaos {
     plan: Vec<(Duration, Fault)>,
+    /// How much later than planned the last fault struck. All that follow are as late, so a stop is never cut short.
+    delay: Duration,
     stopped: Option<usize>,
-    pub kills: usize,
-    pub stops: usize,
-    pub cuts: usize,
-    pub crashes: usize,
+    pub kills: u64,
+    /// Stops that have outlasted the worker's lease.
+    pub stops: u64,
+    /// Leases that were made to expire.
+    pub expiries: u64,
+    pub cuts: u64,
+    pub crashes: u64,
 }
 
 impl Chaos {
     pub fn none() -> Self {
-        Self { plan: Vec::new(), stopped: None, kills: 0, stops: 0, cuts: 0, crashes: 0 }
+        Self {
+            plan: Vec::new(),
+            delay: Duration::ZERO,
+            stopped: None,
+            kills: 0,
+            stops: 0,
+            expiries: 0,
+            cuts: 0,
+            crashes: 0,
+        }
     }
 
-    /// Plans faults for the time in which holds are placed and become due: a tenth of it between two kills.
+    /// Plans faults for the time in which holds are placed.
     pub fn plan(time: Duration, lease: Duration) -> Self {
-        let mut chaos = Self::none();
-        let mut add = |at, fault| chaos.plan.push((at, fault));
-        for tenth in 1..10 {
-            let at = time * tenth / 10 + time.mul_f64(fastrand::f64() / 20.0);
-            add(at, Fault::KillWorker);
-            add(at + DOWN, Fault::StartWorkers);
-            add(at + time / 20, Fault::CutConnections);
-        }
-        add(time / 4, Fault::StopWorker);
-        add(time / 4 + lease * 3 / 2, Fault::ContinueWorker);
-        add(time * 13 / 20, Fault::KillDatabase);
+        let mut plan = plan(time, lease);
         // The last comes out first.
-        chaos.plan.sort_by_key(|&(at, _)| std::cmp::Reverse(at));
-        chaos
+        plan.reverse();
+        Self { plan, ..Self::none() }
     }
 
     /// Returns whether no fault is left.
@@ -66,7 +83,7 @@ impl Chaos {
         self.plan.is_empty()
     }
 
-    /// Lets the faults strike whose time has come. `start` starts the worker of an index.
+    /// Lets the next fault strike if its time has come. `start` starts the worker of an index.
     pub fn strike(
         &mut self,
         elapsed: Duration,
@@ -75,7 +92,8 @@ impl Chaos {
         cluster: Option<&mut Cluster>,
         session: &mut Session,
     ) -> Result<()> {
-        let Some((_, fault)) = self.plan.pop_if(|(at, _)| *at <= elapsed) else { return Ok(()) };
+        let Some((at, fault)) = self.plan.pop_if(|(at, _)| *at + self.delay <= elapsed) else { return Ok(()) };
+        self.delay = elapsed - at;
         match fault {
             Fault::KillWorker => {
                 let victims: Vec<_> = (0..workers.len())
@@ -97,25 +115,86 @@ impl Chaos {
                 self.stopped = workers.iter().position(Option::is_some);
                 if let Some(worker) = self.stopped.and_then(|index| workers[index].as_ref()) {
                     worker.signal(Signal::SIGSTOP)?;
-                    self.stops += 1;
                 }
             }
             Fault::ContinueWorker => {
-                if let Some(worker) = self.stopped.take().and_then(|index| workers[index].as_ref()) {
+                if let Some(index) = self.stopped.take()
+                    && let Some(worker) = &workers[index]
+                {
+                    let leases: i64 = session.query(LIVING, &[&worker_name(index)])?[0].get(0);
+                    self.stops += u64::from(leases == 0);
                     worker.signal(Signal::SIGCONT)?;
                 }
             }
-            Fault::CutConnections => self.cuts += session.query(CUT, &[])?.len(),
-            Fault::KillDatabase => {
-                // A server of one's own is not killed.
+            Fault::ExpireLeases => self.expiries += session.try_with(expire)?.unwrap_or(0),
+            Fault::CutConnections => self.cuts += session.query(CUT, &[])?[0].get::<_, i64>(0) as u64,
+            Fault::CrashDatabase => {
+                // A server that the run has not started is not killed.
                 if let Some(cluster) = cluster {
                     cluster.kill()?;
-                    std::thread::sleep(DOWN);
+                    thread::sleep(DOWNTIME);
                     cluster.start_server()?;
-                    self.crashes += 1;
+                    self.crashes = cluster.recoveries()?;
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the number of leases. The lock lets no release read a lease before this transaction, and decide after it.
+fn expire(client: &mut Client) -> Result<u64, postgres::Error> {
+    let mut change = client.transaction()?;
+    change.batch_execute("LOCK TABLE leases")?;
+    let expired = change.execute(EXPIRE, &[])?;
+    change.commit()?;
+    Ok(expired)
+}
+
+/// Returns the faults in their order: a tenth of the time between two kills. In the last third only answers are lost:
+/// otherwise a takeover would end a hold that its worker has claimed without the answer, and forgotten.
+fn plan(time: Duration, lease: Duration) -> Vec<(Duration, Fault)> {
+    let mut plan = Vec::new();
+    for tenth in 1..7 {
+        let at = time * tenth / 10 + time.mul_f64(fastrand::f64() / 20.0);
+        plan.push((at, Fault::KillWorker));
+        plan.push((at + DOWNTIME, Fault::StartWorkers));
+        plan.push((at + time / 20, Fault::CutConnections));
+        // Not before the stop, which must outlast a lease by itself.
+        if tenth > 3 {
+            plan.push((time * tenth / 10, Fault::ExpireLeases));
+        }
+    }
+    plan.push((time / 4, Fault::StopWorker));
+    plan.push((time / 4 + lease * 3 / 2, Fault::ContinueWorker));
+    plan.push((time / 2, Fault::CrashDatabase));
+    plan.sort_by_key(|&(at, _)| at);
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_is_planned_and_a_stop_outlasts_the_lease() {
+        let lease = Duration::from_secs(3);
+        for millis in (100..100_000).step_by(500) {
+            let plan = plan(Duration::from_millis(millis), lease);
+            assert!(plan.is_sorted_by_key(|&(at, _)| at), "{plan:?}");
+            let times = |fault| plan.iter().filter(move |&&(_, planned)| planned == fault).map(|&(at, _)| at);
+            for (fault, count) in [
+                (Fault::KillWorker, 6),
+                (Fault::StartWorkers, 6),
+                (Fault::CutConnections, 6),
+                (Fault::ExpireLeases, 3),
+                (Fault::CrashDatabase, 1),
+            ] {
+                assert_eq!(times(fault).count(), count, "{fault:?}");
+            }
+            let stop: Vec<_> = times(Fault::StopWorker).chain(times(Fault::ContinueWorker)).collect();
+            assert!(stop.len() == 2 && stop[1] - stop[0] > lease, "{plan:?}");
+            assert!(times(Fault::StartWorkers).max() > times(Fault::KillWorker).max());
+        }
     }
 }

@@ -1,13 +1,12 @@
-//! The processes of the workers and shops, and the lines that they print for the run.
+//! The processes of the workers and shops, and what they count for the run.
 
 use std::env;
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -15,105 +14,87 @@ use nix::unistd::Pid;
 
 use crate::Result;
 
-/// What a worker or shop tells the run, a line each.
-pub enum Line {
-    /// So many statements were run since the last such line.
-    Statements(u64),
+/// What a worker or shop counts.
+#[derive(Clone, Copy)]
+pub enum Event {
+    Statement,
     Placed,
-    /// A statement is repeated: its connection was lost, or its transaction lost against another one.
+    /// A statement was repeated: its connection was lost, or its transaction lost against another one.
     Repeated,
-    /// The database refused to release a hold that was due, because the lease had expired.
+    /// The process dropped a connection instead of reading an answer, as `--lose-one-in` asks for.
+    AnswerLost,
+    /// The database notified a worker of a hold that is nearer than the horizon.
+    Notified,
+    /// The worker's clock and the database's differ by more than a minute.
+    WrongClock,
+    /// A worker noticed that its clock or the database's was set.
+    ClockSet,
+    /// The database refused to release holds, because their deadlines were still ahead.
+    Early,
+    /// The database refused to release holds, because the lease had expired.
     Refused,
-    /// The lease was lost, with so many holds.
-    Lost(usize),
-    Note(String),
+    LeaseLost,
 }
 
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Statements(count) => write!(f, "statements {count}"),
-            Self::Placed => write!(f, "placed"),
-            Self::Repeated => write!(f, "repeated"),
-            Self::Refused => write!(f, "refused"),
-            Self::Lost(holds) => write!(f, "lost {holds}"),
-            Self::Note(text) => write!(f, "note {text}"),
-        }
-    }
+const EVENTS: usize = Event::LeaseLost as usize + 1;
+static COUNTS: [AtomicU64; EVENTS] = [const { AtomicU64::new(0) }; EVENTS];
+
+/// Counts an event of this process.
+pub fn count(event: Event) {
+    COUNTS[event as usize].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether this process tells anything: the run itself does not.
-static TELLS: AtomicBool = AtomicBool::new(false);
-
-/// Prints a line for the run. If the run has gone, nobody needs it.
-pub fn tell(line: Line) {
-    if !TELLS.load(Ordering::Relaxed) {
-        return;
-    }
-    let _ = writeln!(io::stdout(), "{line}");
+/// Prints the counts since the last call as one line. If the run has ended, nothing reads it.
+pub fn print_counts() {
+    let counts = COUNTS.each_ref().map(|count| count.swap(0, Ordering::Relaxed).to_string());
+    let _ = writeln!(io::stdout(), "{}", counts.join(" "));
 }
 
-static STATEMENTS: AtomicU64 = AtomicU64::new(0);
-
-/// Counts a statement of this process.
-pub fn count_statement() {
-    STATEMENTS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Tells the number of statements from now on, often enough that a kill loses few.
-pub fn report_statements() {
-    TELLS.store(true, Ordering::Relaxed);
+/// Prints the counts from now on, often enough that a kill loses few.
+pub fn keep_printing_counts() {
     thread::spawn(|| {
         loop {
             thread::sleep(Duration::from_millis(250));
-            tell(Line::Statements(STATEMENTS.swap(0, Ordering::Relaxed)));
+            print_counts();
         }
     });
 }
 
-/// The sums of what the processes have told.
+/// The sums over all processes of one role.
 #[derive(Default)]
-pub struct Told {
-    pub placed: AtomicU64,
-    pub worker_statements: AtomicU64,
-    pub repeated: AtomicU64,
-    pub refused: AtomicU64,
-    pub lost: AtomicU64,
-}
+pub struct Totals([AtomicU64; EVENTS]);
 
-impl Told {
-    fn add(&self, is_worker: bool, line: &str) {
-        let (what, value) = line.split_once(' ').unwrap_or((line, ""));
-        let count = value.parse().unwrap_or(0);
-        match what {
-            "statements" if is_worker => self.worker_statements.fetch_add(count, Ordering::Relaxed),
-            "placed" => self.placed.fetch_add(1, Ordering::Relaxed),
-            "repeated" => self.repeated.fetch_add(1, Ordering::Relaxed),
-            "refused" => self.refused.fetch_add(1, Ordering::Relaxed),
-            "lost" => self.lost.fetch_add(1, Ordering::Relaxed),
-            _ => 0,
-        };
+impl Totals {
+    pub fn of(&self, event: Event) -> u64 {
+        self.0[event as usize].load(Ordering::Relaxed)
+    }
+
+    fn add(&self, line: &str) {
+        for (total, count) in self.0.iter().zip(line.split(' ')) {
+            total.fetch_add(count.parse().unwrap_or(0), Ordering::Relaxed);
+        }
     }
 }
 
 /// A worker or a shop in a process of its own. Dropping it kills the process.
 pub struct Process {
     child: Child,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Process {
     /// Starts the process, out of reach of the terminal's signals. It ends when its standard input does.
-    pub fn start(url: &str, role: &str, arguments: &[String], told: &Arc<Told>) -> Result<Self> {
+    pub fn start(url: &str, role: &str, arguments: &[String], totals: &Arc<Totals>) -> Result<Self> {
         let mut command = Command::new(env::current_exe()?);
         command.arg(role).args(arguments).env("DATABASE_URL", url).process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
-        let (told, is_worker) = (told.clone(), role == "worker");
-        thread::spawn(move || lines.map_while(Result::ok).for_each(|line| told.add(is_worker, &line)));
-        Ok(Self { child })
+        let totals = totals.clone();
+        let reader = thread::spawn(move || lines.map_while(Result::ok).for_each(|line| totals.add(&line)));
+        Ok(Self { child, reader: Some(reader) })
     }
 
-    /// Sends a signal: SIGKILL, SIGSTOP or SIGCONT.
+    /// Sends a signal: SIGSTOP or SIGCONT.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill(Pid::from_raw(self.child.id() as i32), signal)?)
     }
@@ -121,8 +102,12 @@ impl Process {
     /// Kills the process, and waits for its end.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
+        let status = self.child.wait()?;
+        if status.signal() == Some(Signal::SIGKILL as i32) {
+            Ok(())
+        } else {
+            Err(format!("a process ended with {status} before it was killed").into())
+        }
     }
 
     /// Returns the status if the process has ended.
@@ -130,10 +115,14 @@ impl Process {
         Ok(self.child.try_wait()?)
     }
 
-    /// Lets the process end in order, and waits for that.
+    /// Lets the process end in order, and waits until all that it has counted is added.
     pub fn finish(mut self) -> Result<ExitStatus> {
         drop(self.child.stdin.take());
-        Ok(self.child.wait()?)
+        let status = self.child.wait()?;
+        if let Some(reader) = self.reader.take() {
+            reader.join().map_err(|_| "a reader has panicked")?;
+        }
+        Ok(status)
     }
 }
 

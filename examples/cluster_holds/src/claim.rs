@@ -1,4 +1,5 @@
-//! The statements that claim holds for a lease. `SKIP LOCKED` lets workers claim at once, and each gets other holds.
+//! The statements that claim holds for a lease. Two workers may claim at once: `SKIP LOCKED` gives them different
+//! holds, and neither waits for the other.
 
 use std::time::Duration;
 
@@ -11,17 +12,17 @@ use crate::lease::Lease;
 /// Maximum number of holds that one statement claims. A smaller number shares the work better.
 pub const BATCH: i64 = 500;
 
-/// A read of the index `holds_unclaimed`, from its beginning to the horizon.
+/// Reads the index `holds_unclaimed`, from its beginning to the horizon.
 const UNCLAIMED: &str = "
     WITH picked AS MATERIALIZED (
         SELECT id FROM holds
         WHERE ended IS NULL AND epoch IS NULL AND due < clock_timestamp() + $2 * interval '1 millisecond'
             AND EXISTS (SELECT FROM leases WHERE epoch = $1 AND expires > clock_timestamp())
         ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED)
-    UPDATE holds SET epoch = $1 FROM picked WHERE holds.id = picked.id
+    UPDATE holds SET epoch = $1, claims = claims + 1 FROM picked WHERE holds.id = picked.id
     RETURNING holds.id, micros(due)";
-/// A read of the index `holds_claimed` for each expired lease. An expired lease is never renewed. A renewal that was
-/// under way at its expiry loses the holds that are claimed here: the row decides.
+/// Reads the index `holds_claimed` for each expired lease. An expired lease is never renewed. A renewal that was under
+/// way at the expiry loses the holds that are claimed here: their rows decide.
 const EXPIRED: &str = "
     WITH dead AS MATERIALIZED (SELECT epoch, expires FROM leases WHERE expires <= clock_timestamp()),
     picked AS MATERIALIZED (
@@ -29,9 +30,9 @@ const EXPIRED: &str = "
         WHERE ended IS NULL AND EXISTS (SELECT FROM leases WHERE epoch = $1 AND expires > clock_timestamp())
         ORDER BY due LIMIT $2 FOR UPDATE OF holds SKIP LOCKED),
     noted AS (
-        INSERT INTO takeovers (old_epoch, new_epoch, expired, at, holds)
-        SELECT epoch, $1, expires, clock_timestamp(), count(*) FROM picked GROUP BY epoch, expires)
-    UPDATE holds SET epoch = $1, takeovers = takeovers + 1 FROM picked WHERE holds.id = picked.id
+        INSERT INTO takeovers (hold, old_epoch, new_epoch, expired, at)
+        SELECT id, epoch, $1, expires, clock_timestamp() FROM picked)
+    UPDATE holds SET epoch = $1, claims = claims + 1 FROM picked WHERE holds.id = picked.id
     RETURNING holds.id, micros(due)";
 const OWN: &str = "SELECT id, micros(due) FROM holds WHERE epoch = $1 AND ended IS NULL";
 
@@ -46,7 +47,7 @@ fn claimed(rows: &[Row]) -> Vec<Claimed> {
     rows.iter().map(|row| Claimed { id: row.get(0), due: row.get(1) }).collect()
 }
 
-/// Claims holds that nobody has claimed and that are due within the horizon.
+/// Claims holds that no worker has claimed and that are due within the horizon.
 pub fn unclaimed(session: &mut Session, lease: &Lease, horizon: Duration) -> Result<Vec<Claimed>> {
     let millis = horizon.as_secs_f64() * 1e3;
     Ok(claimed(&session.query(UNCLAIMED, &[&lease.epoch, &millis, &BATCH])?))
@@ -57,7 +58,7 @@ pub fn expired(session: &mut Session, lease: &Lease) -> Result<Vec<Claimed>> {
     Ok(claimed(&session.query(EXPIRED, &[&lease.epoch, &BATCH])?))
 }
 
-/// Returns what the lease has claimed. A worker that lost the answer to a claim learns of it so.
+/// Returns the holds that the lease has claimed and that have not ended. Finds those of a claim whose answer was lost.
 pub fn own(session: &mut Session, lease: &Lease) -> Result<Vec<Claimed>> {
     Ok(claimed(&session.query(OWN, &[&lease.epoch])?))
 }

@@ -2,7 +2,7 @@
 //!
 //! Only the database's clock decides. A worker measures the offset between the two clocks: a statement's answer was
 //! given between the request and its arrival, so half of the round trip bounds the error. The worker's own clock may be
-//! wrong by minutes, as the offset contains that. It only has to run at nearly the right speed.
+//! wrong by minutes: the offset contains that. It only has to run at nearly the right speed.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -56,16 +56,25 @@ impl Sample {
 pub struct DatabaseClock {
     local: LocalClock,
     best: Sample,
+    /// Every instant is so many microseconds too early: the fault of a clock that runs fast.
+    early: i64,
 }
 
 impl DatabaseClock {
-    pub fn measure_first(local: LocalClock, session: &mut Session) -> Result<Self> {
-        Ok(Self { local, best: sample(&local, session)? })
+    /// Measures the offset for the first time. `early` makes every instant wrong by so much.
+    pub fn measure_first(local: LocalClock, early: Duration, session: &mut Session) -> Result<Self> {
+        Ok(Self { local, best: sample(&local, session)?, early: early.as_micros() as i64 })
     }
 
-    /// Returns the offset and its bound in microseconds.
-    pub fn offset(&self) -> (i64, i64) {
-        (self.best.offset, self.best.bound_at(self.local.now()))
+    /// Returns a clock of a database that has the local clock.
+    #[cfg(test)]
+    pub fn local_only(local: LocalClock) -> Self {
+        Self { local, best: Sample { offset: 0, bound: 0, taken: local.micros }, early: 0 }
+    }
+
+    /// Returns the offset of the database's clock in microseconds.
+    pub fn offset(&self) -> i64 {
+        self.best.offset
     }
 
     /// Returns the local clock, to measure with while no lock is held.
@@ -87,7 +96,7 @@ impl DatabaseClock {
     /// Returns the first instant at which the database's clock surely shows `micros`.
     pub fn instant(&self, micros: i64) -> Instant {
         let local = micros - self.best.offset;
-        self.local.instant(local + self.best.bound_at(local))
+        self.local.instant(local + self.best.bound_at(local) - self.early)
     }
 }
 
@@ -114,7 +123,7 @@ mod tests {
 
     fn clock(offset: i64, bound: i64) -> DatabaseClock {
         let local = LocalClock::new(0);
-        DatabaseClock { local, best: Sample { offset, bound, taken: local.micros } }
+        DatabaseClock { best: Sample { offset, bound, taken: local.micros }, ..DatabaseClock::local_only(local) }
     }
 
     #[test]

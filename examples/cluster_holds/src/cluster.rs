@@ -1,10 +1,10 @@
 //! A PostgreSQL cluster in a temporary directory, which ends with the run.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt;
+use std::path::{self, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, process, thread};
@@ -19,19 +19,22 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 /// Time for a start, with the recovery after a crash.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// A running server. Dropping it kills the server and removes its files.
+/// A server of this run. Dropping it kills the server and removes its files.
 pub struct Cluster {
     programs: PathBuf,
     directory: PathBuf,
     user: Option<User>,
+    connections: u32,
     server: Option<Child>,
 }
 
 impl Cluster {
-    /// Makes a cluster and starts its server. Looks for the programs in `programs`, or else where they usually are.
-    pub fn start(programs: Option<&Path>) -> Result<Self> {
+    /// Makes a cluster and starts its server, with connections for so many workers. Looks for the programs in
+    /// `programs`, or else where they usually are.
+    pub fn start(programs: Option<&Path>, workers: u32) -> Result<Self> {
         let programs = match programs {
-            Some(folder) => find_in([folder.to_owned()]),
+            // The programs start in another folder.
+            Some(folder) => find_in([path::absolute(folder)?]),
             None => find(),
         };
         let programs = programs.ok_or(
@@ -40,8 +43,13 @@ impl Cluster {
         )?;
         let user = unprivileged()?;
         let directory = env::temp_dir().join(format!("cluster-holds-{}", process::id()));
-        DirBuilder::new().mode(0o700).create(&directory)?;
-        let mut cluster = Self { programs, directory, user, server: None };
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&directory)
+            .map_err(|error| format!("{} could not be created: {error}", directory.display()))?;
+        // Three for each worker and eight for the shops, twice: the server ends a lost one late.
+        let connections = workers * 6 + 40;
+        let mut cluster = Self { programs, directory, user, connections, server: None };
         if let Some(user) = &cluster.user {
             chown(&cluster.directory, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
         }
@@ -60,9 +68,11 @@ impl Cluster {
         self.server.as_ref().map(Child::id)
     }
 
-    /// Ends the server at once, as a crash would: nothing that it has in memory is written.
+    /// Ends the server at once, as a crash does: it writes nothing that it has in memory.
     pub fn kill(&mut self) -> Result<()> {
-        if let Some(mut server) = self.server.take() {
+        if let Some(mut server) = self.server.take()
+            && server.try_wait()?.is_none()
+        {
             // SIGQUIT is PostgreSQL's immediate shutdown, which also ends the processes of the connections.
             kill(Pid::from_raw(server.id() as i32), Signal::SIGQUIT)?;
             server.wait()?;
@@ -79,11 +89,11 @@ impl Cluster {
             "listen_addresses=".to_owned(),
             format!("unix_socket_directories={socket}"),
             "unix_socket_permissions=0700".to_owned(),
-            "max_connections=60".to_owned(),
+            format!("max_connections={}", self.connections),
         ] {
             command.arg("-c").arg(setting);
         }
-        self.server = Some(command.spawn()?);
+        self.server = Some(command.spawn().map_err(|error| self.not_started("postgres", &error))?);
         let started = Instant::now();
         while !self.is_ready()? {
             if started.elapsed() > START_LIMIT {
@@ -94,14 +104,22 @@ impl Cluster {
         Ok(())
     }
 
-    /// The server writes its state to the last line of a file.
-    fn is_ready(&mut self) -> Result<bool> {
-        if let Some(server) = &mut self.server
-            && let Some(status) = server.try_wait()?
-        {
-            let signal = status.signal().map_or(String::new(), |signal| format!(", signal {signal}"));
-            return Err(self.failure(&format!("the server ended at its start{signal}")));
+    /// Returns how often the server has recovered from a crash, by its log.
+    pub fn recoveries(&self) -> Result<u64> {
+        Ok(fs::read_to_string(self.log())?.matches("automatic recovery in progress").count() as u64)
+    }
+
+    /// Fails if the server has ended by itself.
+    pub fn check(&mut self) -> Result<()> {
+        match self.server.as_mut().map(Child::try_wait).transpose()?.flatten() {
+            None => Ok(()),
+            Some(status) => Err(self.failure(&format!("the server has ended by itself, with {status}"))),
         }
+    }
+
+    /// Reads the state that the server writes to the last line of a file.
+    fn is_ready(&mut self) -> Result<bool> {
+        self.check()?;
         match fs::read_to_string(self.data().join("postmaster.pid")) {
             // The file may be an old one, of a server that was killed.
             Ok(state) => Ok(state.lines().next().and_then(|pid| pid.parse().ok()) == self.pid()
@@ -114,7 +132,8 @@ impl Cluster {
     fn run_initdb(&self) -> Result<()> {
         let mut command = self.command("initdb")?;
         command.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync"]);
-        let status = command.arg("-D").arg(self.data()).status()?;
+        command.arg("-D").arg(self.data());
+        let status = command.status().map_err(|error| self.not_started("initdb", &error))?;
         if status.success() { Ok(()) } else { Err(self.failure("initdb failed")) }
     }
 
@@ -136,6 +155,12 @@ impl Cluster {
 
     fn log(&self) -> PathBuf {
         self.directory.join("log")
+    }
+
+    fn not_started(&self, program: &str, error: &io::Error) -> String {
+        let user = self.user.as_ref().map_or("this user", |user| &user.name);
+        let (programs, directory) = (self.programs.display(), self.directory.display());
+        format!("{programs}/{program} could not be started: {error}. {user} needs access to it and to {directory}")
     }
 
     fn failure(&self, what: &str) -> Box<dyn std::error::Error + Send + Sync> {
@@ -172,7 +197,7 @@ fn find_in(folders: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
     folders.into_iter().find(|folder| ["initdb", "postgres"].iter().all(|name| is_program(folder.join(name))))
 }
 
-/// PostgreSQL refuses to run as root. Returns the user to run it as then.
+/// Returns the user to run the server as, if this process runs as root: PostgreSQL refuses that.
 fn unprivileged() -> Result<Option<User>> {
     if !geteuid().is_root() {
         return Ok(None);

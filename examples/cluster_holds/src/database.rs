@@ -1,6 +1,6 @@
-//! Connections that come back, and errors that do not go away.
+//! Connections that are made anew, and errors that last.
 //!
-//! A [`Session`] repeats a statement whose connection was lost. It cannot know whether the lost one was committed, so
+//! A [`Session`] repeats a statement whose connection was lost. It cannot know whether the first one was committed, so
 //! each statement of this program is a transaction of its own that may run twice.
 
 use std::collections::HashMap;
@@ -14,13 +14,14 @@ use postgres::error::SqlState;
 use postgres::types::ToSql;
 use postgres::{Client, NoTls, Row, Statement};
 
+use crate::Result;
+use crate::children::{Event, count};
 use crate::schema;
-use crate::{Result, children};
 
 /// Pauses between two attempts to connect. Each is twice the last, and drawn between its half and its whole.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 /// A server that accepts no connection, or acknowledges no packet, for this long is treated as lost.
-const SILENCE: Duration = Duration::from_secs(5);
+const UNRESPONSIVE: Duration = Duration::from_secs(5);
 
 /// Where the database is.
 #[derive(Args, Clone)]
@@ -30,32 +31,41 @@ pub struct Address {
     url: String,
     /// How long a process tries to connect before it gives up, in seconds.
     #[arg(long, default_value_t = 60)]
-    patience: u64,
+    retry_for: u64,
+    /// Drops the connection instead of reading one in so many answers that have rows.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(2..))]
+    lose_one_in: Option<u64>,
 }
 
 /// A server to connect to.
 #[derive(Clone)]
 pub struct Database {
     config: Config,
-    patience: Duration,
+    retry_for: Duration,
+    lose_one_in: Option<u64>,
 }
 
 impl Database {
     /// Reads the address, and connects to nothing yet. Other users of the server see the connections as `role`.
     pub fn new(address: &Address, role: &str) -> Result<Self> {
-        Self::parse(&address.url, Duration::from_secs(address.patience), role)
+        let database = Self::parse(&address.url, Duration::from_secs(address.retry_for), role)?;
+        Ok(Self { lose_one_in: address.lose_one_in, ..database })
     }
 
-    pub fn parse(url: &str, patience: Duration, role: &str) -> Result<Self> {
+    /// Reads the address of a server to which a process connects within `retry_for`.
+    pub fn parse(url: &str, retry_for: Duration, role: &str) -> Result<Self> {
         let mut config: Config = url.parse().map_err(|error: postgres::Error| {
             format!("DATABASE_URL is not the address of a PostgreSQL server: {}", Chain(&error))
         })?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err("DATABASE_URL is not the address of a PostgreSQL server: it names no host".into());
+        }
         config.application_name(&format!("cluster_holds {role}"));
-        config.connect_timeout(SILENCE).tcp_user_timeout(SILENCE).keepalives_idle(SILENCE);
-        Ok(Self { config, patience })
+        config.connect_timeout(UNRESPONSIVE).tcp_user_timeout(UNRESPONSIVE).keepalives_idle(UNRESPONSIVE);
+        Ok(Self { config, retry_for, lose_one_in: None })
     }
 
-    /// Connects, whatever the tables. Tries again until the patience is over.
+    /// Connects without a look at the tables. Tries again until `retry_for` is over.
     pub fn connect(&self) -> Result<Client> {
         let started = Instant::now();
         let mut pause = BACKOFF.0;
@@ -67,8 +77,8 @@ impl Database {
             if !may_pass(&error) {
                 return Err(format!("the database refuses: {}", Chain(&error)).into());
             }
-            if started.elapsed() >= self.patience {
-                return Err(format!("no database for {} s: {}", self.patience.as_secs(), Chain(&error)).into());
+            if started.elapsed() >= self.retry_for {
+                return Err(format!("no database for {} s: {}", self.retry_for.as_secs(), Chain(&error)).into());
             }
             thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
             pause = (pause * 2).min(BACKOFF.1);
@@ -81,8 +91,8 @@ impl Database {
             let mut client = self.connect()?;
             match schema::check(&mut client) {
                 Ok(()) => return Ok(client),
-                Err(schema::Refused::Failed(error)) if may_pass(&error) => {}
-                Err(refused) => return Err(refused.to_string().into()),
+                Err(schema::Unusable::Failed(error)) if may_pass(&error) => {}
+                Err(unusable) => return Err(unusable.to_string().into()),
             }
         }
     }
@@ -110,11 +120,15 @@ impl Session {
         self.connections
     }
 
-    /// Runs one statement, which must be correct when it is run twice. Fails only if it can never succeed, or if there
-    /// is no database for too long.
+    /// Runs one statement, which must be correct when it runs twice. Fails only if it can never succeed, or if the
+    /// server is out of reach for too long.
     pub fn query(&mut self, sql: &'static str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
         loop {
             match self.client()?.query(sql, parameters) {
+                Ok(rows) if !rows.is_empty() && self.loses_answer() => {
+                    count(Event::AnswerLost);
+                    self.open = None;
+                }
                 Ok(rows) => return Ok(rows),
                 Err(error) if may_pass(&error) => self.recover(&error),
                 Err(error) => return Err(format!("a statement failed: {}", Chain(&error)).into()),
@@ -122,7 +136,7 @@ impl Session {
         }
     }
 
-    /// Runs `receive` on a connection. Reconnects if it fails, and returns `None` then.
+    /// Runs `receive` on a connection. Drops the connection and returns `None` if the connection was lost.
     pub fn try_with<T>(
         &mut self,
         receive: impl FnOnce(&mut Client) -> Result<T, postgres::Error>,
@@ -146,9 +160,14 @@ impl Session {
         self.open.as_mut().ok_or_else(|| "not connected".into())
     }
 
+    /// Draws whether an answer is lost: the database has committed the statement, and this process does not learn it.
+    fn loses_answer(&self) -> bool {
+        self.database.lose_one_in.is_some_and(|number| fastrand::u64(..number) == 0)
+    }
+
     /// After a deadlock or a serialization failure the connection is still good.
     fn recover(&mut self, error: &postgres::Error) {
-        children::tell(children::Line::Repeated);
+        count(Event::Repeated);
         if error.code().is_none_or(|code| !code.code().starts_with("40")) {
             self.open = None;
         }
@@ -165,7 +184,7 @@ impl Open {
                 statement
             }
         };
-        children::count_statement();
+        count(Event::Statement);
         self.client.query(&statement, parameters)
     }
 }
@@ -174,12 +193,12 @@ impl Open {
 /// stops, it lacks resources, or the transaction lost against another one.
 fn may_pass(error: &postgres::Error) -> bool {
     let Some(code) = error.code() else {
-        // Without an answer of the server: the connection, or a mistake of the caller.
+        // The server has not answered: the connection failed, or the caller made a mistake.
         let cause = error.source().is_some_and(|cause| cause.is::<io::Error>());
         return cause || error.is_closed() || error.to_string().contains("timeout");
     };
-    let going = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
-    going.contains(code) || ["08", "40", "53"].iter().any(|class| code.code().starts_with(class))
+    let temporary = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
+    temporary.contains(code) || ["08", "40", "53"].iter().any(|class| code.code().starts_with(class))
 }
 
 /// An error with its causes: `postgres` leaves the server's message to the cause.

@@ -27,8 +27,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub fn acquire(session: &mut Session, worker: &str, lasts: Duration) -> Result<Self> {
-        let millis = lasts.as_secs_f64() * 1e3;
+    pub fn acquire(session: &mut Session, worker: &str, duration: Duration) -> Result<Self> {
+        let millis = duration.as_secs_f64() * 1e3;
         let rows = session.query(ACQUIRE, &[&worker, &millis])?;
         Ok(Self { epoch: rows[0].get(0), millis })
     }

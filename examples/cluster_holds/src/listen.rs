@@ -1,15 +1,16 @@
-//! Learns of holds that are nearer than the horizon. A shop sends a notification with such a hold; the keeper then
-//! claims at once. A notification may be lost with its connection, so a new connection counts as one.
+//! Wakes the keeper for holds that are nearer than the horizon: a shop sends a notification with each. A notification
+//! may be lost with its connection, so a new connection wakes the keeper, too.
 
 use std::sync::mpsc::Sender;
 
 use postgres::fallible_iterator::FallibleIterator;
 
 use crate::Result;
+use crate::children::{Event, count};
 use crate::database::{Database, Session};
 use crate::worker::Wake;
 
-/// Wakes the keeper for each notification, until the keeper has ended.
+/// Wakes the keeper for each notification, until there is no keeper.
 pub fn listen(database: &Database, keeper: &Sender<Wake>) -> Result<()> {
     let mut session = Session::new(database);
     loop {
@@ -25,6 +26,7 @@ pub fn listen(database: &Database, keeper: &Sender<Wake>) -> Result<()> {
             if next.flatten().is_none() {
                 break;
             }
+            count(Event::Notified);
         }
     }
 }

@@ -8,14 +8,16 @@
 //!
 //! | file        | contents                                                                          |
 //! |-------------|-----------------------------------------------------------------------------------|
-//! | `run`       | the run: a cluster, two phases, the verdict                                       |
+//! | `run`       | the run: a cluster, bad input, two phases                                         |
+//! | `phase`     | one phase: places holds, waits for their ends, checks them                        |
+//! | `verdict`   | what a phase must have shown                                                      |
 //! | `cluster`   | a PostgreSQL cluster in a temporary directory                                     |
 //! | `children`  | the processes of the workers and shops                                            |
 //! | `chaos`     | the faults, and when they strike                                                  |
-//! | `refusals`  | bad input, each with the end that it must have                                    |
+//! | `bad_input` | bad input, each with the end that it must have                                    |
 //! | `audit`     | what must be true in the end, and how late the releases were                      |
-//! | `load`      | what the database had to do                                                       |
-//! | `database`  | connections that come back, and errors that do not go away                        |
+//! | `load`      | the load of the database                                                          |
+//! | `database`  | connections that are made anew, and errors that last                              |
 //! | `schema`    | the tables, and their version                                                     |
 //! | `shop`      | places holds and pays for some                                                    |
 //! | `worker`    | one worker: its threads, and its lease and claims over time                       |
@@ -24,13 +26,14 @@
 //! | `clock`     | the clock of the database, as an interval of the local one                        |
 //! | `armed`     | the claimed holds, each with its timer                                            |
 //! | `release`   | ends holds that are due                                                           |
-//! | `listen`    | learns of holds that are nearer than the horizon                                  |
+//! | `listen`    | wakes the keeper for holds that are nearer than the horizon                       |
 //! | `poll`      | the same service without timers, for comparison                                   |
 //!
-//! `docs/durable.md` tells what was measured.
+//! `docs/durable.md` has the figures.
 
 mod armed;
 mod audit;
+mod bad_input;
 mod chaos;
 mod children;
 mod claim;
@@ -40,18 +43,20 @@ mod database;
 mod lease;
 mod listen;
 mod load;
+mod phase;
 mod poll;
-mod refusals;
 mod release;
 mod run;
 mod schema;
 mod shop;
+mod verdict;
 mod worker;
 
 use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use database::Chain;
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -76,15 +81,19 @@ enum Role {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    let is_child = args.role.is_some();
     let result = match args.role {
         None => run::run(&args.run),
         Some(Role::Worker(settings)) => worker::work(&settings),
         Some(Role::Shop(settings)) => shop::sell(&settings),
     };
+    if is_child {
+        children::print_counts();
+    }
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{}", Chain(&*error));
             ExitCode::FAILURE
         }
     }

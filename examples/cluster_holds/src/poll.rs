@@ -1,5 +1,5 @@
-//! The same service without timers, for comparison: each worker asks for due holds at a fixed pause. It needs no lease,
-//! as the transaction that finds a hold also ends it.
+//! The same service without timers, for comparison: each worker asks for due holds at a fixed pause. It needs no lease:
+//! the transaction that finds a hold also ends it.
 
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -14,12 +14,12 @@ const RELEASE_DUE: &str = "
         SELECT id, item, quantity FROM holds
         WHERE ended IS NULL AND epoch IS NULL AND due <= clock_timestamp()
         ORDER BY due LIMIT $1 FOR UPDATE SKIP LOCKED),
-    given AS MATERIALIZED (SELECT item, sum(quantity) AS quantity FROM picked GROUP BY item),
+    returned AS MATERIALIZED (SELECT item, sum(quantity) AS quantity FROM picked GROUP BY item),
     locked AS MATERIALIZED (
-        SELECT item FROM stock WHERE item IN (SELECT item FROM given) ORDER BY item FOR UPDATE),
+        SELECT item FROM stock WHERE item IN (SELECT item FROM returned) ORDER BY item FOR UPDATE),
     restocked AS (
-        UPDATE stock SET free = free + given.quantity FROM given JOIN locked USING (item)
-        WHERE stock.item = given.item),
+        UPDATE stock SET free = free + returned.quantity FROM returned JOIN locked USING (item)
+        WHERE stock.item = returned.item),
     ended AS (
         UPDATE holds SET ended = clock_timestamp() FROM picked WHERE holds.id = picked.id RETURNING holds.id)
     INSERT INTO ends (hold, outcome, at) SELECT id, 'released', clock_timestamp() FROM ended

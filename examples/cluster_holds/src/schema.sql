@@ -25,14 +25,17 @@ CREATE TABLE holds (
     due timestamptz NOT NULL,
     -- The lease under which a worker has claimed the hold. No foreign key: a claim should not lock the lease.
     epoch bigint,
-    takeovers integer NOT NULL DEFAULT 0,
+    -- Each claim counts. The run compares the number with the takeovers.
+    claims integer NOT NULL DEFAULT 0,
+    -- The one reading of the clock that decided: the deadline and the lease were compared with it.
     ended timestamptz
 );
 -- What a claim reads: unclaimed holds by deadline, and the claims of one lease.
 CREATE INDEX holds_unclaimed ON holds (due) WHERE ended IS NULL AND epoch IS NULL;
 CREATE INDEX holds_claimed ON holds (epoch) WHERE ended IS NULL AND epoch IS NOT NULL;
 
--- One row for each time that a hold ended. No key forbids a second row: the run checks that there is none.
+-- One row for each time that a hold ended. No key forbids a second row: the run checks that there is none. `at` is read
+-- after all locks were waited for.
 CREATE TABLE ends (
     hold bigint NOT NULL,
     outcome text NOT NULL CHECK (outcome IN ('paid', 'released')),
@@ -40,13 +43,13 @@ CREATE TABLE ends (
     epoch bigint
 );
 
--- One row for each claim of an expired lease's holds.
+-- One row for each hold that was taken over from an expired lease.
 CREATE TABLE takeovers (
+    hold bigint NOT NULL,
     old_epoch bigint NOT NULL,
     new_epoch bigint NOT NULL,
     expired timestamptz NOT NULL,
-    at timestamptz NOT NULL,
-    holds bigint NOT NULL
+    at timestamptz NOT NULL
 );
 
 CREATE FUNCTION micros(timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -7,12 +7,12 @@ use corewheel::{Executor, Timer};
 use crossbeam_channel::{Sender, unbounded};
 
 use crate::Result;
-use crate::children::{Line, report_statements, tell};
+use crate::children::{Event, count, keep_printing_counts};
 use crate::database::{Address, Database, Session};
 use crate::schema::ITEMS;
 
-/// Takes the pieces out of the stock only if the hold is new. The stock cannot become negative: then all of it fails.
-/// The deadline is by the database's clock. Tells the workers of a hold that is nearer than the horizon.
+/// Takes the pieces out of the stock only if the hold is new. Fails if the stock would become negative. The deadline is
+/// by the database's clock. Notifies the workers of a hold that is nearer than the horizon.
 const PLACE: &str = "
     WITH placed AS (
         INSERT INTO holds (id, item, quantity, due)
@@ -22,14 +22,15 @@ const PLACE: &str = "
         UPDATE stock SET free = free - placed.quantity FROM placed WHERE stock.item = placed.item
         RETURNING stock.item)
     SELECT CASE WHEN $4 < $5 THEN pg_notify('nearer', '') END FROM taken";
-/// Ends the hold, whatever worker has claimed it. A payment after the deadline is refused.
+/// Ends the hold, whichever worker has claimed it. Refuses a payment at or after the deadline.
 const PAY: &str = "
-    WITH ended AS (
-        UPDATE holds SET ended = clock_timestamp() WHERE id = $1 AND ended IS NULL AND due > clock_timestamp()
-        RETURNING id)
+    WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
+    ended AS (UPDATE holds SET ended = now FROM clock WHERE id = $1 AND ended IS NULL AND due > now RETURNING id)
     INSERT INTO ends (hold, outcome, at) SELECT id, 'paid', clock_timestamp() FROM ended
     RETURNING hold";
 
+/// The most pieces of an item that one hold takes.
+pub const MOST_PIECES: i32 = 3;
 /// Customers come at this pause, several at a time.
 const ARRIVALS: Duration = Duration::from_millis(10);
 
@@ -44,17 +45,17 @@ pub struct Settings {
     #[arg(long)]
     holds: u64,
     /// Holds that are placed in a second.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     rate: u64,
     /// The longest hold, in seconds; the shortest is one second.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     longest: u64,
     /// The horizon of the workers, in milliseconds.
     #[arg(long)]
     horizon: u64,
     /// Number of requests at a time, each with a connection.
-    #[arg(long, default_value_t = 4)]
-    connections: usize,
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    connections: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -63,7 +64,7 @@ enum Request {
     Pay(i64),
 }
 
-/// What came of a request.
+/// The result of a request.
 enum Answer {
     /// The customer will pay after this time, or not at all.
     Placed(i64, Option<Duration>),
@@ -73,7 +74,7 @@ enum Answer {
 /// Serves customers until all holds are placed and all payments are made.
 pub fn sell(settings: &Settings) -> Result<()> {
     let database = Database::new(&settings.address, "shop")?;
-    report_statements();
+    keep_printing_counts();
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build()?;
     let (sender, requests) = unbounded();
     let (done, answers) = unbounded();
@@ -95,7 +96,7 @@ pub fn sell(settings: &Settings) -> Result<()> {
         match answers.recv()?? {
             Answer::Placed(id, pays) => {
                 placed += 1;
-                tell(Line::Placed);
+                count(Event::Placed);
                 if let Some(after) = pays {
                     will_pay += 1;
                     let sender = sender.clone();
@@ -108,7 +109,7 @@ pub fn sell(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Schedules the arrival of customers, whether or not earlier ones were served.
+/// Schedules the arrivals of customers, at the same rate however long the requests take.
 fn customers(settings: &Settings, timer: &Timer, sender: Sender<Request>) -> Result<()> {
     let mut ids = settings.first..settings.first + settings.holds as i64;
     let (start, rate) = (timer.now(), settings.rate as f64);
@@ -130,7 +131,7 @@ fn serve(session: &mut Session, request: Request, longest: u64, horizon: f64) ->
     match request {
         Request::Place(id) => {
             let lasts = fastrand::u64(1_000..=longest);
-            let (item, quantity) = (fastrand::i32(1..=ITEMS), fastrand::i32(1..=3));
+            let (item, quantity) = (fastrand::i32(1..=ITEMS), fastrand::i32(1..=MOST_PIECES));
             session.query(PLACE, &[&id, &item, &quantity, &(lasts as f64), &horizon])?;
             let pays = fastrand::u8(..10) < 6;
             Ok(Answer::Placed(id, pays.then(|| Duration::from_millis(fastrand::u64(..lasts * 21 / 20)))))

@@ -1,7 +1,8 @@
-//! One worker. Three threads, each with a connection: the *keeper* here renews the lease and claims holds, the
-//! *releaser* ends those that are due, and the *listener* wakes the keeper for holds that are nearer than the horizon.
+//! One worker: three threads, each with a connection. The *keeper*, in this file, renews the lease and claims holds.
+//! The *releaser* ends those that are due. The *listener* wakes the keeper for holds that are nearer than the horizon.
 
 use std::io::{self, Read};
+use std::ops::RangeInclusive;
 use std::process;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::armed::Armed;
-use crate::children::{Line, report_statements, tell};
+use crate::children::{Event, count, keep_printing_counts};
 use crate::claim::{self, BATCH, Claimed};
 use crate::clock::{self, DatabaseClock, LocalClock};
 use crate::database::{Address, Database, Session};
@@ -20,6 +21,9 @@ use crate::{listen, poll, release};
 /// Pause between two claims for notifications, which may come a thousand times a second.
 const COALESCE: Duration = Duration::from_millis(100);
 
+/// Seconds by which a clock may be wrong: 30 years.
+const SKEWS: RangeInclusive<i64> = -1_000_000_000..=1_000_000_000;
+
 #[derive(clap::Args)]
 pub struct Settings {
     #[command(flatten)]
@@ -28,25 +32,29 @@ pub struct Settings {
     #[arg(long)]
     name: String,
     /// Holds that are due within so many milliseconds are claimed.
-    #[arg(long, default_value_t = 60_000)]
+    #[arg(long, default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(10..))]
     horizon: u64,
     /// A lease lasts so many milliseconds, and is renewed after a third of them.
-    #[arg(long, default_value_t = 15_000)]
+    #[arg(long, default_value_t = 15_000, value_parser = clap::value_parser!(u64).range(100..))]
     lease: u64,
     /// The worker's clock is wrong by so many seconds.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(i64).range(SKEWS))]
     skew: i64,
+    /// The timers fire so many milliseconds too early, as those of a fast clock do.
+    #[arg(long, default_value_t = 0)]
+    early: u64,
     /// Asks the database for due holds every so many milliseconds, instead of all else.
     #[arg(long)]
     poll: Option<u64>,
 }
 
-/// Why the keeper should not wait any longer.
+/// Why the keeper should wait no longer.
 pub enum Wake {
     /// A hold was placed within the horizon.
     Nearer,
-    /// The lease may have been lost.
-    Doubt,
+    /// The database refused a release: the lease has expired.
+    Expired,
     /// The worker should end.
     Stop,
 }
@@ -54,7 +62,7 @@ pub enum Wake {
 /// Works until the standard input ends.
 pub fn work(settings: &Settings) -> Result<()> {
     let database = Database::new(&settings.address, "worker")?;
-    report_statements();
+    keep_printing_counts();
     let (keeper, wakes) = mpsc::channel();
     let stop = keeper.clone();
     thread::spawn(move || {
@@ -66,7 +74,11 @@ pub fn work(settings: &Settings) -> Result<()> {
         return poll::poll(&mut session, Duration::from_millis(millis), &wakes);
     }
 
-    let clock = DatabaseClock::measure_first(LocalClock::new(settings.skew), &mut session)?;
+    let early = Duration::from_millis(settings.early);
+    let clock = DatabaseClock::measure_first(LocalClock::new(settings.skew), early, &mut session)?;
+    if clock.offset().unsigned_abs() > 60_000_000 {
+        count(Event::WrongClock);
+    }
     let (sender, due) = mpsc::channel();
     let armed = Arc::new(Armed::new(clock, sender)?);
     {
@@ -74,12 +86,10 @@ pub fn work(settings: &Settings) -> Result<()> {
         spawn(move || release::release_all(&mut Session::new(&database), &armed, &due, &keeper));
     }
     spawn(move || listen::listen(&database, &keeper));
-    let (offset, bound) = armed.offset();
-    tell(Line::Note(format!("the database's clock is {:.6} s ahead, give or take {bound} us", offset as f64 / 1e6)));
     keep(settings, &mut session, &armed, &wakes)
 }
 
-/// Starts a thread whose failure ends the process. There is nothing to clean up: other workers take over.
+/// Starts a thread whose failure ends the process. Nothing has to be cleaned up: other workers take the holds over.
 fn spawn(run: impl FnOnce() -> Result<()> + Send + 'static) {
     thread::spawn(|| {
         if let Err(error) = run() {
@@ -90,44 +100,45 @@ fn spawn(run: impl FnOnce() -> Result<()> + Send + 'static) {
 }
 
 fn keep(settings: &Settings, session: &mut Session, armed: &Armed, wakes: &Receiver<Wake>) -> Result<()> {
-    let lasts = Duration::from_millis(settings.lease);
+    let duration = Duration::from_millis(settings.lease);
     let horizon = Duration::from_millis(settings.horizon);
     // A scan that is late by half a horizon misses no deadline. An expired lease is noticed by a scan.
-    let scan_every = (horizon / 2).min(lasts / 3);
-    let mut lease = Lease::acquire(session, &settings.name, lasts)?;
+    let scan_every = (horizon / 2).min(duration / 3);
+    let mut lease = Lease::acquire(session, &settings.name, duration)?;
     let mut connections = session.connections();
-    let mut renew_at = Instant::now() + lasts / 3;
+    let mut renew_at = Instant::now() + duration / 3;
     loop {
         if Instant::now() >= renew_at {
-            renew_at = Instant::now() + lasts / 3;
+            renew_at = Instant::now() + duration / 3;
             if !lease.renew(session)? {
-                tell(Line::Lost(armed.clear()));
-                lease = Lease::acquire(session, &settings.name, lasts)?;
+                count(Event::LeaseLost);
+                armed.clear();
+                lease = Lease::acquire(session, &settings.name, duration)?;
             }
             if armed.measured(clock::measure(&armed.local_clock(), session)?) {
-                tell(Line::Note("a clock was set".into()));
+                count(Event::ClockSet);
             }
         }
         let claimed_at = Instant::now();
         claim_all(|| claim::unclaimed(session, &lease, horizon), &lease, armed)?;
         claim_all(|| claim::expired(session, &lease), &lease, armed)?;
         if session.connections() != connections {
-            // The answer to a claim may have been lost: the holds are ours and have no timer.
+            // The answer to a claim may have been lost: then this worker has holds without a timer.
             connections = session.connections();
             let mut own = claim::own(session, &lease)?;
-            armed.retain_unknown(&mut own);
+            armed.retain_unarmed(lease.epoch, &mut own);
             armed.arm(lease.epoch, &own)?;
         }
         let until = renew_at.min(claimed_at + scan_every);
         match wakes.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(Wake::Stop) => return lease.give_back(session),
-            Ok(Wake::Doubt) => renew_at = Instant::now(),
+            Ok(Wake::Expired) => renew_at = Instant::now(),
             Ok(Wake::Nearer) => {
                 thread::sleep((claimed_at + COALESCE).saturating_duration_since(Instant::now()));
                 for wake in wakes.try_iter() {
                     match wake {
                         Wake::Stop => return lease.give_back(session),
-                        Wake::Doubt => renew_at = Instant::now(),
+                        Wake::Expired => renew_at = Instant::now(),
                         Wake::Nearer => {}
                     }
                 }
@@ -138,7 +149,7 @@ fn keep(settings: &Settings, session: &mut Session, armed: &Armed, wakes: &Recei
     }
 }
 
-/// Claims until a claim is not full.
+/// Repeats a claim until it returns fewer holds than it may.
 fn claim_all(mut claim: impl FnMut() -> Result<Vec<Claimed>>, lease: &Lease, armed: &Armed) -> Result<()> {
     loop {
         let holds = claim()?;

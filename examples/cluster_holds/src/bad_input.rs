@@ -1,19 +1,21 @@
 //! Bad input, each with the end that it must have: a message that says what to do, and a failure as the exit status.
 
 use std::env;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::database::Session;
+use crate::schema::VERSION;
 
-/// A process that has not ended by then has not understood its input.
+/// A process that has not ended by then has accepted its input.
 const LIMIT: Duration = Duration::from_secs(15);
 
-const WORKER: [&str; 5] = ["worker", "--name", "refused", "--patience", "1"];
-const OTHER_VERSION: &str = "UPDATE schema_version SET version = version + 98";
-const THIS_VERSION: &str = "UPDATE schema_version SET version = version - 98";
+const WORKER: [&str; 5] = ["worker", "--name", "refused", "--retry-for", "1"];
+const OTHER_VERSION: &str = "UPDATE schema_version SET version = version + 97";
+const THIS_VERSION: &str = "UPDATE schema_version SET version = version - 97";
 
 /// Tries what needs no tables. Returns the number of cases.
 pub fn without_tables(url: &str, has_own_cluster: bool) -> Result<usize> {
@@ -32,15 +34,16 @@ pub fn without_tables(url: &str, has_own_cluster: bool) -> Result<usize> {
 pub fn with_tables(url: &str, session: &mut Session) -> Result<usize> {
     expect("a second run", Some(url), &["--holds", "1"], "already has a schema")?;
     session.query(OTHER_VERSION, &[])?;
-    let refused = expect("another version", Some(url), &WORKER, "the tables have version 99");
+    let refused = expect("another version", Some(url), &WORKER, &format!("the tables have version {}", VERSION + 97));
     session.query(THIS_VERSION, &[])?;
     refused?;
     Ok(2)
 }
 
+/// Starts this program, out of reach of the terminal's signals, and compares its end with the one that it must have.
 fn expect(what: &str, url: Option<&str>, arguments: &[&str], message: &str) -> Result<()> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(arguments).env_remove("DATABASE_URL").envs(url.map(|url| ("DATABASE_URL", url)));
+    command.args(arguments).env_remove("DATABASE_URL").envs(url.map(|url| ("DATABASE_URL", url))).process_group(0);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let started = Instant::now();
     while child.try_wait()?.is_none() {
@@ -54,7 +57,7 @@ fn expect(what: &str, url: Option<&str>, arguments: &[&str], message: &str) -> R
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.code() != Some(1) || !said.contains(message) || said.contains("panicked") {
-        return Err(format!("{what}: the process ended with {} and said: {said}", output.status).into());
+        return Err(format!("{what}: the process ended with {} and the message: {said}", output.status).into());
     }
     Ok(())
 }
