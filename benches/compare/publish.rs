@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use crate::figures::{Record, pages, quote, summary};
+use crate::figures::record::Record;
+use crate::figures::{pages, quote, summary};
 use crate::saved::{SavedResults, read};
 use crate::workload::Scale;
 use crate::{plot, report};

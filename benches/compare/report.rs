@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::figures::{Line, Median, Record, number};
+use crate::figures::record::{Line, Median, Record, number};
 use crate::saved::run_of;
 use crate::workload::Workload;
 

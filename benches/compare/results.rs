@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::child::{self, Cell};
-use crate::figures::Median;
+use crate::figures::record::Median;
 use crate::listed::ListedContender;
 use crate::measured::Measured;
 use crate::workload::{Scale, Workload};

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::figures::{Line, Median, Record};
+use crate::figures::record::{Line, Median, Record};
 use crate::listed;
 use crate::results::{Results, Row, plan};
 use crate::system;

@@ -9,7 +9,7 @@
 //! The fields of a key are columns of the record: workload, case, contender, figure. A slash in a field means the ratio
 //! of two lines. A fifth field selects the `least` or the `most` instead of the median, or `millionths` of the median.
 
-use super::{Median, Record, number};
+use super::record::{Median, Record, number};
 
 const BEGIN: &str = "<!-- figure: ";
 const END: &str = " -->";

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Queue;
+use super::interface::Queue;
 
 /// A heap smaller than this is not worth a sweep.
 const SMALL: usize = 64;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Queue;
+use super::interface::Queue;
 use crate::harness::random::Random;
 
 pub const WAITING: u64 = 100_000;

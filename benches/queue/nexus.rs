@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nexus_timer::{TimerHandle, Wheel};
 
-use super::Queue;
+use super::interface::Queue;
 
 /// Number of values by which its storage grows.
 const CHUNK: usize = 4096;

@@ -2,7 +2,7 @@
 
 use corewheel::{Key, Wheel};
 
-use super::Queue;
+use super::interface::Queue;
 
 impl Queue for Wheel<u64> {
     const NAME: &'static str = "Wheel";

@@ -2,8 +2,8 @@
 
 use fastrand::Rng;
 
-use crate::SECOND;
 use crate::proxy::{Proxy, Wait};
+use crate::tick::SECOND;
 
 const REQUESTS: u32 = 2;
 /// Number of pieces in which a request's header arrives, and in which the answer does.

@@ -19,9 +19,11 @@
 //! |----------|---------------------------------------------------------|
 //! | `proxy`  | the connections, their timers, and how they end         |
 //! | `client` | the traffic: requests, and stalls                       |
+//! | `tick`   | the unit of time                                        |
 
 mod client;
 mod proxy;
+mod tick;
 
 use std::time::{Duration, Instant};
 
@@ -30,10 +32,7 @@ use corewheel::{BuildError, Wheel};
 use fastrand::Rng;
 use indicatif::{HumanCount, ProgressBar};
 use proxy::{End, Proxy, Wait};
-
-/// Tick of the timer and of the traffic.
-const TICK: Duration = Duration::from_millis(50);
-const SECOND: u64 = 20;
+use tick::{SECOND, TICK};
 
 const CONNECTIONS: usize = 100_000;
 /// Ticks within which the clients open all connections.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use corewheel::{BuildError, CancelOnDrop, Executor, ManualClock, Timer};
 
-use crate::{SECOND, TICK};
+use crate::tick::{SECOND, TICK};
 
 /// A wait of the proxy, which has a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

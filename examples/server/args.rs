@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::RangedU64ValueParser;
 
-use crate::load::Plan;
+use crate::plan::Plan;
 use crate::timeouts::Timeouts;
 
 /// A TCP server on loopback with timeouts by corewheel, under a load in which some connections stall.

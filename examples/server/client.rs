@@ -8,7 +8,7 @@ use fastrand::Rng;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
-use crate::load::Plan;
+use crate::plan::Plan;
 use crate::timeouts::Timeout;
 
 const REQUEST: &[u8] = b"Time and tide wait for no man.\n";

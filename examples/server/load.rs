@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -13,26 +12,10 @@ use fastrand::Rng;
 use mio::{Events, Poll, Token};
 
 use crate::client::{Client, Habit, Outcome, Received};
-use crate::timeouts::Timeouts;
+use crate::plan::Plan;
 
 /// Number of connections that the load opens before it pauses, so that the server can accept them.
 const BURST: usize = 32;
-
-/// Parameters of the load.
-#[derive(Clone, Copy)]
-pub struct Plan {
-    pub server: SocketAddr,
-    pub connections: usize,
-    /// Percentage of connections that stall.
-    pub stall: u8,
-    /// Time within which they stall.
-    pub time: Duration,
-    /// Mean pause between an answer and the next request.
-    pub pause: Duration,
-    /// Maximum lateness of a close.
-    pub late: Duration,
-    pub timeouts: Timeouts,
-}
 
 impl Plan {
     /// Returns the habit of a connection. Spreads the stalling ones evenly over all, and the habits evenly over these.

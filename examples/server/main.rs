@@ -4,27 +4,29 @@
 //! cargo run --release --example server
 //! ```
 //!
-//! | file         | contents                                                            |
-//! |--------------|---------------------------------------------------------------------|
-//! | `args`       | the command line                                                    |
-//! | `files`      | the limit of open files                                             |
-//! | `timeouts`   | the two timers of a connection, and their durations                 |
-//! | `alarms`     | messages of timers to the thread that owns the connection           |
-//! | `connection` | a connection of the server: arms, resets and cancels its timers     |
-//! | `server`     | the server's threads                                                |
-//! | `client`     | a connection of the load: sends requests, waits, and may stall      |
-//! | `load`       | the load's threads, each driven by a `Wheel` of its own             |
-//! | `apart`      | the load in a process of its own                                    |
-//! | `verdict`    | checks that exactly the stalled connections were closed, on time    |
-//! | `report`     | throughput, timers and lateness                                     |
+//! | file           | contents                                                         |
+//! |----------------|------------------------------------------------------------------|
+//! | `args`         | the command line                                                 |
+//! | `files`        | the limit of open files                                          |
+//! | `timeouts`     | the two timers of a connection, and their durations              |
+//! | `alarms`       | messages of timers to the thread that owns the connection        |
+//! | `connection`   | a connection of the server: arms, resets and cancels its timers  |
+//! | `server`       | the server's threads                                             |
+//! | `client`       | a connection of the load: sends requests, waits, and may stall   |
+//! | `plan`         | the parameters of the load                                       |
+//! | `load`         | the load's threads, each driven by a `Wheel` of its own          |
+//! | `load_process` | the load in a process of its own                                 |
+//! | `verdict`      | checks that exactly the stalled connections were closed, on time |
+//! | `report`       | throughput, timers and lateness                                  |
 
 mod alarms;
-mod apart;
 mod args;
 mod client;
 mod connection;
 mod files;
 mod load;
+mod load_process;
+mod plan;
 mod report;
 mod server;
 mod timeouts;
@@ -63,7 +65,7 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let timeouts = args.timeouts()?;
     raise_file_limit(args)?;
     if let Some(server) = args.load_of {
-        apart::run(args.plan(server, timeouts), args.threads)?;
+        load_process::run(args.plan(server, timeouts), args.threads)?;
         return Ok(true);
     }
 
@@ -71,7 +73,7 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let timer = Timer::builder().executor(Executor::Inline).build()?;
     let server = Server::start(&timer, timeouts, args.threads)?;
     let load = if args.load_apart {
-        apart::start(server.address())?
+        load_process::start(server.address())?
     } else {
         Load::start(args.plan(server.address(), timeouts), args.threads)?
     };

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use corewheel::{Stats, UnfiredTimer};
 
 use crate::fault;
-use crate::life::{TimerRecord, mark};
-use crate::round::Tally;
+use crate::record::{TimerRecord, mark};
+use crate::tally::Tally;
 
 #[derive(Default)]
 pub struct Account {

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use corewheel::{CancelOnDrop, ScheduleError, Timer, TimerHandle};
 use fastrand::Rng;
 
-use crate::course::Repeating;
 use crate::fault;
-use crate::life::{Probe, TimerRecord, earliest, mark};
-use crate::nap::{self, PolledSleep};
+use crate::polled_sleep::{self, PolledSleep};
+use crate::record::{Probe, TimerRecord, earliest, mark};
+use crate::repeating::Repeating;
 use crate::round::Round;
-use crate::stay::SlowRun;
+use crate::slow_run::SlowRun;
 
 /// Maximum number of handles, of guards, and of sleeps that a thread keeps.
 const KEPT: usize = 50;
@@ -109,7 +109,7 @@ impl Actor {
             };
             self.records = records.iter();
             if (before..before + records.len()).contains(&self.round.shutdown_at) {
-                self.round.collect(nap::close(&self.timer));
+                self.round.collect(polled_sleep::close(&self.timer));
             }
         }
         self.records.next()

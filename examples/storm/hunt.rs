@@ -15,7 +15,7 @@ use corewheel::{Timer, TimerHandle};
 use fastrand::Rng;
 
 use crate::fault;
-use crate::life::now;
+use crate::record::now;
 use crate::setting::Setting;
 
 /// A timer that is later than this has lost its wake-up.

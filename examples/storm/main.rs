@@ -4,31 +4,35 @@
 //! cargo run --release --example storm
 //! ```
 //!
-//! | file      | contents                                                                       |
-//! |-----------|--------------------------------------------------------------------------------|
-//! | `args`    | the command line                                                               |
-//! | `setting` | the random configuration of a round's timer                                    |
-//! | `life`    | the record of one timer                                                        |
-//! | `course`  | a repeating callback                                                           |
-//! | `stay`    | a callback that keeps its thread busy                                          |
-//! | `nap`     | a sleep that is polled without an executor                                     |
-//! | `actor`   | the random steps of a thread                                                   |
-//! | `round`   | a timer, threads that use it, some of which panic, and a shutdown              |
-//! | `account` | counts how every timer ended, and compares the counts with `stats`             |
-//! | `hunt`    | the hunt for lost wake-ups                                                     |
-//! | `fault`   | the faults found so far                                                        |
+//! | file           | contents                                                           |
+//! |----------------|--------------------------------------------------------------------|
+//! | `args`         | the command line                                                   |
+//! | `setting`      | the random configuration of a round's timer                        |
+//! | `record`       | the record of one timer                                            |
+//! | `repeating`    | a repeating callback                                               |
+//! | `slow_run`     | a callback that keeps its thread busy                              |
+//! | `polled_sleep` | a sleep that is polled without an executor                         |
+//! | `round`        | what the threads of a round share                                  |
+//! | `tally`        | counts that the records do not contain                             |
+//! | `actor`        | the random steps of a thread                                       |
+//! | `run`          | a timer, threads that use it, some of which panic, and a shutdown  |
+//! | `account`      | counts how every timer ended, and compares the counts with `stats` |
+//! | `hunt`         | the hunt for lost wake-ups                                         |
+//! | `fault`        | the faults found so far                                            |
 
 mod account;
 mod actor;
 mod args;
-mod course;
 mod fault;
 mod hunt;
-mod life;
-mod nap;
+mod polled_sleep;
+mod record;
+mod repeating;
 mod round;
+mod run;
 mod setting;
-mod stay;
+mod slow_run;
+mod tally;
 
 use std::error::Error;
 use std::process::{self, ExitCode};
@@ -42,8 +46,7 @@ use clap::Parser;
 use fastrand::Rng;
 use hunt::HuntResult;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use life::Records;
-use round::Round;
+use record::Records;
 
 /// Number of timers of the longest round.
 const LONGEST: usize = 1 << 19;
@@ -95,7 +98,7 @@ fn storm(args: &Args, seed: u64, done: &AtomicU64) -> Result<Outcome, Box<dyn Er
         // Short rounds are as frequent as long ones, because the shutdown at the end is the most interesting part.
         let octave = random.u32(4..=longest);
         let length = random.usize(1 << octave..2 << octave).min(LONGEST);
-        let account = Round::run(records, length, args.threads, random.fork())?;
+        let account = run::run(records, length, args.threads, random.fork())?;
         done.fetch_add(account.scheduled + account.sleeps, Ordering::Relaxed);
         outcome.account += account;
         outcome.rounds += 1;

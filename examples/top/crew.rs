@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::load::{Load, Plan};
+use crate::load::Load;
+use crate::plan::Plan;
 
 /// Number of crews. They end at different times, so that most connections are open at any time.
 pub const CREWS: usize = 4;

@@ -31,6 +31,8 @@ mod files;
 #[path = "../server/load.rs"]
 #[allow(dead_code, reason = "`server` uses the rest")]
 mod load;
+#[path = "../server/plan.rs"]
+mod plan;
 #[path = "../server/server.rs"]
 #[allow(dead_code, reason = "`server` uses the rest")]
 mod server;

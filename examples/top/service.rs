@@ -13,7 +13,7 @@ use crate::args::Args;
 use crate::crew::{self, Record};
 use crate::frame::View;
 use crate::history::{History, Reading};
-use crate::load::Plan;
+use crate::plan::Plan;
 use crate::server::Server;
 use crate::timeouts::Timeouts;
 

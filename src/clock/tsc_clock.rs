@@ -74,15 +74,15 @@ use super::counter::Source;
 
 /// Maximum age of an anchor in nanoseconds. Twice the age would double the error, and save little even for a thread
 /// that reads the clock every microsecond.
-pub(super) const LIMIT: u64 = 20_000;
+const LIMIT: u64 = 20_000;
 
 /// The bounds of the present, in nanoseconds: arithmetic with instants would cost as much as is saved here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// At or before every clock read from now on.
-    pub(crate) earliest: u64,
+    pub(super) earliest: u64,
     /// At or after every clock read so far.
-    pub(crate) latest: u64,
+    pub(super) latest: u64,
 }
 
 /// A thread's last read of the clock.

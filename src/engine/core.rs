@@ -221,7 +221,7 @@ impl Core {
     /// `deadline` is the deadline that the caller gave the entry. Another thread may have set an earlier one since.
     /// `present` reads the present tick. Returns the tick by which the driver looks at the entry. Lock-free.
     #[inline]
-    pub(crate) fn enqueue(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+    pub(super) fn enqueue(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         self.intake.push(&self.slab, index);
         // The push comes before the loads of the state word and of `wake_tick`: see the head of `wakeup`. Loom models
         // `sleep` and `in_flight`.

@@ -159,7 +159,7 @@ impl DriverWakeup {
     /// Wakes the driver for work that is not urgent: `lazy_wakeup` ticks after its sleep began, or at once if it has
     /// slept longer. However often this is called, it ends at most two sleeps in `lazy_wakeup` ticks.
     #[inline]
-    pub(crate) fn wake_lazily(&self, lazy_wakeup: u64) {
+    pub(super) fn wake_lazily(&self, lazy_wakeup: u64) {
         // Relaxed: an old value only wakes the driver earlier.
         let since = self.asleep_since.load(Ordering::Relaxed);
         self.wake_by(since.saturating_add(lazy_wakeup));

@@ -231,7 +231,7 @@ impl Sleep {
 
     /// Sets the deadline that `when` returns.
     #[inline]
-    pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
+    pub(super) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
         let deadline = when(self.ticks());
         (self.tick, self.requested) = (deadline.tick, deadline.requested());
         match &mut self.source {

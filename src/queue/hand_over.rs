@@ -73,7 +73,7 @@ pub(crate) struct Popped<T> {
     /// The tick at which it became due.
     pub(crate) tick: u64,
     /// The deadline that the last reset gave, or [`NOT_RESET`](super::item::NOT_RESET).
-    pub(crate) reset_to: u64,
+    pub(super) reset_to: u64,
 }
 
 impl<T, H> HandOver<T, H> {
@@ -111,16 +111,16 @@ impl<T, H> HandOver<T, H> {
     pub(super) fn add_due(&self, items: Vec<Due<T, H>>) {
         let timers = TIMER * items.len() as u64;
         self.due.push(DueBatch::new(items));
-        // Release: publishes the push; pairs with `is_over`. Later ends continue the release sequence. The fence in `settle`
-        // does the same, so no model fails without it.
+        // Release: publishes the push; pairs with `is_over`, as all later changes of the word continue the release sequence.
+        // Loom model `delay_queue`.
         self.timers.fetch_sub(timers, Ordering::Release);
         self.settle();
     }
 
     /// Ends a timer whose item does not become due.
     pub(super) fn end_timer(&self) {
-        // Release: as in `add_due`.
-        if self.timers.fetch_sub(TIMER, Ordering::Release) == TIMER | CLOSED {
+        // Relaxed: publishes nothing.
+        if self.timers.fetch_sub(TIMER, Ordering::Relaxed) == TIMER | CLOSED {
             self.settle();
         }
     }
@@ -189,8 +189,8 @@ impl<T, H> HandOver<T, H> {
 
     /// Notes that the timer has been shut down. Once nothing can become due any more, consumers wait no longer.
     pub(crate) fn close(&self) {
-        // Release: as for the end of a timer; see `add_due`.
-        self.timers.fetch_or(CLOSED, Ordering::Release);
+        // Relaxed: publishes nothing.
+        self.timers.fetch_or(CLOSED, Ordering::Relaxed);
         self.settle();
     }
 

@@ -9,7 +9,7 @@ use super::stack::Linked;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
 /// The mark of an item whose deadline was never reset.
-pub(crate) const NOT_RESET: u64 = u64::MAX - 1;
+pub(super) const NOT_RESET: u64 = u64::MAX - 1;
 
 /// The link by which an item is on a stack.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ impl<T, H> Item<T, H> {
     /// # Safety
     /// The caller must have created the item, and call this once, before any other thread may call
     /// [`handle`](Self::handle).
-    pub(crate) unsafe fn set_handle(&self, handle: H) {
+    pub(super) unsafe fn set_handle(&self, handle: H) {
         // SAFETY: we own the cell, because nobody reads it yet, by this function's contract.
         self.handle.with_mut(|cell| unsafe { *cell = Some(handle) });
     }
@@ -83,7 +83,7 @@ impl<T, H> Item<T, H> {
     }
 
     /// Notes the deadline that a reset gave.
-    pub(crate) fn set_reset(&self, deadline: u64) {
+    pub(super) fn set_reset(&self, deadline: u64) {
         // Relaxed: it is shown only if it agrees with the tick at which the item became due.
         self.reset_to.store(deadline, Ordering::Relaxed);
     }

@@ -57,7 +57,7 @@ pub(crate) struct Shard {
     /// A number from [`new_id`].
     pub(super) id: u64,
     /// The process that created the shard, and has its driver.
-    pub(super) process: Process,
+    process: Process,
     /// A weak reference to this shard, for the thread states.
     pub(super) this: Weak<Shard>,
     pub(super) registry: Registry,

@@ -61,7 +61,7 @@ impl DriverThread {
 
 impl DriverStatus {
     /// Runs `f`, which calls `execute` and may block.
-    pub(crate) fn execute<R>(&self, f: impl FnOnce() -> R) -> R {
+    pub(super) fn execute<R>(&self, f: impl FnOnce() -> R) -> R {
         self.set(State::Executing);
         let result = f();
         self.set(State::Driving);

@@ -160,7 +160,7 @@ impl Registry {
 
     /// Returns the sum of one count: `count` reads it from a thread's counters, `folded` from the sum of those that
     /// were folded. Wait-free.
-    pub(crate) fn sum(&self, count: impl Fn(&ThreadCounters) -> u64, folded: impl FnOnce(&ShardStats) -> u64) -> u64 {
+    pub(super) fn sum(&self, count: impl Fn(&ThreadCounters) -> u64, folded: impl FnOnce(&ShardStats) -> u64) -> u64 {
         self.walk(folded, |sum, counters| *sum += count(counters))
     }
 
@@ -193,7 +193,7 @@ impl Registry {
     }
 
     /// Returns whether so many counters are orphans that the driver should [trim](Self::trim).
-    pub(crate) fn has_surplus(&self) -> bool {
+    pub(super) fn has_surplus(&self) -> bool {
         let (orphaned, retained) = self.orphaned_and_retained();
         orphaned > 2 * retained
     }

@@ -153,7 +153,7 @@ impl AddAssign<&Lateness> for Lateness {
 }
 
 /// A histogram that one thread writes and others read.
-pub(crate) struct Recorder {
+pub(super) struct Recorder {
     buckets: [Count; BUCKETS],
     max: Count,
 }
@@ -164,7 +164,7 @@ impl Recorder {
     }
 
     #[inline]
-    pub(crate) fn record(&self, lateness: Duration, shared: bool) {
+    pub(super) fn record(&self, lateness: Duration, shared: bool) {
         let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
         self.max.raise(nanos);
         self.buckets[bucket_of(nanos)].add(1, shared);

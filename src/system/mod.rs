@@ -2,22 +2,20 @@
 //!
 //! | file            | concern                                                     |
 //! |-----------------|-------------------------------------------------------------|
+//! | `cores`         | how many threads can run at once                            |
 //! | `pages`         | memory that goes back to the system page by page            |
 //! | `process`       | detects the child of a `fork`                               |
 //! | `scheduling`    | the core and the timer slack of a driver's thread           |
 //! | `thread_status` | whether a thread is asleep                                  |
 
+mod cores;
 mod pages;
 mod process;
 mod scheduling;
 mod thread_status;
 
+pub(crate) use cores::parallelism;
 pub(crate) use pages::{Pages, page_size, try_box};
 pub(crate) use process::Process;
 pub(crate) use scheduling::Scheduling;
 pub(crate) use thread_status::ThreadNumber;
-
-/// Returns how many threads can run at once, or 1 if the system does not report it.
-pub(crate) fn parallelism() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}

@@ -5,7 +5,7 @@ use super::links::{Links, ListId, NIL, Nodes};
 /// The nodes whose deadline had come when they were inserted, first in, first out.
 pub(super) struct ExpiredList {
     pub(super) head: u32,
-    pub(super) tail: u32,
+    tail: u32,
 }
 
 impl ExpiredList {

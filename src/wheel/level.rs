@@ -15,7 +15,7 @@ pub(super) struct Level {
     /// Number of slots of the window.
     pub(super) slots: u64,
     /// Number of slots of the ring.
-    pub(super) ring: Divisor,
+    ring: Divisor,
     pub(super) occupancy: Occupancy,
     /// The first node of each slot; empty until the level is used. Meaningless where the slot is not occupied.
     pub(super) heads: Vec<u32>,
@@ -33,7 +33,7 @@ impl Level {
     }
 
     #[cold]
-    pub(super) fn allocate(&mut self) {
+    fn allocate(&mut self) {
         let slots = self.ring.value() as usize;
         self.occupancy = Occupancy::new(slots);
         self.heads = vec![0; slots];

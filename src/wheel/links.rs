@@ -34,8 +34,8 @@ impl Default for Links {
 pub(super) struct ListId(u32);
 
 impl ListId {
-    pub(super) const SLOT_BITS: u32 = 26;
-    pub(super) const NONE: ListId = ListId(u32::MAX);
+    const SLOT_BITS: u32 = 26;
+    const NONE: ListId = ListId(u32::MAX);
     pub(super) const EXPIRED: ListId = ListId(u32::MAX - 1);
 
     #[inline]

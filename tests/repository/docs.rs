@@ -9,7 +9,8 @@ use std::fs;
 use std::path::Path;
 
 use figures::pages::{files, pages};
-use figures::{Record, quote, summary};
+use figures::record::Record;
+use figures::{quote, summary};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// What a page contains for the tests below.

@@ -20,10 +20,10 @@ pub(crate) struct Entry {
     /// deadline, for which the state word has no room.
     pub(in super::super) next_batch: AtomicU32,
     /// Low half of the tick at which the driver has linked the entry, or [`UNKNOWN_TICK`].
-    pub(super) registered_tick: AtomicU32,
+    registered_tick: AtomicU32,
     /// Where the entry is linked in the wheel. The initial zero bytes are valid but meaningless: the driver writes the
     /// links before it reads them.
-    pub(super) links: UnsafeCell<MaybeUninit<Links>>,
+    links: UnsafeCell<MaybeUninit<Links>>,
     /// The callback, while the entry is armed or its callback runs. In the pool, the node of a batch.
     pub(super) callback: UnsafeCell<MaybeUninit<Callback>>,
 }

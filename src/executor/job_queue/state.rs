@@ -14,7 +14,7 @@ pub(crate) const STRAGGLER_AFTER: Duration = Duration::from_millis(1);
 /// Maximum time for which a busy worker serves only jobs, on alert, or only rayon's work.
 pub(super) const MAX_STINT: Duration = Duration::from_millis(10);
 /// Interval between two searches of the lookout, at first.
-pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(1);
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum interval between two searches. Beside a callback that blocks for long, one thread wakes 16 times a second.
 pub(super) const MAX_INTERVAL: Duration = Duration::from_millis(64);
 
@@ -101,7 +101,7 @@ pub(super) struct Worker {
     /// Its next search is the lookout's.
     pub(super) is_lookout: bool,
     /// Its last action was to assist.
-    pub(super) just_assisted: bool,
+    just_assisted: bool,
 }
 
 /// What a worker does next.
@@ -204,7 +204,7 @@ impl State {
     }
 
     /// Schedules the next search, for the next lookout. Called by the lookout once it has left the list.
-    pub(super) fn hand_over_lookout(&mut self, now: Instant) {
+    fn hand_over_lookout(&mut self, now: Instant) {
         let Some(alert) = &mut self.alert else { return };
         alert.search_at = now + alert.interval;
         if self.active.is_empty() && alert.interval == MAX_INTERVAL {
@@ -217,7 +217,7 @@ impl State {
 
     /// Ends the alert if no job waits, no worker is busy, and the parked workers have searched in vain. Returns whether
     /// it ended.
-    pub(super) fn try_end_alert(&mut self) -> bool {
+    fn try_end_alert(&mut self) -> bool {
         let over =
             self.active.is_empty() && self.jobs.is_empty() && self.alert.as_ref().is_some_and(|alert| !alert.found);
         if over {
@@ -236,7 +236,7 @@ impl State {
 
     /// Wakes the lookout, which then computes its timeout anew. If no worker is parked, recalls the workers that drive,
     /// where callbacks are left to start, and wakes the monitor, where it is needed.
-    pub(super) fn wake_lookout(&mut self) {
+    fn wake_lookout(&mut self) {
         if let Some(lookout) = self.parked.first() {
             return lookout.condvar.notify_one();
         }

@@ -13,7 +13,8 @@ use std::time::Duration;
 use std::{env, thread};
 
 use crate::client::{Habit, Outcome};
-use crate::load::{Load, Plan, Tally};
+use crate::load::{Load, Tally};
+use crate::plan::Plan;
 
 /// Starts the process, with the arguments of this one. Returns when it has opened its connections.
 pub fn start(server: SocketAddr) -> io::Result<Load> {

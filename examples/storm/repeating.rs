@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use corewheel::{ScheduleError, Timer, TimerHandle};
 
 use crate::fault;
-use crate::life::{Probe, earliest, mark, now};
+use crate::record::{Probe, earliest, mark, now};
 
 /// A callback that runs some times, and then ends itself.
 pub struct Repeating {

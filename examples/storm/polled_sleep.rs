@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use corewheel::{Sleep, Timer, Unfired};
 
 use crate::fault;
-use crate::life::{TimerRecord, earliest, mark};
+use crate::record::{TimerRecord, earliest, mark};
 
 thread_local! {
     static CLOSING: Cell<bool> = const { Cell::new(false) };
