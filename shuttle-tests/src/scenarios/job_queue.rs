@@ -6,15 +6,15 @@
 //!
 //! Fails under mutations: `queue-put-no-wake`, `queue-straggler-not-assisted`, `queue-no-lookout`,
 //! `queue-no-next-lookout`, `queue-alert-needs-parked`, `queue-no-rayon-tasks`, `queue-close-no-wake`,
-//! `queue-loan-not-recalled`, `queue-loan-few-workers`, `queue-loan-ignores-blocked`; of its growth:
-//! `growth-no-monitor`, `growth-monitor-late`, `growth-never-blocked`, `growth-close-no-wake`,
+//! `queue-loan-not-recalled`, `queue-loan-few-workers`, `queue-loan-ignores-blocked`, `queue-drive-no-search`; of its
+//! growth: `growth-no-monitor`, `growth-monitor-late`, `growth-never-blocked`, `growth-close-no-wake`,
 //! `growth-watches-jobs-only`, `monitor-starts-none`.
 
-use shuttle::sync::atomic::AtomicUsize;
+use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use shuttle::thread;
 
 use super::explore;
-use super::pool::{Barrier, Callback, Callbacks, Pool, Shard};
+use super::pool::{Barrier, BusyShard, Callback, Callbacks, Pool, Shard};
 use crate::executor::batch::Loan;
 use crate::executor::job_queue::STRAGGLER_AFTER;
 use crate::sync::Arc;
@@ -220,6 +220,30 @@ fn workers_that_drive_are_recalled_on_demand() {
         if is_lent {
             assert!(*shards[0].is_recalled.lock().unwrap());
         }
+        pool.shut_down(threads);
+    });
+}
+
+/// A callback waits for a task that it gave to rayon, while the only other worker drives a shard that is always busy.
+#[test]
+fn workers_that_drive_run_rayon_tasks() {
+    explore(|| {
+        let (pool, threads) = Pool::start(2);
+        let (begun, ended, done) = (Barrier::new(2), Barrier::new(2), Arc::new(AtomicBool::new(false)));
+        let (started, ending, is_done) = (begun.clone(), ended.clone(), done.clone());
+        pool.push(vec![Box::new(move |pool: &Pool| {
+            started.wait();
+            let both = Barrier::new(2);
+            let task = both.clone();
+            pool.spawn(Box::new(move |_| task.wait()));
+            both.wait();
+            is_done.store(true, Ordering::SeqCst);
+            ending.wait();
+        })]);
+        begun.wait();
+        let first = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
+        assert!(pool.queue.push_with_loan(Arc::new(first), BusyShard::new(&pool, &done), 1, pool.now()));
+        ended.wait();
         pool.shut_down(threads);
     });
 }

@@ -303,3 +303,32 @@ impl Loan for Shard {
         self.recalled.notify_all();
     }
 }
+
+/// A shard whose callbacks expire as fast as a worker runs them, until `done`.
+pub(super) struct BusyShard {
+    pub(super) pool: Arc<Pool>,
+    pub(super) done: Arc<AtomicBool>,
+    batches: AtomicUsize,
+}
+
+impl BusyShard {
+    pub(super) fn new(pool: &Arc<Pool>, done: &Arc<AtomicBool>) -> Arc<Self> {
+        Arc::new(Self { pool: pool.clone(), done: done.clone(), batches: AtomicUsize::new(0) })
+    }
+}
+
+impl Loan for BusyShard {
+    fn next_batch(&self) -> Option<Arc<dyn Batch>> {
+        if self.done.load(Ordering::SeqCst) {
+            return None;
+        }
+        assert!(self.batches.fetch_add(1, Ordering::SeqCst) < 500, "the worker drives for ever");
+        let callback: Callback = Box::new(|pool| {
+            pool.clock.fetch_add(500, Ordering::SeqCst);
+        });
+        thread::yield_now();
+        Some(Arc::new(Callbacks { pool: self.pool.clone(), callbacks: vec![callback], taken: AtomicUsize::new(0) }))
+    }
+
+    fn recall(&self) {}
+}

@@ -50,6 +50,10 @@
 //! [`STRAGGLER_AFTER`] do not count. If a batch waits nevertheless and no worker is parked, the alert recalls all
 //! loans.
 //!
+//! A callback may wait for a task that it gave to rayon. So after a batch, a worker that drives searches for rayon's
+//! work, if another worker has been in one activity over [`STRAGGLER_AFTER`]. It does so at most every
+//! [`MAX_STINT`](state::MAX_STINT).
+//!
 //! # The files
 //!
 //! | file      | concern                                                                  |

@@ -140,7 +140,11 @@ impl JobQueue {
 
     /// Drives a shard until the loan is over, and runs the callbacks that expire there.
     fn drive(&self, loan: &dyn Loan, worker: &mut Worker, thread: &impl WorkerThread) {
-        let next = |worker: &Worker| {
+        let next = |worker: &mut Worker| {
+            // The driver's own thread takes the driver back if the search takes long.
+            if self.lock().must_search(worker, thread.now()) {
+                self.search(worker, thread);
+            }
             let mut state = self.lock();
             state.end_activity(worker.id);
             state.end_alert_if_all_drive();

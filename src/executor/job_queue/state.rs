@@ -94,7 +94,7 @@ pub(super) struct Worker {
     pub(super) is_extra: bool,
     pub(super) condvar: Arc<Condvar>,
     pub(super) probe: WorkerProbe,
-    /// Time from which it searches for rayon's work, on alert, even if jobs wait.
+    /// Time from which it searches for rayon's work, on alert or while it drives, even if jobs wait.
     pub(super) search_at: Instant,
     /// It has searched for rayon's work since it last ran a batch or was woken.
     pub(super) has_searched: bool,
@@ -173,7 +173,7 @@ impl State {
     /// Returns the first unexhausted batch that a worker started at least [`STRAGGLER_AFTER`] ago.
     pub(super) fn straggler(&self, now: Instant) -> Option<&Arc<dyn Batch>> {
         // Younger batches are not read: their cursors are hot in the caches of other workers.
-        let old = self.active.iter().take_while(|activity| activity.since + STRAGGLER_AFTER <= now);
+        let old = self.active.iter().take_while(|activity| activity.takes_long(now));
         old.filter_map(|activity| activity.batch.as_ref()).find(|batch| !batch.is_exhausted())
     }
 
@@ -183,9 +183,15 @@ impl State {
     /// worker must also start soon, because the shard has no driver until then. So at most one job for each of the
     /// pool's threads may wait.
     pub(super) fn may_lend(&self, shards: usize, now: Instant) -> bool {
-        let takes_long = |activity: &&Activity| activity.since + STRAGGLER_AFTER <= now;
-        let workers = self.growth.own.saturating_sub(self.active.iter().filter(takes_long).count());
+        let busy_for_long = self.active.iter().filter(|activity| activity.takes_long(now)).count();
+        let workers = self.growth.own.saturating_sub(busy_for_long);
         !self.closed && self.jobs.len() <= self.growth.own && workers >= shards
+    }
+
+    /// Returns whether a worker must search for rayon's work before it drives on. Another worker may wait for that work.
+    pub(super) fn must_search(&self, worker: &Worker, now: Instant) -> bool {
+        let other_takes_long = |activity: &Activity| activity.worker != worker.id && activity.takes_long(now);
+        now >= worker.search_at && self.active.iter().any(other_takes_long)
     }
 
     /// Returns when the lookout must wake, on alert: for the next straggler or for its next search.
@@ -226,8 +232,8 @@ impl State {
         over
     }
 
-    /// Ends the alert if every worker drives and nothing is left to run: no lookout could end it. A worker that drives
-    /// needs no alert, as it does the work in its own rayon queue after each batch.
+    /// Ends the alert if every worker drives and nothing is left to run: no lookout could end it. Workers that drive need no
+    /// alert: after each batch they do the work in their own rayon queues.
     pub(super) fn end_alert_if_all_drive(&mut self) {
         if self.parked.is_empty() && self.active.is_empty() && self.jobs.is_empty() {
             self.alert = None;
@@ -244,6 +250,13 @@ impl State {
             self.loans.drain(..).for_each(|loan| loan.recall());
         }
         self.wake_monitor();
+    }
+}
+
+impl Activity {
+    /// Returns whether it began at least [`STRAGGLER_AFTER`] ago.
+    fn takes_long(&self, now: Instant) -> bool {
+        self.since + STRAGGLER_AFTER <= now
     }
 }
 
