@@ -1,6 +1,9 @@
 //! Helpers that the integration tests share.
 #![allow(dead_code, reason = "each test file uses only some of it")]
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex};
@@ -240,14 +243,14 @@ pub fn threads_named(prefix: &str) -> usize {
 
 /// Returns the thread ids of these threads.
 pub fn tasks_named(prefix: &str) -> Vec<i32> {
-    fs::read_dir("/proc/self/task")
-        .unwrap()
-        .filter_map(|task| {
-            let task = task.ok()?;
-            let name = fs::read_to_string(task.path().join("comm")).ok()?;
-            name.starts_with(prefix).then(|| task.file_name().to_str()?.parse().ok())?
-        })
-        .collect()
+    // A listing ends early if another thread ends while it is read.
+    let listing = || fs::read_dir("/proc/self/task").unwrap().filter_map(|task| Some(task.ok()?.file_name()));
+    let tasks: BTreeSet<_> = (0..5).flat_map(|_| listing()).collect();
+    let has_name = |task: &OsString| {
+        let name = fs::read_to_string(Path::new("/proc/self/task").join(task).join("comm"));
+        name.is_ok_and(|name| name.starts_with(prefix))
+    };
+    tasks.into_iter().filter(has_name).map(|task| task.to_str().unwrap().parse().unwrap()).collect()
 }
 
 /// Returns how often the threads whose names begin with `prefix` have gone to sleep.
