@@ -32,7 +32,8 @@
 //! # The end
 //!
 //! A queue is over when its timer is shut down and no timer of an item can fire any more. One word counts the timers and
-//! says whether the queue is closed. The timer of an item that is due ends after the push to `due`. So a consumer that reads the word before it takes over `due` finds all that was due.
+//! says whether the queue is closed. The timer of an item that is due ends after the push to `due`. So a consumer that
+//! reads the word before it takes over `due` finds all that was due.
 
 use std::task::{Poll, Waker};
 
