@@ -229,7 +229,7 @@ fn a_dropped_error_drops_the_closure() {
 #[cfg(target_os = "linux")]
 fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
     const NAME: &str = "without_memory_a_timer_is_refused_and_its_closure_handed_back";
-    const LIMIT: u64 = 100 << 20;
+    const LIMIT: u64 = 50 << 20;
     if !is_child(NAME) {
         let child = child(NAME, "", &[]);
         assert!(child.status.success(), "{child:?}");

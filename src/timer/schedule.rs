@@ -178,7 +178,7 @@ impl Timer {
     where
         F: FnOnce() + Send + 'static,
     {
-        if Callback::is_inline::<F>() {
+        if const { Callback::is_inline::<F>() } {
             // SAFETY: a callback stores `F`, by the condition.
             unsafe { self.once_stored(due, f) }
         } else {
