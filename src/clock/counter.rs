@@ -174,7 +174,7 @@ mod tests {
         let read: [&dyn Fn() -> u64; 2] = [&|| processor.read_ordered(), &|| processor.read_unordered()];
         for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let (cycles, began, first_instant) = (read[first](), Instant::now(), processor.instant());
-            while began.elapsed() < Duration::from_millis(1) {}
+            while first_instant.elapsed() < Duration::from_millis(1) {}
             assert!(read[second]() > cycles);
             assert!(first_instant >= began && processor.instant() - first_instant >= Duration::from_millis(1));
         }
