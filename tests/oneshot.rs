@@ -324,9 +324,9 @@ fn a_panic_is_counted_and_reported_and_affects_no_other_timer() {
 fn the_threads_sleep_while_no_timer_is_due() {
     let timer = Timer::builder().tick(Duration::from_micros(1)).shards(2).build().unwrap();
     let idle = |what: &str| {
-        thread::sleep(100 * MS);
+        thread::sleep(150 * MS);
         let before = timer.stats().wakeups;
-        thread::sleep(200 * MS);
+        thread::sleep(300 * MS);
         assert_eq!(timer.stats().wakeups, before, "{what}");
     };
     idle("no timer yet");

@@ -84,11 +84,11 @@ fn busy_workers_wake_no_driver() {
         timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
         thread::sleep(50 * MS);
         let before = timer.stats().wakeups;
-        thread::sleep(200 * MS);
+        thread::sleep(500 * MS);
         let wakeups = timer.stats().wakeups - before;
         // The workers of the timer's own pool find waiting batches themselves.
-        let most = if matches!(executor, Executor::Pool { .. }) { 2 } else { 20 };
-        assert!(wakeups <= most, "{executor:?}: {wakeups} in a fifth of a second");
+        let most = if matches!(executor, Executor::Pool { .. }) { 2 } else { 50 };
+        assert!(wakeups <= most, "{executor:?}: {wakeups} in half a second");
         gate.open();
         wait_for(&receiver);
     }
