@@ -6,6 +6,7 @@
 mod clients;
 mod harness;
 mod job_queue;
+mod lending;
 mod pool;
 
 use std::env;

@@ -36,9 +36,12 @@
 //! in the slot, and the worker, in case it sleeps as the driver. The worker checks before each sleep whether the loan
 //! is over, as it checks everything else that it may be woken for: see [`wakeup`](super::wakeup).
 //!
+//! With the driver, its own thread gets the batch that the worker has not finished, and watches it. A worker that gives the
+//! driver up may have work of rayon left to do. That counts as a batch without callbacks.
+//!
 //! Each loan has a number of its own. So a worker that returns late cannot borrow the driver in another loan.
 //!
-//! Loom model `loan` checks this.
+//! Loom model `loan` checks this, and the shuttle scenarios of `lending` the loans together with the job queue.
 
 use std::time::Duration;
 
@@ -85,7 +88,7 @@ impl<D, T> Loans<D, T> {
         let mut slot = self.lock();
         slot.last_loan += 1;
         self.set_current(slot.last_loan);
-        slot.put(driver, Some(running));
+        slot.put(driver, running);
         slot.last_loan
     }
 
@@ -128,7 +131,7 @@ impl<D, T> Loans<D, T> {
     /// Puts the driver into the slot, while the worker runs callbacks.
     pub(crate) fn put_back(&self, loan: u64, driver: D, running: T) {
         let mut slot = self.lock();
-        slot.put(driver, Some(running));
+        slot.put(driver, running);
         let is_over = self.is_over(loan);
         drop(slot);
         if is_over {
@@ -136,11 +139,11 @@ impl<D, T> Loans<D, T> {
         }
     }
 
-    /// Ends the loan. The calling worker gives the driver back.
-    pub(crate) fn give_up(&self, driver: D) {
+    /// Ends the loan. The calling worker gives the driver back, and then finishes the batch `running`.
+    pub(crate) fn give_up(&self, driver: D, running: T) {
         let mut slot = self.lock();
         self.set_current(NONE);
-        slot.put(driver, None);
+        slot.put(driver, running);
         drop(slot);
         self.returned.notify_one();
     }
@@ -183,9 +186,9 @@ pub(crate) fn wait_timeout<'a, T>(
 }
 
 impl<D, T> Slot<D, T> {
-    fn put(&mut self, driver: D, running: Option<T>) {
+    fn put(&mut self, driver: D, running: T) {
         self.driver = Some(driver);
-        self.running = running;
+        self.running = Some(running);
         self.puts += 1;
     }
 }

@@ -21,7 +21,8 @@ pub(crate) trait Batch: Send + Sync + 'static {
 
 /// A shard's driver, lent to a worker.
 pub(crate) trait Loan: Send + Sync + 'static {
-    /// Drives the shard until callbacks expire, and returns them for the worker to run. `None`: the loan is over.
+    /// Drives the shard until callbacks expire, and returns them for the worker to run. If it gives the driver back,
+    /// returns an empty batch. `None`: the loan is over.
     fn next_batch(&self) -> Option<Arc<dyn Batch>>;
     /// Makes the loan end soon. Any thread may call this at any time.
     fn recall(&self);

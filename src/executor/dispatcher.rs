@@ -93,7 +93,7 @@ impl Dispatcher {
     pub(crate) fn assist(&self, batch: Arc<impl Batch>, unpin: impl FnOnce()) -> bool {
         match self {
             Self::Own { queue, extras } => {
-                let has_monitor = queue.alert(Instant::now());
+                let has_monitor = queue.alert(batch, Instant::now());
                 if let Some(extras) = extras.as_ref().filter(|_| !has_monitor) {
                     unpin();
                     extras.start_monitor();

@@ -18,6 +18,7 @@ mod borrowed;
 mod dispatcher;
 #[cfg(not(loom))]
 mod extras;
+#[cfg(any(not(loom), shuttle))]
 pub(crate) mod job_queue;
 #[cfg(not(loom))]
 mod kinds;

@@ -35,6 +35,11 @@ impl Batch {
         Self { shard, due, entries, taken: AtomicUsize::new(0) }
     }
 
+    /// Returns whether the batch was created without entries.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Takes the next entry. Wait-free.
     fn next(&self) -> Option<u32> {
         // Relaxed: the `Arc` of the batch publishes its entries, and `fetch_add` returns each index once.

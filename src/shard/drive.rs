@@ -153,7 +153,10 @@ impl Thread<'_> {
         driver.shard.core.wakeup.attach();
         if lent {
             driver.load.loan_ended();
-            running.into_iter().for_each(|batch| driver.watch_straggler(batch));
+            match running {
+                Some(rest) if rest.is_empty() => driver.watch(rest),
+                running => running.into_iter().for_each(|batch| driver.watch_straggler(batch)),
+            }
         } else {
             driver.load.loan_refused();
             running.into_iter().for_each(|batch| driver.watch(batch));
@@ -162,7 +165,7 @@ impl Thread<'_> {
 }
 
 impl executor::Loan for Loan {
-    /// Drives on the calling worker until a batch is ready. `None`: the loan is over.
+    /// Drives on the calling worker until a batch is ready, or gives the driver back. `None`: the loan is over.
     fn next_batch(&self) -> Option<Arc<dyn executor::Batch>> {
         let loans = &self.lending.loans;
         let (mut driver, _) = loans.borrow(self.number)?;
@@ -179,14 +182,8 @@ impl executor::Loan for Loan {
                 loans.put_back(self.number, (driver, None), batch.clone());
                 Some(executor::erase(batch))
             }
-            Ok(None) => {
-                loans.give_up((driver, None));
-                None
-            }
-            Err(payload) => {
-                loans.give_up((driver, Some(payload)));
-                None
-            }
+            Ok(None) => Some(self.give_up((driver, None))),
+            Err(payload) => Some(self.give_up((driver, Some(payload)))),
         }
     }
 
@@ -199,6 +196,14 @@ impl executor::Loan for Loan {
 }
 
 impl Loan {
+    /// Gives the driver back. Returns an empty batch, which lasts until the worker has done the work in its own rayon
+    /// queue: while it slept as the driver, other threads may have added to that. The driver watches this batch, too.
+    fn give_up(&self, driver: Lent) -> Arc<dyn executor::Batch> {
+        let rest = Arc::new(Batch::new(self.lending.shard.clone(), 0, Vec::new()));
+        self.lending.loans.give_up(driver, rest.clone());
+        executor::erase(rest)
+    }
+
     /// Drives until a batch is ready. `None`: the loan is over, or should end.
     fn advance(&self, driver: &mut Driver, scheduling: &mut Scheduling) -> Option<Batch> {
         let is_over = || self.lending.loans.is_over(self.number);
@@ -218,6 +223,8 @@ impl Loan {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
     use crate::clock::{Clock, Ticks};
     use crate::executor::Dispatcher;
@@ -246,6 +253,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_worker_does_after_it_gave_the_driver_back_is_watched() {
+        let status = DriverStatus::default();
+        // If the worker comes so late that it is not lent the driver, it comes to another.
+        let gives_back = || {
+            let (mut thread, lending) = thread(&status, 1);
+            let (loan, ended) = (Loan { lending: lending.clone(), number: 1 }, AtomicBool::new(false));
+            let rest = std::thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    let come = || (!ended.load(Ordering::SeqCst)).then(|| loan.next_batch());
+                    std::iter::from_fn(come).flatten().next()
+                });
+                thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
+                ended.store(true, Ordering::SeqCst);
+                worker.join().unwrap()
+            });
+            lending.queue.clear();
+            rest.map(|_| thread.driver.map(|driver| driver.watched()))
+        };
+        let watched = std::iter::repeat_with(gives_back).flatten().next();
+        assert_eq!(watched, Some(Some(1)));
+    }
+
+    #[test]
     fn the_thread_that_drives_is_the_one_that_is_woken() {
         let status = DriverStatus::default();
         let (mut thread, lending) = thread(&status, 1);
@@ -256,7 +286,8 @@ mod tests {
         let loan = Loan { lending: lending.clone(), number: lending.loans.lend(lent, batch) };
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                assert!(loan.next_batch().is_none(), "nothing is due");
+                assert!(loan.next_batch().is_some(), "nothing is due, so it gives the driver back");
+                assert!(loan.next_batch().is_none(), "the loan is over");
                 assert!(wakeup.is_attached_here(), "a worker");
             });
         });

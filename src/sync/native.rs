@@ -1,7 +1,7 @@
 //! The standard library's primitives, and the limits that models replace by smaller ones.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 pub(crate) use std::{thread, thread_local as thread_static};
 
 pub(crate) use super::cell::UnsafeCell;

@@ -57,7 +57,7 @@ impl Shard {
                 while !is_over() {
                     self.wakeup.sleep(0, u64::MAX, timeout, || !is_over());
                 }
-                return self.loans.give_up(driver);
+                return self.loans.give_up(driver, "the rest");
             }
         }
     }
@@ -81,7 +81,7 @@ fn a_push_wakes_the_thread_that_drives() {
         let worker = thread::spawn(move || {
             let driver = worker_shard.loans.borrow(loan).expect("the loan is not over");
             sleep_until_pushed(&worker_shard, &pushes, 1);
-            worker_shard.loans.give_up(driver);
+            worker_shard.loans.give_up(driver, "the rest");
         });
         let (caller_shard, pushes) = (shard.clone(), pushed.clone());
         let caller = thread::spawn(move || {

@@ -15,8 +15,8 @@ pub(super) type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
 /// A queue with its workers, a replacement for rayon, and a clock.
 pub(super) struct Pool {
     pub(super) queue: JobQueue,
-    /// Replaces rayon's queues: one per worker.
-    tasks: Mutex<Vec<VecDeque<Task>>>,
+    /// Replaces rayon's queues.
+    tasks: Mutex<Vec<Tasks>>,
     start: Instant,
     /// Microseconds since the start.
     clock: AtomicU64,
@@ -27,6 +27,15 @@ pub(super) struct Pool {
 }
 
 pub(super) type Task = Box<dyn FnOnce(&Pool) + Send>;
+
+/// The tasks in the queues of one worker.
+#[derive(Default)]
+struct Tasks {
+    /// Any worker may take these.
+    own: VecDeque<Task>,
+    /// Its parts of broadcasts: only this worker takes them.
+    broadcast: VecDeque<Task>,
+}
 
 shuttle::thread_local! {
     static WORKER: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
@@ -39,6 +48,13 @@ shuttle::thread_local! {
 struct SleepStatus {
     asleep: AtomicBool,
     sleeps: AtomicU64,
+}
+
+impl Tasks {
+    /// Takes a task for the worker whose tasks these are.
+    fn pop(&mut self) -> Option<Task> {
+        self.own.pop_back().or_else(|| self.broadcast.pop_front())
+    }
 }
 
 impl SleepStatus {
@@ -75,7 +91,7 @@ impl Pool {
     pub(super) fn start_with(workers: usize, max_extra: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         let pool = Arc::new(Self {
             queue: JobQueue::new(workers, max_extra),
-            tasks: Mutex::new((0..workers + max_extra).map(|_| VecDeque::new()).collect()),
+            tasks: Mutex::new((0..workers + max_extra).map(|_| Tasks::default()).collect()),
             start: Instant::now(),
             clock: AtomicU64::new(0),
             timed: Mutex::default(),
@@ -105,7 +121,7 @@ impl Pool {
         while !self.ended.load(Ordering::SeqCst) {
             let timed = self.timed.lock().unwrap().clone();
             if !timed.is_empty() {
-                self.clock.fetch_add(500, Ordering::SeqCst);
+                self.advance(Duration::from_micros(500));
                 timed.iter().for_each(|call| call.notify_one());
             }
             thread::yield_now();
@@ -114,6 +130,11 @@ impl Pool {
 
     pub(super) fn now(&self) -> Instant {
         self.start + Duration::from_micros(self.clock.load(Ordering::SeqCst))
+    }
+
+    /// Advances the clock. Ends no timeout: [`pass_time`](Self::pass_time) does.
+    pub(super) fn advance(&self, time: Duration) {
+        self.clock.fetch_add(u64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
     }
 
     /// Puts a batch into the queue, as a driver does.
@@ -125,15 +146,20 @@ impl Pool {
 
     /// Raises the alert for a batch that is not finished in time, as a driver does.
     pub(super) fn alert_if_unfinished(&self, batch: &Arc<Callbacks>) {
-        self.clock.fetch_add(u64::try_from(STRAGGLER_AFTER.as_micros()).unwrap(), Ordering::SeqCst);
+        self.advance(STRAGGLER_AFTER);
         if Arc::strong_count(batch) > 1 {
-            self.queue.alert(self.now());
+            self.queue.alert(batch.clone(), self.now());
         }
     }
 
     /// Gives a task to rayon, from inside a callback.
     pub(super) fn spawn(&self, task: Task) {
-        self.tasks.lock().unwrap()[WORKER.with(std::cell::Cell::get)].push_back(task);
+        self.tasks.lock().unwrap()[WORKER.with(std::cell::Cell::get)].own.push_back(task);
+    }
+
+    /// Gives each worker a task, from inside a callback.
+    pub(super) fn broadcast(&self, task: impl Fn(&Self) + Clone + Send + 'static) {
+        self.tasks.lock().unwrap().iter_mut().for_each(|tasks| tasks.broadcast.push_back(Box::new(task.clone())));
     }
 
     fn run_task(&self, task: Option<Task>) -> bool {
@@ -164,12 +190,15 @@ impl WorkerThread for Thread {
     }
 
     fn run_own_task(&self) -> bool {
-        let task = self.0.tasks.lock().unwrap()[WORKER.with(std::cell::Cell::get)].pop_back();
+        let task = self.0.tasks.lock().unwrap()[WORKER.with(std::cell::Cell::get)].pop();
         self.0.run_task(task)
     }
 
     fn run_any_task(&self) -> bool {
-        let task = self.0.tasks.lock().unwrap().iter_mut().find_map(VecDeque::pop_front);
+        let mut tasks = self.0.tasks.lock().unwrap();
+        let own = tasks[WORKER.with(std::cell::Cell::get)].pop();
+        let task = own.or_else(|| tasks.iter_mut().find_map(|tasks| tasks.own.pop_front()));
+        drop(tasks);
         self.0.run_task(task)
     }
 }
@@ -244,12 +273,18 @@ impl Barrier {
     }
 
     pub(super) fn wait(&self) {
-        let mut missing = self.0.0.lock().unwrap();
-        *missing -= 1;
-        self.0.1.notify_all();
+        let mut missing = self.arrive();
         while *missing > 0 {
             missing = self.0.1.wait(missing).unwrap();
         }
+    }
+
+    /// Comes to the barrier, and does not wait there.
+    pub(super) fn arrive(&self) -> MutexGuard<'_, usize> {
+        let mut missing = self.0.0.lock().unwrap();
+        *missing -= 1;
+        self.0.1.notify_all();
+        missing
     }
 
     /// As `wait`, but reports the thread as asleep.
@@ -324,7 +359,7 @@ impl Loan for BusyShard {
         }
         assert!(self.batches.fetch_add(1, Ordering::SeqCst) < 500, "the worker drives for ever");
         let callback: Callback = Box::new(|pool| {
-            pool.clock.fetch_add(500, Ordering::SeqCst);
+            pool.advance(Duration::from_micros(500));
         });
         thread::yield_now();
         Some(Arc::new(Callbacks { pool: self.pool.clone(), callbacks: vec![callback], taken: AtomicUsize::new(0) }))

@@ -33,14 +33,16 @@
 //! A driver raises the alert when a batch is not finished [`STRAGGLER_AFTER`] after its dispatch. The cause is a
 //! callback that takes long, work that it left to rayon, or a pool whose workers are all busy. The driver raises the
 //! alert once for each batch, so a busy pool does not keep a driver awake. Busy workers need no wake-up: each of them
-//! reads the alert before it parks. A worker that has run rayon's work raises the alert, too.
+//! reads the alert before it parks. A worker that has run rayon's work raises the alert, too, and so does one that
+//! assists: no driver watches the batch of a worker that [drives](self#a-worker-that-drives).
 //!
 //! On alert the worker that parked first is the *lookout*, the leader of a leader-follower pattern: it alone parks with
 //! a timeout. It wakes for the next straggler, and searches for rayon's work after 1 ms, 2 ms, 4 ms, and so on, up to
 //! 64 ms. Before it does either, it makes the next parked worker the lookout. So idle workers join one after another.
 //!
-//! The alert ends when a lookout finds no worker busy and no job. If any worker has found rayon's work meanwhile, all
-//! parked workers search once more before that. Without an alert, workers park without a timeout.
+//! The alert ends when a lookout finds no worker busy, no job, and each batch finished for which a driver has raised it.
+//! If any worker has found rayon's work meanwhile, all parked workers search once more before that. Without an alert,
+//! workers park without a timeout.
 //!
 //! # A worker that drives
 //!
@@ -48,7 +50,8 @@
 //! callbacks that expire there. Meanwhile it counts as neither busy nor parked, and takes no job. This requires that
 //! few jobs wait, and that the pool has a worker for each shard. Workers that have been in one activity over
 //! [`STRAGGLER_AFTER`] do not count. If a batch waits nevertheless and no worker is parked, the alert recalls all
-//! loans.
+//! loans. A worker whose driver is taken back may have a batch already, and not be busy with it yet. So the alert lasts
+//! until the batch is finished.
 //!
 //! A callback may wait for a task that it gave to rayon. So after a batch, a worker that drives searches for rayon's
 //! work, if another worker has been in one activity over [`STRAGGLER_AFTER`]. It does so at most every

@@ -69,11 +69,11 @@ impl JobQueue {
         true
     }
 
-    /// Raises the [alert](super#the-alert): a batch was not finished [`STRAGGLER_AFTER`] after its dispatch. Returns
-    /// whether there is a monitor.
-    pub(crate) fn alert(&self, now: Instant) -> bool {
+    /// Raises the [alert](super#the-alert) for a batch that was not finished [`STRAGGLER_AFTER`] after its dispatch.
+    /// Returns whether there is a monitor.
+    pub(crate) fn alert(&self, late: Arc<dyn Batch>, now: Instant) -> bool {
         let mut state = self.lock();
-        state.raise_alert(now, false);
+        state.raise_alert(now, false, Some(Arc::downgrade(&late)));
         state.growth.has_monitor
     }
 
@@ -155,8 +155,6 @@ impl JobQueue {
             self.lock().begin_activity(worker, Some(batch.clone()), false, thread.now());
             self.run(batch, worker, thread);
         }
-        // While the worker slept as the driver, other threads may have added to its own rayon queue.
-        self.run_own_tasks(worker, thread);
     }
 
     /// Does the work that callbacks left in the worker's own rayon queue.
@@ -179,7 +177,7 @@ impl JobQueue {
             let mut state = self.lock();
             match &mut state.alert {
                 Some(alert) => alert.found = true,
-                None => state.raise_alert(now, true),
+                None => state.raise_alert(now, true, None),
             }
         }
     }
@@ -203,7 +201,7 @@ impl JobQueue {
         let was_lookout = mem::take(&mut worker.is_lookout);
         let mut state = self.lock();
         if found {
-            state.raise_alert(now, true);
+            state.raise_alert(now, true, None);
         } else if was_lookout && let Some(alert) = &mut state.alert {
             // The next lookout may have parked for the old interval. It then wakes once too early, and parks again.
             alert.search_at += alert.interval;
@@ -224,7 +222,12 @@ impl JobQueue {
                     Action::Run(Job { batch, .. }) | Action::Assist(batch) => Some(batch.clone()),
                     Action::Search => None,
                 };
-                state.begin_activity(worker, batch, matches!(action, Action::Assist(_)), now);
+                let assists = matches!(action, Action::Assist(_));
+                state.begin_activity(worker, batch, assists, now);
+                if assists && state.alert.is_none() {
+                    // No driver watches a batch that a worker runs while it drives.
+                    state.raise_alert(now, false, None);
+                }
                 return Some(action);
             }
             if state.closed {

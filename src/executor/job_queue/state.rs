@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::probe::{SleepSample, WorkerProbe};
 use super::thread::WorkerThread;
 use crate::executor::batch::{Batch, Loan};
-use crate::sync::{Arc, Condvar, MutexGuard};
+use crate::sync::{Arc, Condvar, MutexGuard, Weak};
 
 /// Time after which a batch gets more workers. It is the default tick: a driver that wakes for the next tick then
 /// checks the batch without a wake-up of its own.
@@ -86,6 +86,8 @@ pub(super) struct Alert {
     pub(super) interval: Duration,
     /// Rayon's work was found since the last search by all workers.
     pub(super) found: bool,
+    /// Batches for which the alert was raised. A worker that drives may have one before it is busy with it.
+    pub(super) late: Vec<Weak<dyn Batch>>,
 }
 
 /// The part of a worker's state that only the worker uses.
@@ -202,10 +204,14 @@ impl State {
         straggler.into_iter().chain([alert.search_at]).min()
     }
 
-    /// Raises the alert, or resets its interval: the lookout searches now.
-    pub(super) fn raise_alert(&mut self, now: Instant, found: bool) {
-        let found = found || self.alert.as_ref().is_some_and(|alert| alert.found);
-        self.alert = Some(Alert { search_at: now, interval: MIN_INTERVAL, found });
+    /// Raises the alert, or resets its interval: the lookout searches now. The alert lasts until the batch `late` is
+    /// finished.
+    pub(super) fn raise_alert(&mut self, now: Instant, found: bool, late: Option<Weak<dyn Batch>>) {
+        let alert = self.alert.get_or_insert(Alert { search_at: now, interval: MIN_INTERVAL, found, late: Vec::new() });
+        (alert.search_at, alert.interval) = (now, MIN_INTERVAL);
+        alert.found |= found;
+        alert.late.retain(is_unfinished);
+        alert.late.extend(late);
         self.wake_lookout();
     }
 
@@ -221,23 +227,23 @@ impl State {
         self.wake_lookout();
     }
 
-    /// Ends the alert if no job waits, no worker is busy, and the parked workers have searched in vain. Returns whether
-    /// it ended.
+    /// Ends the alert if nothing is left to run, and the parked workers have searched in vain. Returns whether it ended.
     fn try_end_alert(&mut self) -> bool {
-        let over =
-            self.active.is_empty() && self.jobs.is_empty() && self.alert.as_ref().is_some_and(|alert| !alert.found);
-        if over {
-            self.alert = None;
-        }
-        over
+        self.end_alert(|alert| !alert.found)
     }
 
     /// Ends the alert if every worker drives and nothing is left to run: no lookout could end it. Workers that drive need no
     /// alert: after each batch they do the work in their own rayon queues.
     pub(super) fn end_alert_if_all_drive(&mut self) {
-        if self.parked.is_empty() && self.active.is_empty() && self.jobs.is_empty() {
-            self.alert = None;
+        if self.parked.is_empty() {
+            self.end_alert(|_| true);
         }
+    }
+
+    /// Ends the alert if no job waits, no worker is busy, each late batch is finished, and the condition holds.
+    fn end_alert(&mut self, condition: impl Fn(&Alert) -> bool) -> bool {
+        let is_over = |alert: &mut Alert| condition(alert) && !alert.late.iter().any(is_unfinished);
+        self.active.is_empty() && self.jobs.is_empty() && self.alert.take_if(is_over).is_some()
     }
 
     /// Wakes the lookout, which then computes its timeout anew. If no worker is parked, recalls the workers that drive,
@@ -296,6 +302,11 @@ impl Parked {
     pub(super) fn unpark(self) {
         self.condvar.notify_one();
     }
+}
+
+/// Returns whether a driver, a queue or a worker still has the batch.
+fn is_unfinished(batch: &Weak<dyn Batch>) -> bool {
+    batch.strong_count() > 0
 }
 
 /// Parks the worker until it is woken or, as the lookout, has something to do.
@@ -385,7 +396,7 @@ mod tests {
         };
         put(&mut state);
         assert!(matches!(state.choose(&worker, now), Some(Action::Run(_))), "without an alert");
-        state.raise_alert(now, false);
+        state.raise_alert(now, false, None);
         put(&mut state);
         assert!(matches!(state.choose(&worker, now), Some(Action::Search)));
         worker.search_at = now + MAX_STINT;
@@ -401,7 +412,7 @@ mod tests {
         let now = Instant::now();
         let mut state = queue.lock();
         for (is_busy, has_job, found) in [(true, false, false), (false, true, false), (false, false, true)] {
-            state.raise_alert(now, found);
+            state.raise_alert(now, found, None);
             if is_busy {
                 state.begin_activity(&mut worker, None, false, now);
             }
@@ -413,7 +424,7 @@ mod tests {
             state.jobs.clear();
         }
         state.alert = None;
-        state.raise_alert(now, false);
+        state.raise_alert(now, false, None);
         assert!(state.try_end_alert() && state.alert.is_none());
         assert!(!state.try_end_alert(), "it has ended");
     }
@@ -424,7 +435,7 @@ mod tests {
         let now = Instant::now();
         let mut state = queue.lock();
         state.parked.extend([assistant().parked(), Worker { id: 8, ..assistant() }.parked()]);
-        state.raise_alert(now, true);
+        state.raise_alert(now, true, None);
         state.hand_over_lookout(now);
         assert_eq!((state.parked.len(), state.lookout_deadline()), (2, Some(now + MIN_INTERVAL)));
         assert!(!state.try_end_alert(), "some have not searched");
