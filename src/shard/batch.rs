@@ -47,7 +47,7 @@ impl Batch {
     }
 
     /// Leaves the remaining entries to the shutdown, which ends every timer.
-    fn leave_to_shutdown(&self) {
+    pub(super) fn leave_to_shutdown(&self) {
         // Relaxed: as above.
         self.taken.store(self.entries.len(), Ordering::Relaxed);
     }

@@ -246,7 +246,10 @@ mod tests {
         for (shards, kind) in [(1, "lent"), (2, "refused")] {
             let status = DriverStatus::default();
             let (mut thread, lending) = thread(&status, shards);
-            thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
+            // There is no timer to run.
+            let batch = Batch::new(lending.shard.clone(), 0, vec![0]);
+            batch.leave_to_shutdown();
+            thread.lend(&lending, batch);
             assert_eq!(thread.driver.map(|driver| driver.watched()), Some(1), "{kind}");
             lending.queue.clear();
         }
