@@ -10,7 +10,7 @@
 //! growth: `growth-no-monitor`, `growth-monitor-late`, `growth-never-blocked`, `growth-close-no-wake`,
 //! `growth-watches-jobs-only`, `monitor-starts-none`.
 
-use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::thread;
 
 use super::explore;
@@ -209,7 +209,7 @@ fn workers_that_drive_are_recalled_on_demand() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
         let (barrier, lent) = (Barrier::new(3), Barrier::new(2));
-        let batch = || Callbacks { pool: pool.clone(), callbacks: vec![lent.callback()], taken: AtomicUsize::new(0) };
+        let batch = || Callbacks::new(&pool, vec![lent.callback()]);
         let shards = [(); 2].map(|()| Shard::new(&pool, Vec::new()));
         // Both workers may be idle by now, or one, or none.
         let is_lent = pool.queue.push_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
@@ -233,15 +233,12 @@ fn workers_that_drive_run_rayon_tasks() {
         let (started, ending, is_done) = (begun.clone(), ended.clone(), done.clone());
         pool.push(vec![Box::new(move |pool: &Pool| {
             started.wait();
-            let both = Barrier::new(2);
-            let task = both.clone();
-            pool.spawn(Box::new(move |_| task.wait()));
-            both.wait();
+            pool.wait_for_task();
             is_done.store(true, Ordering::SeqCst);
             ending.wait();
         })]);
         begun.wait();
-        let first = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
+        let first = Callbacks::new(&pool, vec![Box::new(|_| ())]);
         assert!(pool.queue.push_with_loan(Arc::new(first), BusyShard::new(&pool, &done), 1, pool.now()));
         ended.wait();
         pool.shut_down(threads);
@@ -262,7 +259,7 @@ fn no_worker_drives_if_another_shard_needs_it() {
         pool.push(vec![block]);
         busy.wait();
         let shard = Shard::new(&pool, Vec::new());
-        let first = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
+        let first = Callbacks::new(&pool, vec![Box::new(|_| ())]);
         assert!(!pool.queue.push_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
         pool.push(vec![barrier.callback()]);
         barrier.wait();
@@ -283,7 +280,7 @@ fn callbacks_of_a_lent_shard_are_assisted() {
             waiting.wait_asleep();
         });
         let shard = Shard::new(&pool, vec![first, barrier.blocking_callback()]);
-        let lent = Callbacks { pool: pool.clone(), callbacks: vec![Box::new(|_| ())], taken: AtomicUsize::new(0) };
+        let lent = Callbacks::new(&pool, vec![Box::new(|_| ())]);
         let batch = shard.batch.lock().unwrap().clone();
         if pool.queue.push_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
             // The driver's own thread notices that the worker does not return, and raises the alert for its batch.

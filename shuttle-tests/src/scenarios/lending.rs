@@ -1,7 +1,7 @@
 //! A pool's queue together with the loans of a driver.
 //!
 //! The queue and the loans are the crate's. The driver's own thread and the worker call them in the order of
-//! `src/shard/drive.rs`; the driver itself is replaced by a list of batches. A worker that waits in a callback, or in a
+//! `src/shard/drive.rs`; the driver itself is replaced by a list of what it will do. A worker that waits in a callback, or in a
 //! task of rayon that it found, does not come back. Then the driver's own thread takes the driver and lends it to the
 //! next worker.
 //!
@@ -75,17 +75,13 @@ impl Shard {
     fn next_batch(&self, driver: &mut Driver) -> Option<Arc<Callbacks>> {
         loop {
             match driver.pop_front()? {
-                Step::Expire(callbacks) => return Some(self.batch(callbacks)),
+                Step::Expire(callbacks) => return Some(Arc::new(Callbacks::new(&self.pool, callbacks))),
                 Step::Sleep(begun, ended) => {
                     drop(begun.arrive());
                     ended.wait();
                 }
             }
         }
-    }
-
-    fn batch(&self, callbacks: Vec<Callback>) -> Arc<Callbacks> {
-        Arc::new(Callbacks { pool: self.pool.clone(), callbacks, taken: AtomicUsize::new(0) })
     }
 
     /// Advances the clock and wakes the driver's own thread, until that has ended.
@@ -110,7 +106,7 @@ impl Loan for Lent {
         let mut driver = loans.borrow(self.number)?;
         let next = if loans.is_over(self.number) { None } else { self.shard.next_batch(&mut driver) };
         let Some(batch) = next else {
-            let rest = self.shard.batch(Vec::new());
+            let rest = Arc::new(Callbacks::new(&self.shard.pool, Vec::new()));
             loans.give_up(driver, rest.clone());
             return Some(rest);
         };
@@ -172,10 +168,7 @@ fn the_work_of_a_broadcast_is_done_after_a_loan() {
             let (origin, end) = (thread::current().id(), ending.clone());
             pool.broadcast(move |pool| {
                 if thread::current().id() != origin {
-                    let both = Barrier::new(2);
-                    let other = both.clone();
-                    pool.spawn(Box::new(move |_| other.wait()));
-                    both.wait();
+                    pool.wait_for_task();
                     drop(end.arrive());
                 }
             });
@@ -208,10 +201,7 @@ fn the_work_of_an_assistant_is_done_after_a_loan() {
         });
         let assist: Callback = Box::new(move |pool| {
             drop(second.arrive());
-            let both = Barrier::new(2);
-            let other = both.clone();
-            pool.spawn(Box::new(move |_| other.wait()));
-            both.wait();
+            pool.wait_for_task();
             drop(ending.arrive());
         });
         let nothing = || vec![Box::new(|_: &Pool| ()) as Callback];

@@ -73,9 +73,15 @@ impl SleepStatus {
 
 /// A batch of callbacks.
 pub(super) struct Callbacks {
-    pub(super) pool: Arc<Pool>,
-    pub(super) callbacks: Vec<Callback>,
-    pub(super) taken: AtomicUsize,
+    pool: Arc<Pool>,
+    callbacks: Vec<Callback>,
+    taken: AtomicUsize,
+}
+
+impl Callbacks {
+    pub(super) fn new(pool: &Arc<Pool>, callbacks: Vec<Callback>) -> Self {
+        Self { pool: pool.clone(), callbacks, taken: AtomicUsize::new(0) }
+    }
 }
 
 /// The calling thread: a worker, or the monitor.
@@ -139,7 +145,7 @@ impl Pool {
 
     /// Puts a batch into the queue, as a driver does.
     pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
-        let batch = Arc::new(Callbacks { pool: self.clone(), callbacks, taken: AtomicUsize::new(0) });
+        let batch = Arc::new(Callbacks::new(self, callbacks));
         self.queue.push(batch.clone());
         batch
     }
@@ -155,6 +161,14 @@ impl Pool {
     /// Gives a task to rayon, from inside a callback.
     pub(super) fn spawn(&self, task: Task) {
         self.tasks.lock().unwrap()[WORKER.with(std::cell::Cell::get)].own.push_back(task);
+    }
+
+    /// Gives a task to rayon, from inside a callback, and waits until another worker does it.
+    pub(super) fn wait_for_task(&self) {
+        let both = Barrier::new(2);
+        let task = both.clone();
+        self.spawn(Box::new(move |_| task.wait()));
+        both.wait();
     }
 
     /// Gives each worker a task, from inside a callback.
@@ -312,7 +326,7 @@ pub(super) struct Shard {
 
 impl Shard {
     pub(super) fn new(pool: &Arc<Pool>, callbacks: Vec<Callback>) -> Arc<Self> {
-        let batch = Callbacks { pool: pool.clone(), callbacks, taken: AtomicUsize::new(0) };
+        let batch = Callbacks::new(pool, callbacks);
         Arc::new(Self {
             batch: Mutex::new(Some(Arc::new(batch))),
             is_recalled: Mutex::new(false),
@@ -362,7 +376,7 @@ impl Loan for BusyShard {
             pool.advance(Duration::from_micros(500));
         });
         thread::yield_now();
-        Some(Arc::new(Callbacks { pool: self.pool.clone(), callbacks: vec![callback], taken: AtomicUsize::new(0) }))
+        Some(Arc::new(Callbacks::new(&self.pool, vec![callback])))
     }
 
     fn recall(&self) {}
