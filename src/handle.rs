@@ -17,8 +17,7 @@ use crate::shard::{RawHandle, Shard};
 ///
 /// Any number of threads can share a handle. Cancels, the firing itself and a shutdown may compete to end a timer;
 /// exactly one of them does. No method takes a lock or waits for another thread, except
-/// [`cancel_and_wait`](Self::cancel_and_wait). (In [virtual time](crate::ManualClock), calls take a lock for some
-/// instructions.)
+/// [`cancel_and_wait`](Self::cancel_and_wait).
 ///
 /// A handle may outlive its timer and the [`Timer`](crate::Timer) service. It then reports that the timer has ended.
 /// The memory of its shard stays allocated until the handle is dropped. In the child of a [fork](crate::Timer#fork),
@@ -78,7 +77,7 @@ impl TimerHandle {
     /// thread that runs it drops it. If the drop of the closure panics, the panic is caught, counted, and passed to
     /// [`on_panic`](crate::Builder::on_panic).
     ///
-    /// Lock-free except in virtual time, in constant time. The thread that drops the handle keeps the memory for its
+    /// Lock-free, in constant time. The thread that drops the handle keeps the memory for its
     /// next timer in that shard. Memory beyond what one thread keeps is available to other threads at once.
     ///
     /// ```
@@ -105,10 +104,10 @@ impl TimerHandle {
     /// and does nothing, if the timer had ended or was shut down. A delay too long to represent means never.
     ///
     /// A repeating timer runs next at the new deadline, even if a run is in progress during this call. A fixed rate
-    /// continues from there. Its grid then starts at the new deadline rounded up to a tick, or stays if the run was due
-    /// at that tick anyway.
+    /// continues from there: its grid starts at the new deadline, rounded up by less than two ticks. A recurring callback
+    /// receives this instant as its deadline.
     ///
-    /// Lock-free except in virtual time, in constant time. In real time, a reset to a later deadline is one atomic step
+    /// Lock-free, in constant time. A reset to a later deadline is one atomic step
     /// that disturbs no other thread; see *Re-arming in place* in [protocols.md].
     ///
     /// ```
@@ -242,7 +241,7 @@ impl TimerHandle {
     ///
     /// This is the requested instant if this handle knows it, and otherwise the tick to which it was rounded up. A
     /// handle does not know the instants of the later runs of a repeating timer. A requested delay counts from the
-    /// call, or from [up to 20 µs after it](crate::Timer::schedule). A timer that is never due reports an instant a
+    /// call. A timer that is never due reports an instant a
     /// hundred years ahead.
     ///
     /// During a run of a repeating timer this is the deadline of that run, unless a reset has set another.

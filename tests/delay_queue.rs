@@ -7,15 +7,17 @@ use std::collections::HashSet;
 use std::future::poll_fn;
 use std::num::NonZeroU32;
 use std::panic::{self, AssertUnwindSafe};
+use std::pin::Pin;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{DelayKey, DelayQueue, Executor, Expired, ManualClock, Timer};
+use corewheel::{DelayKey, DelayQueue, Executor, Expired, ManualClock, Timer, TimerHandle};
 
 /// Counts how often a task is woken.
 #[derive(Default)]
@@ -30,6 +32,15 @@ impl Wake for Task {
 impl Task {
     fn woken(&self) -> usize {
         self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// The waker of a task that calls a function.
+struct WakeFn<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for WakeFn<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
     }
 }
 
@@ -437,41 +448,103 @@ fn after_a_shutdown_consumers_receive_what_was_due_and_then_none() {
     assert!(late.pop().is_none() && late.push(SEC, 5).unwrap_err().is_shutdown());
 }
 
-/// The waker of a task that blocks the driver.
-struct BlockDriver {
-    is_blocked: Gate,
-    gate: Gate,
+/// The waker of a task that waits for a callback.
+struct WaitForCallback {
+    callback: TimerHandle,
+    has_waited: Sender<()>,
 }
 
-impl Wake for BlockDriver {
+impl Wake for WaitForCallback {
     fn wake(self: Arc<Self>) {
-        self.is_blocked.open();
-        self.gate.pass();
+        self.callback.cancel_and_wait();
+        self.has_waited.send(()).unwrap();
     }
+}
+
+/// Returns the waker of a task that waits for a callback that is blocked in `pop`, and a receiver of the end of its wait.
+fn waker_that_waits_for_pop(timer: &Timer, queue: &DelayQueue<char>) -> (Waker, Receiver<()>) {
+    let (queue, started, (has_waited, waited)) = (queue.clone(), Gate::default(), channel());
+    let is_started = started.clone();
+    let pop = move || {
+        is_started.open();
+        queue.pop();
+    };
+    let callback = timer.schedule(Duration::ZERO, pop).unwrap();
+    started.pass();
+    thread::sleep(MS);
+    (Waker::from(Arc::new(WaitForCallback { callback, has_waited })), waited)
+}
+
+/// Has a task sleep or wait for a value, and returns what it awaits.
+fn wait<F: Future + Unpin>(mut future: F, waker: &Waker) -> F {
+    assert!(Pin::new(&mut future).poll(&mut Context::from_waker(waker)).is_pending());
+    future
+}
+
+fn timer_with_a_shard() -> Timer {
+    Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap()
 }
 
 #[test]
-fn a_shutdown_leaves_a_value_in_its_queue_that_the_driver_is_about_to_deliver() {
-    let (queue, timer, clock) = queue();
-    let block = Arc::new(BlockDriver { is_blocked: Gate::default(), gate: Gate::default() });
-    let mut sleep = pin!(timer.sleep(SEC));
-    assert!(sleep.as_mut().poll(&mut Context::from_waker(&Waker::from(block.clone()))).is_pending());
-    let key = queue.push(SEC, "left").unwrap();
-    let advance = thread::spawn(move || clock.advance(SEC));
-    block.is_blocked.pass();
-    let shutdown = {
-        let timer = timer.clone();
-        thread::spawn(move || timer.shutdown().len())
+fn a_waker_may_wait_for_a_callback_that_waits_for_a_value_of_the_same_turn() {
+    let run = |value_first: bool| {
+        let timer = timer_with_a_shard();
+        let queue = DelayQueue::new(&timer);
+        let (waker, waited) = waker_that_waits_for_pop(&timer, &queue);
+        let at = Instant::now() + 30 * MS;
+        let push = || queue.push_at(at, 'a').unwrap();
+        let early = value_first.then(push);
+        let sleep = wait(timer.sleep_until(at), &waker);
+        let late = (!value_first).then(push);
+        wait_for(&waited);
+        drop((early, sleep, late));
     };
-    eventually("the shard is closed", || timer.is_shutdown());
-    block.gate.open();
-    assert_eq!(in_time("shutdown", || shutdown.join().unwrap()), 0, "values are not in `Unfired`");
-    in_time("advance", || advance.join().unwrap());
-    match queue.try_pop() {
-        Some(due) => assert_eq!((due.value, key.remove()), ("left", None)),
-        None => assert_eq!((key.remove(), timer.stats().unfired), (Some("left"), 1)),
-    }
-    assert_balanced(&timer);
+    in_time("turns", move || [false, true].map(run));
+}
+
+#[test]
+fn a_consumers_waker_may_wait_for_a_callback_that_waits_for_a_value_of_the_same_turn() {
+    let run = |(own_queue, value_first)| {
+        let timer = timer_with_a_shard();
+        let queue = DelayQueue::new(&timer);
+        let tasks_queue = if own_queue { DelayQueue::new(&timer) } else { queue.clone() };
+        let at = Instant::now() + 30 * MS;
+        // The task is first in line.
+        let waker = Arc::new(Mutex::new(None::<Waker>));
+        let relay = waker.clone();
+        let relay = Waker::from(Arc::new(WakeFn(move || relay.lock().unwrap().take().unwrap().wake())));
+        let task = wait(poll_fn(|cx| tasks_queue.poll_pop(cx)), &relay);
+        let (waits, waited) = waker_that_waits_for_pop(&timer, &queue);
+        *waker.lock().unwrap() = Some(waits);
+        let mut queues = [&queue, &tasks_queue];
+        if value_first {
+            queues.reverse();
+        }
+        for queue in queues {
+            queue.push_at(at, 'a').unwrap();
+        }
+        wait_for(&waited);
+        drop(task);
+    };
+    in_time("turns", move || [(true, false), (true, true), (false, false)].map(run));
+}
+
+#[test]
+fn a_waker_of_a_shutdown_may_wait_for_a_callback_that_waits_for_a_value() {
+    let run = |(is_consumer, value_first): (bool, bool)| {
+        let timer = timer_with_a_shard();
+        let (tasks_queue, queue) = (DelayQueue::<char>::new(&timer), DelayQueue::new(&timer));
+        let push = || queue.push(HOUR, 'a').unwrap();
+        let early = value_first.then(push);
+        let (waker, waited) = waker_that_waits_for_pop(&timer, &queue);
+        let task = is_consumer.then(|| wait(poll_fn(|cx| tasks_queue.poll_pop(cx)), &waker));
+        let sleep = (!is_consumer).then(|| wait(timer.sleep(HOUR), &waker));
+        let late = (!value_first).then(push);
+        timer.shutdown();
+        wait_for(&waited);
+        drop((early, sleep, task, late));
+    };
+    in_time("shutdowns", move || [(false, false), (false, true), (true, false), (true, true)].map(run));
 }
 
 #[test]

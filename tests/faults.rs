@@ -9,8 +9,9 @@ use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::process::{self, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -414,6 +415,103 @@ fn fork_in_a_callback() {
     jobs.for_each(|job| job());
     assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (2, 0));
     println!("{PASSED}");
+}
+
+/// The waker of a task. The first that is called forks, and another must not be called in the child.
+struct ForkOnce {
+    calls: Arc<AtomicUsize>,
+    forked: Sender<Pid>,
+}
+
+impl Wake for ForkOnce {
+    fn wake(self: Arc<Self>) {
+        if self.calls.fetch_add(1, Ordering::SeqCst) > 0 {
+            return;
+        }
+        match forked() {
+            Some(child) => self.forked.send(child).unwrap(),
+            None => {
+                let calls = self.calls.clone();
+                thread::spawn(move || {
+                    // In this time the driver, whose thread the child has, goes on.
+                    thread::sleep(200 * MS);
+                    end_fork(|| assert_eq!(calls.load(Ordering::SeqCst), 1, "the tasks belong to the parent"));
+                });
+            }
+        }
+    }
+}
+
+const FORKS_IN_A_WAKER: &str = "a_waker_may_fork_and_no_other_is_called_in_the_child";
+
+#[test]
+fn a_waker_may_fork_and_no_other_is_called_in_the_child() {
+    if is_child(FORKS_IN_A_WAKER) {
+        return fork_in_a_waker();
+    }
+    let output = in_time("the child forks", || child(FORKS_IN_A_WAKER, "", &[]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_passed(output.status.success(), &text);
+}
+
+fn fork_in_a_waker() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let (calls, (forked, pids)) = (Arc::new(AtomicUsize::new(0)), channel());
+    let waker = Waker::from(Arc::new(ForkOnce { calls: calls.clone(), forked }));
+    let mut cx = Context::from_waker(&waker);
+    let at = Instant::now() + 20 * MS;
+    // Two consumers of one queue, one of another, and a sleep: all in one turn of the driver.
+    let queues = [DelayQueue::new(&timer), DelayQueue::new(&timer)];
+    let consumers = [&queues[0], &queues[0], &queues[1]].map(|queue| queue.clone());
+    for consumer in &consumers {
+        assert!(consumer.poll_pop(&mut cx).is_pending());
+        consumer.push_at(at, 'a').unwrap();
+    }
+    let mut sleep = timer.sleep_until(at);
+    assert!(Pin::new(&mut sleep).poll(&mut cx).is_pending());
+    assert_fork_passes(wait_for(&pids));
+    eventually("the parent calls all", || calls.load(Ordering::SeqCst) == 4);
+    println!("{PASSED}");
+}
+
+const FORKS_AT_FIRST_USE: &str = "a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own";
+
+#[test]
+fn a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own() {
+    if is_child(FORKS_AT_FIRST_USE) {
+        // Each process has a first use of its own, and its child a generation of its own.
+        for round in 0..40 {
+            match forked() {
+                None => end_fork(|| fork_at_first_use(round, 2)),
+                Some(child) => assert_fork_passes(child),
+            }
+        }
+        return println!("{PASSED}");
+    }
+    let output = in_time("the children fork", || child(FORKS_AT_FIRST_USE, "", &[]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_passed(output.status.success(), &text);
+}
+
+/// Forks while another thread starts the global timer. The child does the same, and its child uses the timer.
+fn fork_at_first_use(round: u32, generations: u32) {
+    let first = thread::spawn(|| _ = Timer::global());
+    let start = Instant::now();
+    while start.elapsed() < round * Duration::from_micros(10) {
+        hint::spin_loop();
+    }
+    match forked() {
+        Some(child) => assert_fork_passes(child),
+        None if generations > 1 => end_fork(|| fork_at_first_use(round, generations - 1)),
+        None => end_fork(|| {
+            let (sender, receiver) = channel();
+            if !Timer::global().is_shutdown() {
+                Timer::global().schedule(MS, move || sender.send(()).unwrap()).unwrap();
+                wait_for(&receiver);
+            }
+        }),
+    }
+    first.join().unwrap();
 }
 
 fn fork_with_timers() {

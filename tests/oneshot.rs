@@ -189,10 +189,10 @@ fn a_timer_that_is_never_due_does_not_fire_as_time_passes() {
 #[test]
 fn a_timer_decades_ahead_fires_at_its_tick() {
     let (builder, clock) = on_manual_clock();
-    let timer = builder.tick(Duration::from_micros(1)).build().unwrap();
+    let timer = builder.tick(Duration::from_micros(100)).build().unwrap();
     let start = clock.now();
     let (sender, receiver) = channel();
-    let delays = [34, 36, 60, 200].map(|years| years * YEAR + Duration::from_micros(77));
+    let delays = [34, 36, 60, 200].map(|years| years * YEAR + Duration::from_micros(7700));
     for delay in delays {
         let (clock, sender) = (clock.clone(), sender.clone());
         timer.schedule(delay, move || sender.send(clock.now() - start).unwrap()).unwrap();
@@ -243,6 +243,39 @@ fn timers_fire_in_tick_order_after_a_stall() {
     let order: Vec<u32> = (0..2000).map(|_| wait_for(&receiver)).collect();
     let wrong = order.windows(2).find(|pair| pair[0] > pair[1] + 1);
     assert_eq!(wrong, None, "a timer ran before another that was due more than a tick earlier");
+}
+
+/// The driver finds them in slots of their old deadlines, which have all passed by then, as the new ones have.
+#[test]
+fn timers_that_were_reset_to_later_during_a_stall_fire_in_tick_order() {
+    let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
+    let (stalled, gate) = (Gate::default(), Gate::default());
+    let (sender, receiver) = channel();
+    let start = timer.now() + 300 * MS;
+    let schedule = |index: u32| {
+        let sender = sender.clone();
+        timer.schedule_at(start + index * MS, move || sender.send(index).unwrap()).unwrap()
+    };
+    let handles: Vec<_> = (0..200).map(schedule).collect();
+    let (begin, stall) = (stalled.clone(), gate.clone());
+    // Its round begins with what came in before, so all others are in the wheel by then.
+    let block = move || {
+        begin.open();
+        stall.pass();
+    };
+    timer.schedule(30 * MS, block).unwrap();
+    stalled.pass();
+    assert!(timer.now() < start, "stopped for too long");
+    let mut expected: Vec<(u32, u32)> = (0..200).map(|index| (index, index)).collect();
+    for (index, to) in expected.iter_mut().skip(1).step_by(3) {
+        *to += 1 + *index * 7 % 60;
+        assert!(handles[*index as usize].reset_at(start + *to * MS));
+    }
+    thread::sleep(start + 300 * MS - timer.now());
+    gate.open();
+    let order: Vec<u32> = (0..200).map(|_| wait_for(&receiver)).collect();
+    let due: Vec<u32> = order.iter().map(|&index| expected[index as usize].1).collect();
+    assert!(due.is_sorted(), "{due:?}");
 }
 
 #[test]
@@ -341,6 +374,24 @@ fn the_threads_sleep_while_no_timer_is_due() {
     timer.schedule(MS, || ()).unwrap();
     eventually("fired", || timer.stats().fired == 1);
     idle("all fired");
+}
+
+/// Caches that are refilled and memory that becomes free wake a driver, but not more often when the tick is coarse.
+#[test]
+fn work_that_is_not_urgent_seldom_wakes_a_driver() {
+    for tick in [MS, 100 * MS, HOUR] {
+        let timer = Timer::builder().tick(tick).shards(1).build().unwrap();
+        let (start, mut handles) = (Instant::now(), Vec::new());
+        while start.elapsed() < 200 * MS {
+            handles.extend((0..1000).map(|_| timer.schedule(24 * HOUR, || ()).unwrap()));
+            if handles.len() > 100_000 {
+                handles.clear();
+            }
+        }
+        let most = 4 + 2 * start.elapsed().as_millis() as u64 / 50;
+        let wakeups = timer.stats().wakeups;
+        assert!(wakeups <= most, "{wakeups} at a tick of {tick:?}");
+    }
 }
 
 #[test]

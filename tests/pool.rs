@@ -276,6 +276,9 @@ fn build_succeeds_or_returns_an_error_at_any_thread_limit() {
                     timer.schedule(MS, counting(&runs)).unwrap();
                 }
                 thread::sleep(50 * MS);
+                // A start that the system refused counts as no thread.
+                let is_exact = || timer.stats().extra_threads as usize == threads_named("limited-extra");
+                eventually("the count of extra threads is that of the system", is_exact);
                 gate.open();
                 eventually("all callbacks have run", || timer.stats().completed == 4 * POOL as u64);
                 assert_eq!(runs.load(Ordering::SeqCst), 2 * POOL);
@@ -341,4 +344,43 @@ fn the_global_pool_is_started_on_demand_or_build_returns_an_error() {
     assert!(rayon::broadcast(|_| thread::current().id()).contains(&ran_on));
     drop(timer);
     assert_eq!(rayon::join(|| 1, || 2), (1, 2));
+}
+
+#[test]
+fn a_panic_of_work_that_a_callback_has_spawned_goes_to_the_hook() {
+    // In a process of its own, which rayon would abort.
+    const NAME: &str = "a_panic_of_work_that_a_callback_has_spawned_goes_to_the_hook";
+    if !is_child(NAME) {
+        let output = in_time("the child", || child(NAME, "", &[]));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}");
+        return;
+    }
+    let (sender, payloads) = channel();
+    let sender = Mutex::new(sender);
+    let report = move |payload: Box<dyn std::any::Any + Send>| {
+        let message = *payload.downcast_ref::<&str>().unwrap();
+        sender.lock().unwrap().send((message, thread::current().name().unwrap().to_owned())).unwrap();
+    };
+    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).on_panic(report).build().unwrap();
+    timer.schedule(Duration::ZERO, || rayon::spawn(|| quiet_panic("in the pool"))).unwrap();
+    assert_eq!(wait_for(&payloads), ("in the pool", "corewheel-pool-0".to_owned()));
+    if cfg!(any(target_os = "linux", target_os = "android")) {
+        let (gate, is_extra) = (Gate::default(), Gate::default());
+        block(&timer, 1, &gate);
+        let begun = is_extra.clone();
+        let spawn = move || {
+            rayon::spawn(|| quiet_panic("in an extra thread"));
+            begun.open();
+        };
+        timer.schedule(Duration::ZERO, spawn).unwrap();
+        is_extra.pass();
+        let (message, thread) = wait_for(&payloads);
+        assert!(message == "in an extra thread" && thread.starts_with("corewheel-extra-"), "{thread}");
+        gate.open();
+    }
+    eventually("both are counted", || timer.stats().panicked >= 2 - u64::from(!cfg!(target_os = "linux")));
+    assert!(timer.schedule(Duration::ZERO, || ()).is_ok(), "the timer goes on");
+    timer.shutdown();
+    assert_balanced(&timer);
 }

@@ -458,6 +458,60 @@ fn a_recurring_callback_receives_the_deadline_of_a_reset_rounded_up_to_a_tick() 
     assert_eq!(received(&receiver), [moved + 7 * MS]);
 }
 
+/// A reset counts although the timer is due at that tick anyway: the grid begins at its deadline.
+#[test]
+fn a_reset_within_the_tick_of_the_next_run_shifts_the_whole_grid() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.tick(10 * MS).build().unwrap();
+    let (report, reported) = reports(&clock);
+    let handle = timer.schedule_at_fixed_rate(12 * MS, 25 * MS, report).unwrap();
+    assert!(handle.reset(18 * MS));
+    clock.advance(60 * MS);
+    assert_eq!(received(&reported), [20 * MS, 50 * MS], "43 ms is in the tick that ends at 50 ms");
+
+    let (sender, receiver) = channel();
+    let start = clock.now();
+    let handle = timer
+        .schedule_recurring(start + 12 * MS, move |deadline| {
+            sender.send(deadline - start).unwrap();
+            None
+        })
+        .unwrap();
+    assert!(handle.reset_at(start + 18 * MS));
+    clock.advance(20 * MS);
+    assert_eq!(received(&receiver), [20 * MS], "rounded up to a tick, as after any reset");
+}
+
+/// The tick at which such a timer runs began before the reset.
+#[test]
+fn a_reset_to_now_makes_no_later_run_early() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.tick(10 * MS).build().unwrap();
+    let (report, reported) = reports(&clock);
+    let handle = timer.schedule_at_fixed_rate(HOUR, 29 * MS, report).unwrap();
+    clock.advance(13 * MS);
+    assert!(handle.reset(Duration::ZERO));
+    clock.advance(60 * MS);
+    assert_eq!(received(&reported), [13 * MS, 50 * MS], "42 ms is in the tick that ends at 50 ms");
+}
+
+/// A timer that a shutdown hands back knows of its last reset, too.
+#[test]
+fn an_unfired_recurring_timer_runs_for_the_deadline_of_a_reset() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.tick(10 * MS).build().unwrap();
+    let (sender, receiver) = channel();
+    let start = clock.now();
+    let recurring = move |deadline| {
+        sender.send(deadline - start).unwrap();
+        None
+    };
+    let handle = timer.schedule_recurring(start + 12 * MS, recurring).unwrap();
+    assert!(handle.reset_at(start + 18 * MS));
+    timer.shutdown().for_each(|unfired| unfired.run());
+    assert_eq!(received(&receiver), [20 * MS]);
+}
+
 #[test]
 fn a_period_of_zero_is_refused() {
     let timer = Timer::new().unwrap();

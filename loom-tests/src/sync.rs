@@ -9,7 +9,21 @@ pub(crate) use loom::sync::atomic::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
-pub(crate) use loom::thread;
+
+pub(crate) mod thread {
+    use loom::sync::{Arc, Notify};
+    pub(crate) use loom::thread::*;
+
+    /// A thread that sleeps on a `Notify`: loom's own `unpark` is lost on a thread that blocks on a lock before it parks.
+    #[derive(Clone)]
+    pub(crate) struct Thread(pub(crate) Arc<Notify>);
+
+    impl Thread {
+        pub(crate) fn unpark(&self) {
+            self.0.notify();
+        }
+    }
+}
 
 /// loom's own macro does not support `const` initializers.
 macro_rules! thread_static {

@@ -33,7 +33,7 @@ fn timers_while_time_passes() {
     explore(|| {
         let harness = Harness::new(Fixture::new());
         let clients =
-            [(); 3].map(|()| harness.spawn(|harness| TimerClient::new(harness, |counts| counts.once()).run(10)));
+            [(); 3].map(|()| harness.spawn(|harness| TimerClient::new(harness, |counts, _| counts.once()).run(10)));
         let caches = harness.run(6, clients);
         harness.assert_accounted(caches);
     });
@@ -44,7 +44,8 @@ fn timers_while_time_passes() {
 fn repeating_timers_while_time_passes() {
     explore(|| {
         let harness = Harness::new(Fixture::new());
-        let repeating = |harness: &Harness| TimerClient::new(harness, |counts| counts.repeating(1, 3)).run(8);
+        let repeating =
+            |harness: &Harness| TimerClient::new(harness, |counts, first| counts.repeating(first, 1, 3)).run(8);
         let clients = [(); 2].map(|()| harness.spawn(repeating));
         let caches = harness.run(6, clients);
         harness.assert_accounted(caches);
@@ -57,7 +58,7 @@ fn memory_is_retired_and_reused() {
     explore(|| {
         let harness = Harness::new(Fixture::with_retained(2));
         let clients =
-            [(); 3].map(|()| harness.spawn(|harness| TimerClient::new(harness, |counts| counts.once()).run(10)));
+            [(); 3].map(|()| harness.spawn(|harness| TimerClient::new(harness, |counts, _| counts.once()).run(10)));
         let caches = harness.run(4, clients);
         harness.assert_accounted(caches);
     });
@@ -69,7 +70,8 @@ fn shutdown_during_timers() {
     explore(|| {
         let harness = Harness::new(Fixture::new());
         let clients = [true, true, false].map(|once| {
-            let callback = move |counts: &Counts| if once { counts.once() } else { counts.repeating(1, 3) };
+            let callback =
+                move |counts: &Counts, first| if once { counts.once() } else { counts.repeating(first, 1, 3) };
             harness.spawn(move |harness| TimerClient::new(harness, callback).run(8))
         });
         let closer = harness.spawn(Harness::close);

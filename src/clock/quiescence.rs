@@ -97,10 +97,6 @@ struct State {
     ended: bool,
     /// Timers were dispatched since the clock last found the shard quiet.
     worked: bool,
-    /// The request that asks for the earliest deadline, or 0.
-    search: u64,
-    /// The answer to the last of these.
-    earliest: Option<u64>,
 }
 
 impl Quiescence {
@@ -108,7 +104,7 @@ impl Quiescence {
         Self {
             requests: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
-            state: Mutex::new(State { answered: 0, next: 0, ended: false, worked: false, search: 0, earliest: None }),
+            state: Mutex::new(State { answered: 0, next: 0, ended: false, worked: false }),
             changed: Condvar::new(),
         }
     }
@@ -194,35 +190,6 @@ impl Quiescence {
         }
         let worked = std::mem::take(&mut state.worked);
         Quiet { next: (!state.ended).then_some(state.next), worked }
-    }
-
-    /// Makes a request that asks for the earliest deadline, too, and returns its number. The driver must be woken for it.
-    pub(crate) fn request_search(&self) -> u64 {
-        // Under the lock, so that a driver that answers the request knows that it asks for more.
-        let mut state = self.lock();
-        state.search = self.request();
-        state.search
-    }
-
-    /// The driver is about to answer `request`. Calls `search` if the request, or one before, asks for the earliest
-    /// deadline. Unlike `next`, that is exact, and of a pending timer.
-    pub(crate) fn search(&self, request: u64, search: impl FnOnce() -> Option<u64>) {
-        if !(1..=request).contains(&self.lock().search) {
-            return;
-        }
-        let earliest = search();
-        let mut state = self.lock();
-        (state.search, state.earliest) = (0, earliest);
-    }
-
-    /// Waits until the driver has answered `request`, which is from [`request_search`](Self::request_search), and no timer
-    /// is in flight. Returns the earliest deadline.
-    pub(crate) fn wait_for_search(&self, request: u64) -> Option<u64> {
-        let Quiet { worked, .. } = self.wait(Some(request));
-        let mut state = self.lock();
-        // Left to the next pass of the clock.
-        state.worked |= worked;
-        state.earliest.filter(|_| !state.ended)
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {

@@ -1,69 +1,168 @@
 //! The source of a timer's time: the system's clock or virtual time.
+//!
+//! A read of the system's clock into an integer takes less than one into an [`Instant`], and so does what follows. So
+//! timers count in nanoseconds. An `Instant` does not tell its nanoseconds. [`Origin`] is one that is known to lie between
+//! two readings.
 
-use std::cell::Cell;
-use std::sync::OnceLock;
 use std::time::Instant;
 
-use super::counter::Processor;
 use super::manual::ManualClock;
-use super::tsc_clock::{Anchor, Bounds, TscClock};
 
 /// The source of a timer's time.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
-    /// The system's clock, `Instant::now`.
-    System(SystemClock),
+    /// The system's clock, that of `Instant::now`.
+    System,
     /// Virtual time.
     Manual(ManualClock),
 }
 
-/// `Instant::now`, and the [interpolated clock](TscClock) where the processor allows one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemClock(Option<&'static TscClock<Processor>>);
-
-thread_local! {
-    /// This thread's anchor for the interpolated clock.
-    static LAST: Cell<Option<Anchor>> = const { Cell::new(None) };
-}
-
 impl Clock {
-    /// Returns the system's clock. The first call in a process takes a third of a millisecond, to calibrate the
-    /// counter.
-    pub(crate) fn system() -> Self {
-        static TSC_CLOCK: OnceLock<Option<TscClock<Processor>>> = OnceLock::new();
-        Self::System(SystemClock(TSC_CLOCK.get_or_init(|| Processor::find().and_then(TscClock::new)).as_ref()))
-    }
-
     /// Returns the present.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         match self {
-            Self::System(_) => Instant::now(),
+            Self::System => Instant::now(),
             Self::Manual(clock) => clock.now(),
         }
     }
+}
 
-    /// Converts an instant to the nanoseconds of [`bounds`](Self::bounds). `None` if the clock has no bounds.
-    pub(super) fn nanos(&self, instant: Instant) -> Option<u64> {
-        match self {
-            Self::System(SystemClock(Some(tsc_clock))) => Some(tsc_clock.nanos(instant)),
-            _ => None,
+/// An instant of the system's clock, and readings just before and just after it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(super) instant: Instant,
+    /// Nanoseconds of the reading after the instant.
+    after: u64,
+    /// Nanoseconds between the two readings.
+    width: u64,
+}
+
+impl Origin {
+    /// Number of attempts to read the clock three times without an interruption.
+    const ATTEMPTS: usize = 8;
+
+    /// Returns the present of a clock.
+    pub(super) fn of(clock: &Clock) -> Self {
+        match clock {
+            Clock::System => Self::now(),
+            Clock::Manual(clock) => Self { instant: clock.now(), after: 0, width: 0 },
         }
     }
 
-    /// Returns bounds of the present, in nanoseconds. They cost less than [`now`](Self::now), and are some microseconds
-    /// apart: close enough to compute a deadline. `None` if only `now` returns the present.
-    #[inline(always)]
-    pub(crate) fn bounds(&self) -> Option<Bounds> {
-        let Self::System(SystemClock(Some(tsc_clock))) = self else { return None };
-        Some(LAST.with(|last| tsc_clock.bounds(last)))
+    /// Returns the present of the system's clock: of some attempts the one that is known best, to some 50 ns.
+    fn now() -> Self {
+        let attempts = (0..Self::ATTEMPTS).map(|_| Self::between(system::sandwich()));
+        attempts.min_by_key(|origin| origin.width).expect("an attempt")
     }
 
-    /// Returns the present within some microseconds, in the nanoseconds of [`bounds`](Self::bounds). It costs still
-    /// less.
-    #[inline]
-    pub(crate) fn now_approx(&self) -> Option<u64> {
-        let Self::System(SystemClock(Some(tsc_clock))) = self else { return None };
-        Some(LAST.with(|last| tsc_clock.approx(last)))
+    fn between((before, instant, after): (u64, Instant, u64)) -> Self {
+        Self { instant, after, width: after - before }
+    }
+
+    /// Returns the nanoseconds since the instant, or up to [`Self::width`] less.
+    #[inline(always)]
+    pub(super) fn elapsed(&self) -> u64 {
+        system::nanos(self.instant).saturating_sub(self.after)
+    }
+
+    /// Returns by how much [`elapsed`](Self::elapsed) may be too small.
+    #[inline(always)]
+    pub(super) fn width(&self) -> u64 {
+        self.width
+    }
+}
+
+/// The clock of `Instant` on these systems, read into an integer.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod system {
+    use std::mem::MaybeUninit;
+    use std::time::Instant;
+
+    /// Returns nanoseconds since the system's start.
+    #[inline(always)]
+    pub(super) fn nanos(_origin: Instant) -> u64 {
+        monotonic()
+    }
+
+    /// Returns the present, between readings before and after it.
+    pub(super) fn sandwich() -> (u64, Instant, u64) {
+        (monotonic(), Instant::now(), monotonic())
+    }
+
+    #[inline(always)]
+    fn monotonic() -> u64 {
+        let mut time = MaybeUninit::<libc::timespec>::uninit();
+        // SAFETY: the pointer is valid for a write, because it comes from a local variable.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
+        // SAFETY: the call has written it: it fails for an unknown clock or a bad pointer alone.
+        let time = unsafe { time.assume_init() };
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+}
+
+/// `Instant` itself.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod system {
+    use std::time::Instant;
+
+    /// Returns nanoseconds since `origin`, as far as 584 years.
+    pub(super) fn nanos(origin: Instant) -> u64 {
+        origin.elapsed().as_nanos() as u64
+    }
+
+    /// Returns the present, between readings before and after it.
+    pub(super) fn sandwich() -> (u64, Instant, u64) {
+        (0, Instant::now(), 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::Ticks;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Returns an origin that is known to a millisecond only.
+    fn wide() -> Origin {
+        let (before, ..) = system::sandwich();
+        thread::sleep(MS / 2);
+        let (_, instant, _) = system::sandwich();
+        thread::sleep(MS / 2);
+        let (.., after) = system::sandwich();
+        Origin::between((before, instant, after))
+    }
+
+    /// So both are the same clock.
+    #[test]
+    fn readings_agree_with_instants() {
+        let origin = Origin::now();
+        assert!(origin.width() < 100_000, "{} ns", origin.width());
+        agree(origin);
+        agree(wide());
+    }
+
+    fn agree(origin: Origin) {
+        for _ in 0..1000 {
+            let before = origin.instant.elapsed().as_nanos() as u64;
+            let elapsed = origin.elapsed();
+            let after = origin.instant.elapsed().as_nanos() as u64;
+            assert!(elapsed <= after, "{} ns ahead", elapsed - after);
+            assert!(before <= elapsed + origin.width(), "{} ns behind", before - elapsed);
+            thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    #[test]
+    fn a_delay_counts_from_the_call_however_well_the_origin_is_known() {
+        for origin in [Origin::now(), wide()] {
+            let ticks = Ticks::of(Clock::System, origin, MS);
+            let (before, deadline) = (Instant::now(), ticks.after(MS * 10));
+            assert!(ticks.display_deadline(deadline.tick, deadline.exact) >= before + MS * 10);
+        }
     }
 }

@@ -133,7 +133,15 @@ impl Core {
     /// from the pool were in sparse blocks.
     #[cold]
     fn refill(&self, cache: &mut Cache) -> Result<(), AllocError> {
-        if !self.pool.pop(&self.slab, |index| self.recycle(cache, index)) {
+        let receive = |index| {
+            if self.slab.is_sparse(index) {
+                // SAFETY: we own the entry, which is free or cached, because it comes from the pool.
+                unsafe { self.set_aside(index) };
+            } else {
+                self.keep(cache, index);
+            }
+        };
+        if !self.pool.pop(&self.slab, receive) {
             // The slab yields entries in descending order. As the cache is a stack, neighbours in memory are then used
             // in ascending order. Entries of a large frame that do not fit into the cache go to the pool.
             self.slab.alloc(|index| self.keep(cache, index))?;
@@ -150,16 +158,43 @@ impl Core {
     pub(crate) fn recycle(&self, cache: &mut Cache, index: u32) {
         if self.slab.is_sparse(index) {
             // SAFETY: the caller owns the entry, which is free or cached, because only its owner could arm it.
-            unsafe { self.set_aside(index) };
+            unsafe { self.recycle_sparse(cache, index) };
         } else {
             self.keep(cache, index);
         }
     }
 
-    /// Puts an entry into a cache. If the cache is full, half of it goes to the pool.
+    /// Sets an entry of a sparse block aside, and gives back all entries of the cache. They are from the time before the
+    /// blocks were marked, and each may keep a page. Lock-free.
+    ///
+    /// # Safety
+    /// The caller must own the entry, which must be free or cached.
+    #[cold]
+    pub(crate) unsafe fn recycle_sparse(&self, cache: &mut Cache, index: u32) {
+        // SAFETY: by this function's contract.
+        unsafe { self.set_aside(index) };
+        self.drain_cache(cache);
+    }
+
+    /// Puts an entry into a cache. If the cache is full, half of it is given back.
     #[inline]
     fn keep(&self, cache: &mut Cache, index: u32) {
-        cache.push(index, |batch| self.push_to_pool(batch));
+        cache.push(index, |batch| self.give_back(batch));
+    }
+
+    /// Moves entries from a cache to the pool, at most a batch. Sets those of sparse blocks aside. Lock-free.
+    pub(crate) fn give_back(&self, batch: &[u32]) {
+        let (mut dense, mut len) = ([0; BATCH], 0);
+        for &index in batch {
+            if self.slab.is_sparse(index) {
+                // SAFETY: we own the entry, which is free or cached, because it comes from a cache.
+                unsafe { self.set_aside(index) };
+            } else {
+                dense[len] = index;
+                len += 1;
+            }
+        }
+        self.push_to_pool(&dense[..len]);
     }
 
     /// Sets an entry of a sparse block aside. If the block is not sparse any more, all that is set aside there goes to
@@ -182,8 +217,7 @@ impl Core {
         }
     }
 
-    /// Moves entries from a cache to the pool, at most a batch. Wakes the driver lazily if there is much to trim.
-    /// Lock-free.
+    /// Pushes entries to the pool, at most a batch. Wakes the driver lazily if there is much to trim. Lock-free.
     pub(crate) fn push_to_pool(&self, batch: &[u32]) {
         // SAFETY: we own the entries, and they are free or cached, because they come from a cache, or were set aside.
         unsafe { self.pool.push(&self.slab, batch) };
@@ -192,9 +226,9 @@ impl Core {
         }
     }
 
-    /// Moves all entries of a cache to the pool. Lock-free.
+    /// Gives back all entries of a cache. Lock-free.
     pub(crate) fn drain_cache(&self, cache: &mut Cache) {
-        cache.drain(|batch| self.push_to_pool(batch));
+        cache.drain(|batch| self.give_back(batch));
     }
 
     /// Whether the driver should look for memory to trim.

@@ -55,7 +55,7 @@ impl Core {
             let role = callback.role();
             let mut run = hooks.started(deadline, role);
             if role == Role::Periodic {
-                self.run_periodic(index, callback, deadline, run, hooks);
+                self.run_periodic(index, callback, run, hooks);
             } else {
                 call(hooks, &mut run, || callback.run(deadline));
                 // Before the transition that ends the run: see the file's head.
@@ -99,9 +99,9 @@ impl Core {
     }
 
     /// Runs a repeating callback once, and enqueues the entry for the next run.
-    fn run_periodic<H: RunHooks>(&self, index: u32, mut callback: Callback, deadline: u64, mut run: H::Run, hooks: &H) {
+    fn run_periodic<H: RunHooks>(&self, index: u32, mut callback: Callback, mut run: H::Run, hooks: &H) {
         let entry = self.slab.get(index);
-        let next = call(hooks, &mut run, || callback.run_again(deadline)).flatten();
+        let next = call(hooks, &mut run, || callback.run_again()).flatten();
         // A timer that ends by itself is no longer pending when its last run is reported.
         if next.is_none() && entry.end() {
             hooks.completed();

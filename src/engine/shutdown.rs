@@ -2,13 +2,13 @@
 //!
 //! [`Core::close`] closes every entry in memory, each by one transition. A timer that another thread arms or resets
 //! meanwhile is either accepted and found by the shutdown, or refused. Then the shutdown takes what is pending, in this
-//! order: [`claim_wakers`](Core::claim_wakers), [`claim_closures`](Core::claim_closures),
+//! order: [`claim_of`](Core::claim_of) values and wakers, [`claim_closures`](Core::claim_closures),
 //! [`claim_running`](Core::claim_running). docs/protocols.md explains this order.
 
 use std::ptr::NonNull;
 
 use super::core::{self, Core};
-use super::entry::{Callback, Claim, ClosedTimer, Entry};
+use super::entry::{Callback, Claim, ClosedTimer, Entry, Role};
 use crate::sync::{Condvar, MutexGuard, Ordering};
 
 /// Counts of what a shutdown finds when it has closed all entries. The counts do not grow afterwards.
@@ -16,8 +16,10 @@ use crate::sync::{Condvar, MutexGuard, Ordering};
 pub(crate) struct Closing {
     /// Number of pending closures that are not running.
     pub(crate) closures: usize,
-    /// Number of pending wakers.
+    /// Number of pending sleeps.
     pub(crate) wakers: usize,
+    /// Number of values of delay queues that are not due.
+    pub(crate) values: usize,
     /// Number of callbacks that are running.
     pub(crate) running: usize,
     /// Whether no handle keeps the shard's memory.
@@ -57,15 +59,16 @@ impl Core {
         // `sleep`.
         self.closing.store(true, Ordering::Release);
         self.wakeup.wake_by(0);
-        let mut closing = Closing { closures: 0, wakers: 0, running: 0, unpinned: false };
+        let mut closing = Closing { closures: 0, wakers: 0, values: 0, running: 0, unpinned: false };
         let mut handles = 0;
         for entry in self.slab.close() {
             let closed = entry.close();
             handles += i64::from(closed.handle);
             match closed.timer {
                 ClosedTimer::None => {}
-                ClosedTimer::Closure => closing.closures += 1,
-                ClosedTimer::Waker => closing.wakers += 1,
+                ClosedTimer::Pending(Role::Waker) => closing.wakers += 1,
+                ClosedTimer::Pending(Role::Value) => closing.values += 1,
+                ClosedTimer::Pending(_) => closing.closures += 1,
                 ClosedTimer::Running => closing.running += 1,
             }
         }
@@ -76,10 +79,10 @@ impl Core {
         closing
     }
 
-    /// Takes the pending wakers of a closed shard. Must be called before anything that may wait for a task that they
-    /// wake.
-    pub(crate) fn claim_wakers(&self, now: u64, mut found: impl FnMut(Found)) {
-        for entry in self.slab.close().filter(|entry| entry.holds_waker()) {
+    /// Takes the pending timers of a closed shard whose callbacks have this role. Sleeps must be taken before anything that
+    /// may wait for a task that they wake, and values before wakers are called.
+    pub(crate) fn claim_of(&self, role: Role, now: u64, mut found: impl FnMut(Found)) {
+        for entry in self.slab.close().filter(|entry| entry.holds(role)) {
             claim(entry, false, now, &mut found);
         }
     }

@@ -44,7 +44,7 @@ impl Fixture {
         loop {
             self.driver.begin(&self.core, 0);
             while !self.driver.turn(&self.core, &mut due) {}
-            while self.driver.cascade_ahead(&self.core) {}
+            while self.driver.cascade_ahead(&self.core, &mut due) {}
             if !self.driver.reclaim(&self.core) {
                 break;
             }
@@ -112,6 +112,67 @@ fn entries_freed_during_a_trim_go_back() {
     fixture.drive();
     let kept = fixture.core.slab.len();
     assert!(kept <= 8192, "{kept} entries are kept for no timer");
+}
+
+/// What a thread's cache has of sparse blocks is set aside when the cache is drained, when it overflows, and when the
+/// thread frees an entry of such a block. In the pool, each entry would keep its page.
+#[test]
+fn caches_give_no_entry_of_a_sparse_block_to_the_pool() {
+    for drains in [true, false] {
+        let mut fixture = Fixture::new(1);
+        let timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
+        fixture.drive();
+        // Two of each block survive: one is cancelled before the blocks are sparse, and fills the cache.
+        for (number, &index) in timers.iter().enumerate() {
+            if !matches!(number % 64, 5 | 6) {
+                fixture.cancel(index);
+            }
+        }
+        let Fixture { core, cache, .. } = &mut fixture;
+        core.drain_cache(cache);
+        (0..20).for_each(|block| fixture.cancel(timers[block * 64 + 5]));
+        fixture.drive();
+        assert!(fixture.core.slab.dense_len() < 4096, "all are sparse");
+        let pooled = fixture.core.pool.len();
+        let Fixture { core, cache, .. } = &mut fixture;
+        if drains {
+            core.drain_cache(cache);
+        } else {
+            fixture.cancel(timers[30 * 64 + 5]);
+        }
+        assert_eq!(fixture.core.pool.len(), pooled);
+        (0..20).for_each(|block| fixture.cancel(timers[block * 64 + 6]));
+        assert_eq!(fixture.core.slab.completed(), 20);
+    }
+}
+
+/// All entries that are set aside in a block that is not sparse go to the pool, however many batches they are.
+#[test]
+fn a_whole_block_goes_back_to_the_pool() {
+    let fixture = Fixture::new(1);
+    let (core, mut last) = (&fixture.core, 0);
+    core.slab.alloc(|index| last = index).unwrap();
+    for index in 1..64 {
+        // SAFETY: we own the entries, because this thread has allocated them. They are free, and no driver runs.
+        unsafe { core.slab.gather(index) };
+    }
+    // SAFETY: as above.
+    unsafe { core.set_aside(last) };
+    assert_eq!((last, core.pool.len()), (0, 64));
+}
+
+/// Entries in the intake keep the driver from retiring their frames. It tries again when it has taken the intake.
+#[test]
+fn a_trim_that_the_intake_has_blocked_continues() {
+    let mut fixture = Fixture::new(1);
+    let timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
+    timers.into_iter().for_each(|index| fixture.cancel(index));
+    let Fixture { core, driver, cache } = &mut fixture;
+    core.drain_cache(cache);
+    while driver.reclaim(core) {}
+    assert!(core.slab.len() >= TIMERS as usize && !driver.has_memory_to_trim(core), "all are in the intake");
+    fixture.drive();
+    assert_eq!(fixture.core.slab.len(), 0);
 }
 
 /// While a thread is stopped in the middle of a pop, the pool seems longer than it is.

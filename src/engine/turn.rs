@@ -64,7 +64,8 @@ impl DriverCore {
         }
     }
 
-    /// Makes a bounded turn. Appends expired entries to `due`, which must be empty. Returns whether the round is over.
+    /// Makes a bounded turn. Appends expired entries to `due`, which has fewer than [`MAX_BATCH`]. Returns whether the round
+    /// is over.
     pub(crate) fn turn(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
         self.collect(core) && self.step(core, due)
     }
@@ -74,26 +75,19 @@ impl DriverCore {
         self.levels.next_deadline().unwrap_or(u64::MAX)
     }
 
-    /// Returns the earliest deadline of a pending timer in the wheel. After a round that is exact. Not bounded: looks at all
-    /// timers in the slots that begin before that deadline.
-    pub(crate) fn earliest_deadline(&self, core: &Core) -> Option<u64> {
-        let nodes = Entries::new(&core.slab, self.now, &self.levels);
-        self.levels.earliest(&nodes, |index| core.slab.get(index).pending_deadline(self.now))
-    }
-
-    /// Cascades entries ahead of time, in a bounded turn. Returns whether more are left.
+    /// Cascades entries ahead of time, in a bounded turn. Returns whether more are left, or an entry was appended to `due`.
     ///
     /// When a slot of an upper level expires, all its entries cascade before the first of them can run. Those that
     /// cascaded ahead of time shorten this delay.
-    pub(crate) fn cascade_ahead(&mut self, core: &Core) -> bool {
+    ///
+    /// On its way it unlinks entries that are disarmed. One that is armed again at that moment is not due, because its new
+    /// deadline is not before the tick by which it was linked, which is ahead.
+    pub(crate) fn cascade_ahead(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
         for _ in 0..MAX_CASCADED_AHEAD {
             match self.levels.cascade_ahead(&mut Entries::new(&core.slab, self.now, &self.levels)) {
                 Step::Cascaded => {}
-                Step::Expired(index) => {
-                    let due = self.expire(core, index);
-                    debug_assert!(due.is_none(), "an entry armed ahead of its slot has a deadline after it");
-                }
-                Step::Done => return false,
+                Step::Expired(index) => due.extend(self.expire(core, index)),
+                Step::Done => return !due.is_empty(),
             }
         }
         true

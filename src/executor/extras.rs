@@ -6,7 +6,7 @@ use std::mem;
 use std::thread::JoinHandle;
 
 use super::job_queue::{JobQueue, MonitorThread, TimedWait};
-use super::workers::{Workers, join, serve, spawn};
+use super::workers::{Panicked, Workers, join, serve, spawn};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
 /// The monitor of a queue, and the threads that it starts.
@@ -14,6 +14,7 @@ pub(crate) struct Extras {
     queue: Arc<JobQueue>,
     /// Prefix of the threads' names.
     name: String,
+    panicked: Panicked,
     threads: Mutex<Threads>,
 }
 
@@ -30,8 +31,8 @@ struct Threads {
 }
 
 impl Extras {
-    pub(super) fn new(queue: &Arc<JobQueue>, name: &str) -> Self {
-        Self { queue: queue.clone(), name: name.to_owned(), threads: Mutex::default() }
+    pub(super) fn new(queue: &Arc<JobQueue>, name: &str, panicked: Panicked) -> Self {
+        Self { queue: queue.clone(), name: name.to_owned(), panicked, threads: Mutex::default() }
     }
 
     /// Starts the monitor, unless there is one. If the system refuses, the next call tries again. The calling thread
@@ -81,7 +82,8 @@ impl MonitorThread for Monitor<'_> {
             drop(threads);
             previous.into_iter().for_each(join);
         };
-        match Workers::start(1, |_| format!("{}-extra-{number}", self.0.name), serve_until_idle) {
+        let name = |_| format!("{}-extra-{number}", self.0.name);
+        match Workers::start(1, name, serve_until_idle, self.0.panicked.clone()) {
             Ok(workers) => threads.serving.insert(number, workers).is_none(),
             // The only thread was not started, so there is none to join.
             Err(_) => false,
@@ -99,7 +101,7 @@ mod tests {
 
     #[test]
     fn all_threads_have_ended_when_they_are_joined() {
-        let extras = Extras::new(&Arc::new(JobQueue::new(1, 1)), "extras-join");
+        let extras = Extras::new(&Arc::new(JobQueue::new(1, 1)), "extras-join", Arc::new(drop));
         let ended = Arc::new(AtomicUsize::new(0));
         let lingering = || {
             let ended = ended.clone();

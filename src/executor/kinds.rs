@@ -40,13 +40,15 @@ pub enum Executor {
     /// worker is idle, a slow callback delays others by a few milliseconds at most.
     ///
     /// On Linux and Android, while workers are blocked inside callbacks and other callbacks wait, extra threads run
-    /// these: see [`max_extra_threads`](crate::Builder::max_extra_threads). To rayon, an extra thread is a pool of one
+    /// these: see [`max_extra_threads`](crate::Builder::max_extra_threads), also for callbacks that never count as blocked,
+    /// because they poll in naps of a millisecond. To rayon, an extra thread is a pool of one
     /// thread. There, `join`, `scope` and `par_iter` work as in any pool, and `spawn`ed work runs after the callback.
     /// So a callback should not block until another thread has run the work that it has `spawn`ed.
     ///
     /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
     /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:
-    /// the first worker at once, each further one about a millisecond later.
+    /// the first worker at once, each further one about a millisecond later. A panic of work that was `spawn`ed goes to
+    /// [`on_panic`](crate::Builder::on_panic).
     Pool {
         /// The number of threads; minimum: 1.
         threads: usize,
@@ -56,7 +58,8 @@ pub enum Executor {
     /// Callbacks are jobs of this pool like any other. A thread of it that waits inside `rayon::join` and similar calls
     /// may run a callback meanwhile, unless it is inside a callback already. So other code in this pool should hold no
     /// lock over such a wait that a callback takes. This concerns jobs of `rayon::spawn` and `install`, even those of
-    /// callbacks, and callbacks that a [custom executor](Self::Custom) runs in this pool.
+    /// callbacks, and callbacks that a [custom executor](Self::Custom) runs in this pool. A panic of work that a callback
+    /// has `spawn`ed goes to the pool's own `panic_handler`; without one, rayon aborts the process.
     ///
     /// ```
     /// use corewheel::{Executor, Timer, rayon};

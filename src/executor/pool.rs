@@ -5,7 +5,7 @@
 use super::dispatcher::Dispatcher;
 use super::extras::Extras;
 use super::job_queue::JobQueue;
-use super::workers::{Workers, join, serve, serves_here};
+use super::workers::{Panicked, Workers, join, serve, serves_here};
 use crate::error::BuildError;
 use crate::sync::Arc;
 use crate::system::ThreadNumber;
@@ -18,21 +18,21 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Starts the threads. The calling thread must not be pinned, because they inherit its cores.
-    pub(crate) fn start(threads: usize, max_extra: usize, name: &str) -> Result<Self, BuildError> {
+    /// Starts the threads. The calling thread must not be pinned, because they inherit its cores. `panicked` receives the
+    /// payloads of panics in work that callbacks have given to rayon.
+    pub(crate) fn start(threads: usize, max_extra: usize, name: &str, panicked: Panicked) -> Result<Self, BuildError> {
         if threads == 0 {
             return Err(BuildError::NoPoolThreads);
         }
         let queue = Arc::new(JobQueue::new(threads, max_extra));
-        let workers = Workers::start(threads, |index| format!("{name}-pool-{index}"), {
-            let queue = queue.clone();
-            move || serve(&queue, false)
-        });
+        let served = queue.clone();
+        let serve = move || serve(&served, false);
+        let workers = Workers::start(threads, |index| format!("{name}-pool-{index}"), serve, panicked.clone());
         let workers =
             workers.inspect_err(|_| queue.close()).map_err(|failed| BuildError::ThreadStart(failed.join()))?;
         // The pool grows only where the system tells which threads are asleep.
         let grows = max_extra > 0 && ThreadNumber::current().is_some();
-        let extras = grows.then(|| Arc::new(Extras::new(&queue, name)));
+        let extras = grows.then(|| Arc::new(Extras::new(&queue, name, panicked)));
         Ok(Self { workers, queue, extras })
     }
 

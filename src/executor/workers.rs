@@ -3,8 +3,10 @@
 //! Each thread belongs to rayon, so `join`, `scope` and `par_iter` work inside callbacks as in any pool. The thread's
 //! start handler runs the loop of the [`JobQueue`] until the pool is stopped; only then does rayon's own loop begin.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::io;
+use std::mem;
 use std::ptr;
 use std::sync::Weak;
 use std::thread::{self, JoinHandle};
@@ -12,6 +14,9 @@ use std::thread::{self, JoinHandle};
 use super::job_queue::{JobQueue, SleepProbe, TimedWait, WorkerThread};
 use crate::sync::Arc;
 use crate::system::ThreadNumber;
+
+/// Receives the payload of a panic. Must not panic.
+pub(crate) type Panicked = Arc<dyn Fn(Box<dyn Any + Send>) + Send + Sync>;
 
 /// Threads of one rayon pool that serve a queue.
 pub(super) struct Workers {
@@ -63,17 +68,20 @@ impl Workers {
         self.threads.len()
     }
 
-    /// Starts a rayon pool. Each of its threads runs `serve` first.
+    /// Starts a rayon pool. Each of its threads runs `serve` first. `panicked` receives the payloads of panics in work that
+    /// callbacks have given to the pool.
     pub(super) fn start(
         threads: usize,
         name: impl Fn(usize) -> String,
         serve: impl Fn() + Send + Sync + 'static,
+        panicked: Panicked,
     ) -> Result<Self, StartError> {
         let mut started = Vec::new();
         let mut failure = None;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .start_handler(move |_| serve())
+            .panic_handler(move |payload| panicked(payload))
             .spawn_handler(|worker| {
                 let thread = spawn(name(worker.index()), || worker.run()).map_err(|error| {
                     let kind = error.kind();
@@ -125,7 +133,30 @@ pub(crate) fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> io::Resu
     thread::Builder::new().name(name).spawn(f)
 }
 
-/// Waits for the end of a thread that does not panic.
+/// Waits for the end of a thread.
 pub(crate) fn join(thread: JoinHandle<()>) {
-    let _ = thread.join();
+    if let Err(payload) = thread.join() {
+        // Leaked, as its drop may panic.
+        mem::forget(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::resume_unwind;
+
+    use super::*;
+
+    struct PanicOnDrop;
+
+    impl Drop for PanicOnDrop {
+        fn drop(&mut self) {
+            panic!("a payload is dropped");
+        }
+    }
+
+    #[test]
+    fn the_payload_of_a_thread_that_has_panicked_is_not_dropped() {
+        join(thread::spawn(|| resume_unwind(Box::new(PanicOnDrop))));
+    }
 }

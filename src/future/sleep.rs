@@ -21,7 +21,7 @@ use crate::shard::{Coop, Progress, Shard, SleepEntry};
 ///
 /// Dropping a `Sleep` cancels it. A `Sleep` does not keep the service alive. It does not count against
 /// [`max_pending`](crate::Builder::max_pending), and is never refused. Its methods, its polls and its drop take no lock
-/// and never wait for another thread. (In [virtual time](crate::ManualClock), they may take a lock for some
+/// and never wait for another thread. (In [virtual time](crate::ManualClock), a poll at the deadline may take one for some
 /// instructions.)
 ///
 /// A `Sleep` is [`Unpin`]: it can be moved between polls, and `Pin::new(&mut sleep)` is enough to reset it.
@@ -130,7 +130,7 @@ impl Sleep {
     ///
     /// If so, the next poll is ready, except one that [gives way](Sleep#loops) to other tasks. A deadline between two
     /// [ticks](crate::Builder::tick) comes with the later one. A sleep of the hyper or quinn adapter does not elapse by
-    /// a shutdown. Registers no waker. Lock-free except in virtual time, in constant time.
+    /// a shutdown. Registers no waker. Lock-free, in constant time.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};
@@ -190,7 +190,7 @@ impl Sleep {
     /// Sets a new deadline. The waker of a pending sleep stays in place. A sleep that has completed must be polled
     /// again.
     ///
-    /// Lock-free except in virtual time, in constant time. In real time, a reset of a pending sleep to a later deadline
+    /// Lock-free, in constant time. A reset of a pending sleep to a later deadline
     /// is one atomic step that disturbs no other thread; see *Re-arming in place* in [protocols.md].
     ///
     /// ```
@@ -226,7 +226,7 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn reset_after(mut self: Pin<&mut Self>, delay: Duration) {
-        self.reset_by(|ticks| ticks.requested_after(delay));
+        self.reset_by(|ticks| ticks.after(delay));
     }
 
     /// Sets the deadline that `when` returns.

@@ -1,35 +1,21 @@
-//! A consumer that blocks its thread: its waker unparks the thread.
+//! A consumer that blocks its thread.
 
-use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::Poll;
+use std::thread;
 use std::time::Instant;
 
 use super::hand_over::{HandOver, Popped};
-use super::line::Consumer;
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
-    }
-}
+use super::line::{Consumer, Waiter};
 
 /// Takes the first value that is due. Waits for one until the queue is over, or until `limit`.
 pub(super) fn pop<T, H>(queue: &HandOver<T, H>, limit: Option<Instant>) -> Option<Popped<T>> {
     let consumer = Consumer::default();
-    // What is there is taken without a waker.
+    // What is there is taken without a wait.
     if let Poll::Ready(popped) = queue.poll(&consumer, None) {
         return popped;
     }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
-        if let Poll::Ready(popped) = queue.poll(&consumer, Some(&waker)) {
+        if let Poll::Ready(popped) = queue.poll(&consumer, Some(Waiter::Thread(thread::current()))) {
             return popped;
         }
         match limit.map(|limit| limit.saturating_duration_since(Instant::now())) {

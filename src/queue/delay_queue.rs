@@ -14,7 +14,7 @@ use super::hand_over::{HandOver, Popped};
 use super::home::Home;
 use super::item::NOT_RESET;
 use super::key::DelayKey;
-use super::line::Consumer;
+use super::line::{Consumer, Waiter};
 use super::open::OpenQueues;
 use super::shared::{Shared, Stored, Values};
 use crate::clock::Deadline;
@@ -60,8 +60,7 @@ use crate::shard::{coop, defer};
 /// - **One wake-up a value.** Of many consumers that wait, one is woken for each value that becomes due, in the order
 ///   in which they began to wait. A consumer that is woken and goes away passes the wake-up on.
 /// - **Lock-free in.** `push`, [`remove`](DelayKey::remove), [`reset`](DelayKey::reset) and the driver that makes a
-///   value due wait for no thread. (In [virtual time](crate::ManualClock), they may take a lock of the clock for some
-///   instructions.) Consumers share a lock. Producers, keys and drivers only try that lock, to help with the lists
+///   value due wait for no thread. Consumers share a lock. Producers, keys and drivers only try that lock, to help with the lists
 ///   behind it. The thread that helps also calls the wakers of the consumers whose turn it is.
 ///
 /// Values that are due do not pass through the executor: the driver of their shard hands them over.
@@ -92,7 +91,11 @@ impl<T: Send + 'static> DelayQueue<T> {
     pub(crate) fn open(home: Home, queues: &OpenQueues, is_closed: impl FnOnce() -> bool) -> Self {
         let catch = |act: fn(Waker)| {
             let shard = home.any_shard().clone();
-            move |waker| shard.catch_panic(|| act(waker))
+            move |waker| match shard.is_inherited() {
+                // A waker before this one has forked: the task is the parent's.
+                true => mem::forget(waker),
+                false => shard.catch_panic(|| act(waker)),
+            }
         };
         let hand_over = Arc::new(HandOver::new(catch(Waker::wake), catch(drop)));
         // In the child of a fork, a thread of the parent may have the lock of the list for ever.
@@ -115,7 +118,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// A value with a zero delay is due as soon as the driver has seen it: no tick is waited for. A delay too long to
     /// represent means never. Dropping the key leaves the value in the queue.
     ///
-    /// Lock-free except in virtual time, in amortised constant time. Allocates; where the allocator has no memory, the
+    /// Lock-free, in amortised constant time. Allocates; where the allocator has no memory, the
     /// process ends.
     ///
     /// # Errors
@@ -138,7 +141,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn push(&self, delay: Duration, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
-        self.push_for(self.shared.home.ticks().requested_after(delay), value)
+        self.push_for(self.shared.home.ticks().after(delay), value)
     }
 
     /// Adds a value that is due at `deadline`. One in the past is due at once. Otherwise as [`push`](Self::push).
@@ -168,7 +171,9 @@ impl<T: Send + 'static> DelayQueue<T> {
         }
         let stored = Stored { value, requested: deadline.requested(), tick: deadline.tick };
         let (item, expiry) = Expiry::enter(hand_over, stored);
-        let callback = mem::ManuallyDrop::new(Callback::value(move |tick| defer::<Delivery<_, _>>((expiry, tick))));
+        let callback = mem::ManuallyDrop::new(Callback::value(move |tick| {
+            defer(expiry, Delivery::new, Delivery::accepts, |delivery, expiry| expiry.deliver(tick, delivery));
+        }));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         match home.schedule(deadline, |place| unsafe { callback.write(place) }) {
             Ok(handle) => {
@@ -299,7 +304,7 @@ impl<T: Send + 'static> DelayQueue<T> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let polled = values.poll(&self.consumer, Some(cx.waker()));
+        let polled = values.poll(&self.consumer, Some(Waiter::Task(cx.waker().clone())));
         self.has_waited.store(polled.is_pending(), Ordering::Relaxed);
         if !has_waited && matches!(polled, Poll::Ready(Some(_))) {
             coop::spend();

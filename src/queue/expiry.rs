@@ -1,6 +1,7 @@
 //! The timer's part in a value: it makes the value due.
 
 use std::mem;
+use std::task::Waker;
 
 use super::due::Due;
 use super::hand_over::HandOver;
@@ -14,11 +15,13 @@ pub(crate) struct Expiry<T, H> {
     item: Option<Arc<Item<T, H>>>,
 }
 
-/// The items of one queue that a driver makes due together. Its drop hands them over, in order, and wakes consumers.
+/// The items of one queue that a driver makes due together. Its drop wakes consumers.
 pub(crate) struct Delivery<T, H> {
     queue: Arc<HandOver<T, H>>,
     /// Items whose timers count as pending until the items are handed over.
     items: Vec<Due<T, H>>,
+    /// The wakers of tasks that were chosen.
+    wakers: Vec<Waker>,
 }
 
 impl<T, H> Expiry<T, H> {
@@ -46,24 +49,29 @@ impl<T, H> Drop for Expiry<T, H> {
 impl<T, H> Delivery<T, H> {
     /// Returns a delivery without items, for the queue of `expiry`.
     pub(crate) fn new(expiry: &Expiry<T, H>) -> Self {
-        Self { queue: expiry.queue.clone(), items: Vec::new() }
+        Self { queue: expiry.queue.clone(), items: Vec::new(), wakers: Vec::new() }
     }
 
     /// Returns whether the delivery is for the queue of `expiry`.
     pub(crate) fn accepts(&self, expiry: &Expiry<T, H>) -> bool {
         Arc::ptr_eq(&self.queue, &expiry.queue)
     }
+
+    /// Hands the items over, in order, and unparks threads that wait for them. Calls no foreign code.
+    pub(crate) fn publish(&mut self) {
+        self.wakers = self.queue.add_due(mem::take(&mut self.items));
+    }
 }
 
 impl<T, H> Drop for Delivery<T, H> {
     fn drop(&mut self) {
-        self.queue.add_due(mem::take(&mut self.items));
+        self.queue.wake(mem::take(&mut self.wakers));
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::task::{Poll, Waker};
+    use std::task::Poll;
 
     use super::super::hand_over::Popped;
     use super::super::line::Consumer;
@@ -84,7 +92,7 @@ mod tests {
             _ => None,
         };
         assert_eq!(pop(), None, "not yet");
-        drop(delivery);
+        delivery.publish();
         assert_eq!([(); 4].map(|()| pop()), [Some((1, 7)), Some((2, 8)), Some((3, 9)), None]);
     }
 }

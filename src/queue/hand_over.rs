@@ -29,6 +29,12 @@
 //! sees that a consumer waits. If it then finds the lock taken, the unlock comes after its fence, so the owner sees the
 //! item. Loom model `delay_queue` checks it, and fails without the fence.
 //!
+//! # Foreign code comes last
+//!
+//! The waker of a task is foreign code: it may shut the timer down, which waits for callbacks, and a callback may be
+//! blocked in `pop`. So the thread that settles a queue unparks such threads itself, and returns the wakers. A driver first
+//! settles all queues of its turn, and then calls the wakers.
+//!
 //! # The end
 //!
 //! A queue is over when its timer is shut down and no timer of an item can fire any more. One word counts the timers and
@@ -39,7 +45,7 @@ use std::task::{Poll, Waker};
 
 use super::due::{Due, DueBatch};
 use super::item::{Item, Link};
-use super::line::{Consumer, Line};
+use super::line::{Consumer, Line, Waiter};
 use super::stack::Stack;
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
@@ -108,38 +114,36 @@ impl<T, H> HandOver<T, H> {
         }
     }
 
-    /// Adds items that are due, and ends their timers. Lock-free but for the wakers that it calls.
-    pub(super) fn add_due(&self, items: Vec<Due<T, H>>) {
+    /// Adds items that are due, and ends their timers. Returns the wakers to be [called](Self::wake). Lock-free.
+    pub(super) fn add_due(&self, items: Vec<Due<T, H>>) -> Vec<Waker> {
         let timers = TIMER * items.len() as u64;
         self.due.push(DueBatch::new(items));
         // Release: publishes the push; pairs with `is_over`, as all later changes of the word continue the release sequence.
         // Loom model `delay_queue`.
         self.timers.fetch_sub(timers, Ordering::Release);
-        self.settle();
+        self.settle()
     }
 
     /// Ends a timer whose item does not become due.
     pub(super) fn end_timer(&self) {
         // Relaxed: publishes nothing.
         if self.timers.fetch_sub(TIMER, Ordering::Relaxed) == TIMER | CLOSED {
-            self.settle();
+            self.wake(self.settle());
         }
     }
 
-    /// Takes the value of an item, unless it has come out before. The caller then ends the timer. Lock-free.
+    /// Takes the value of an item, unless it has come out before. The caller has ended the timer. Lock-free.
     pub(crate) fn remove(&self, item: &Arc<Item<T, H>>) -> Option<T> {
         let value = item.claim()?;
         self.count_out();
         self.left.push(item.clone());
-        self.settle();
+        self.wake(self.settle());
         Some(value)
     }
 
     /// Takes the first value that is due. `Ready(None)`: the queue is over. Otherwise has the consumer wait, if it gives a
-    /// waker. Takes the lock.
-    pub(crate) fn poll(&self, consumer: &Consumer, waker: Option<&Waker>) -> Poll<Option<Popped<T>>> {
-        // Foreign code, as is the drop of a waker, so both run outside of the lock.
-        let mut waker = waker.cloned();
+    /// `waiter`. Takes the lock.
+    pub(crate) fn poll(&self, consumer: &Consumer, mut waiter: Option<Waiter>) -> Poll<Option<Popped<T>>> {
         // Before the items that are due are taken over: see the head.
         let over = self.is_over();
         let mut gone = Vec::new();
@@ -148,12 +152,13 @@ impl<T, H> HandOver<T, H> {
         line.look(consumer);
         let popped = line.pop(|item| gone.push(item));
         let old = match popped {
-            None if !over => waker.take().and_then(|waker| line.wait(consumer, waker)),
+            None if !over => waiter.take().and_then(|waiter| line.wait(consumer, waiter)),
             _ => line.end_wait(consumer),
         };
         self.unlock(line, over);
         drop(gone);
-        old.into_iter().chain(waker).for_each(&self.discard);
+        // The drop of a waker is foreign code, so it comes after the unlock.
+        old.into_iter().chain(waiter).for_each(|waiter| self.discard(waiter));
         match popped {
             Some((value, Due { item, tick })) => {
                 self.count_out();
@@ -170,7 +175,7 @@ impl<T, H> HandOver<T, H> {
             let mut line = self.lock();
             let old = line.go(consumer);
             self.unlock(line, self.is_over());
-            old.into_iter().for_each(&self.discard);
+            old.into_iter().for_each(|waiter| self.discard(waiter));
         }
     }
 
@@ -188,11 +193,17 @@ impl<T, H> HandOver<T, H> {
         })
     }
 
-    /// Notes that the timer has been shut down. Once nothing can become due any more, consumers wait no longer.
-    pub(crate) fn close(&self) {
+    /// Notes that the timer has been shut down. Once nothing can become due any more, consumers wait no longer. Returns the
+    /// wakers to be [called](Self::wake).
+    pub(crate) fn close(&self) -> Vec<Waker> {
         // Relaxed: publishes nothing.
         self.timers.fetch_or(CLOSED, Ordering::Relaxed);
-        self.settle();
+        self.settle()
+    }
+
+    /// Calls the wakers of tasks that were chosen.
+    pub(crate) fn wake(&self, wakers: Vec<Waker>) {
+        wakers.into_iter().for_each(&self.wake);
     }
 
     /// Returns whether the timer has been shut down.
@@ -235,18 +246,34 @@ impl<T, H> HandOver<T, H> {
     }
 
     /// Releases the lock, and wakes the consumers whose turn it is.
-    fn unlock(&self, mut line: MutexGuard<'_, Line<T, H>>, over: bool) {
+    fn unlock(&self, line: MutexGuard<'_, Line<T, H>>, over: bool) {
+        let mut wakers = Vec::new();
+        self.release(line, over, &mut wakers);
+        wakers.append(&mut self.settle());
+        self.wake(wakers);
+    }
+
+    /// Releases the lock. Unparks the threads whose turn it is, and adds the wakers of the tasks to `wakers`.
+    fn release(&self, mut line: MutexGuard<'_, Line<T, H>>, over: bool, wakers: &mut Vec<Waker>) {
         let chosen = line.choose(over);
         // Relaxed: the fence in `settle` orders it.
         self.waiting.store(line.waiting(), Ordering::Relaxed);
         drop(line);
-        chosen.into_iter().for_each(&self.wake);
-        self.settle();
+        for waiter in chosen {
+            match waiter {
+                Waiter::Thread(thread) => thread.unpark(),
+                Waiter::Task(waker) => wakers.push(waker),
+            }
+        }
     }
 
     /// Does what is left to do, unless the owner of the lock does it. To be called after pushes to a stack, and after each
-    /// unlock. Lock-free but for the wakers that it calls.
-    fn settle(&self) {
+    /// unlock. Returns the wakers to be [called](Self::wake).
+    ///
+    /// Lock-free: each round after the first serves what another thread has pushed, or how it has begun to wait, since the
+    /// round before. That thread found the lock taken and went away, so these rounds are its share.
+    fn settle(&self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
         loop {
             // Between what the caller has written, or the unlock, and the looks: see the head. Loom model `delay_queue`.
             fence(Ordering::SeqCst);
@@ -254,17 +281,13 @@ impl<T, H> HandOver<T, H> {
             let has_waiting = || self.waiting.load(Ordering::Relaxed) > 0;
             let is_wake_up = || (!self.due.is_empty() || self.is_over()) && has_waiting();
             if self.left.is_empty() && !is_wake_up() {
-                return;
+                return wakers;
             }
             let over = self.is_over();
-            let Ok(mut line) = self.line.try_lock() else { return };
+            let Ok(mut line) = self.line.try_lock() else { return wakers };
             let mut gone = Vec::new();
             self.take_over(&mut line, &mut gone);
-            let chosen = line.choose(over);
-            self.waiting.store(line.waiting(), Ordering::Relaxed);
-            drop(line);
-            drop(gone);
-            chosen.into_iter().for_each(&self.wake);
+            self.release(line, over, &mut wakers);
         }
     }
 
@@ -274,6 +297,12 @@ impl<T, H> HandOver<T, H> {
             let mut gone = Vec::new();
             self.take_over(&mut line, &mut gone);
             self.unlock(line, false);
+        }
+    }
+
+    fn discard(&self, waiter: Waiter) {
+        if let Waiter::Task(waker) = waiter {
+            (self.discard)(waker);
         }
     }
 }

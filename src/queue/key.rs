@@ -44,7 +44,7 @@ impl<T> DelayKey<T> {
     /// After a shutdown of the timer, it returns a value that was not due, too. Of any number of consumers and this
     /// call, one receives the value.
     ///
-    /// Lock-free except in virtual time, in amortised constant time.
+    /// Lock-free, in amortised constant time.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};
@@ -62,15 +62,15 @@ impl<T> DelayKey<T> {
         if handle.is_inherited() {
             return None;
         }
-        let stored = self.queue.remove(&self.item)?;
+        // Before the value is taken: a shutdown that ends the timer before this has found the value in the queue.
         handle.cancel();
-        Some(stored.value)
+        Some(self.queue.remove(&self.item)?.value)
     }
 
     /// Gives the value a new deadline, `delay` from now, earlier or later. Returns whether it was not due: true if it
     /// has the new deadline, false if it is due, has come out, or the timer was shut down.
     ///
-    /// Lock-free except in virtual time, in constant time: see [`TimerHandle::reset`].
+    /// Lock-free, in constant time: see [`TimerHandle::reset`].
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};
@@ -97,7 +97,7 @@ impl<T> DelayKey<T> {
     }
 
     /// Returns the deadline of the value, or `None` if it is due, has come out, or the timer was shut down. A value
-    /// that never becomes due reports an instant a hundred years ahead. Wait-free, except in virtual time.
+    /// that never becomes due reports an instant a hundred years ahead. Wait-free in real time, lock-free in virtual time.
     ///
     /// ```
     /// # use corewheel::{DelayQueue, ManualClock, Timer};

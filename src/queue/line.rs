@@ -2,7 +2,7 @@
 //!
 //! # Which consumers are woken
 //!
-//! A consumer that finds nothing leaves its waker here, in turn. Each value that becomes due wakes the next consumer in
+//! A consumer that finds nothing leaves a [`Waiter`] here, in turn. Each value that becomes due wakes the next consumer in
 //! turn. A consumer that was woken may find that another has taken the value; then it waits again. If it goes away without
 //! a look, it gives its wake-up back, and the next in turn is woken while a value is due: a wake-up is never lost with the
 //! consumer that received it.
@@ -13,6 +13,7 @@ use std::{iter, mem};
 
 use super::due::Due;
 use super::item::Item;
+use crate::sync::thread::Thread;
 use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// Capacity that an empty list keeps.
@@ -26,6 +27,14 @@ const FEW: usize = 32;
 pub(crate) struct Consumer {
     /// Its place in the line; 0: none. Accessed under the queue's lock only, but for [`is_in_line`](Self::is_in_line).
     ticket: Ticket,
+}
+
+/// How a consumer that waits is woken.
+pub(crate) enum Waiter {
+    /// A task, by its waker.
+    Task(Waker),
+    /// A thread that is parked.
+    Thread(Thread),
 }
 
 struct Ticket(AtomicU64);
@@ -58,8 +67,8 @@ pub(super) struct Line<T, H> {
     ready: VecDeque<Due<T, H>>,
     /// Upper bound of the number of removed items in `ready`.
     removed: usize,
-    /// The wakers of the consumers that wait, by their tickets.
-    waiting: BTreeMap<u64, Waker>,
+    /// The consumers that wait, by their tickets.
+    waiting: BTreeMap<u64, Waiter>,
     last_ticket: u64,
     /// Number of wake-ups for which no consumer was chosen yet.
     owed: usize,
@@ -139,35 +148,35 @@ impl<T, H> Line<T, H> {
         woken
     }
 
-    /// Has the consumer wait. It keeps its turn if it waits already. Returns a waker to be dropped.
-    pub(super) fn wait(&mut self, consumer: &Consumer, waker: Waker) -> Option<Waker> {
+    /// Has the consumer wait. It keeps its turn if it waits already. Returns what waited for it before.
+    pub(super) fn wait(&mut self, consumer: &Consumer, waiter: Waiter) -> Option<Waiter> {
         if consumer.ticket() == 0 {
             self.last_ticket += 1;
             consumer.set_ticket(self.last_ticket);
         }
-        self.waiting.insert(consumer.ticket(), waker)
+        self.waiting.insert(consumer.ticket(), waiter)
     }
 
-    /// Ends the wait of a consumer that has looked. Returns a waker to be dropped.
-    pub(super) fn end_wait(&mut self, consumer: &Consumer) -> Option<Waker> {
+    /// Ends the wait of a consumer that has looked. Returns what waited for it before.
+    pub(super) fn end_wait(&mut self, consumer: &Consumer) -> Option<Waiter> {
         let ticket = consumer.ticket();
         consumer.set_ticket(0);
         self.waiting.remove(&ticket)
     }
 
-    /// Takes a consumer out of the line that goes away. If it was woken, it gives its wake-up back. Returns a waker to be
-    /// dropped.
-    pub(super) fn go(&mut self, consumer: &Consumer) -> Option<Waker> {
+    /// Takes a consumer out of the line that goes away. If it was woken, it gives its wake-up back. Returns what
+    /// waited for it.
+    pub(super) fn go(&mut self, consumer: &Consumer) -> Option<Waiter> {
         self.owed += usize::from(self.look(consumer));
         self.end_wait(consumer)
     }
 
     /// Chooses the consumers to be woken: one for each value that became due, or all if the queue is `over`.
-    pub(super) fn choose(&mut self, over: bool) -> Vec<Waker> {
+    pub(super) fn choose(&mut self, over: bool) -> Vec<Waiter> {
         // The caller may have taken one of these values.
         let owed = mem::take(&mut self.owed).min(self.ready.len());
         let most = if over { self.waiting.len() } else { owed };
-        iter::from_fn(|| self.waiting.pop_first()).take(most).map(|(_, waker)| waker).collect()
+        iter::from_fn(|| self.waiting.pop_first()).take(most).map(|(_, waiter)| waiter).collect()
     }
 
     /// Returns the number of consumers that wait.
@@ -213,6 +222,10 @@ impl<M> Members<M> {
 mod tests {
     use super::*;
 
+    fn waiter() -> Waiter {
+        Waiter::Task(Waker::noop().clone())
+    }
+
     #[test]
     fn members_find_their_place_again_and_memory_comes_back() {
         let mut members = Members::new();
@@ -235,7 +248,7 @@ mod tests {
         let mut line: Line<u32, ()> = Line::new();
         let consumers = [(); 3].map(|()| Consumer::default());
         for consumer in &consumers {
-            assert!(line.wait(consumer, Waker::noop().clone()).is_none());
+            assert!(line.wait(consumer, waiter()).is_none());
         }
         assert!(line.choose(false).is_empty(), "nothing is due");
         let item = Arc::new(Item::new(5));
@@ -254,7 +267,7 @@ mod tests {
         let mut line: Line<u32, ()> = Line::new();
         let consumers = [(); 2].map(|()| Consumer::default());
         for (consumer, number) in consumers.iter().zip(0..) {
-            line.wait(consumer, Waker::noop().clone());
+            line.wait(consumer, waiter());
             let item = Arc::new(Item::new(number));
             line.enter(item.clone());
             line.add_due(vec![Due { item, tick: 0 }]);
@@ -262,7 +275,7 @@ mod tests {
         }
         assert!(line.look(&consumers[1]));
         assert!([0, 1].iter().all(|&number| line.pop(|_| ()).is_some_and(|(value, _)| value == number)));
-        line.wait(&consumers[1], Waker::noop().clone());
+        line.wait(&consumers[1], waiter());
         let item = Arc::new(Item::new(2));
         line.enter(item.clone());
         line.add_due(vec![Due { item, tick: 0 }]);

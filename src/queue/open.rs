@@ -2,17 +2,24 @@
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::Waker;
 
 use super::hand_over::HandOver;
 
 /// A queue whose timer may be shut down.
 pub(super) trait Close: Send + Sync {
-    fn close(&self);
+    /// Ends the waits of threads. Returns the wakers to be passed to `wake`.
+    fn close(&self) -> Vec<Waker>;
+    fn wake(&self, wakers: Vec<Waker>);
 }
 
 impl<T: Send, H: Send + Sync> Close for HandOver<T, H> {
-    fn close(&self) {
-        HandOver::close(self);
+    fn close(&self) -> Vec<Waker> {
+        HandOver::close(self)
+    }
+
+    fn wake(&self, wakers: Vec<Waker>) {
+        HandOver::wake(self, wakers);
     }
 }
 
@@ -47,7 +54,9 @@ impl OpenQueues {
     /// Closes all queues: the shards of the service are closed. Calls wakers.
     pub(crate) fn close(&self) {
         let queues = mem::take(&mut self.lock().queues);
-        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.close());
+        // All before the first waker is called: it may wait for a thread that waits in another queue.
+        let closed: Vec<_> = queues.iter().filter_map(Weak::upgrade).map(|queue| (queue.close(), queue)).collect();
+        closed.into_iter().for_each(|(wakers, queue)| queue.wake(wakers));
     }
 
     /// Calls `f` under the lock.
@@ -69,9 +78,12 @@ mod tests {
     use super::*;
 
     impl Close for AtomicUsize {
-        fn close(&self) {
+        fn close(&self) -> Vec<Waker> {
             self.fetch_add(1, Relaxed);
+            Vec::new()
         }
+
+        fn wake(&self, _wakers: Vec<Waker>) {}
     }
 
     #[test]

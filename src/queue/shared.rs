@@ -4,7 +4,7 @@ use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
-use super::expiry::{Delivery, Expiry};
+use super::expiry::Delivery;
 use super::hand_over::HandOver;
 use super::home::Home;
 use super::item::Item;
@@ -29,21 +29,9 @@ pub(super) struct Stored<T> {
     pub(super) tick: u64,
 }
 
-/// A driver's turn delivers its values together.
 impl<T: Send + 'static> Deferred for Delivery<Stored<T>, TimerHandle> {
-    /// An expiry, and the tick at which its value becomes due.
-    type Part = (Expiry<Stored<T>, TimerHandle>, u64);
-
-    fn new((expiry, _): &Self::Part) -> Self {
-        Self::new(expiry)
-    }
-
-    fn accepts(&self, (expiry, _): &Self::Part) -> bool {
-        self.accepts(expiry)
-    }
-
-    fn add(&mut self, (expiry, tick): Self::Part) {
-        expiry.deliver(tick, self);
+    fn publish(&mut self) {
+        self.publish();
     }
 }
 

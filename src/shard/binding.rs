@@ -27,11 +27,11 @@ use super::slow::SlowMonitor;
 use super::virtual_time::VirtualTime;
 use crate::clock::Ticks;
 use crate::engine::core::Core;
-use crate::engine::entry::Entry;
+use crate::engine::entry::{Entry, Role};
 use crate::engine::shutdown::Closing;
 use crate::system::Process;
 
-/// Delay before non-urgent work wakes the driver: half of the documented 100 ms.
+/// Delay before non-urgent work wakes the driver: half of the documented 100 ms. At least a tick.
 const LAZY_WAKEUP: Duration = Duration::from_millis(50);
 
 /// Number of free entries that are always retained: 1 MiB.
@@ -90,7 +90,7 @@ impl Shard {
         let registry = Registry::new(RETAINED_COUNTERS);
         Arc::new_cyclic(|this| Self {
             // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
-            core: Core::new(ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP)), MIN_RETAINED),
+            core: Core::new(ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP).max(1)), MIN_RETAINED),
             id: new_id(),
             process: Process::current(),
             this: this.clone(),
@@ -117,9 +117,9 @@ impl Shard {
         self.process.has_forked()
     }
 
-    /// Returns whether the callback of a dispatched entry is a waker: the driver calls wakers itself.
-    pub(super) fn wakes(&self, index: u32) -> bool {
-        self.core.slab.get(index).is_waker()
+    /// Returns the role of a dispatched entry's callback.
+    pub(super) fn role(&self, index: u32) -> Role {
+        self.core.slab.get(index).role()
     }
 }
 

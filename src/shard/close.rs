@@ -5,12 +5,13 @@
 //! | step              | effect                                                                      |
 //! |-------------------|-----------------------------------------------------------------------------|
 //! | `close`           | the shard refuses new timers, and starts no callback. Waits for nothing.     |
-//! | `complete_sleeps` | wakes the tasks of pending sleeps, and ends the timers of values             |
+//! | `end_values`      | ends the timers of values                                                    |
+//! | `complete_sleeps` | wakes the tasks of pending sleeps                                            |
 //! | `claim`           | takes the closures that are pending, and finds the runs in progress          |
 //! | `claim_running`   | waits for those runs, and takes the periodic closures that are armed again   |
 //!
 //! [`core`](crate::engine::core) has the transitions, and the head of `timer/service.rs` the reasons for the order. A
-//! driver that panics takes the first two steps for its own shard.
+//! driver that panics takes the first three steps for its own shard.
 //!
 //! **The memory after a shutdown.** While a shard is open, its service keeps it for all handles. `close` leaves one
 //! count of the `Arc` to the handles that still exist. The thread that releases the last of them drops that count.
@@ -44,12 +45,23 @@ impl Shard {
         closing.closures + closing.running
     }
 
-    /// Completes the pending sleeps of a closed shard, and ends the timers of values. The values stay in their queues.
+    /// Ends the timers of a closed shard's values that are not due. The values stay in their queues.
+    pub(crate) fn end_values(&self) {
+        if self.closing.get().is_some_and(|closing| closing.values > 0) {
+            self.claim_of(Role::Value);
+        }
+    }
+
+    /// Completes the pending sleeps of a closed shard.
     pub(crate) fn complete_sleeps(&self) {
         if self.closing.get().is_some_and(|closing| closing.wakers > 0) {
-            let mut end_value = |_, callback| self.drop_unfired(callback);
-            self.core.claim_wakers(self.ticks.now_tick(), |found| self.end_claimed(found, &mut end_value));
+            self.claim_of(Role::Waker);
         }
+    }
+
+    fn claim_of(&self, role: Role) {
+        let mut end_value = |_, callback| self.drop_unfired(callback);
+        self.core.claim_of(role, self.ticks.now_tick(), |found| self.end_claimed(found, &mut end_value));
     }
 
     /// Takes the pending closures of a closed shard, with their ticks. Returns the timers that are running.
@@ -106,6 +118,7 @@ impl Shard {
     /// pending until the shutdown hands them back.
     pub(super) fn driver_panicked(this: &Arc<Self>, payload: Box<dyn Any + Send>) {
         Self::close(this);
+        this.end_values();
         this.complete_sleeps();
         let thread = thread::current();
         let message = format!(

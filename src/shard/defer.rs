@@ -2,29 +2,20 @@
 //!
 //! A turn may make a thousand values of one [`DelayQueue`](crate::DelayQueue) due. A push to the queue and a wake-up
 //! cost the driver more than the rest of the delivery. So a [`Turn`] collects the values of each queue, and delivers
-//! them together.
+//! them together. No foreign code runs until all are delivered.
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::mem;
 
-/// What is collected in a turn. Its drop does the work, for all parts that were added. The drop must not panic.
+/// What is collected in a turn. Its drop, which must not panic, may call foreign code, after all else was published.
 pub(crate) trait Deferred: Any {
-    /// What one timer adds.
-    type Part;
-
-    /// Returns a value that accepts this part, and to which nothing is added yet.
-    fn new(part: &Self::Part) -> Self;
-
-    /// Returns whether the part may be added.
-    fn accepts(&self, part: &Self::Part) -> bool;
-
-    fn add(&mut self, part: Self::Part);
+    /// Makes what was collected known to other threads.
+    fn publish(&mut self);
 }
 
 thread_local! {
     /// What the calling thread's turn has deferred. `None` outside of a turn.
-    static DEFERRED: RefCell<Option<Vec<Box<dyn Any>>>> = const { RefCell::new(None) };
+    static DEFERRED: RefCell<Option<Vec<Box<dyn Deferred>>>> = const { RefCell::new(None) };
 }
 
 /// Number of deferred values, the latest, in which a new part looks for its place.
@@ -34,44 +25,53 @@ const SEARCHED: usize = 8;
 pub(super) struct Turn(());
 
 impl Turn {
+    /// Begins a turn, which must not run foreign code.
     pub(super) fn begin() -> Self {
         DEFERRED.set(Some(Vec::new()));
         Self(())
-    }
-
-    /// Ends the turn in the child of a fork: what was deferred belongs to the parent.
-    pub(super) fn leave_to_parent(self) {
-        mem::forget(DEFERRED.take());
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        drop(DEFERRED.take());
+        let mut deferred = DEFERRED.take().unwrap_or_default();
+        deferred.iter_mut().for_each(|work| work.publish());
+        for work in deferred {
+            drop(work);
+        }
     }
 }
 
-/// Does the work of `part` at the end of the turn, or at once outside of a turn.
-pub(crate) fn defer<D: Deferred>(part: D::Part) {
+/// Adds `part` to the work that accepts it, or to new work. Outside of a turn, that is done at once.
+pub(crate) fn defer<D: Deferred, P>(
+    part: P,
+    new: impl Fn(&P) -> D,
+    accepts: impl Fn(&D, &P) -> bool,
+    add: impl Fn(&mut D, P),
+) {
     let started = |part| {
-        let mut work = D::new(&part);
-        work.add(part);
+        let mut work = new(&part);
+        add(&mut work, part);
         work
     };
     let part = DEFERRED.with_borrow_mut(|deferred| {
         let Some(deferred) = deferred else { return Some(part) };
-        let mut latest = deferred.iter_mut().rev().take(SEARCHED).filter_map(|work| work.downcast_mut::<D>());
-        match latest.find(|work| work.accepts(&part)) {
-            Some(work) => work.add(part),
+        let latest = deferred.iter_mut().rev().take(SEARCHED);
+        let mut latest = latest.filter_map(|work| (&mut **work as &mut dyn Any).downcast_mut::<D>());
+        match latest.find(|work| accepts(work, &part)) {
+            Some(work) => add(work, part),
             None => deferred.push(Box::new(started(part))),
         }
         None
     });
-    drop(part.map(started));
+    if let Some(mut work) = part.map(started) {
+        work.publish();
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem;
     use std::rc::Rc;
 
     use super::*;
@@ -82,36 +82,32 @@ mod tests {
     struct Tens(Vec<u32>, Done);
 
     impl Deferred for Tens {
-        type Part = (u32, Done);
-
-        fn new((_, done): &Self::Part) -> Self {
-            Self(Vec::new(), done.clone())
-        }
-
-        fn accepts(&self, (number, _): &Self::Part) -> bool {
-            self.0.first().is_some_and(|first| first / 10 == number / 10)
-        }
-
-        fn add(&mut self, (number, _): Self::Part) {
-            self.0.push(number);
+        fn publish(&mut self) {
+            self.1.borrow_mut().push(mem::take(&mut self.0));
         }
     }
 
     impl Drop for Tens {
         fn drop(&mut self) {
-            self.1.borrow_mut().push(mem::take(&mut self.0));
+            self.1.borrow_mut().push(vec![]);
         }
     }
 
+    fn defer_number(number: u32, done: &Done) {
+        let new = |_: &u32| Tens(Vec::new(), done.clone());
+        let accepts = |tens: &Tens, number: &u32| tens.0.first().is_some_and(|first| first / 10 == number / 10);
+        defer(number, new, accepts, |tens, number| tens.0.push(number));
+    }
+
     #[test]
-    fn a_turn_does_the_work_of_its_parts_together_at_its_end() {
+    fn a_turn_publishes_all_parts_together_at_its_end_and_then_drops_them() {
         let done = Done::default();
         let turn = Turn::begin();
-        [11, 21, 12, 22, 13].into_iter().for_each(|number| defer::<Tens>((number, done.clone())));
+        [11, 21, 12, 22, 13].into_iter().for_each(|number| defer_number(number, &done));
         assert!(done.borrow().is_empty());
         drop(turn);
-        assert_eq!(done.take(), [vec![11, 12, 13], vec![21, 22]]);
-        (14..16).for_each(|number| defer::<Tens>((number, done.clone())));
-        assert_eq!(done.take(), [[14], [15]], "outside of a turn, at once");
+        assert_eq!(done.take(), [vec![11, 12, 13], vec![21, 22], vec![], vec![]]);
+        (14..16).for_each(|number| defer_number(number, &done));
+        assert_eq!(done.take(), [vec![14], vec![], vec![15], vec![]], "outside of a turn, at once");
     }
 }

@@ -231,7 +231,7 @@ mod tests {
 
     /// Returns a driver's thread that may lend to a pool of one, whose worker has not started yet.
     fn thread(status: &DriverStatus, shards: usize) -> (Thread<'_>, Arc<Lending>) {
-        let shard = Shard::new(Ticks::new(Clock::system(), Duration::from_millis(1)), None, None, None, || false);
+        let shard = Shard::new(Ticks::new(Clock::System, Duration::from_millis(1)), None, None, None, || false);
         let queue = Arc::new(JobQueue::new(1, 0));
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         let dispatcher = Dispatcher::Own { queue: queue.clone(), extras: None };

@@ -32,6 +32,7 @@ use super::load::Load;
 use super::stragglers::Stragglers;
 use super::thread_state;
 use crate::clock::{NEVER, Quiescence};
+use crate::engine::entry::Role;
 use crate::engine::turn::DriverCore;
 use crate::executor::Dispatcher;
 use crate::system::Scheduling;
@@ -151,7 +152,6 @@ impl Driver {
                 Phase::Rest => self.phase = if self.maintain() { Phase::Begin } else { Phase::Sleep },
                 Phase::Sleep => {
                     if let Some(quiescence) = self.shard.quiescence() {
-                        quiescence.search(self.request, || self.core.earliest_deadline(&self.shard.core));
                         quiescence.end_round(self.request, self.core.next_deadline());
                     }
                     self.load.record_idle();
@@ -166,7 +166,7 @@ impl Driver {
     /// sleeping.
     fn maintain(&mut self) -> bool {
         let core = &self.shard.core;
-        if self.core.cascade_ahead(core) {
+        if self.core.cascade_ahead(core, &mut self.expired) {
             return true;
         }
         let has_memory = self.core.has_memory_to_trim(core) || self.shard.registry.has_surplus();
@@ -195,20 +195,29 @@ impl Driver {
         #[cfg(test)]
         assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
         let begin = |timers| shard.quiescence().iter().for_each(|quiescence| quiescence.begin(timers));
-        // Wakers are called here, because that takes no longer than to dispatch them.
+        // Values are made due and wakers called here, because that takes no longer than to dispatch them. All values come
+        // first, as a waker is foreign code: it may wait for a callback that waits for a value.
+        let mut has_wakers = false;
+        let is_value = |&mut index: &mut u32| {
+            let role = shard.role(index);
+            has_wakers |= role == Role::Waker;
+            role == Role::Value
+        };
         let mut turn = None;
-        for index in self.expired.extract_if(.., |&mut index| shard.wakes(index)) {
-            turn.get_or_insert_with(|| {
-                scheduling.restore();
-                Turn::begin()
-            });
+        for index in self.expired.extract_if(.., is_value) {
+            turn.get_or_insert_with(Turn::begin);
             begin(1);
             shard.run(index, now);
         }
-        match turn {
-            // A waker has forked.
-            Some(turn) if shard.is_inherited() => turn.leave_to_parent(),
-            turn => drop(turn),
+        if turn.is_some() || has_wakers {
+            scheduling.restore();
+        }
+        drop(turn);
+        if has_wakers {
+            for index in self.expired.extract_if(.., |&mut index| shard.role(index) == Role::Waker) {
+                begin(1);
+                shard.run(index, now);
+            }
         }
         if self.expired.is_empty() {
             return None;

@@ -19,6 +19,7 @@
 use std::any::Any;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Weak;
 use std::time::Duration;
 
 use super::binding::Shard;
@@ -109,13 +110,14 @@ impl Shard {
     #[inline]
     pub(super) fn catch_panic_after_release(id: u64, f: impl FnOnce()) {
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
-            Self::report_panic_after_release(id, payload);
+            Self::report_panic_if_alive(thread_state::shard(id).as_ref(), payload);
         }
     }
 
+    /// Reports a panic if the shard still exists.
     #[cold]
-    fn report_panic_after_release(id: u64, payload: Box<dyn Any + Send>) {
-        match thread_state::shard(id) {
+    pub(crate) fn report_panic_if_alive(shard: Option<&Weak<Self>>, payload: Box<dyn Any + Send>) {
+        match shard.and_then(Weak::upgrade) {
             Some(shard) => shard.report_panic(payload),
             // Leaked, as its drop may panic.
             None => mem::forget(payload),

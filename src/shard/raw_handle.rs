@@ -24,7 +24,7 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use crate::clock::{Deadline, Pinned};
+use crate::clock::Deadline;
 use crate::engine::core::Core;
 use crate::engine::entry::{Cancelled, DriverNotice, Entry, Release};
 use crate::shard::Shard;
@@ -54,38 +54,23 @@ impl RawHandle {
 }
 
 impl Shard {
-    /// Does what `notice` says after a transition that wrote `deadline`, while the clock was `pinned`.
+    /// Does what `notice` says after a transition that wrote `deadline`.
     #[inline(always)]
-    pub(super) fn notify_driver(
-        &self,
-        thread: &ThreadState,
-        index: u32,
-        notice: DriverNotice,
-        deadline: u64,
-        pinned: Option<Pinned<'_>>,
-    ) {
+    pub(super) fn notify_driver(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64) {
         let tick = match notice {
             DriverNotice::None => deadline,
-            _ => self.enqueue_or_wake(thread, index, notice, deadline, pinned.as_ref()),
+            _ => self.enqueue_or_wake(thread, index, notice, deadline),
         };
-        drop(pinned);
         self.request_if_due(tick);
     }
 
     /// Notifies the driver, and returns the tick by which it reads the entry.
     #[inline(never)]
-    fn enqueue_or_wake(
-        &self,
-        thread: &ThreadState,
-        index: u32,
-        notice: DriverNotice,
-        deadline: u64,
-        pinned: Option<&Pinned<'_>>,
-    ) -> u64 {
+    fn enqueue_or_wake(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64) -> u64 {
         if notice == DriverNotice::Enqueue {
             thread.count(|counters| &counters.enqueued);
         }
-        self.core.notify_driver(index, notice, deadline, || self.ticks.pinned_tick(pinned))
+        self.core.notify_driver(index, notice, deadline, || self.ticks.now_tick())
     }
 
     /// Cancels the timer. Returns false if it had ended before.
@@ -132,12 +117,11 @@ impl Shard {
         if self.is_inherited() {
             return false;
         }
-        let (pinned, now) = self.ticks.pin(deadline.now);
-        let Some(notice) = entry.reset(deadline.tick, now) else {
+        let Some(notice) = entry.reset(deadline.tick, deadline.now) else {
             return false;
         };
         thread_state::with(self, |thread| {
-            self.notify_driver(thread, index, notice, deadline.tick, pinned);
+            self.notify_driver(thread, index, notice, deadline.tick);
             thread.count(|counters| &counters.rearmed);
         });
         true

@@ -67,15 +67,14 @@ impl Shard {
         let mut known = None;
         let when = || {
             let due = due(&self.ticks);
-            let (pinned, now) = self.ticks.pin(due.now);
-            known = Some((due, pinned));
-            (due.tick, now)
+            known = Some(due);
+            (due.tick, self.ticks.present(due.now))
         };
         let armed = self.core.arm_with(&mut thread.cache, role, write, when);
         match (armed, known) {
-            (Ok(armed), Some((due, pinned))) => {
+            (Ok(armed), Some(due)) => {
                 thread.count(|counters| &counters.scheduled);
-                self.notify_driver(thread, armed.index, armed.notice, due.tick, pinned);
+                self.notify_driver(thread, armed.index, armed.notice, due.tick);
                 Ok((armed, due))
             }
             (Ok(_), None) => unreachable!("an entry is armed for a deadline"),

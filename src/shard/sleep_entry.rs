@@ -81,7 +81,7 @@ impl SleepEntry {
 
     /// Polls the timer. While it is pending, `waker` is called at tick `deadline`.
     pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Progress {
-        let now = self.ticks().now_tick_for(deadline);
+        let now = self.ticks().now_tick();
         let progress = match self.phase {
             Phase::Over(progress) => progress,
             _ if self.parts().0.is_inherited() => Progress::Shutdown,
@@ -96,12 +96,11 @@ impl SleepEntry {
     /// Polls an entry that was armed.
     fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
-        let pin = || shard.ticks.pin(now);
         // SAFETY: the future owns the only handle, and has armed the entry.
-        let callback = match unsafe { entry.poll(waker, deadline, now, pin, |old| shard.discard_waker(old)) } {
+        let callback = match unsafe { entry.poll(waker, deadline, now, |old| shard.discard_waker(old)) } {
             PollOutcome::Waiting => return Progress::Pending,
-            PollOutcome::Renewed(notice, pinned) => {
-                thread_state::with(shard, |thread| shard.notify_driver(thread, self.index, notice, deadline, pinned));
+            PollOutcome::Renewed(notice) => {
+                thread_state::with(shard, |thread| shard.notify_driver(thread, self.index, notice, deadline));
                 return Progress::Pending;
             }
             PollOutcome::Taken(callback) => callback,
@@ -128,14 +127,13 @@ impl SleepEntry {
     fn arm(&mut self, deadline: u64, now: u64, callback: Callback, is_new: bool) -> Progress {
         let free = self.replace_if_busy();
         let (shard, entry) = self.parts();
-        let (pinned, now) = shard.ticks.pin(now);
+        let now = shard.ticks.present(now);
         // SAFETY: the future owns the entry, and `replace_if_busy` has checked that it is neither in a batch nor
         // running.
         let armed = if free { unsafe { entry.arm(callback, deadline, now) } } else { Err(callback) };
         let notice = match armed {
             Ok(notice) => notice,
             Err(callback) => {
-                drop(pinned);
                 if !is_new {
                     shard.count_completed();
                 }
@@ -147,7 +145,7 @@ impl SleepEntry {
             if is_new {
                 thread.count(|counters| &counters.scheduled);
             }
-            shard.notify_driver(thread, self.index, notice, deadline, pinned);
+            shard.notify_driver(thread, self.index, notice, deadline);
         });
         Progress::Pending
     }
@@ -196,7 +194,7 @@ impl SleepEntry {
             _ if shard.is_inherited() => Progress::Shutdown,
             Phase::Armed if !shard.is_pending(entry) => self.ended(deadline),
             // The deadline decides, as the driver may be late.
-            Phase::Armed | Phase::Idle if deadline <= shard.ticks.now_tick_for(deadline) => Progress::Elapsed,
+            Phase::Armed | Phase::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
             Phase::Idle if entry.is_closed() => Progress::Shutdown,
             Phase::Armed | Phase::Idle => Progress::Pending,
         }

@@ -105,7 +105,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn batches<const N: usize>() -> [Arc<Batch>; N] {
-        let shard = Shard::new(Ticks::new(Clock::system(), STRAGGLER_AFTER), None, None, None, || false);
+        let shard = Shard::new(Ticks::new(Clock::System, STRAGGLER_AFTER), None, None, None, || false);
         [(); N].map(|()| Arc::new(Batch::new(shard.clone(), 0, Vec::new())))
     }
 

@@ -165,17 +165,17 @@ impl ThreadState {
     #[inline]
     pub(super) fn recycle(&mut self, index: u32, aside: bool) {
         if aside {
-            return self.set_aside(index);
+            return self.recycle_sparse(index);
         }
         let shard = &self.shard;
         self.cache.push(index, |batch| give_if_alive(shard, batch));
     }
 
     #[cold]
-    fn set_aside(&self, index: u32) {
+    fn recycle_sparse(&mut self, index: u32) {
         if let Some(shard) = self.shard.upgrade() {
             // SAFETY: we own the entry, because this thread's transition has freed it.
-            unsafe { shard.core.set_aside(index) };
+            unsafe { shard.core.recycle_sparse(&mut self.cache, index) };
         }
     }
 
@@ -211,7 +211,7 @@ impl Drop for StateCell {
 /// Gives cached entries back to the shard's pool, if the shard still exists.
 fn give_if_alive(shard: &Weak<Shard>, batch: &[u32]) {
     if let Some(shard) = shard.upgrade() {
-        shard.core.push_to_pool(batch);
+        shard.core.give_back(batch);
     }
 }
 
@@ -245,10 +245,10 @@ pub(super) fn with_home<'a, R>(
     f(&mut find(|cell| cell.home_of.get() == service, service, || (choose(), service)))
 }
 
-/// Returns the shard with this id, if it still exists and the calling thread has a state for it.
+/// Returns the shard with this id, which may be gone, if the calling thread has a state for it.
 #[cold]
-pub(super) fn shard(id: u64) -> Option<Arc<Shard>> {
-    STATES.try_with(|states| states.find(id)).ok().flatten()?.shard.upgrade()
+pub(super) fn shard(id: u64) -> Option<Weak<Shard>> {
+    Some(STATES.try_with(|states| states.find(id)).ok().flatten()?.shard.clone())
 }
 
 /// Returns the state that `matches`, which is usually the one used last.
@@ -319,8 +319,9 @@ impl ThreadStates {
     #[cold]
     fn enter(&self, shard: &Shard, home_of: u64) -> Option<StateGuard> {
         let mut table = self.0.try_borrow_mut().ok()?;
-        LAST.set(ptr::null());
         table.slots.clear();
+        // `LAST` may point to a cell that this drops. Nothing reads it until `search` sets it: the state of a shard that is
+        // gone is the thread's own, so no foreign code runs here.
         // SAFETY: the closure drops the guard before `retain` drops the cell.
         table.all.retain(|cell| unsafe { cell.enter() }.is_none_or(|state| state.shard.strong_count() > 0));
         // SAFETY: the cell exists, because a cell in use is never removed from `all`.
@@ -367,16 +368,48 @@ impl StateTable {
 
 impl Drop for ThreadStates {
     fn drop(&mut self) {
+        // Destructors of other thread-locals may use timers after this one has dropped the cells.
         LAST.set(ptr::null());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
     use std::time::Duration;
 
     use super::*;
     use crate::clock::{Clock, ManualClock, Ticks};
+
+    fn shard() -> Arc<Shard> {
+        let ticks = Ticks::new(Clock::Manual(ManualClock::new()), Duration::from_millis(1));
+        Shard::new(ticks, None, None, None, || false)
+    }
+
+    /// Looks for the state used last when the thread ends.
+    struct AtExit(Arc<Shard>);
+
+    impl Drop for AtExit {
+        fn drop(&mut self) {
+            assert!(LAST.get().is_null(), "the cell is dropped: this would use freed memory");
+            with(&self.0, |state| assert!(state.is_temporary()));
+        }
+    }
+
+    #[test]
+    fn a_destructor_after_that_of_the_states_finds_none_of_them() {
+        thread_local! {
+            static AT_EXIT: RefCell<Option<AtExit>> = const { RefCell::new(None) };
+        }
+        let shard = shard();
+        let uses = move || {
+            // Destructors run in the reverse order of first use.
+            AT_EXIT.set(Some(AtExit(shard.clone())));
+            with(&shard, |state| assert!(!state.is_temporary()));
+            assert!(!LAST.get().is_null());
+        };
+        assert!(thread::spawn(uses).join().is_ok());
+    }
 
     /// A search that reaches the end of the table continues at its beginning.
     #[test]
@@ -384,8 +417,7 @@ mod tests {
         let mut shards = Vec::new();
         // The id of each service belongs to the last slot, for any size of the table.
         for service in (1..50).map(|number| number << 32 | 0xffff_ffff) {
-            let ticks = Ticks::new(Clock::Manual(ManualClock::new()), Duration::from_millis(1));
-            let shard = Shard::new(ticks, None, None, None, || false);
+            let shard = shard();
             with_home(service, || &shard, |_| ());
             shards.push((service, shard));
             for (service, shard) in &shards {

@@ -7,8 +7,7 @@ pub(crate) use imp::Process;
 
 #[cfg(target_os = "linux")]
 mod imp {
-    use std::sync::Once;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     /// Number of forks between the process that registered the handler and this one.
     static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -20,10 +19,21 @@ mod imp {
     impl Process {
         /// Returns the calling process.
         pub(crate) fn current() -> Self {
-            static REGISTERED: Once = Once::new();
-            // SAFETY: `forked` may be called in the child of a fork, because it only adds to an atomic.
-            REGISTERED.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(forked)) });
+            static REGISTERED: AtomicBool = AtomicBool::new(false);
+            // Two threads may both register it. Each fork then counts twice, which does no harm. A `Once` would keep the
+            // child of a fork waiting for a thread of the parent that was inside of it.
+            // Acquire, Release: a thread that finds the flag set may fork at once.
+            if !REGISTERED.load(Ordering::Acquire) {
+                // SAFETY: `forked` may be called in the child of a fork, because it only adds to an atomic.
+                unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+                REGISTERED.store(true, Ordering::Release);
+            }
             Self(FORKS.load(Ordering::Relaxed))
+        }
+
+        /// Returns a number that is greater than those of the processes from which this one was forked.
+        pub(crate) fn generation(self) -> usize {
+            self.0 as usize
         }
 
         /// Whether the calling process is another one: a child by `fork`.
@@ -49,6 +59,10 @@ mod imp {
     impl Process {
         pub(crate) fn current() -> Self {
             Self(())
+        }
+
+        pub(crate) fn generation(self) -> usize {
+            0
         }
 
         #[inline]

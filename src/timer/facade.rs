@@ -9,6 +9,7 @@ use super::service::Service;
 use super::unfired::Unfired;
 use crate::error::BuildError;
 use crate::stats::Stats;
+use crate::system::Process;
 
 impl Builder {
     /// Builds the timer and starts its threads.
@@ -31,8 +32,7 @@ impl Builder {
 /// A timer service: runs callbacks and completes futures at their deadlines.
 ///
 /// Clones share one service. Any number of threads may call any method at once, even from inside callbacks. Scheduling
-/// is lock-free and never waits for another thread, except that in [virtual time](crate::ManualClock) it takes a lock
-/// for some instructions.
+/// is lock-free and never waits for another thread.
 ///
 /// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. Handles, futures and
 /// [delay queues](crate::DelayQueue) are not clones. A callback that captures a `Timer` keeps the service alive;
@@ -140,8 +140,13 @@ impl Timer {
     /// # });
     /// ```
     pub fn global() -> &'static Timer {
-        static GLOBAL: OnceLock<Timer> = OnceLock::new();
-        GLOBAL.get_or_init(|| Timer::new().expect("the process's timer starts"))
+        // One for each generation of forked processes. So a child does not wait for a thread of its parent that was inside
+        // of the first call.
+        static GLOBAL: [OnceLock<Timer>; 8] = [const { OnceLock::new() }; 8];
+        GLOBAL.iter().find_map(OnceLock::get).unwrap_or_else(|| {
+            let generation = Process::current().generation().min(GLOBAL.len() - 1);
+            GLOBAL[generation].get_or_init(|| Timer::new().expect("the process's timer starts"))
+        })
     }
 
     /// Returns the present by the timer's clock: `Instant::now()`, or the instant of a

@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::clock::{Deadline, Ticks, UNKNOWN};
+use crate::clock::{Deadline, Requested, Ticks};
 use crate::engine::entry::PeriodicCallback;
 
 /// A periodic callback, and the rule for its next run.
@@ -41,7 +41,7 @@ pub(super) struct FixedDelay<F> {
 impl<F: FnMut() + Send> Schedule for FixedDelay<F> {
     fn run(&mut self, _: Instant, ticks: &Ticks) -> Option<Deadline> {
         (self.f)();
-        Some(ticks.requested_after(self.delay))
+        Some(ticks.after(self.delay))
     }
 }
 
@@ -62,15 +62,17 @@ impl<F: FnMut(Instant) -> Option<Instant> + Send> Schedule for Recurring<F> {
 pub(super) struct Periodic<R> {
     pub(super) schedule: R,
     pub(super) ticks: Ticks,
-    pub(super) next: Deadline,
+    pub(super) next: Requested,
 }
 
 impl<R: Schedule> PeriodicCallback for Periodic<R> {
-    fn run(&mut self, due: u64) -> Option<u64> {
-        // If the tick is another, the timer was reset. Then the schedule continues from the deadline of the reset.
-        let deadline = self.ticks.deadline(self.next.requested()).filter(|_| due == self.next.tick);
-        let deadline = deadline.unwrap_or_else(|| self.ticks.display_deadline(due, UNKNOWN));
-        self.next = self.schedule.run(deadline, &self.ticks)?;
-        Some(self.next.tick)
+    fn run(&mut self) -> Option<u64> {
+        let next = self.schedule.run(self.ticks.display_requested(self.next), &self.ticks)?;
+        self.next = next.requested();
+        Some(next.tick)
+    }
+
+    fn reset(&mut self, due: u64) {
+        self.next = self.ticks.after_reset(due);
     }
 }

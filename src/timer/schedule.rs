@@ -13,10 +13,9 @@ use crate::handle::TimerHandle;
 impl Timer {
     /// Schedules `f` to run once, after `delay`.
     ///
-    /// A delay other than zero counts from the call, or from up to 20 µs after it: the processor's counter, which is
-    /// cheap to read, bounds the present that closely. A delay too long to represent means never.
+    /// A delay too long to represent means never.
     ///
-    /// Lock-free except in virtual time, in amortised constant time. A closure of up to three pointers (24 bytes with
+    /// Lock-free, in amortised constant time. A closure of up to three pointers (24 bytes with
     /// pointers of 64 bits), with at most a pointer's alignment, needs no allocation.
     ///
     /// # Errors
@@ -105,7 +104,7 @@ impl Timer {
             self.0.reject();
             return Err(ScheduleError::ZeroPeriod(f));
         }
-        let first = self.0.ticks.requested_after(initial_delay);
+        let first = self.0.ticks.after(initial_delay);
         self.repeating(first, FixedRate { period, f }, |schedule| schedule.f)
     }
 
@@ -139,7 +138,7 @@ impl Timer {
     where
         F: FnMut() + Send + 'static,
     {
-        let first = self.0.ticks.requested_after(initial_delay);
+        let first = self.0.ticks.after(initial_delay);
         self.repeating(first, FixedDelay { delay, f }, |schedule| schedule.f)
     }
 
@@ -210,7 +209,7 @@ impl Timer {
     where
         R: Schedule + 'static,
     {
-        let repeating = Periodic { schedule, ticks: self.0.ticks.clone(), next: first };
+        let repeating = Periodic { schedule, ticks: self.0.ticks.clone(), next: first.requested() };
         let callback = ManuallyDrop::new(Callback::periodic(Box::new(repeating)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { callback.write(place) };

@@ -11,6 +11,7 @@
 //! | step           | effect                                                                           |
 //! |----------------|----------------------------------------------------------------------------------|
 //! | `close`        | refuses new timers. From its return on, no callback starts in any shard          |
+//! | `end`: values  | ends the timers of values and the waits for values, because a callback may wait for one, and a waker for that callback |
 //! | `end`: sleeps  | completes the pending sleeps, because a closure or a callback may wait for one   |
 //! | `end`: closures | hands the pending closures back or drops them, because a running callback may wait for such a drop |
 //! | `end`: runs    | waits for the callbacks in progress, and hands periodic closures back            |
@@ -24,7 +25,7 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use super::builder::Builder;
@@ -120,9 +121,14 @@ impl Service {
         Levels::new(0, &builder.slots_per_level)?;
         // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
+        // The pool starts before the shards, but runs nothing of callbacks before they exist.
+        let reporter = Arc::new(OnceLock::new());
         let (dispatcher, pool) = match builder.executor {
             Executor::Pool { threads } => {
-                let pool = Pool::start(threads, builder.max_extra_threads, &builder.thread_name)?;
+                let reporter = reporter.clone();
+                let panicked = move |payload| Shard::report_panic_if_alive(reporter.get(), payload);
+                let name = &builder.thread_name;
+                let pool = Pool::start(threads, builder.max_extra_threads, name, Arc::new(panicked))?;
                 (pool.dispatcher(), Some(pool))
             }
             Executor::Rayon(pool) => (Dispatcher::Borrowed(Arc::new(BorrowedPool::new(pool))), None),
@@ -134,7 +140,7 @@ impl Service {
         let needs_this_thread = dispatcher.need_this_thread();
         let mut service = Self {
             id: shard::new_id(),
-            ticks: Ticks::new(builder.clock.map_or_else(Clock::system, Clock::Manual), tick),
+            ticks: Ticks::new(builder.clock.map_or(Clock::System, Clock::Manual), tick),
             shards: Vec::new(),
             next: AtomicUsize::new(0),
             queues: OpenQueues::new(),
@@ -151,6 +157,7 @@ impl Service {
             let on_slow = builder.on_slow.clone().map(|hook| hook.monitor(index));
             let (ticks, limit, on_panic) = (service.ticks.clone(), limit.clone(), builder.on_panic.clone());
             let shard = Shard::new(ticks, limit, on_panic, on_slow, needs_this_thread.clone());
+            reporter.get_or_init(|| Arc::downgrade(&shard));
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let (levels, dispatcher) = (Levels::new_ahead(0, &builder.slots_per_level)?, dispatcher.clone());
             let name = format!("{}-{index}", builder.thread_name);
@@ -272,9 +279,10 @@ impl Service {
         // is.
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
-        self.shards.iter().for_each(|shard| shard.complete_sleeps());
-        // Before this waits for callbacks, which may wait for a value.
+        // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
+        self.shards.iter().for_each(|shard| shard.end_values());
         self.queues.close();
+        self.shards.iter().for_each(|shard| shard.complete_sleeps());
         let mut started = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
             started.push((shard, shard.claim(&mut |tick, callback| unfired(shard, tick, callback))));

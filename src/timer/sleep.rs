@@ -25,7 +25,7 @@ impl Timer {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn sleep(&self, delay: Duration) -> Sleep {
-        self.0.sleep(self.0.ticks.requested_after(delay))
+        self.0.sleep(self.0.ticks.after(delay))
     }
 
     /// Returns a future that completes at `deadline`. Otherwise as [`sleep`](Self::sleep): a deadline that has passed

@@ -202,31 +202,6 @@ impl Levels {
         self.levels.iter_mut().for_each(Level::shrink);
     }
 
-    /// Returns the least of the deadlines that `deadline` returns. It returns `None` for a node that does not count, and
-    /// otherwise a tick that is not before the node's slot.
-    ///
-    /// The cost grows with the number of nodes in the slots that begin before the result.
-    pub(crate) fn earliest(&self, nodes: &impl Nodes, deadline: impl Fn(u32) -> Option<u64>) -> Option<u64> {
-        let linked = |id: u32| (id != NIL).then_some(id);
-        let least =
-            |head| core::iter::successors(linked(head), |&id| linked(nodes.links(id).next)).filter_map(&deadline).min();
-        let mut earliest = [self.expired.head, self.expiring].into_iter().filter_map(least).min();
-        let occupied = |level: &usize| self.occupied >> level & 1 != 0;
-        for ring in (0..self.levels.len()).filter(occupied).map(|level| &self.levels[level]) {
-            let (mut from, mut before) = (ring.slot(self.now), None);
-            while let Some(slot) = ring.occupancy.next_from(from) {
-                let first = ring.first_tick(slot, self.now);
-                let is_round = before.is_some_and(|before| first <= before);
-                if is_round || earliest.is_some_and(|earliest| first >= earliest) {
-                    break;
-                }
-                earliest = earliest.into_iter().chain(least(ring.heads[slot])).min();
-                (from, before) = (ring.slot_of(slot as u64 + 1), Some(first));
-            }
-        }
-        earliest
-    }
-
     /// Returns the tick to step to next: the present tick if a node has expired, otherwise the first tick of the next
     /// occupied slot. It is not later than the deadline by which any node was linked. O(levels).
     #[inline]

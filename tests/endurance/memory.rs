@@ -7,8 +7,8 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::any::Any;
 use std::cell::RefCell;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -246,6 +246,48 @@ fn the_memory_of_a_burst_is_returned_to_the_system_in_virtual_time() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).build().unwrap();
         assert_returned_to_the_system(&timer, || clock.advance(MS));
+    });
+}
+
+/// Many threads end a burst, each timers of every shard. When the threads end, what is left in their caches keeps no page.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_memory_of_a_burst_that_many_threads_end_is_returned() {
+    const THREADS: usize = 100;
+    const TIMERS: usize = 16 * BURST;
+    alone(|| {
+        let timer = Timer::builder().shards(8).build().unwrap();
+        let mut handles: Vec<Option<TimerHandle>> = Vec::with_capacity(TIMERS);
+        // Touch the pages now, so that they do not count.
+        handles.extend((0..TIMERS).map(|_| None));
+        let before = resident();
+        thread::scope(|scope| {
+            for handles in handles.chunks_mut(TIMERS / THREADS) {
+                let timer = &timer;
+                scope.spawn(move || handles.fill_with(|| Some(timer.schedule(HOUR, || ()).unwrap())));
+            }
+        });
+        let taken = resident() - before;
+        assert!(taken > (TIMERS * 64) as isize, "{taken} bytes");
+        let mut random = Random(7);
+        for last in (1..TIMERS).rev() {
+            handles.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        // All threads live until the last timer has ended.
+        let ended = Barrier::new(THREADS);
+        thread::scope(|scope| {
+            for handles in handles.chunks_mut(TIMERS / THREADS) {
+                let ended = &ended;
+                scope.spawn(move || {
+                    assert!(handles.iter_mut().all(|handle| handle.take().unwrap().cancel()));
+                    ended.wait();
+                });
+            }
+        });
+        eventually("nine tenths are returned", || {
+            thread::sleep(REUSE);
+            resident() - before < taken / 10
+        });
     });
 }
 

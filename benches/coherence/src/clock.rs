@@ -1,58 +1,56 @@
-//! The crate's `clock`, without the processor's counter and without `ManualClock`: all time is virtual here.
+//! The crate's `clock`, without the system's clock and without `ManualClock`: all time is virtual here.
 
 #[path = "../../../src/clock/quiescence.rs"]
 pub(crate) mod quiescence;
 #[path = "../../../src/clock/ticks.rs"]
 mod ticks;
 
-use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
 pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN};
+pub(crate) use time_source::Clock;
 
 use crate::shard::Shard;
 
-/// Has the size of the crate's own type, so that the fields beside it have the same offsets. So has `ManualClock`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemClock(Option<&'static Never>);
+/// The crate's time source, with instants alone.
+mod time_source {
+    use std::time::Instant;
 
-#[derive(Debug)]
-enum Never {}
+    use super::ManualClock;
 
-#[derive(Clone, Debug)]
-pub(crate) enum Clock {
-    System(SystemClock),
-    Manual(ManualClock),
-}
-
-/// Bounds of the present, which only a counter provides.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) earliest: u64,
-    pub(crate) latest: u64,
-}
-
-impl Clock {
-    pub(crate) fn system() -> Self {
-        Self::System(SystemClock(None))
+    #[derive(Clone, Debug)]
+    pub(crate) enum Clock {
+        System,
+        Manual(ManualClock),
     }
 
-    pub(crate) fn now(&self) -> Instant {
-        Instant::now()
+    impl Clock {
+        pub(crate) fn now(&self) -> Instant {
+            Instant::now()
+        }
     }
 
-    pub(crate) fn nanos(&self, _instant: Instant) -> Option<u64> {
-        None
+    /// Has the size of the crate's own type, so that the fields beside it have the same offsets. So has `ManualClock`.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Origin {
+        pub(super) instant: Instant,
+        _readings: [u64; 2],
     }
 
-    pub(crate) fn bounds(&self) -> Option<Bounds> {
-        None
-    }
+    impl Origin {
+        pub(super) fn of(clock: &Clock) -> Self {
+            Self { instant: clock.now(), _readings: [0; 2] }
+        }
 
-    pub(crate) fn now_approx(&self) -> Option<u64> {
-        None
+        pub(super) fn elapsed(&self) -> u64 {
+            Instant::now().saturating_duration_since(self.instant).as_nanos() as u64
+        }
+
+        pub(super) fn width(&self) -> u64 {
+            0
+        }
     }
 }
 
@@ -60,36 +58,27 @@ impl Clock {
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Never>);
 
+#[derive(Debug)]
+enum Never {}
+
 /// A shard as the clock sees it.
 #[allow(dead_code, reason = "there is no manual clock")]
 pub(crate) trait OnClock: Quiesce<Time = Instant> {
+    fn end(&self) -> Option<Instant>;
     fn next_deadline(&self) -> Option<Instant>;
-    fn request_search(&self) -> Option<u64>;
-    fn wait_for_search(&self, request: Option<u64>) -> Option<Instant>;
 }
 
 /// The only type of shard: the counted `Weak` needs a size.
 pub(crate) type ClockShard = Shard;
 
 pub(crate) struct Registration;
-pub(crate) struct Pinned<'a>(PhantomData<&'a ManualClock>);
 
 impl ManualClock {
-    pub(crate) fn pin(&self) -> Pinned<'_> {
+    pub(crate) fn now(&self) -> Instant {
         match *self.0 {}
     }
 
     pub(crate) fn register(&self, _shard: Weak<ClockShard>) -> Registration {
         match *self.0 {}
     }
-}
-
-impl Pinned<'_> {
-    pub(crate) fn now(&self) -> Instant {
-        Instant::now()
-    }
-}
-
-impl Drop for Pinned<'_> {
-    fn drop(&mut self) {}
 }

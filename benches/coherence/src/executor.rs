@@ -97,7 +97,12 @@ impl Dispatcher {
 }
 
 impl Pool {
-    pub(crate) fn start(_threads: usize, _max_extra: usize, _name: &str) -> Result<Self, BuildError> {
+    pub(crate) fn start(
+        _threads: usize,
+        _max_extra: usize,
+        _name: &str,
+        _panicked: Arc<impl Fn(Box<dyn Any + Send>)>,
+    ) -> Result<Self, BuildError> {
         Err(BuildError::NoPoolThreads)
     }
 

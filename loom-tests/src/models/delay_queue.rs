@@ -15,8 +15,9 @@ use super::explore;
 use crate::queue::expiry::{Delivery, Expiry};
 use crate::queue::hand_over::HandOver;
 use crate::queue::item::Item;
-use crate::queue::line::Consumer;
-use crate::sync::{Arc, thread};
+use crate::queue::line::{Consumer, Waiter};
+use crate::sync::Arc;
+use crate::sync::thread::{self, Thread};
 
 /// A value that loom sees: it reports one that is never dropped, or twice.
 type Value = Arc<u32>;
@@ -40,6 +41,10 @@ impl Sleeper {
     fn new() -> StdArc<Self> {
         StdArc::new(Self(Notify::new()))
     }
+
+    fn waiter(self: &StdArc<Self>) -> Waiter {
+        Waiter::Task(Waker::from(self.clone()))
+    }
 }
 
 fn queue() -> Queue {
@@ -57,6 +62,7 @@ fn deliver<const N: usize>(expiries: [(Expiry<Value, ()>, u64); N]) {
         assert!(delivery.accepts(&expiry));
         expiry.deliver(tick, &mut delivery);
     }
+    delivery.publish();
 }
 
 /// Takes what is due, without waiting.
@@ -73,11 +79,21 @@ fn pop(queue: &Queue) -> Option<(u32, u64)> {
 }
 
 fn wait(queue: &Queue, consumer: &Consumer, sleeper: &StdArc<Sleeper>) -> Option<(u32, u64)> {
-    let waker = Waker::from(sleeper.clone());
     loop {
-        match queue.poll(consumer, Some(&waker)) {
+        match queue.poll(consumer, Some(sleeper.waiter())) {
             Poll::Ready(popped) => return popped.map(|popped| (*popped.value, popped.tick)),
             Poll::Pending => sleeper.0.wait(),
+        }
+    }
+}
+
+/// As [`pop`], but as a thread that is blocked.
+fn block_and_pop(queue: &Queue) -> Option<(u32, u64)> {
+    let (consumer, thread) = (Consumer::default(), Thread(Arc::new(Notify::new())));
+    loop {
+        match queue.poll(&consumer, Some(Waiter::Thread(thread.clone()))) {
+            Poll::Ready(popped) => return popped.map(|popped| (*popped.value, popped.tick)),
+            Poll::Pending => thread.0.wait(),
         }
     }
 }
@@ -155,7 +171,7 @@ fn two_expiries(in_one_turn: bool) {
     let expiries = [enter(&queue, 1).1, enter(&queue, 2).1];
     let consumer = {
         let queue = queue.clone();
-        thread::spawn(move || pop(&queue))
+        thread::spawn(move || block_and_pop(&queue))
     };
     if in_one_turn {
         deliver(expiries.map(|expiry| (expiry, 5)));
@@ -175,7 +191,7 @@ fn a_consumer_that_goes_away_against_expiry() {
         let (_, expiry) = enter(&queue, 7);
         let consumers = [(); 2].map(|()| (Consumer::default(), Sleeper::new()));
         for (consumer, sleeper) in &consumers {
-            assert!(queue.poll(consumer, Some(&Waker::from(sleeper.clone()))).is_pending());
+            assert!(queue.poll(consumer, Some(sleeper.waiter())).is_pending());
         }
         let driver = thread::spawn(move || deliver([(expiry, 5)]));
         let [(first, _), (second, sleeper)] = consumers;
@@ -194,7 +210,7 @@ fn the_owner_of_the_lock_wakes_for_a_driver() {
         let queue = queue();
         let ((removed, unused), (_, expiry)) = (enter(&queue, 1), enter(&queue, 2));
         let (consumer, sleeper) = (Consumer::default(), Sleeper::new());
-        assert!(queue.poll(&consumer, Some(&Waker::from(sleeper.clone()))).is_pending());
+        assert!(queue.poll(&consumer, Some(sleeper.waiter())).is_pending());
         let driver = thread::spawn(move || deliver([(expiry, 5)]));
         assert!(queue.remove(&removed).is_some());
         drop(unused);
@@ -215,7 +231,7 @@ fn shutdown_against_pop() {
                 thread::spawn(move || {
                     let close = |now| {
                         if now {
-                            queue.close()
+                            queue.wake(queue.close());
                         }
                     };
                     close(closes_first);

@@ -36,7 +36,7 @@ fn against_the_next_run() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, worker, mut cache) = (fixture.driver(), fixture.worker(7), Cache::new());
-        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(2, 2), 5).unwrap();
+        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 2), 5).unwrap();
         let consumer = fixture.spawn(move |fixture| (fixture.cancel_and_release(handle, &mut cache), cache));
         fixture.drive(&mut driver, &worker);
         let (cancelled, mut cache) = consumer.join().unwrap();

@@ -43,13 +43,15 @@ struct RunsAgainLater {
 }
 
 impl PeriodicCallback for RunsAgainLater {
-    fn run(&mut self, _deadline: u64) -> Option<u64> {
+    fn run(&mut self) -> Option<u64> {
         self.runs.count_run();
         if let Some(started) = self.started.take() {
             started.send(()).unwrap();
         }
         Some(LATER)
     }
+
+    fn reset(&mut self, _due: u64) {}
 }
 
 /// Schedules a repeating timer, which a worker on its own thread runs and arms again for `LATER`. `caller` acts on the

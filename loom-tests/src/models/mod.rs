@@ -9,6 +9,7 @@ mod backlog;
 mod cancel;
 mod delay_queue;
 mod drain;
+mod elapsed;
 mod guard;
 mod in_flight;
 mod loan;

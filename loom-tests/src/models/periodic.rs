@@ -6,6 +6,8 @@
 //!
 //! - `entry-next-cancelled`: `arm_next` ignores a cancel during the run;
 //! - `entry-next-reset`: `arm_next` overwrites a reset during the run;
+//! - `entry-reset-not-told`: the callback does not learn of a reset;
+//! - `entry-start-keeps-reset`: it takes one reset for two;
 //! - `run-end-no-wake`: the end of a run wakes no waiting thread;
 //! - `core-notify-one`: it wakes only one of two waiting threads;
 //! - `core-wait-once`: a wait ends with the next run that ends, even if it is another timer's;
@@ -29,7 +31,7 @@ fn cancel_against_the_next_run() {
         let fixture = Fixture::new();
         let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
         let mut cache = Cache::new();
-        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(2, 2), 5).unwrap();
+        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 2), 5).unwrap();
         let canceller = {
             let fixture = fixture.clone();
             thread::spawn(move || {
@@ -56,7 +58,7 @@ fn cancel_and_wait_against_a_run() {
         let fixture = Fixture::new();
         let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
         let mut cache = Cache::new();
-        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(2, 9), 7).unwrap();
+        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(7, 2, 9), 7).unwrap();
         let canceller = {
             let fixture = fixture.clone();
             thread::spawn(move || {
@@ -84,12 +86,14 @@ fn cancel_from_inside_and_outside() {
         cancelled: Arc<AtomicBool>,
     }
     impl PeriodicCallback for CancelsItself {
-        fn run(&mut self, deadline: u64) -> Option<u64> {
+        fn run(&mut self) -> Option<u64> {
             let handle = Handle(0);
             self.cancelled.store(self.fixture.cancel(&handle), SeqCst);
             self.fixture.core.wait_for_run(self.fixture.entry(&handle));
-            Some(deadline + 1)
+            Some(8)
         }
+
+        fn reset(&mut self, _due: u64) {}
     }
     explore(|| {
         let fixture = Fixture::new();
@@ -117,14 +121,15 @@ fn cancel_from_inside_and_outside() {
     });
 }
 
-/// A reset during a run sets the deadline of the next run, at whatever step it comes.
+/// A reset during a run sets the deadline of the next run, at whatever step it comes. The callback learns of it, so the
+/// period counts from there.
 #[test]
 fn reset_against_the_next_run() {
     explore(|| {
         let fixture = Fixture::new();
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
         let mut cache = Cache::new();
-        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(2, 3), 5).unwrap();
+        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 9), 5).unwrap();
         let resetter = {
             let fixture = fixture.clone();
             thread::spawn(move || {
@@ -137,9 +142,9 @@ fn reset_against_the_next_run() {
         let before = fixture.worker(19);
         fixture.drive(&mut driver, &before);
         assert!(before.ran.borrow().is_empty(), "the timer was reset");
-        let after = fixture.worker(20);
+        let after = fixture.worker(22);
         fixture.drive(&mut driver, &after);
-        assert_eq!(*after.ran.borrow(), [20]);
+        assert_eq!(*after.ran.borrow(), [20, 22]);
         assert!(fixture.cancel(&handle));
         fixture.release(handle, &mut cache);
         fixture.drive(&mut driver, &after);

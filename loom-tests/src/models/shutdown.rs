@@ -102,7 +102,7 @@ fn shutdown_against_repeat() {
     explore(|| {
         let fixture = Fixture::new();
         let (driver, mut cache) = (fixture.driver(), Cache::new());
-        fixture.schedule(&mut cache, fixture.counts.repeating(2, 9), 5).unwrap();
+        fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 9), 5).unwrap();
         let driver = fixture.spawn_driver(driver, 7);
         fixture.close(7);
         let runs = fixture.counts.run();
@@ -159,7 +159,7 @@ fn a_shutdown_without_a_wait_ends_a_repeating_timer() {
     explore(|| {
         let fixture = Fixture::new();
         let (driver, mut cache) = (fixture.driver(), Cache::new());
-        fixture.schedule(&mut cache, fixture.counts.repeating(2, 9), 5).unwrap();
+        fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 9), 5).unwrap();
         let driver = fixture.spawn_driver(driver, 7);
         fixture.core.close();
         fixture.claim(7, false);

@@ -61,10 +61,12 @@ fn of_a_repeating_callback() {
     /// Contains a callback that counts its drop.
     struct ShutsDown(Fixture, #[expect(dead_code)] Callback);
     impl PeriodicCallback for ShutsDown {
-        fn run(&mut self, deadline: u64) -> Option<u64> {
+        fn run(&mut self) -> Option<u64> {
             self.0.close(NOW);
-            Some(deadline)
+            Some(NOW)
         }
+
+        fn reset(&mut self, _due: u64) {}
     }
     explore(|| {
         let fixture = Fixture::new();

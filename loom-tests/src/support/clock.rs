@@ -1,7 +1,6 @@
 //! Replaces the crate's `clock`. Each thread has a current tick, which only the model changes.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 
 use crate::sync::thread_static;
 
@@ -21,13 +20,6 @@ pub(crate) struct Deadline {
     pub(crate) now: u64,
 }
 
-/// In the crate, keeps virtual time from advancing.
-pub(crate) struct Pinned<'a>(PhantomData<&'a Ticks>);
-
-impl Drop for Pinned<'_> {
-    fn drop(&mut self) {}
-}
-
 pub(crate) struct Ticks;
 
 impl Ticks {
@@ -35,15 +27,7 @@ impl Ticks {
         NOW.with(Cell::get)
     }
 
-    pub(crate) fn now_tick_for(&self, _tick: u64) -> u64 {
-        self.now_tick()
-    }
-
-    pub(crate) fn pin(&self, now: u64) -> (Option<Pinned<'_>>, u64) {
-        (None, now)
-    }
-
-    pub(crate) fn pinned_tick(&self, _pinned: Option<&Pinned<'_>>) -> u64 {
-        self.now_tick()
+    pub(crate) fn present(&self, now: u64) -> u64 {
+        now
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct TimerClient<'a, F> {
     handles: Vec<Handle>,
 }
 
-impl<'a, F: Fn(&Counts) -> Callback> TimerClient<'a, F> {
+impl<'a, F: Fn(&Counts, u64) -> Callback> TimerClient<'a, F> {
     pub(super) fn new(harness: &'a Harness, callback: F) -> Self {
         Self { harness, callback, cache: Cache::new(), handles: Vec::new() }
     }
@@ -56,8 +56,8 @@ impl<'a, F: Fn(&Counts) -> Callback> TimerClient<'a, F> {
     }
 
     fn schedule(&mut self) {
-        let callback = (self.callback)(&self.harness.fixture.counts);
         let deadline = within(4, self.harness.now());
+        let callback = (self.callback)(&self.harness.fixture.counts, deadline);
         if let Some(handle) = self.harness.fixture.schedule(&mut self.cache, callback, deadline) {
             self.harness.count_scheduled();
             self.handles.push(handle);

@@ -7,8 +7,10 @@ use std::task::Waker;
 
 /// A callback that runs more than once.
 pub(crate) trait PeriodicCallback: Send {
-    /// Makes the run for the tick `due`. Returns the tick of the next run, or `None` to end.
-    fn run(&mut self, due: u64) -> Option<u64>;
+    /// Makes the next run. Returns the tick of the run after it, or `None` to end.
+    fn run(&mut self) -> Option<u64>;
+    /// A reset has set the deadline of the next run, to the tick `due`.
+    fn reset(&mut self, due: u64);
 }
 
 /// The purpose of a callback.
@@ -85,11 +87,11 @@ impl VTable {
 
     const fn periodic() -> Self {
         Self {
-            run: |data, due| {
+            run: |data, _| {
                 // SAFETY: we have the box that `Callback::periodic` wrote to ourselves, because the caller has `&mut`
                 // to it.
                 let periodic = unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() };
-                periodic.run(due)
+                periodic.run()
             },
             drop: drop_data::<Box<dyn PeriodicCallback>>,
             role: Role::Periodic,
@@ -205,7 +207,7 @@ impl Callback {
     /// Runs a one-shot callback, or makes the last run of a periodic one. `due` is the tick that it runs for.
     pub(crate) fn run(mut self, due: u64) {
         if self.role() == Role::Periodic {
-            self.run_again(due);
+            self.run_again();
         } else {
             let mut this = ManuallyDrop::new(self);
             // SAFETY: the vtable is for the data. We own the data, because `ManuallyDrop` leaves it to `run`, which
@@ -214,15 +216,24 @@ impl Callback {
         }
     }
 
-    /// Makes the run of a periodic callback for the tick `due`. Returns the tick of the next run, or `None` to end.
+    /// Makes the next run of a periodic callback. Returns the tick of the run after it, or `None` to end.
     ///
     /// # Panics
     /// If the callback is a one-shot.
-    pub(in super::super) fn run_again(&mut self, due: u64) -> Option<u64> {
+    pub(in super::super) fn run_again(&mut self) -> Option<u64> {
         assert!(self.role() == Role::Periodic, "a one-shot callback runs once");
         // SAFETY: the vtable is for the data, which we have to ourselves. The `run` of a periodic callback leaves it
         // valid.
-        unsafe { (self.vtable.run)(&mut self.data, due) }
+        unsafe { (self.vtable.run)(&mut self.data, 0) }
+    }
+
+    /// Tells a periodic callback that a reset has set the deadline of its next run.
+    #[cold]
+    pub(super) fn note_reset(&mut self, due: u64) {
+        if self.role() == Role::Periodic {
+            // SAFETY: we have the box that `periodic` wrote to ourselves, because only that makes a callback of this role.
+            unsafe { &mut *self.data.as_mut_ptr().cast::<Box<dyn PeriodicCallback>>() }.reset(due);
+        }
     }
 
     /// Returns the periodic callback as the type that it was made of.
@@ -317,18 +328,26 @@ mod tests {
     fn a_periodic_callback_returns_its_next_deadline() {
         struct Every {
             ticks: u64,
+            next: u64,
             _token: Arc<()>,
         }
         impl PeriodicCallback for Every {
-            fn run(&mut self, due: u64) -> Option<u64> {
-                Some(due + self.ticks)
+            fn run(&mut self) -> Option<u64> {
+                self.next += self.ticks;
+                Some(self.next)
+            }
+
+            fn reset(&mut self, due: u64) {
+                self.next = due;
             }
         }
         let token = Arc::new(());
-        let mut callback = Callback::periodic(Box::new(Every { ticks: 3, _token: token.clone() }));
+        let mut callback = Callback::periodic(Box::new(Every { ticks: 3, next: 4, _token: token.clone() }));
         assert_eq!(callback.role(), Role::Periodic);
-        assert_eq!(callback.run_again(4), Some(7));
-        callback.run(7);
+        assert_eq!(callback.run_again(), Some(7));
+        callback.note_reset(20);
+        assert_eq!(callback.run_again(), Some(23));
+        callback.run(23);
         assert_eq!(Arc::strong_count(&token), 1);
     }
 }

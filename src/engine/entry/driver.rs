@@ -21,7 +21,7 @@ impl Entry {
         let is_pending = |state: State| state.has(ARMED) && !state.has(CLOSED);
         let state = self.transition(|state| {
             if is_pending(state) {
-                self.set_registered_tick(self.deadline_in(state, now), wheel);
+                self.set_registered_tick(state.deadline(now), wheel);
                 state.without(ENQUEUED).with(LINKED)
             } else {
                 free_if_idle(state.without(ENQUEUED | LINKED))
@@ -45,7 +45,7 @@ impl Entry {
                 (unlinked, Expire::Enqueued)
             } else if !state.has(ARMED) || state.has(CLOSED) {
                 (free_if_idle(unlinked), Expire::Over { free: is_free(unlinked) })
-            } else if self.deadline_in(state, now) > now {
+            } else if state.deadline(now) > now {
                 (unlinked.with(ENQUEUED), Expire::Later)
             } else {
                 (unlinked.with(DISPATCHED), Expire::Dispatch)

@@ -2,8 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-use super::callback::Callback;
-use super::state::{ARMED, CACHED, CLOSED, ENQUEUED, HANDLE, State, WAKER};
+use super::callback::{Callback, Role};
+use super::state::{ARMED, CACHED, CLOSED, ENQUEUED, HANDLE, RESET, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::wheel::Links;
 
@@ -16,8 +16,7 @@ pub(crate) struct Entry {
     pub(super) state: AtomicU64,
     /// Index of the next entry in the intake.
     pub(in super::super) next_in_intake: AtomicU32,
-    /// Index of the first entry of the next batch in the pool. While the entry is armed: the remainder of a far
-    /// deadline, for which the state word has no room.
+    /// Index of the first entry of the next batch in the pool.
     pub(in super::super) next_batch: AtomicU32,
     /// Low half of the tick at which the driver has linked the entry, or [`UNKNOWN_TICK`].
     registered_tick: AtomicU32,
@@ -77,16 +76,7 @@ impl Entry {
     /// tick.
     #[inline]
     pub(crate) fn deadline(&self, now: u64) -> u64 {
-        self.deadline_in(self.state(), now)
-    }
-
-    /// Returns the deadline in `state`, a state of this entry.
-    #[inline]
-    pub(super) fn deadline_in(&self, state: State, now: u64) -> u64 {
-        // Relaxed: the remainder was written before the transition that made `state`, and not again before the next
-        // such transition. A thread that does not keep the entry, and only displays the deadline, may see a newer
-        // remainder.
-        state.deadline(now, || self.next_batch.load(Ordering::Relaxed))
+        self.state().deadline(now)
     }
 
     /// Returns the earlier of two deadlines: `deadline`, which the caller wrote when it set `ENQUEUED`, and the one
@@ -100,7 +90,7 @@ impl Entry {
         if !state.has(ENQUEUED) || state.has_deadline(deadline) {
             return deadline;
         }
-        deadline.min(self.deadline_in(state, present()))
+        deadline.min(state.deadline(present()))
     }
 
     /// Returns the tick at which the driver has linked the entry, or `None` if that is unknown. `now` is the present
@@ -119,18 +109,6 @@ impl Entry {
         let registered_tick = if deadline.abs_diff(now) < REGISTERED_RANGE { deadline as u32 } else { UNKNOWN_TICK };
         // Relaxed: published by the transition that sets `LINKED`. Loom model `rearm_in_place`.
         self.registered_tick.store(registered_tick, Ordering::Relaxed);
-    }
-
-    /// Replaces the deadline in `state`, and stores its remainder. The caller must have the entry to itself, or have
-    /// set `RUNNING`.
-    #[inline]
-    pub(super) fn with_exact_deadline(&self, state: State, deadline: u64, now: u64) -> State {
-        let (state, remainder) = state.with_exact_deadline(deadline, now);
-        if let Some(remainder) = remainder {
-            // Relaxed: published by the transition to the returned state.
-            self.next_batch.store(remainder, Ordering::Relaxed);
-        }
-        state
     }
 
     /// Makes the transition to the state that `next` returns, and returns the state before it. If `next` returns
@@ -174,6 +152,21 @@ impl Entry {
         // SAFETY: we own the callback by this function's contract. The bits left in the cell are treated as
         // uninitialised, except that `will_wake` compares them. Meanwhile no thread writes the cell.
         self.callback.with(|cell| unsafe { (*cell).assume_init_read() })
+    }
+
+    /// Like [`take_callback`](Self::take_callback), after a transition from `state`, in which the timer had this
+    /// deadline. A periodic callback learns of a reset since its last run.
+    ///
+    /// # Safety
+    /// As for `take_callback`.
+    #[inline]
+    pub(super) unsafe fn take_callback_for(&self, state: State, deadline: u64) -> Callback {
+        // SAFETY: by this function's contract.
+        let mut callback = unsafe { self.take_callback() };
+        if state.has(RESET) {
+            callback.note_reset(deadline);
+        }
+        callback
     }
 
     /// Drops the callback in place.
@@ -233,10 +226,10 @@ impl Entry {
         self.state().has(ARMED)
     }
 
-    /// Returns whether the callback wakes a task. The driver itself runs such a callback.
+    /// Returns the role of the timer's callback.
     #[inline]
-    pub(crate) fn is_waker(&self) -> bool {
-        self.state().has(WAKER)
+    pub(crate) fn role(&self) -> Role {
+        self.state().role()
     }
 
     /// Returns whether the shard has been shut down.

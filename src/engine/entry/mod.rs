@@ -64,9 +64,8 @@
 //! A cancel clears `ARMED` and does nothing else: the entry stays where it is until the driver or a worker comes to it.
 //! The picture leaves out `HANDLE`, which keeps an entry from becoming unused even if its timer has ended.
 //!
-//! The flags of an entry are one row of this table, with or without `HANDLE`. `PERIODIC`, `WAKER`,
-//! `RESET_WHILE_RUNNING` and `HAS_WAITER` only qualify a timer. This page leaves them out; some remain set until the
-//! entry is free.
+//! The flags of an entry are one row of this table, with or without `HANDLE`. `PERIODIC`, `WAKER`, `VALUE`, `RESET`
+//! and `HAS_WAITER` only qualify a timer. This page leaves them out; some remain set until the entry is free.
 //!
 //! | flags                                | the entry is                               | comes to it next            |
 //! |--------------------------------------|--------------------------------------------|-----------------------------|
@@ -105,9 +104,8 @@
 //! | `reserve`            | unused → `HANDLE`                                 | `wake`, `shutdown_sleep`          |
 //! | **by the handle**    |                                                   |                                   |
 //! | `cancel`             | clears `ARMED`                                    | `cancel`, `drain`, `in_flight`    |
-//! | `reset`              | `ARMED`: replaces the deadline                    | `reset`                           |
+//! | `reset`              | `ARMED`: replaces the deadline, adds `RESET`      | `reset`, `periodic`               |
 //! |                      | earlier, `ARMED LINKED`: adds `ENQUEUED`          | `reset`, `in_flight`              |
-//! |                      | `ARMED RUNNING`: adds `RESET_WHILE_RUNNING`       | `periodic`                        |
 //! |                      | refused if `CLOSED`                               | `in_flight`                       |
 //! | `release`            | `HANDLE` → none                                   | `cancel`                          |
 //! |                      | still linked or enqueued: `HANDLE` → `CACHED`     | `rearm_in_place`                  |
@@ -176,3 +174,5 @@ pub(crate) use outcome::{
     Cancelled, Claim, ClosedTimer, Collect, DriverNotice, Expire, Finish, NextRun, Release, Start,
 };
 pub(crate) use poll::PollOutcome;
+#[cfg(not(loom))]
+pub(crate) use state::EXACT_RANGE;

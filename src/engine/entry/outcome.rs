@@ -1,6 +1,6 @@
 //! The results of transitions: what the thread that made one must do next.
 
-use super::callback::Callback;
+use super::callback::{Callback, Role};
 use super::state::ENQUEUED;
 
 /// A successful cancel.
@@ -108,10 +108,8 @@ pub(crate) struct Closed {
 pub(crate) enum ClosedTimer {
     /// None, or one that has ended.
     None,
-    /// A pending closure.
-    Closure,
-    /// A pending waker.
-    Waker,
+    /// A pending timer, whose callback has this role.
+    Pending(Role),
     /// The callback is running.
     Running,
 }

@@ -7,8 +7,7 @@ use super::callback::{Callback, Role};
 use super::layout::Entry;
 use super::outcome::{Cancelled, DriverNotice, Release};
 use super::state::{
-    ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, PERIODIC, RESET_WHILE_RUNNING, RUNNING,
-    State, WAKER,
+    ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, PERIODIC, RESET, RUNNING, State,
 };
 
 impl Entry {
@@ -71,19 +70,14 @@ impl Entry {
         write: impl FnOnce(*mut Callback),
         when: impl FnOnce() -> (u64, u64),
     ) -> Option<DriverNotice> {
-        let role = match role {
-            Role::Once => 0,
-            Role::Periodic => PERIODIC,
-            // The driver runs both itself.
-            Role::Waker | Role::Value => WAKER,
-        };
+        let role = State::flag_of(role);
         // We have the cell to ourselves, because we own the entry. An unused entry contains no callback.
         self.callback.with_mut(|cell| write(cell.cast()));
         let (deadline, now) = when();
         let mut notice = DriverNotice::None;
         let armed = self.try_transition(|state| {
             notice = if state.has(ENQUEUED) {
-                if deadline < self.deadline_in(state, now) { DriverNotice::Wake } else { DriverNotice::None }
+                if deadline < state.deadline(now) { DriverNotice::Wake } else { DriverNotice::None }
             } else if state.has(LINKED)
                 && self.registered_tick(now).is_some_and(|registered_tick| deadline >= registered_tick)
             {
@@ -92,7 +86,7 @@ impl Entry {
                 DriverNotice::Enqueue
             };
             let armed = State(ARMED | HANDLE | role | notice.flag() | state.masked(LINKED | ENQUEUED));
-            (!state.has(CLOSED)).then(|| self.with_exact_deadline(armed, deadline, now))
+            (!state.has(CLOSED)).then(|| armed.with_deadline(deadline, now))
         });
         armed.ok().map(|_| notice)
     }
@@ -110,16 +104,15 @@ impl Entry {
     pub(crate) fn reset(&self, deadline: u64, now: u64) -> Option<DriverNotice> {
         let mut notice = DriverNotice::None;
         let reset = self.try_transition(|state| {
-            notice = if state.has(RUNNING | DISPATCHED) || deadline >= self.deadline_in(state, now) {
+            notice = if state.has(RUNNING | DISPATCHED) || deadline >= state.deadline(now) {
                 DriverNotice::None
             } else if state.has(ENQUEUED) {
                 DriverNotice::Wake
             } else {
                 DriverNotice::Enqueue
             };
-            let flags = if state.has(RUNNING) { RESET_WHILE_RUNNING } else { notice.flag() };
             let pending = state.has(ARMED) && !state.has(CLOSED);
-            pending.then(|| state.with(flags).with_deadline(deadline, now))
+            pending.then(|| state.with(RESET | notice.flag()).with_deadline(deadline, now))
         });
         reset.ok().map(|_| notice)
     }

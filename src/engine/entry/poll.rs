@@ -22,12 +22,11 @@ use super::outcome::{Cancelled, DriverNotice};
 use super::state::ARMED;
 
 /// The result of polling an entry.
-pub(crate) enum PollOutcome<P> {
+pub(crate) enum PollOutcome {
     /// The timer is pending, and its callback wakes this task.
     Waiting,
-    /// The entry was armed again to wake this task. The caller must notify the driver, and keep the present pinned
-    /// until then.
-    Renewed(DriverNotice, P),
+    /// The entry was armed again to wake this task. The caller must notify the driver.
+    Renewed(DriverNotice),
     /// The timer had ended.
     Over,
     /// The deadline has come, and this poll ended the timer. If `dispatched`, the entry is in a batch.
@@ -43,20 +42,16 @@ impl Entry {
     /// Makes a pending timer wake `waker`'s task, or ends the timer if it is due. `deadline` is the timer's, and `now`
     /// the present tick. A waker that is no longer needed is passed to `discard`.
     ///
-    /// `pin` is called after the task's own code has returned, which may take any time. It returns the present tick of
-    /// that moment, and a guard that keeps it the present.
-    ///
     /// # Safety
     /// The caller must have the handle to itself, and have armed the entry since the timer last ended.
     #[inline]
-    pub(crate) unsafe fn poll<P>(
+    pub(crate) unsafe fn poll(
         &self,
         waker: &Waker,
         deadline: u64,
         now: u64,
-        pin: impl FnOnce() -> (P, u64),
         discard: impl Fn(Callback),
-    ) -> PollOutcome<P> {
+    ) -> PollOutcome {
         if !self.state().has(ARMED) {
             return PollOutcome::Over;
         }
@@ -83,13 +78,11 @@ impl Entry {
         if dispatched {
             return PollOutcome::Taken(callback);
         }
-        let (pinned, now) = pin();
         // SAFETY: we own the entry, because the caller has its handle, and the timer is cancelled. It is in no batch,
         // and stays so because only an armed entry is dispatched.
         match unsafe { self.arm(callback, deadline, now) } {
-            Ok(notice) => PollOutcome::Renewed(notice, pinned),
+            Ok(notice) => PollOutcome::Renewed(notice),
             Err(callback) => {
-                drop(pinned);
                 discard(callback);
                 PollOutcome::Closed
             }

@@ -1,8 +1,9 @@
 //! The transitions of a shutdown.
 
+use super::callback::Role;
 use super::layout::Entry;
 use super::outcome::{Claim, Closed, ClosedTimer};
-use super::state::{ARMED, CLOSED, DISPATCHED, HANDLE, RUNNING, State, WAKER};
+use super::state::{ARMED, CLOSED, DISPATCHED, HANDLE, RUNNING, State};
 use crate::sync::Ordering;
 
 impl Entry {
@@ -14,16 +15,15 @@ impl Entry {
         let timer = match () {
             () if state.has(RUNNING) => ClosedTimer::Running,
             () if !state.has(ARMED) => ClosedTimer::None,
-            () if state.has(WAKER) => ClosedTimer::Waker,
-            () => ClosedTimer::Closure,
+            () => ClosedTimer::Pending(state.role()),
         };
         Closed { handle: state.has(HANDLE), timer }
     }
 
-    /// Returns whether the entry contains the waker of a pending timer.
-    pub(in super::super) fn holds_waker(&self) -> bool {
+    /// Returns whether the entry contains the callback of a pending timer, of this role.
+    pub(in super::super) fn holds(&self, role: Role) -> bool {
         let state = self.state();
-        state.has(ARMED) && state.has(WAKER)
+        state.has(ARMED) && state.role() == role
     }
 
     /// Claims the pending timer of a closed entry. A timer that is running is left alone; with `end_run`, a periodic
@@ -32,13 +32,13 @@ impl Entry {
         let claimable = |state: State| state.has(ARMED) && (end_run || !state.has(RUNNING));
         match self.try_transition(|state| claimable(state).then(|| state.without(ARMED))) {
             Ok(state) if state.has(RUNNING) => Claim::Ended,
-            Ok(state) => Claim::Taken {
-                deadline: self.deadline_in(state, now),
+            Ok(state) => {
+                let deadline = state.deadline(now);
                 // SAFETY: we own the callback, because this thread cleared `ARMED` and the callback does not run.
                 // `CLOSED` keeps the entry from being armed again.
-                callback: unsafe { self.take_callback() },
-                dispatched: state.has(DISPATCHED),
-            },
+                let callback = unsafe { self.take_callback_for(state, deadline) };
+                Claim::Taken { deadline, callback, dispatched: state.has(DISPATCHED) }
+            }
             Err(state) if state.has(RUNNING) => Claim::Running,
             Err(_) => Claim::Over,
         }

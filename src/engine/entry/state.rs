@@ -11,15 +11,15 @@
 //!
 //! - A *near* deadline is within [`EXACT_RANGE`] of the present tick. The word has its low 50 bits. A reader knows the
 //!   present well enough to complete them.
-//! - A *far* deadline is stored as a multiple of 16384 ticks ([`COARSE`]). The thread that arms the entry has it to
-//!   itself, so it stores the remainder beside the word ([`HAS_REMAINDER`]). A reset can change only the word, so it
-//!   rounds up. Past the last multiple it rounds up to [`u64::MAX`], the tick that never comes.
+//! - A *far* deadline is rounded up to a multiple of 16384 ticks ([`COARSE`]). The last multiple stands for [`u64::MAX`],
+//!   the tick that never comes.
 //!
-//! | deadline        | range          | at a tick of 1 µs | at a tick of 1 ms | late by at most |
-//! |-----------------|----------------|-------------------|-------------------|-----------------|
-//! | near            | < 2^48 ticks   | 9 years           | 9,000 years       | 0               |
-//! | far, by an arm  | all of 64 bits | 584,000 years     | 584 million years | 0               |
-//! | far, by a reset | all of 64 bits | 584,000 years     | 584 million years | 16383 ticks     |
+//! | deadline | range          | at a tick of 1 µs | at a tick of 1 ms | late by at most |
+//! |----------|----------------|-------------------|-------------------|-----------------|
+//! | near     | < 2^48 ticks   | 9 years           | 9,000 years       | 0               |
+//! | far      | all of 64 bits | 584,000 years     | 584 million years | 16383 ticks     |
+
+use super::callback::Role;
 
 /// The timer is pending: the callback has yet to run. The thread that clears this flag owns the callback.
 pub(super) const ARMED: u64 = 1 << 0;
@@ -35,8 +35,9 @@ pub(super) const LINKED: u64 = 1 << 4;
 pub(super) const DISPATCHED: u64 = 1 << 5;
 /// The callback runs more than once. The timer stays armed while it runs.
 pub(super) const PERIODIC: u64 = 1 << 6;
-/// The timer was reset while its callback ran. The deadline of the reset replaces the one that the callback returns.
-pub(super) const RESET_WHILE_RUNNING: u64 = 1 << 7;
+/// A reset has set the deadline since the last run began. It replaces the deadline that a periodic callback returns, and
+/// the callback [learns](super::PeriodicCallback::reset) of it.
+pub(super) const RESET: u64 = 1 << 7;
 /// A thread sleeps until `RUNNING` is cleared.
 pub(super) const HAS_WAITER: u64 = 1 << 8;
 /// The shard has been shut down: the entry is never armed, reset or started again.
@@ -46,18 +47,21 @@ pub(super) const CLOSED: u64 = 1 << 9;
 pub(super) const CACHED: u64 = 1 << 10;
 /// The callback wakes a task. The driver itself runs it.
 pub(super) const WAKER: u64 = 1 << 11;
+/// The callback makes a value of a delay queue due. The driver itself runs it, before it calls any waker.
+pub(super) const VALUE: u64 = 1 << 12;
 /// The deadline is a multiple of 16384 ticks.
-const COARSE: u64 = 1 << 12;
-/// The deadline has a remainder, which is stored beside the word. Without [`COARSE`]: the deadline never comes.
-const HAS_REMAINDER: u64 = 1 << 13;
+const COARSE: u64 = 1 << 13;
 
 const DEADLINE_SHIFT: u32 = 14;
 const FLAGS: u64 = (1 << DEADLINE_SHIFT) - 1;
 /// Distance from the present within which the word alone has the exact deadline, in ticks: 9 years of microseconds.
 ///
 /// It is a quarter of the 2^50 ticks that 50 bits tell apart. So a reader completes the deadline correctly even if its
-/// present differs from the writer's by up to as much again.
-const EXACT_RANGE: u64 = 1 << 48;
+/// present differs from the writer's by up to as much again. Real time does not pass that far in between, and virtual time
+/// ends at this tick.
+pub(crate) const EXACT_RANGE: u64 = 1 << 48;
+/// The multiple that stands for a deadline that never comes.
+const NEVER: u64 = !FLAGS;
 
 /// A copy of an entry's state word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,61 +91,51 @@ impl State {
         self.0 & flags
     }
 
+    /// Returns the flag of a role.
+    #[inline]
+    pub(super) fn flag_of(role: Role) -> u64 {
+        match role {
+            Role::Once => 0,
+            Role::Periodic => PERIODIC,
+            Role::Waker => WAKER,
+            Role::Value => VALUE,
+        }
+    }
+
+    #[inline]
+    pub(super) fn role(self) -> Role {
+        match self.masked(PERIODIC | WAKER | VALUE) {
+            0 => Role::Once,
+            WAKER => Role::Waker,
+            VALUE => Role::Value,
+            _ => Role::Periodic,
+        }
+    }
+
     /// Replaces the deadline, rounded up if it is far. `now` is the present tick.
     #[inline]
     pub(super) fn with_deadline(self, deadline: u64, now: u64) -> State {
-        if is_near(deadline, now) {
-            return self.with_near(deadline);
-        }
-        match deadline.checked_add(FLAGS) {
-            Some(rounded_up) => self.with_coarse(rounded_up),
-            None => State(self.flags()).with(HAS_REMAINDER),
-        }
-    }
-
-    /// Replaces the deadline. If it is far, also returns the remainder, which the caller must store beside the word.
-    /// `now` is the present tick.
-    #[inline]
-    pub(super) fn with_exact_deadline(self, deadline: u64, now: u64) -> (State, Option<u32>) {
-        if is_near(deadline, now) {
-            (self.with_near(deadline), None)
+        let flags = self.0 & FLAGS & !COARSE;
+        if deadline.abs_diff(now) < EXACT_RANGE {
+            State(deadline << DEADLINE_SHIFT | flags)
         } else {
-            (self.with_coarse(deadline).with(HAS_REMAINDER), Some((deadline & FLAGS) as u32))
+            State(deadline.saturating_add(FLAGS) & !FLAGS | flags | COARSE)
         }
-    }
-
-    #[inline]
-    fn with_near(self, deadline: u64) -> State {
-        State(deadline << DEADLINE_SHIFT | self.flags())
-    }
-
-    fn with_coarse(self, deadline: u64) -> State {
-        State(deadline & !FLAGS | self.flags()).with(COARSE)
-    }
-
-    #[inline]
-    fn flags(self) -> u64 {
-        self.0 & FLAGS & !(COARSE | HAS_REMAINDER)
     }
 
     /// Returns whether the word has the near deadline `deadline`. Another near deadline with the same low bits is
     /// farther away than a thread can be behind the present.
     #[inline]
     pub(super) fn has_deadline(self, deadline: u64) -> bool {
-        !self.has(COARSE | HAS_REMAINDER) && self.0 & !FLAGS == deadline << DEADLINE_SHIFT
+        !self.has(COARSE) && self.0 & !FLAGS == deadline << DEADLINE_SHIFT
     }
 
     /// Returns the deadline, as a tick. `now` is the present tick, with an error of less than [`EXACT_RANGE`].
-    /// `remainder` reads what is stored beside the word; if the timer has ended, that may have been overwritten.
     #[inline]
-    pub(super) fn deadline(self, now: u64, remainder: impl FnOnce() -> u32) -> u64 {
-        if self.has(COARSE | HAS_REMAINDER) {
+    pub(super) fn deadline(self, now: u64) -> u64 {
+        if self.has(COARSE) {
             let multiple = self.0 & !FLAGS;
-            return match (self.has(COARSE), self.has(HAS_REMAINDER)) {
-                (true, false) => multiple,
-                (true, true) => multiple | u64::from(remainder()) & FLAGS,
-                (false, _) => u64::MAX,
-            };
+            return if multiple == NEVER { u64::MAX } else { multiple };
         }
         let distance =
             (self.0 as i64 >> DEADLINE_SHIFT).wrapping_sub(now as i64).wrapping_shl(DEADLINE_SHIFT) >> DEADLINE_SHIFT;
@@ -155,20 +149,11 @@ impl State {
     }
 }
 
-#[inline]
-fn is_near(deadline: u64, now: u64) -> bool {
-    deadline.abs_diff(now) < EXACT_RANGE
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
     const PRESENT_TICKS: [u64; 8] = [0, 1, (1 << 30) - 1, 1 << 36, 1 << 52, 1 << 53, u64::MAX - 5000, u64::MAX];
-
-    fn none() -> u32 {
-        panic!("nothing is stored beside the word")
-    }
 
     #[test]
     fn near_deadlines_are_exact_at_any_uptime() {
@@ -176,7 +161,7 @@ mod tests {
             for deadline in [now, now.saturating_add(1), now.saturating_add(1 << 47), now.saturating_sub(9)] {
                 for late in [0, 1, 1 << 40] {
                     let state = State(ARMED | HANDLE).with_deadline(deadline, now);
-                    assert_eq!(state.deadline(now.saturating_add(late), none), deadline);
+                    assert_eq!(state.deadline(now.saturating_add(late)), deadline);
                     assert!(state.has(ARMED) && state.has(HANDLE) && !state.has(LINKED));
                 }
             }
@@ -184,38 +169,23 @@ mod tests {
     }
 
     #[test]
-    fn far_deadlines_are_exact_with_their_remainder() {
-        for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 16383, u64::MAX] {
-            let (state, remainder) = State(PERIODIC).with_exact_deadline(deadline, 0);
-            assert_eq!(state.deadline(12345, || remainder.unwrap()), deadline);
-            assert!(state.has(PERIODIC));
+    fn far_deadlines_are_rounded_up() {
+        for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 33_000] {
+            let stored = State(PERIODIC).with_deadline(deadline, 0);
+            assert!(stored.has(PERIODIC));
+            let late = stored.deadline(12345) - deadline;
+            assert!(late < 16384, "{late} late for {deadline}");
         }
-        let (state, remainder) = State::FREE.with_exact_deadline(77, 0);
-        assert_eq!((state.deadline(0, none), remainder), (77, None));
-    }
-
-    #[test]
-    fn far_deadlines_without_a_remainder_are_rounded_up() {
-        for deadline in [1 << 52, (1 << 53) + 10, u64::MAX / 2 + 1, u64::MAX - 17_000] {
-            let stored = State::FREE.with_deadline(deadline, 0).deadline(12345, none);
-            assert!(stored >= deadline && stored - deadline < 16384, "{stored} for {deadline}");
+        for never in [u64::MAX - 16383, u64::MAX - 1, u64::MAX] {
+            assert_eq!(State::FREE.with_deadline(never, 0).deadline(0), u64::MAX);
         }
-        for never in [u64::MAX - 16382, u64::MAX - 1, u64::MAX] {
-            assert_eq!(State::FREE.with_deadline(never, 0).deadline(0, none), u64::MAX);
-        }
-    }
-
-    #[test]
-    fn an_overwritten_remainder_changes_no_more_than_the_remainder() {
-        let (state, _) = State::FREE.with_exact_deadline(u64::MAX - 5, 0);
-        assert!(state.deadline(0, || u32::MAX) >= u64::MAX - 16383);
     }
 
     #[test]
     fn a_new_deadline_replaces_the_old_one_and_keeps_the_flags() {
-        let (far, _) = State(ARMED | PERIODIC).with_exact_deadline((1 << 60) + 5, 0);
+        let far = State(ARMED | PERIODIC).with_deadline((1 << 60) + 5, 0);
         let state = far.with_deadline(77, 0);
-        assert_eq!(state.deadline(0, none), 77);
+        assert_eq!(state.deadline(0), 77);
         assert_eq!(state, State(ARMED | PERIODIC).with_deadline(77, 0));
     }
 }

@@ -3,14 +3,15 @@
 use super::callback::Callback;
 use super::layout::{Entry, free_if_idle, is_free};
 use super::outcome::{Finish, NextRun, Start};
-use super::state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HAS_WAITER, PERIODIC, RESET_WHILE_RUNNING, RUNNING, State};
+use super::state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HAS_WAITER, PERIODIC, RESET, RUNNING, State};
 
 impl Entry {
     /// Claims the entry of a batch that expired at tick `due`, to run its callback.
     #[inline]
     pub(crate) fn start(&self, due: u64) -> Start {
         self.leave_batch(due, |state| {
-            if state.has(PERIODIC) { state.with(RUNNING) } else { state.without(ARMED).with(RUNNING) }
+            let running = state.without(RESET).with(RUNNING);
+            if state.has(PERIODIC) { running } else { running.without(ARMED) }
         })
     }
 
@@ -35,7 +36,7 @@ impl Entry {
     fn leave_batch(&self, due: u64, begin: impl Fn(State) -> State) -> Start {
         let mut deadline = due;
         let state = self.transition(|state| {
-            deadline = self.deadline_in(state, due);
+            deadline = state.deadline(due);
             let state = state.without(DISPATCHED);
             if !state.has(ARMED) {
                 free_if_idle(state)
@@ -54,12 +55,9 @@ impl Entry {
         } else if deadline > due {
             Start::Enqueue { deadline }
         } else {
-            Start::Run {
-                // SAFETY: we own the callback, because `begin` claimed it: it set `RUNNING` or cleared `ARMED` on an
-                // armed entry that did not run.
-                callback: unsafe { self.take_callback() },
-                deadline,
-            }
+            // SAFETY: we own the callback, because `begin` claimed it: it set `RUNNING` or cleared `ARMED` on an armed
+            // entry that did not run.
+            Start::Run { callback: unsafe { self.take_callback_for(state, deadline) }, deadline }
         }
     }
 
@@ -81,8 +79,8 @@ impl Entry {
         // taken out for the run.
         unsafe { self.put_callback(callback) };
         let resumed = |state: State| {
-            let state = if state.has(RESET_WHILE_RUNNING) { state } else { self.with_exact_deadline(state, next, now) };
-            state.without(RUNNING | RESET_WHILE_RUNNING | HAS_WAITER)
+            let state = if state.has(RESET) { state } else { state.with_deadline(next, now) };
+            state.without(RUNNING | HAS_WAITER)
         };
         let armed = self.try_transition(|state| {
             let enqueued = if state.has(CLOSED) { 0 } else { ENQUEUED };
@@ -93,9 +91,7 @@ impl Entry {
             // contains the callback that was put there above.
             Err(_) => NextRun::Cancelled(unsafe { self.take_callback() }),
             Ok(state) if state.has(CLOSED) => NextRun::Closed { has_waiter: state.has(HAS_WAITER) },
-            Ok(state) => NextRun::Enqueue {
-                deadline: if state.has(RESET_WHILE_RUNNING) { self.deadline_in(state, now) } else { next },
-            },
+            Ok(state) => NextRun::Enqueue { deadline: if state.has(RESET) { state.deadline(now) } else { next } },
         }
     }
 

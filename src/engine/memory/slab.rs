@@ -352,6 +352,21 @@ mod tests {
         }
     }
 
+    /// The driver claims a frame block by block. A thread may have adopted a later block meanwhile.
+    #[test]
+    fn a_frame_that_is_claimed_in_part_is_given_back() {
+        let slab = Slab::with_frame(4);
+        slab.alloc_new_frame().unwrap();
+        for index in (0..4 * BLOCK).filter(|&index| index != 2 * BLOCK) {
+            // SAFETY: we own the entries, because this thread has allocated their frame. They are free, and no driver runs.
+            unsafe { slab.gather(index) };
+        }
+        let mut back = Vec::new();
+        assert!(!slab.claim_frame(0, |index| back.push(index)));
+        assert_eq!(back, (0..2 * BLOCK).collect::<Vec<_>>());
+        assert_eq!(slab.count_aside(0), 2 * BLOCK - 1);
+    }
+
     #[test]
     fn no_more_entries_are_allocated_than_an_index_can_name() {
         let slab = Slab::new();

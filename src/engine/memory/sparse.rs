@@ -56,7 +56,8 @@ impl Slab {
         };
         match frame {
             Ok(first) => self.frame_entries(first).rev().for_each(receive),
-            // Before a timer is refused, all blocks are searched.
+            // Before a timer is refused, all blocks are searched. A search that finds nothing has cleared all marks, so the
+            // next search ends at once, until the driver has marked blocks again.
             Err(AllocError::NoMemory) if self.adopt(u32::MAX, &mut receive) => {}
             Err(error) => return Err(error),
         }

@@ -294,8 +294,8 @@ impl proptest::arbitrary::Arbitrary for Span {
     }
 }
 
-/// Beyond 2^48 ticks deadlines are rounded.
-const MAX_BITS: u8 = 48;
+/// Virtual time ends after 2^48 ticks. Deadlines further ahead are rounded.
+pub const MAX_BITS: u8 = 48;
 
 impl Tick {
     pub fn length(self) -> Duration {

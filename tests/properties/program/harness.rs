@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use corewheel::{BuildError, ManualClock, Timer, TimerHandle};
 
 use super::executors;
-use super::grammar::{Action, CallbackStep, Program, Script, Settings, Target};
+use super::grammar::{Action, CallbackStep, MAX_BITS, Program, Script, Settings, Target, ticks};
 use super::oracle::{Counts, Deadline, Id, NEVER, Oracle};
 use super::shortage::{Resource, Shortage};
 use super::sleep_slot::SleepSlot;
@@ -153,6 +153,11 @@ impl Harness {
 
     pub fn instant(&self, time: Duration) -> Instant {
         self.origin + time
+    }
+
+    /// When the virtual time of this timer ends.
+    pub fn end(&self) -> Instant {
+        self.instant(ticks(self.tick, 1 << MAX_BITS))
     }
 
     pub fn note_drop(&self, id: Id) {

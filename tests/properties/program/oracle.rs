@@ -44,8 +44,8 @@ pub struct TimerRecord {
     pub due: u64,
     /// When `due` was set. The timer cannot run before.
     set_at: Duration,
-    /// The deadline by the timer's own schedule and its tick. A reset may have replaced it since.
-    own_deadline: (Deadline, u64),
+    /// The deadline by the timer's own schedule. `None`: a reset has replaced it since the last run.
+    own_deadline: Option<Duration>,
     /// When it ran last.
     last_run: Option<Duration>,
 }
@@ -210,7 +210,7 @@ impl Oracle {
     }
 
     fn add(&mut self, kind: Kind, requested: Deadline, due: u64) -> Id {
-        let (set_at, own_deadline) = (self.now, (requested, due));
+        let (set_at, own_deadline) = (self.now, requested);
         self.timers.push(TimerRecord {
             kind,
             state: State::Waiting,
@@ -246,6 +246,7 @@ impl Oracle {
             State::Waiting => {}
         }
         (timer.requested, timer.due, timer.set_at) = (deadline, due, now);
+        timer.own_deadline = None;
         self.counts.rearmed += 1;
         true
     }
@@ -258,8 +259,8 @@ impl Oracle {
         let time = self.time(timer.due).expect("a timer that is never due does not run");
         assert_eq!(time.max(timer.set_at), now, "timer {id} runs at the wrong time");
         self.counts.fired += 1;
-        let (own_deadline, due) = timer.own_deadline;
-        let deadline = own_deadline.filter(|_| timer.due == due).unwrap_or(time);
+        // After a reset to a passed deadline, the present is later than the beginning of the tick.
+        let deadline = timer.own_deadline.unwrap_or(now);
         if timer.kind == Kind::Repeating {
             self.timers[id].state = State::Running { was_reset: false };
         } else {
@@ -289,8 +290,8 @@ impl Oracle {
         let due = self.due(deadline);
         let timer = &mut self.timers[id];
         let State::Running { was_reset } = timer.state else { return };
-        timer.own_deadline = (deadline, due);
         if !was_reset {
+            timer.own_deadline = deadline;
             (timer.requested, timer.due, timer.set_at) = (None, due, self.now);
         }
         timer.state = State::Waiting;

@@ -56,9 +56,9 @@ impl ThreadState {
         let core = &unsafe { self.shard.as_ref() }.core;
         if aside {
             // SAFETY: this thread owns the entry.
-            unsafe { core.set_aside(index) };
+            unsafe { core.recycle_sparse(&mut self.cache, index) };
         } else {
-            self.cache.push(index, |batch| core.push_to_pool(batch));
+            self.cache.push(index, |batch| core.give_back(batch));
         }
     }
 

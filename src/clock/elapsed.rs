@@ -1,0 +1,65 @@
+//! `Elapsed`: a time that one thread at a time sets, and any thread reads without a lock.
+//!
+//! A `Duration` has more bits than an atomic. So there are two cells, and a version whose lowest bit says which of them is
+//! valid. The writer fills the other cell, and then publishes the next version. A reader checks the version after it has
+//! read the cell: the writer overwrites that cell only after it has published a newer version. So a read is lock-free: it is
+//! repeated only if the time has changed meanwhile.
+//!
+//! A thread that sets a deadline first makes it known to the driver, by a sequentially consistent read-modify-write, and
+//! then reads the time. The thread that advances the clock first sets the time, and then looks for such deadlines, with a
+//! fence in between. So one of the two sees the other. Loom model `elapsed`.
+
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// A time that one thread at a time sets.
+pub(crate) struct Elapsed {
+    version: AtomicU64,
+    cells: [Cell; 2],
+}
+
+struct Cell {
+    secs: AtomicU64,
+    nanos: AtomicU64,
+}
+
+impl Elapsed {
+    /// Returns a time of zero.
+    pub(crate) fn new() -> Self {
+        let cells = [(); 2].map(|()| Cell { secs: AtomicU64::new(0), nanos: AtomicU64::new(0) });
+        Self { version: AtomicU64::new(0), cells }
+    }
+
+    /// Returns the time. Lock-free.
+    pub(crate) fn get(&self) -> Duration {
+        // SeqCst: comes after what the caller has made known; see the file's head. As an Acquire, it pairs with `set`.
+        let mut version = self.version.load(Ordering::SeqCst);
+        loop {
+            let cell = &self.cells[(version % 2) as usize];
+            let (secs, nanos) = (cell.secs.load(Ordering::Relaxed), cell.nanos.load(Ordering::Relaxed));
+            // Acquire: if a later `set` has written one of the two, the load below sees a later version; pairs with the fence
+            // of the `set` before that.
+            fence(Ordering::Acquire);
+            let read = version;
+            // Acquire: as for the load above.
+            version = self.version.load(Ordering::Acquire);
+            if version == read {
+                return Duration::new(secs, nanos as u32);
+            }
+        }
+    }
+
+    /// Sets the time. One thread at a time may call this.
+    pub(crate) fn set(&self, time: Duration) {
+        let next = self.version.load(Ordering::Relaxed) + 1;
+        let cell = &self.cells[(next % 2) as usize];
+        cell.secs.store(time.as_secs(), Ordering::Relaxed);
+        cell.nanos.store(time.subsec_nanos().into(), Ordering::Relaxed);
+        // Release: publishes the cell; pairs with `get`.
+        self.version.store(next, Ordering::Release);
+        // SeqCst: the time is set before the caller looks for deadlines; see the file's head. The fence also publishes this
+        // version with what the next call writes into a cell.
+        fence(Ordering::SeqCst);
+    }
+}
