@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::elapsed::Elapsed;
 use super::quiescence::{Quiesce, wait_for_all};
+use crate::sync::lock;
 
 /// A clock that stands still until a call advances it: virtual time, for tests.
 ///
@@ -329,10 +330,6 @@ impl fmt::Debug for ManualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ManualClock").field("now", &self.now()).finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@
 
 use std::ops::Deref;
 
-use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, lock, unpoisoned};
 
 /// A shard, as a manual clock waits for it before it advances.
 pub(crate) trait Quiesce: Send + Sync {
@@ -119,7 +119,7 @@ impl Quiescence {
         // Relaxed: the driver's answer publishes the count to the clock, by the lock. The executor publishes it to
         // workers.
         self.in_flight.fetch_add(timers as u64, Ordering::Relaxed);
-        self.lock().worked = true;
+        lock(&self.state).worked = true;
     }
 
     /// Called when a dispatched timer has run, or has ended otherwise.
@@ -167,7 +167,7 @@ impl Quiescence {
         // The intake is read first. A driver that has emptied it had read its request before, so this thread sees that
         // request, too.
         let empty = is_empty();
-        let state = self.lock();
+        let state = lock(&self.state);
         if state.ended || empty && state.answered == self.last_request() && state.next > now {
             return None;
         }
@@ -182,22 +182,18 @@ impl Quiescence {
     /// Returns the tick of the next request, unless the driver has ended, and whether timers were dispatched since the
     /// last call.
     pub(crate) fn wait(&self, request: Option<u64>) -> Quiet<u64> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let is_answered = |state: &State| state.ended || request.is_none_or(|request| state.answered >= request);
         // Acquire: pairs with `end`.
         while !is_answered(&state) || self.in_flight.load(Ordering::Acquire) > 0 {
-            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = unpoisoned(self.changed.wait(state));
         }
         let worked = std::mem::take(&mut state.worked);
         Quiet { next: (!state.ended).then_some(state.next), worked }
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.lock());
+        change(&mut lock(&self.state));
         self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -18,7 +18,7 @@ use super::entry::{Callback, DriverNotice, Entry, Role};
 use super::intake::Intake;
 use super::memory::{AllocError, BATCH, Cache, Pool, Slab};
 use super::wakeup::DriverWakeup;
-use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, fence_between_seq_cst};
+use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, fence_between_seq_cst, lock, unpoisoned};
 
 /// The shared half of a shard. The driver alone owns the other half, [`DriverCore`](super::turn::DriverCore).
 pub(crate) struct Core {
@@ -48,7 +48,7 @@ pub(crate) struct Armed<'a> {
 
 /// Waits for a notification.
 pub(super) fn wait<'a>(guard: MutexGuard<'a, ()>, ended: &Condvar) -> MutexGuard<'a, ()> {
-    ended.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+    unpoisoned(ended.wait(guard))
 }
 
 impl Core {
@@ -330,7 +330,7 @@ impl Core {
     }
 
     fn lock_run_ended(&self) -> MutexGuard<'_, ()> {
-        self.run_ended.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.run_ended.0)
     }
 
     /// Whether the calling thread is the driver, or inside a callback of this shard. Such a thread must not wait for

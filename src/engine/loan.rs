@@ -45,7 +45,7 @@
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, lock, unpoisoned};
 
 /// The number of no loan.
 const NONE: u64 = 0;
@@ -85,7 +85,7 @@ impl<D, T> Loans<D, T> {
 
     /// Begins a loan. Returns its number, with which a worker may [`borrow`](Self::borrow) the driver from now on.
     pub(crate) fn lend(&self, driver: D, running: T) -> u64 {
-        let mut slot = self.lock();
+        let mut slot = lock(&self.slot);
         slot.last_loan += 1;
         self.set_current(slot.last_loan);
         slot.put(driver, running);
@@ -101,7 +101,7 @@ impl<D, T> Loans<D, T> {
         mut wait_once: impl FnMut(&'a Condvar, MutexGuard<'a, Slot<D, T>>) -> (MutexGuard<'a, Slot<D, T>>, bool),
         stops: impl Fn() -> bool,
     ) -> Returned<D, T> {
-        let mut slot = self.lock();
+        let mut slot = lock(&self.slot);
         let mut seen = None;
         loop {
             let is_stuck = seen == Some(slot.puts);
@@ -120,7 +120,7 @@ impl<D, T> Loans<D, T> {
 
     /// Takes the driver out of the slot. Returns `None` if the loan is over.
     pub(crate) fn borrow(&self, loan: u64) -> Option<D> {
-        let mut slot = self.lock();
+        let mut slot = lock(&self.slot);
         if self.is_over(loan) {
             return None;
         }
@@ -130,7 +130,7 @@ impl<D, T> Loans<D, T> {
 
     /// Puts the driver into the slot, while the worker runs callbacks.
     pub(crate) fn put_back(&self, loan: u64, driver: D, running: T) {
-        let mut slot = self.lock();
+        let mut slot = lock(&self.slot);
         slot.put(driver, running);
         let is_over = self.is_over(loan);
         drop(slot);
@@ -141,7 +141,7 @@ impl<D, T> Loans<D, T> {
 
     /// Ends the loan. The calling worker gives the driver back, and then finishes the batch `running`.
     pub(crate) fn give_up(&self, driver: D, running: T) {
-        let mut slot = self.lock();
+        let mut slot = lock(&self.slot);
         self.set_current(NONE);
         slot.put(driver, running);
         drop(slot);
@@ -151,7 +151,7 @@ impl<D, T> Loans<D, T> {
     /// Ends the loan, if it is the current one. The worker may be asleep as the driver, so the caller must wake the
     /// driver afterwards.
     pub(crate) fn recall(&self, loan: u64) {
-        let slot = self.lock();
+        let slot = lock(&self.slot);
         if !self.is_over(loan) {
             self.set_current(NONE);
         }
@@ -169,10 +169,6 @@ impl<D, T> Loans<D, T> {
         // Relaxed: as in `is_over`.
         self.current.store(loan, Ordering::Relaxed);
     }
-
-    fn lock(&self) -> MutexGuard<'_, Slot<D, T>> {
-        self.slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }
 
 /// Waits on a condition variable for `timeout` at most. Returns whether it timed out.
@@ -181,7 +177,7 @@ pub(crate) fn wait_timeout<'a, T>(
     guard: MutexGuard<'a, T>,
     timeout: Duration,
 ) -> (MutexGuard<'a, T>, bool) {
-    let (guard, result) = condvar.wait_timeout(guard, timeout).unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (guard, result) = unpoisoned(condvar.wait_timeout(guard, timeout));
     (guard, result.timed_out())
 }
 

@@ -14,11 +14,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::batch::Batch;
 use crate::error::BuildError;
+use crate::sync::lock;
 
 /// A rayon pool of the program, and the queue of the batches for it.
 pub(crate) struct BorrowedPool {
@@ -128,10 +129,6 @@ fn enqueue(queue: &Queue, job: Job) {
     let mut jobs = lock(queue);
     let index = if job.is_straggler { jobs.iter().take_while(|job| job.is_straggler).count() } else { jobs.len() };
     jobs.insert(index, job);
-}
-
-fn lock(queue: &Queue) -> MutexGuard<'_, VecDeque<Job>> {
-    queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Starts rayon's global pool. Returns an error where rayon would panic.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use super::job_queue::{JobQueue, MonitorThread, TimedWait};
 use super::workers::{Panicked, Workers, join, serve, spawn};
-use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::{Arc, Mutex, lock};
 
 /// The monitor of a queue, and the threads that it starts.
 pub(crate) struct Extras {
@@ -38,7 +38,7 @@ impl Extras {
     /// Starts the monitor, unless there is one. If the system refuses, the next call tries again. The calling thread
     /// must not be pinned, because all these threads inherit its cores.
     pub(super) fn start_monitor(self: &Arc<Self>) {
-        let mut threads = self.lock();
+        let mut threads = lock(&self.threads);
         if threads.monitor.is_none() {
             let this = self.clone();
             let monitor = move || this.queue.monitor_loop(&Monitor(&this));
@@ -48,15 +48,11 @@ impl Extras {
 
     /// Waits for the end of all threads. The queue must be closed, and no thread may start the monitor any more.
     pub(super) fn join(&self) {
-        let monitor = self.lock().monitor.take();
+        let monitor = lock(&self.threads).monitor.take();
         monitor.into_iter().for_each(join);
-        let Threads { serving, ended, .. } = mem::take(&mut *self.lock());
+        let Threads { serving, ended, .. } = mem::take(&mut *lock(&self.threads));
         let serving = serving.into_values().flat_map(Workers::end);
         ended.into_iter().chain(serving).for_each(join);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Threads> {
-        self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -68,13 +64,13 @@ impl TimedWait for Monitor<'_> {}
 impl MonitorThread for Monitor<'_> {
     fn start_extra(&self) -> bool {
         // The lock is held until the new thread is in the list: the thread removes itself when it ends.
-        let mut threads = self.0.lock();
+        let mut threads = lock(&self.0.threads);
         let number = threads.next;
         threads.next += 1;
         let extras = self.0.clone();
         let serve_until_idle = move || {
             serve(&extras.queue, true);
-            let mut threads = extras.lock();
+            let mut threads = lock(&extras.threads);
             let this: Vec<_> = threads.serving.remove(&number).into_iter().flat_map(Workers::end).collect();
             // The system keeps the stack of a thread until another thread has joined it. So each thread that ends joins
             // the one that ended before it.
@@ -111,10 +107,10 @@ mod tests {
             };
             spawn("lingers".to_owned(), linger).unwrap()
         };
-        extras.lock().monitor = Some(lingering());
+        lock(&extras.threads).monitor = Some(lingering());
         extras.join();
         assert_eq!(ended.load(Ordering::SeqCst), 1, "the monitor");
-        extras.lock().ended.push(lingering());
+        lock(&extras.threads).ended.push(lingering());
         extras.join();
         assert_eq!(ended.load(Ordering::SeqCst), 2, "one that was idle for too long");
     }

@@ -47,7 +47,7 @@ use super::due::{Due, DueBatch};
 use super::item::{Item, Link};
 use super::line::{Consumer, Line, Waiter};
 use super::stack::Stack;
-use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 
 /// The timer has been shut down. The other bits of [`HandOver::timers`] count in steps of [`TIMER`].
 const CLOSED: u64 = 1;
@@ -147,7 +147,7 @@ impl<T, H> HandOver<T, H> {
         // Before the items that are due are taken over: see the head.
         let over = self.is_over();
         let mut gone = Vec::new();
-        let mut line = self.lock();
+        let mut line = lock(&self.line);
         self.take_over(&mut line, &mut gone);
         line.look(consumer);
         let popped = line.pop(|item| gone.push(item));
@@ -172,7 +172,7 @@ impl<T, H> HandOver<T, H> {
     /// Ends the wait of a consumer that goes away. If it was woken, another is woken in its place.
     pub(crate) fn leave(&self, consumer: &Consumer) {
         if consumer.is_in_line() {
-            let mut line = self.lock();
+            let mut line = lock(&self.line);
             let old = line.go(consumer);
             self.unlock(line, self.is_over());
             old.into_iter().for_each(|waiter| self.discard(waiter));
@@ -182,7 +182,7 @@ impl<T, H> HandOver<T, H> {
     /// Takes all values out of a queue that has no producers and no consumers any more.
     pub(crate) fn clear(&self) -> impl Iterator<Item = (T, Arc<Item<T, H>>)> {
         let mut gone = Vec::new();
-        let mut line = self.lock();
+        let mut line = lock(&self.line);
         self.take_over(&mut line, &mut gone);
         let members = line.clear();
         drop(line);
@@ -225,11 +225,6 @@ impl<T, H> HandOver<T, H> {
     fn is_over(&self) -> bool {
         // Acquire: what became due before; pairs with the end of each timer.
         self.timers.load(Ordering::Acquire) == CLOSED
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Line<T, H>> {
-        // No foreign code runs under the lock, so no panic poisons it.
-        self.line.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Takes over what is on the stacks. `gone` receives items, to be dropped outside of the lock.

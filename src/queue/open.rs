@@ -1,10 +1,11 @@
 //! The queues of one service, which its shutdown closes.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 
 use super::hand_over::HandOver;
+use crate::sync::lock;
 
 /// A queue whose timer may be shut down.
 pub(super) trait Close: Send + Sync {
@@ -43,7 +44,7 @@ impl OpenQueues {
     /// Adds a queue. The caller then closes it if the service is shut down already. Amortised constant time.
     pub(super) fn add(&self, queue: &Arc<impl Close + 'static>) {
         let queue = Arc::downgrade(queue);
-        let mut list = self.lock();
+        let mut list = lock(&self.0);
         if list.queues.len() >= list.prune_at {
             list.queues.retain(|queue| queue.strong_count() > 0);
             list.prune_at = FEW.max(2 * list.queues.len());
@@ -53,7 +54,7 @@ impl OpenQueues {
 
     /// Closes all queues: the shards of the service are closed. Calls wakers.
     pub(crate) fn close(&self) {
-        let queues = mem::take(&mut self.lock().queues);
+        let queues = mem::take(&mut lock(&self.0).queues);
         // All before the first waker is called: it may wait for a thread that waits in another queue.
         let closed: Vec<_> = queues.iter().filter_map(Weak::upgrade).map(|queue| (queue.close(), queue)).collect();
         closed.into_iter().for_each(|(wakers, queue)| queue.wake(wakers));
@@ -62,12 +63,8 @@ impl OpenQueues {
     /// Calls `f` under the lock.
     #[cfg(test)]
     pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _locked = self.lock();
+        let _locked = lock(&self.0);
         f()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, List> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -91,7 +88,7 @@ mod tests {
         let (queues, kept) = (OpenQueues::new(), Arc::new(AtomicUsize::new(0)));
         queues.add(&kept);
         (0..1000).for_each(|_| queues.add(&Arc::new(AtomicUsize::new(0))));
-        assert!(queues.lock().queues.len() <= 2 * FEW);
+        assert!(lock(&queues.0).queues.len() <= 2 * FEW);
         queues.close();
         queues.close();
         assert_eq!(kept.load(Relaxed), 1);

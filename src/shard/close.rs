@@ -27,6 +27,7 @@ use super::binding::Shard;
 use crate::engine::entry::{Callback, Role};
 use crate::engine::run::catch_panic;
 use crate::engine::shutdown::{Found, Running};
+use crate::sync::unpoisoned;
 
 impl Shard {
     /// Refuses new timers, and starts no more callbacks. Returns the maximum number of closures that can be claimed.
@@ -89,7 +90,7 @@ impl Shard {
         };
         let sleep = |guard, ended: &Condvar| {
             let left = limit.saturating_duration_since(Instant::now());
-            let wait = || ended.wait_timeout(guard, left).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            let wait = || unpoisoned(ended.wait_timeout(guard, left)).0;
             (!left.is_zero()).then(wait)
         };
         self.core.claim_running_with(running, wait, sleep, now, found)

@@ -5,10 +5,11 @@
 //! with a bounded queue waits for its consumer. Such a driver ends by itself when `execute` returns.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use crate::executor;
+use crate::sync::{lock, unpoisoned};
 
 /// A join handle for a driver's thread.
 pub(crate) struct DriverThread {
@@ -50,7 +51,7 @@ impl DriverThread {
     pub(crate) fn join(self) {
         let Inner { inside, changed } = &*self.status.0;
         let driving = |state: &mut State| *state == State::Driving;
-        let state = changed.wait_while(lock(inside), driving).unwrap_or_else(|poisoned| poisoned.into_inner());
+        let state = unpoisoned(changed.wait_while(lock(inside), driving));
         let ended = *state == State::Ended;
         drop(state);
         if ended {
@@ -81,10 +82,6 @@ impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.set(State::Ended);
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@
 //! |----------|------------------------------------------------------|
 //! | `native` | the standard library's primitives, and the limits    |
 //! | `cell`   | `UnsafeCell` with the interface of loom's            |
+//! | `lock`   | locks that a panic does not poison                   |
 //! | `parker` | parks one thread; another unparks it                 |
 
 pub(crate) mod cell;
+pub(crate) mod lock;
 #[cfg(not(loom))]
 mod native;
 #[cfg(any(not(loom), shuttle))]

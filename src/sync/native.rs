@@ -5,6 +5,7 @@ pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 pub(crate) use std::{thread, thread_local as thread_static};
 
 pub(crate) use super::cell::UnsafeCell;
+pub(crate) use super::lock::{lock, unpoisoned};
 pub(crate) use super::parker::Parker;
 
 /// Does nothing here. Stands between a read-modify-write and a load that are both sequentially consistent. loom and

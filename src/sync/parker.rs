@@ -11,7 +11,7 @@ use std::ptr;
 use std::time::Duration;
 
 use crate::sync::thread::{self, Thread};
-use crate::sync::{Arc, AtomicPtr, Mutex, Ordering};
+use crate::sync::{Arc, AtomicPtr, Mutex, Ordering, lock};
 
 /// Parks one thread at a time. Any other thread may unpark it. An `unpark` that comes before the `park` ends it at
 /// once.
@@ -32,7 +32,7 @@ impl Parker {
     /// thread that was attached before.
     pub(crate) fn attach(&self) {
         let this = thread::current();
-        let mut threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut threads = lock(&self.threads);
         let known = threads.iter().position(|thread| thread.id() == this.id());
         let index = known.unwrap_or_else(|| {
             threads.push(Arc::new(this));

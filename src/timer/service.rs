@@ -39,6 +39,7 @@ use crate::handle::TimerHandle;
 use crate::queue::{Home, OpenQueues};
 use crate::shard::{self, DriverThread, Limit, Shard, SleepEntry};
 use crate::stats::Stats;
+use crate::sync::lock;
 use crate::system::Process;
 use crate::wheel::Levels;
 
@@ -85,7 +86,7 @@ impl Threads {
         // The standard library cannot join with a limit, so a thread joins. The threads are shared with it, because a
         // thread that cannot be started drops what it was given.
         let shared = Arc::new(Mutex::new(Some(self)));
-        let take = |shared: &Mutex<Option<Self>>| shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let take = |shared: &Mutex<Option<Self>>| lock(shared).take();
         let (sender, ended) = mpsc::channel();
         let theirs = shared.clone();
         let join = move || {
@@ -272,7 +273,7 @@ impl Service {
     /// Passes every closure that has not fired to `unfired`, with its shard and its tick, and ends the threads. The
     /// head of this file has the order. Waits until the instant `limit`.
     fn end(&self, limit: Option<Instant>, mut unfired: impl FnMut(&Shard, u64, Callback)) {
-        let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let threads = lock(&self.threads).take();
         let on_pool = threads.as_ref().and_then(|threads| threads.pool.as_ref()).is_some_and(Pool::is_on_this_thread);
         // Work on the timer's own pool outside of any callback was given to the pool by some callback. That callback
         // may be waiting for this very work, for example for half of a `rayon::join`. It is unknown which callback that

@@ -1,8 +1,11 @@
 //! The crate's `sync`, with a cell whose accesses are recorded.
 
+#[path = "../../../src/sync/lock.rs"]
+mod lock;
 #[path = "../../../src/sync/parker.rs"]
 mod parker;
 
+pub(crate) use lock::{lock, unpoisoned};
 pub(crate) use parker::Parker;
 pub(crate) use std::sync::RecordedCell as UnsafeCell;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};

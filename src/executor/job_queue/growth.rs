@@ -171,13 +171,13 @@ mod tests {
 
     use super::super::JobQueue;
     use super::*;
-    use crate::sync::{Arc, Condvar};
+    use crate::sync::{Arc, Condvar, lock};
 
     /// Returns the queue of a pool of two busy workers. The number is what the sleep probes of both return; zero stands
     /// for `None`.
     fn busy() -> (JobQueue, Arc<AtomicU64>) {
         let (queue, sleeps) = (JobQueue::new(2, 8), Arc::new(AtomicU64::new(0)));
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         for worker in 1..=2 {
             let sleeps = sleeps.clone();
             let sleep_probe = Arc::new(move || Some(sleeps.load(Ordering::Relaxed)).filter(|&sleeps| sleeps > 0));
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_worker_is_blocked_if_it_slept_from_one_sample_to_the_next() {
         let (queue, sleep_count) = busy();
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         let mut blocked = |sleeps| {
             sleep_count.store(sleeps, Ordering::Relaxed);
             sample(&mut state)
@@ -214,7 +214,7 @@ mod tests {
     fn a_worker_that_waits_for_the_queue_is_not_blocked() {
         let (queue, sleep_count) = busy();
         sleep_count.store(1, Ordering::Relaxed);
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         state.active[0].probe.in_foreign_code.store(false, Ordering::Relaxed);
         assert_eq!((sample(&mut state), sample(&mut state)), (0, 1));
     }
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn the_target_grows_by_one_worker_for_each_blocked_one() {
         let (queue, _) = busy();
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         assert_eq!((state.grow(), state.exceeds_target()), (0, false));
         state.active[0].sample.is_blocked = true;
         assert_eq!((state.grow(), state.grow(), state.exceeds_target()), (2, 0, false), "those being started count");
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_blocked_worker_is_sampled_in_one_of_several_rounds() {
         let (queue, _) = busy();
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         let samples = |state: &State| (0..RESAMPLED).map(|round| state.to_sample(round).len()).sum::<usize>();
         assert_eq!(samples(&state), 2 * RESAMPLED as usize);
         state.active[0].sample.is_blocked = true;
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
         let (queue, _) = busy();
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         state.growth.extras = 2;
         let idle = |worker| Parked { worker, condvar: Arc::new(Condvar::new()) };
         state.growth.idle.extend([3, 4].map(idle));

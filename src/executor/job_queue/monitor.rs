@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::queue::JobQueue;
 use super::state::State;
 use super::thread::MonitorThread;
-use crate::sync::{Arc, Condvar, MutexGuard};
+use crate::sync::{Arc, Condvar, MutexGuard, lock, unpoisoned};
 
 /// Minimum time between two samples of the same worker.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_micros(200);
@@ -16,13 +16,13 @@ impl JobQueue {
     /// Makes the calling thread the monitor, until the queue is closed. There is one such call, on a thread that is no
     /// worker.
     pub(crate) fn monitor_loop(&self, thread: &impl MonitorThread) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.growth.has_monitor = true;
         let condvar = state.growth.monitor.clone();
         while !state.closed {
             state.growth.monitor_is_parked = !state.needs_monitor();
             state = if state.growth.monitor_is_parked {
-                condvar.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner())
+                unpoisoned(condvar.wait(state))
             } else {
                 self.sample_workers(state, &condvar, thread)
             };
@@ -49,7 +49,7 @@ impl JobQueue {
                 let workers = state.to_sample(round);
                 drop(state);
                 let samples: Vec<_> = workers.into_iter().map(|(id, probe)| (id, probe.sample())).collect();
-                state = self.lock();
+                state = lock(&self.0);
                 state.record_samples(&samples);
                 if !state.needs_monitor() {
                     break;
@@ -58,7 +58,7 @@ impl JobQueue {
                 if starting > 0 {
                     drop(state);
                     let started = (0..starting).take_while(|_| thread.start_extra()).count();
-                    state = self.lock();
+                    state = lock(&self.0);
                     state.not_started(starting - started);
                     if started > 0 {
                         since = thread.now();

@@ -8,10 +8,10 @@ use super::growth::{ExtraThreads, wait_idle};
 use super::state::{Action, Growth, Job, MAX_INTERVAL, MAX_STINT, Parked, STRAGGLER_AFTER, State, Worker, park};
 use super::thread::WorkerThread;
 use crate::executor::batch::{Batch, Loan};
-use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::{Arc, Mutex, lock};
 
 /// The queue of batches of one pool.
-pub(crate) struct JobQueue(Mutex<State>);
+pub(crate) struct JobQueue(pub(super) Mutex<State>);
 
 impl JobQueue {
     /// Creates the queue of a pool with this number of threads. While workers are blocked, up to `max_extra` extra ones
@@ -32,7 +32,7 @@ impl JobQueue {
 
     /// Adds a batch, and wakes a worker for it. Drops the batch if the queue is closed.
     pub(crate) fn push(&self, batch: Arc<dyn Batch>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         if state.closed {
             drop(state);
             return drop(batch);
@@ -55,7 +55,7 @@ impl JobQueue {
         shards: usize,
         now: Instant,
     ) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         if !state.may_lend(shards, now) {
             drop(state);
             self.push(batch);
@@ -72,21 +72,21 @@ impl JobQueue {
     /// Raises the [alert](super#the-alert) for a batch that was not finished [`STRAGGLER_AFTER`] after its dispatch.
     /// Returns whether there is a monitor.
     pub(crate) fn alert(&self, late: Arc<dyn Batch>, now: Instant) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.raise_alert(now, false, Some(Arc::downgrade(&late)));
         state.growth.has_monitor
     }
 
     /// Returns the statistics of the extra workers.
     pub(crate) fn extra_threads(&self) -> ExtraThreads {
-        let state = self.lock();
+        let state = lock(&self.0);
         ExtraThreads { threads: state.growth.extras as u64, needed: state.growth.needed }
     }
 
     /// Drops all jobs and loans.
     #[cfg(test)]
     pub(crate) fn clear(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         let dropped = (mem::take(&mut state.jobs), mem::take(&mut state.loans));
         drop(state);
         drop(dropped);
@@ -95,13 +95,13 @@ impl JobQueue {
     /// Calls `f` under the lock.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _locked = self.lock();
+        let _locked = lock(&self.0);
         f()
     }
 
     /// Closes the queue: the workers end once no job is left.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.closed = true;
         state.parked.drain(..).for_each(Parked::unpark);
         state.growth.close();
@@ -110,14 +110,14 @@ impl JobQueue {
     /// Makes the calling thread a worker until the queue is closed. An extra worker also returns after some idle
     /// seconds. Must be called once on each such thread, at the bottom of its stack.
     pub(crate) fn worker_loop(&self, thread: &impl WorkerThread, is_extra: bool) {
-        let mut worker = self.lock().register(thread, is_extra);
+        let mut worker = lock(&self.0).register(thread, is_extra);
         while let Some(action) = self.next(&mut worker, thread) {
             match action {
                 Action::Run(Job { batch, loan }) => {
                     self.run(batch, &worker, thread);
                     if let Some(loan) = loan {
                         self.drive(&*loan, &mut worker, thread);
-                        self.lock().loans.retain(|other| !Arc::ptr_eq(other, &loan));
+                        lock(&self.0).loans.retain(|other| !Arc::ptr_eq(other, &loan));
                     }
                 }
                 Action::Assist(batch) => {
@@ -142,17 +142,17 @@ impl JobQueue {
     fn drive(&self, loan: &dyn Loan, worker: &mut Worker, thread: &impl WorkerThread) {
         let next = |worker: &mut Worker| {
             // The driver's own thread takes the driver back if the search takes long.
-            if self.lock().must_search(worker, thread.now()) {
+            if lock(&self.0).must_search(worker, thread.now()) {
                 self.search(worker, thread);
             }
-            let mut state = self.lock();
+            let mut state = lock(&self.0);
             state.end_activity(worker.id);
             state.end_alert_if_all_drive();
             drop(state);
             loan.next_batch()
         };
         while let Some(batch) = next(worker) {
-            self.lock().begin_activity(worker, Some(batch.clone()), false, thread.now());
+            lock(&self.0).begin_activity(worker, Some(batch.clone()), false, thread.now());
             self.run(batch, worker, thread);
         }
     }
@@ -174,7 +174,7 @@ impl JobQueue {
         });
         if found {
             // More work may be left: here, or in the queues of parked workers, by `rayon::spawn_broadcast`.
-            let mut state = self.lock();
+            let mut state = lock(&self.0);
             match &mut state.alert {
                 Some(alert) => alert.found = true,
                 None => state.raise_alert(now, true, None),
@@ -199,7 +199,7 @@ impl JobQueue {
         });
         worker.search_at = now + MAX_STINT;
         let was_lookout = mem::take(&mut worker.is_lookout);
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         if found {
             state.raise_alert(now, true, None);
         } else if was_lookout && let Some(alert) = &mut state.alert {
@@ -212,7 +212,7 @@ impl JobQueue {
     /// Returns the worker's next action. `None`: the queue is closed and empty, or an idle extra worker ends.
     fn next(&self, worker: &mut Worker, thread: &impl WorkerThread) -> Option<Action> {
         let mut now = thread.now();
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.end_activity(worker.id);
         loop {
             if (!worker.is_extra || !state.exceeds_target())
@@ -250,9 +250,5 @@ impl JobQueue {
             state.growth.remove_extra();
         }
         None
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::probe::{SleepSample, WorkerProbe};
 use super::thread::WorkerThread;
 use crate::executor::batch::{Batch, Loan};
-use crate::sync::{Arc, Condvar, MutexGuard, Weak};
+use crate::sync::{Arc, Condvar, MutexGuard, Weak, unpoisoned};
 
 /// Time after which a batch gets more workers. It is the default tick: a driver that wakes for the next tick then
 /// checks the batch without a wake-up of its own.
@@ -340,7 +340,7 @@ pub(super) fn park<'a>(
             }
         };
         state = match timeout {
-            None => worker.condvar.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
+            None => unpoisoned(worker.condvar.wait(state)),
             Some(timeout) => thread.wait_timeout(&worker.condvar, state, timeout),
         };
     }
@@ -353,6 +353,7 @@ mod tests {
     use super::super::{JobQueue, SleepProbe, TimedWait};
     use super::*;
     use crate::executor::batch::tests::Callbacks;
+    use crate::sync::lock;
 
     /// Returns a worker that has just assisted.
     fn assistant() -> Worker {
@@ -372,7 +373,7 @@ mod tests {
     fn a_job_comes_between_two_assists() {
         let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
         let now = Instant::now() + STRAGGLER_AFTER;
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         let batch: Arc<dyn Batch> = Arc::new(Callbacks::of(3, || ()));
         let mut other = Worker { id: 9, ..assistant() };
         state.begin_activity(&mut other, Some(batch.clone()), false, now - STRAGGLER_AFTER);
@@ -390,7 +391,7 @@ mod tests {
     fn a_busy_worker_searches_for_rayons_work_only_on_alert() {
         let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
         let now = worker.search_at;
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         let put = |state: &mut State| {
             state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
         };
@@ -410,7 +411,7 @@ mod tests {
     fn an_alert_ends_when_no_worker_is_busy_and_no_work_was_found() {
         let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
         let now = Instant::now();
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         for (is_busy, has_job, found) in [(true, false, false), (false, true, false), (false, false, true)] {
             state.raise_alert(now, found, None);
             if is_busy {
@@ -433,7 +434,7 @@ mod tests {
     fn all_workers_search_before_an_alert_ends() {
         let queue = JobQueue::new(2, 0);
         let now = Instant::now();
-        let mut state = queue.lock();
+        let mut state = lock(&queue.0);
         state.parked.extend([assistant().parked(), Worker { id: 8, ..assistant() }.parked()]);
         state.raise_alert(now, true, None);
         state.hand_over_lookout(now);
@@ -479,7 +480,7 @@ mod tests {
         let (queue, thread) = (JobQueue::new(2, 0), Unwoken(Cell::new(2)));
         let batch = Arc::new(Callbacks::of(1, || ()));
         let mut other = assistant();
-        queue.lock().begin_activity(&mut other, Some(batch.clone()), false, Instant::now() - STRAGGLER_AFTER);
+        lock(&queue.0).begin_activity(&mut other, Some(batch.clone()), false, Instant::now() - STRAGGLER_AFTER);
         queue.close();
         queue.worker_loop(&thread, false);
         assert_eq!((batch.is_exhausted(), thread.0.get()), (true, 0));

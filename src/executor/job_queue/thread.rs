@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sync::{Arc, Condvar, MutexGuard};
+use crate::sync::{Arc, Condvar, MutexGuard, unpoisoned};
 
 /// Returns how often a certain thread has gone to sleep, if it is asleep now. `None` if it is awake or that is unknown.
 /// Any thread may call it.
@@ -22,7 +22,7 @@ pub(crate) trait TimedWait {
         guard: MutexGuard<'a, T>,
         timeout: Duration,
     ) -> MutexGuard<'a, T> {
-        condvar.wait_timeout(guard, timeout).unwrap_or_else(|poisoned| poisoned.into_inner()).0
+        unpoisoned(condvar.wait_timeout(guard, timeout)).0
     }
 }
 
