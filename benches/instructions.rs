@@ -39,13 +39,12 @@ const TOLERANCE: f64 = 5.0;
 const RECORD: &str = "docs/benchmarks/instructions.md";
 
 /// The operations, each with its name in the table.
-const CASES: [(&str, fn()); 9] = [
+const CASES: [(&str, fn()); 8] = [
     ("Wheel::insert", || in_chunks(true)),
     ("Wheel::remove", || in_chunks(false)),
     ("Wheel::advance, all in one tick", || advance(1)),
     ("Wheel::advance, tick by tick", || advance(REACH)),
     ("Timer: schedule + cancel + drop", || pairs(|handle| assert!(handle.cancel()))),
-    ("Timer: schedule + cancel_and_drop", || pairs(|handle| assert!(handle.cancel_and_drop()))),
     ("Timer: reset to a later deadline", reset),
     ("Sleep: new + poll + drop", sleep),
     ("Sleep: reset to a later deadline", reset_sleep),

@@ -1,8 +1,9 @@
 //! The handle of a scheduled timer, and a guard that cancels the timer.
 
 use std::fmt;
-use std::mem::{self, ManuallyDrop};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -128,7 +129,7 @@ impl TimerHandle {
     /// [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
     #[inline]
     pub fn reset(&self, delay: Duration) -> bool {
-        self.move_to(self.parts().0.ticks.after(delay))
+        self.reset_to(self.parts().0.ticks.after(delay))
     }
 
     /// Sets a new deadline. A deadline that has passed means now. Otherwise as [`reset`](Self::reset).
@@ -146,18 +147,18 @@ impl TimerHandle {
     /// ```
     #[inline]
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        self.move_to(self.parts().0.ticks.at(deadline))
+        self.reset_to(self.parts().0.ticks.at(deadline))
     }
 
     #[inline]
-    fn move_to(&self, deadline: Deadline) -> bool {
+    fn reset_to(&self, deadline: Deadline) -> bool {
         let (shard, entry) = self.parts();
-        let moved = shard.reset(entry, self.raw.index(), deadline);
-        if moved {
+        let pending = shard.reset(entry, self.raw.index(), deadline);
+        if pending {
             // Relaxed: `deadline` uses it only if it agrees with the tick in the entry.
             self.exact.store(deadline.exact, Ordering::Relaxed);
         }
-        moved
+        pending
     }
 
     /// Cancels the timer as [`cancel`](Self::cancel) does, and waits until its callback is not running.
@@ -189,29 +190,6 @@ impl TimerHandle {
         let cancelled = self.cancel();
         let (shard, entry) = self.parts();
         shard.wait_for_run(entry);
-        cancelled
-    }
-
-    /// Cancels the timer and drops the handle, in one atomic step instead of two where it can. The drop of
-    /// [`CancelOnDrop`] does the same.
-    ///
-    /// Returns what [`cancel`](Self::cancel) returns. A repeating timer, one that is on its way to a worker, and one
-    /// under [`max_pending`](crate::Builder::max_pending) take both steps.
-    ///
-    /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::time::Duration;
-    /// let timeout = timer.schedule(Duration::from_secs(30), || eprintln!("no answer in 30 s"))?;
-    /// // The answer has arrived.
-    /// assert!(timeout.cancel_and_drop());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline]
-    pub fn cancel_and_drop(self) -> bool {
-        // SAFETY: this is the only handle of the raw handle, by the contract of `new`. Its drop does not run, because
-        // nothing in between unwinds.
-        let cancelled = unsafe { Shard::cancel_and_release(&self.raw) };
-        mem::forget(self);
         cancelled
     }
 
@@ -261,7 +239,7 @@ impl TimerHandle {
     pub fn deadline(&self) -> Option<Instant> {
         let (shard, entry) = self.parts();
         let tick = shard.deadline(entry)?;
-        Some(shard.ticks.display_deadline(tick, self.exact.load(Ordering::Relaxed)))
+        Some(shard.ticks.display_deadline(tick, self.exact()))
     }
 
     /// Turns the handle into a guard that cancels the timer when it is dropped.
@@ -281,7 +259,7 @@ impl TimerHandle {
     /// ```
     #[inline]
     pub fn cancel_on_drop(self) -> CancelOnDrop {
-        CancelOnDrop(ManuallyDrop::new(self))
+        CancelOnDrop(self)
     }
 }
 
@@ -320,8 +298,9 @@ impl fmt::Debug for TimerHandle {
 /// assert!(timer.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 #[must_use = "the timer is cancelled when the guard is dropped"]
-pub struct CancelOnDrop(ManuallyDrop<TimerHandle>);
+pub struct CancelOnDrop(TimerHandle);
 
 impl CancelOnDrop {
     /// Returns the handle without cancelling the timer.
@@ -338,9 +317,9 @@ impl CancelOnDrop {
     /// ```
     #[inline]
     pub fn detach(self) -> TimerHandle {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: this takes the handle once, because the drop of the guard does not run.
-        unsafe { ManuallyDrop::take(&mut this.0) }
+        let guard = ManuallyDrop::new(self);
+        // SAFETY: we own the handle, because the drop of the guard does not run.
+        unsafe { ptr::read(&guard.0) }
     }
 }
 
@@ -356,14 +335,7 @@ impl Deref for CancelOnDrop {
 impl Drop for CancelOnDrop {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this is the only handle of the raw handle, by the contract of `new`. Its own drop does not run.
-        unsafe { Shard::cancel_and_release(&self.0.raw) };
-    }
-}
-
-impl fmt::Debug for CancelOnDrop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelOnDrop").field(&*self.0).finish()
+        self.0.cancel();
     }
 }
 

@@ -35,7 +35,6 @@
 //! | to                                             | method                                |
 //! |------------------------------------------------|---------------------------------------|
 //! | end a timer                                    | [`TimerHandle::cancel`]               |
-//! | end it and drop the handle in one step         | [`TimerHandle::cancel_and_drop`]      |
 //! | end it, and wait for a run in progress         | [`TimerHandle::cancel_and_wait`]      |
 //! | end it when a scope ends                       | [`TimerHandle::cancel_on_drop`]       |
 //! | give it a new deadline, earlier or later       | [`TimerHandle::reset`], [`TimerHandle::reset_at`] |

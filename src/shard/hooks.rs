@@ -105,15 +105,6 @@ impl Shard {
         }
     }
 
-    /// Runs foreign code after the caller has released its handle of shard `id`. Reports a panic if the shard still
-    /// exists.
-    #[inline]
-    pub(super) fn catch_panic_after_release(id: u64, f: impl FnOnce()) {
-        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
-            Self::report_panic_if_alive(thread_state::shard(id).as_ref(), payload);
-        }
-    }
-
     /// Reports a panic if the shard still exists.
     #[cold]
     pub(crate) fn report_panic_if_alive(shard: Option<&Weak<Self>>, payload: Box<dyn Any + Send>) {

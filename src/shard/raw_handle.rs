@@ -10,7 +10,6 @@
 //! | `cancel`             | clears `ARMED`              | drops the closure, if it is not running                        |
 //! | `reset`              | writes the deadline         | `notify_driver`                                               |
 //! | `release`            | clears `HANDLE`             | caches the entry, if it is free; frees a closed shard after its last handle |
-//! | `cancel_and_release` | clears both, if it can      | caches the entry, then drops the closure                      |
 //!
 //! **Who keeps the shard.** The handle keeps the memory of its entry and its shard until the transition of `release`.
 //! In a closed shard it keeps them until `unpin`. After that, another thread may release the last handle, and so free
@@ -21,7 +20,6 @@
 //! Clocks and counters are in `Shard` and in the thread state, of which loom-tests has its own. Loom models `cancel`,
 //! `reset` and `sleep_entry`.
 
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::clock::Deadline;
@@ -136,64 +134,6 @@ impl Shard {
     /// Returns the timer's deadline, unless the timer has ended.
     pub(crate) fn deadline(&self, entry: &Entry) -> Option<u64> {
         self.is_pending(entry).then(|| entry.deadline(self.ticks.now_tick()))
-    }
-
-    /// Cancels the timer and releases its handle. Returns false if the timer had ended before.
-    ///
-    /// # Safety
-    /// As for [`release`](Self::release). No other thread may use the handle meanwhile.
-    #[inline(always)]
-    pub(crate) unsafe fn cancel_and_release(raw: &RawHandle) -> bool {
-        // SAFETY: both are alive, because the handle keeps its entry and its shard.
-        let (shard, entry) = unsafe { (raw.shard.as_ref(), raw.entry.as_ref()) };
-        // A permit must be released while the handle still keeps the shard, so a limited shard takes two transitions.
-        // SAFETY: no other thread uses the handle, and `schedule` has armed its entry.
-        if !shard.is_limited() && !shard.is_inherited() && unsafe { Self::cancel_and_release_at_once(raw) } {
-            return true;
-        }
-        let cancelled = shard.cancel(entry);
-        // SAFETY: by this function's contract.
-        unsafe { Self::release(*raw) };
-        cancelled
-    }
-
-    /// Cancels and releases in one transition instead of two.
-    ///
-    /// Does nothing and returns false in these cases: the timer has ended, is periodic, or is in a batch; the shard is
-    /// closed; or the thread's locals are already destroyed.
-    ///
-    /// # Safety
-    /// No other thread may use the handle meanwhile, and its entry must have been armed. If this returns true, the
-    /// handle is released, as by [`release`](Self::release).
-    #[inline(always)]
-    pub(super) unsafe fn cancel_and_release_at_once(raw: &RawHandle) -> bool {
-        // SAFETY: the shard is alive, because the handle keeps it.
-        let (shard_id, aside) = unsafe {
-            let shard = raw.shard.as_ref();
-            (shard.id, shard.core.slab.is_sparse(raw.index()))
-        };
-        let mut callback = MaybeUninit::uninit();
-        let release = |thread: &mut ThreadState| {
-            // Such a thread could not find the shard again to report a panic.
-            if thread.is_temporary() {
-                return false;
-            }
-            // SAFETY: by this function's contract. The shard may be freed from here on; see the head of this file.
-            let released = unsafe { raw.entry.as_ref().cancel_and_release(&mut callback) };
-            if released {
-                thread.count(|counters| &counters.cancelled);
-                thread.recycle(raw.index(), aside);
-            }
-            released
-        };
-        // SAFETY: the shard is alive until the transition in `release`, because the handle keeps it.
-        let released = unsafe { thread_state::with_shard_of_handle(raw.shard, release) };
-        if released {
-            // Dropped in place, because a copy would stall on the stores that have just written it.
-            // SAFETY: we own the callback, because the transition has copied it here and cleared `ARMED`.
-            Self::catch_panic_after_release(shard_id, || unsafe { callback.assume_init_drop() });
-        }
-        released
     }
 
     /// Releases a handle. Frees the entry if nothing else refers to it, and the shard if this was its last handle.

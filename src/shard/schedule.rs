@@ -93,12 +93,6 @@ impl Shard {
         }
     }
 
-    /// Returns whether timers of this shard have permits.
-    #[inline]
-    pub(super) fn is_limited(&self) -> bool {
-        self.limit.is_some()
-    }
-
     /// Releases the permit of a timer that has ended or was refused, if timers have permits.
     #[inline]
     pub(super) fn release_permit(&self) {

@@ -233,10 +233,6 @@ impl Drop for SleepEntry {
             if self.parts().0.is_inherited() {
                 return;
             }
-            // SAFETY: the future owns the only handle, has armed the entry, and is not used after this drop.
-            if unsafe { Shard::cancel_and_release_at_once(&self.raw()) } {
-                return;
-            }
             self.cancel();
         }
         // SAFETY: the future owns the only handle, and is not used after this drop.

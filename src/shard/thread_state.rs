@@ -179,12 +179,6 @@ impl ThreadState {
         }
     }
 
-    /// Returns whether this is the state of a single call, on a thread whose thread-locals are destroyed.
-    #[inline]
-    pub(super) fn is_temporary(&self) -> bool {
-        self.temporary.is_some()
-    }
-
     fn new(shard: &Shard) -> Self {
         Self { shard: shard.this.clone(), registered: shard.registry.register(), temporary: None, cache: Cache::new() }
     }
@@ -243,12 +237,6 @@ pub(super) fn with_home<'a, R>(
     f: impl FnOnce(&mut ThreadState) -> R,
 ) -> R {
     f(&mut find(|cell| cell.home_of.get() == service, service, || (choose(), service)))
-}
-
-/// Returns the shard with this id, which may be gone, if the calling thread has a state for it.
-#[cold]
-pub(super) fn shard(id: u64) -> Option<Weak<Shard>> {
-    Some(STATES.try_with(|states| states.find(id)).ok().flatten()?.shard.clone())
 }
 
 /// Returns the state that `matches`, which is usually the one used last.
@@ -392,7 +380,7 @@ mod tests {
     impl Drop for AtExit {
         fn drop(&mut self) {
             assert!(LAST.get().is_null(), "the cell is dropped: this would use freed memory");
-            with(&self.0, |state| assert!(state.is_temporary()));
+            with(&self.0, |state| assert!(state.temporary.is_some()));
         }
     }
 
@@ -405,7 +393,7 @@ mod tests {
         let uses = move || {
             // Destructors run in the reverse order of first use.
             AT_EXIT.set(Some(AtExit(shard.clone())));
-            with(&shard, |state| assert!(!state.is_temporary()));
+            with(&shard, |state| assert!(state.temporary.is_none()));
             assert!(!LAST.get().is_null());
         };
         assert!(thread::spawn(uses).join().is_ok());

@@ -10,7 +10,6 @@ mod cancel;
 mod delay_queue;
 mod drain;
 mod elapsed;
-mod guard;
 mod in_flight;
 mod loan;
 mod periodic;

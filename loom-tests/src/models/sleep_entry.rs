@@ -1,4 +1,4 @@
-//! Explores a future's timer against a shutdown, on a thread that is ending, and in a sparse block.
+//! Explores a future's timer against a shutdown, and in a sparse block.
 //!
 //! Invariant: each timer ends once, for one reason; its waker is called or dropped; its entry is released once.
 //!
@@ -8,10 +8,9 @@
 //! - `sleep-entry-closed-uncounted`, `sleep-entry-refused-uncounted`: such a poll does not count the end of its timer;
 //! - `sleep-entry-closed-as-elapsed`: a sleep that the shutdown ended reports that its deadline has passed;
 //! - `sleep-entry-reset-closed`: a reset arms a closed entry;
-//! - `entry-consume-closed`: a drop releases a closed entry to a cache;
 //! - `handle-last-not-freed`: the release of the last pin does not free the shard;
-//! - `sleep-entry-drop-not-cancelled`: a drop that needs more than one transition does not cancel the timer;
-//! - `sleep-entry-sparse-cached`, `handle-sparse-cached`: an entry of a sparse block goes to a cache.
+//! - `sleep-entry-drop-not-cancelled`: a drop does not cancel the timer;
+//! - `handle-sparse-cached`: an entry of a sparse block goes to a cache.
 
 use std::sync::Arc;
 
@@ -141,31 +140,6 @@ fn shutdown_against_a_poll_that_takes_another_entry() {
         assert_eq!(second.wake_count(), usize::from(progress == Progress::Pending));
         assert_ended(&fixture, sleep, &mut cache, &[&first, &second]);
     });
-}
-
-/// A thread that is ending drops a sleep, and has no cache for the entry. Before the deadline, the drop cancels the
-/// timer.
-#[test]
-fn a_drop_by_a_thread_that_ends_against_fire() {
-    for deadline in [5, 9] {
-        explore(move || {
-            let fixture = Fixture::new();
-            let (mut driver, mut cache, task) = (fixture.driver(), Cache::new(), Task::new());
-            let sleep = Sleep::new_pending(&fixture, &mut cache, &task, deadline);
-            let dropper = {
-                let fixture = fixture.clone();
-                thread::spawn(move || sleep.drop_on_ending_thread(&fixture))
-            };
-            let (worker, later) = (fixture.worker(5), fixture.worker(9));
-            fixture.drive(&mut driver, &worker);
-            let cancelled = dropper.join().unwrap();
-            assert!(cancelled || deadline == 5);
-            fixture.drive(&mut driver, &later);
-            assert_eq!((task.wake_count(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
-            fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut later.into_cache()]);
-            fixture.assert_sleep_counts();
-        });
-    }
 }
 
 /// The last sleep of a sparse block is dropped, while it is pending or after it is over. The driver wakes and retires

@@ -7,14 +7,12 @@
 //! - `poll-old-waker`: the callback keeps the waker of another task;
 //! - `poll-dispatched-reused`, `entry-in-use-reused`, `sleep-entry-in-use-reused`: an entry that is in a batch, or
 //!   whose run has begun, is armed again;
-//! - `entry-consume-dispatched`: an entry that is in a batch goes to a cache;
 //! - `poll-due-not-claimed`: a poll at the deadline also leaves the timer to the driver.
 //!
 //! Fails under mutations of `sleep_entry.rs` and `raw_handle.rs`:
 //!
 //! - `sleep-entry-over-pending`: a poll that finds the timer fired stays pending;
-//! - `sleep-entry-released-twice`, `sleep-entry-drop-not-released`, `sleep-entry-replaced-not-released`,
-//!   `sleep-entry-not-cached`: an entry is released twice, never, or not to the cache;
+//! - `sleep-entry-drop-not-released`, `sleep-entry-replaced-not-released`: an entry is never released;
 //! - `sleep-entry-arm-no-notify`, `sleep-entry-rearm-no-notify`: the driver is not notified of a new timer;
 //! - `sleep-entry-reset-not-idle`: a reset of a fired sleep does not arm it again;
 //! - `sleep-entry-replaced-counted`, `sleep-entry-expired-uncounted`: a timer is counted twice, or not at all;

@@ -109,7 +109,6 @@
 //! |                      | refused if `CLOSED`                               | `in_flight`                       |
 //! | `release`            | `HANDLE` → none                                   | `cancel`                          |
 //! |                      | still linked or enqueued: `HANDLE` → `CACHED`     | `rearm_in_place`                  |
-//! | `cancel_and_release` | one-shot, in no batch: `ARMED HANDLE` → `CACHED`  | `wake`, `shutdown_sleep`, `guard` |
 //! | `wait_for_run`       | `RUNNING`: adds `HAS_WAITER`                      | `periodic`, `shutdown_inside`     |
 //! | **by the driver**    |                                                   |                                   |
 //! | `collect`            | `ARMED ENQUEUED` → `ARMED LINKED`                 | `sleep`, `in_flight`, `backlog`   |

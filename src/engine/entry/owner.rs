@@ -1,14 +1,12 @@
 //! The transitions of the thread that owns an unused entry, or that has the handle of a timer.
 
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 use std::task::Waker;
 
 use super::callback::{Callback, Role};
 use super::layout::Entry;
 use super::outcome::{Cancelled, DriverNotice, Release};
-use super::state::{
-    ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, PERIODIC, RESET, RUNNING, State,
-};
+use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RESET, RUNNING, State};
 
 impl Entry {
     /// Reserves the entry for a timer that is not armed yet: sets `HANDLE`. Returns false if the shard has been shut
@@ -137,30 +135,6 @@ impl Entry {
         } else {
             Release::Owned
         }
-    }
-
-    /// Cancels the timer and releases the handle in one transition, and moves the callback to `callback`. If it returns
-    /// true, the caller owns the callback and the entry.
-    ///
-    /// Returns false, and makes no transition, if the timer has ended, is periodic or is in a batch, or if the shard is
-    /// shut down. The caller must then treat `callback` as uninitialised.
-    ///
-    /// # Safety
-    /// The caller must have the handle to itself, and have armed the entry since it last ended the timer. If this
-    /// returns true, the caller must not touch the entry afterwards, and must recycle its index.
-    #[inline(always)]
-    pub(crate) unsafe fn cancel_and_release(&self, callback: &mut MaybeUninit<Callback>) -> bool {
-        if self.state().has(PERIODIC) {
-            // A worker may be writing the callback of a periodic timer.
-            return false;
-        }
-        // The copy comes before the transition, after which the memory of a closed shard may be freed.
-        // SAFETY: no thread writes the callback meanwhile, because only the thread with the handle writes that of a
-        // one-shot, and we are that thread.
-        self.callback.with(|cell| unsafe { callback.as_mut_ptr().copy_from_nonoverlapping(cell.cast(), 1) });
-        // A one-shot that runs is not armed. One that is armed and in no batch is in the wheel or in the intake.
-        let cancellable = |state: State| state.has(ARMED) && !state.has(DISPATCHED | CLOSED);
-        self.try_transition(|state| cancellable(state).then(|| state.without(ARMED | HANDLE).with(CACHED))).is_ok()
     }
 
     /// Asks the worker that runs the callback to wake this thread at the end of the run. Returns false if the callback

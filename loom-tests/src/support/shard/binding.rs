@@ -10,14 +10,13 @@ use crate::engine::entry::Callback;
 pub(crate) struct Shard {
     pub(crate) core: Core,
     pub(crate) ticks: Ticks,
-    pub(crate) id: u64,
     /// No pin is left. The crate frees the shard at this point.
     unpinned: AtomicBool,
 }
 
 impl Shard {
     pub(crate) fn new(core: Core) -> Self {
-        Self { core, ticks: Ticks, id: 1, unpinned: AtomicBool::new(false) }
+        Self { core, ticks: Ticks, unpinned: AtomicBool::new(false) }
     }
 
     /// Records that no pin is left.
@@ -33,10 +32,6 @@ impl Shard {
         false
     }
 
-    pub(crate) fn is_limited(&self) -> bool {
-        false
-    }
-
     pub(crate) fn release_permit(&self) {}
 
     pub(crate) fn request_if_due(&self, _deadline: u64) {}
@@ -48,9 +43,5 @@ impl Shard {
 
     pub(crate) fn discard_waker(&self, callback: Callback) {
         drop(callback);
-    }
-
-    pub(crate) fn catch_panic_after_release(_id: u64, f: impl FnOnce()) {
-        f();
     }
 }

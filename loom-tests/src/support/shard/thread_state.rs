@@ -30,7 +30,6 @@ pub(crate) struct ThreadState {
     shard: NonNull<Shard>,
     pub(crate) cache: Cache,
     counters: ThreadCounters,
-    temporary: bool,
 }
 
 thread_static! {
@@ -38,8 +37,8 @@ thread_static! {
 }
 
 impl ThreadState {
-    fn new(shard: NonNull<Shard>, cache: Cache, temporary: bool) -> Self {
-        Self { shard, cache, counters: ThreadCounters::default(), temporary }
+    fn new(shard: NonNull<Shard>, cache: Cache) -> Self {
+        Self { shard, cache, counters: ThreadCounters::default() }
     }
 
     pub(crate) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Count) {
@@ -61,15 +60,11 @@ impl ThreadState {
             self.cache.push(index, |batch| core.give_back(batch));
         }
     }
-
-    pub(crate) fn is_temporary(&self) -> bool {
-        self.temporary
-    }
 }
 
-/// Runs `f` on a thread with this cache. `temporary` says that the thread is ending.
-pub(crate) fn run<R>(shard: &Shard, cache: &mut Cache, temporary: bool, f: impl FnOnce() -> R) -> (R, ThreadCounters) {
-    let state = ThreadState::new(shard.into(), mem::replace(cache, Cache::new()), temporary);
+/// Runs `f` on a thread with this cache.
+pub(crate) fn run<R>(shard: &Shard, cache: &mut Cache, f: impl FnOnce() -> R) -> (R, ThreadCounters) {
+    let state = ThreadState::new(shard.into(), mem::replace(cache, Cache::new()));
     assert!(STATE.with(|this| this.replace(Some(state))).is_none(), "nested `run`");
     let result = f();
     let state = STATE.with(RefCell::take).expect("the state from above");
@@ -94,7 +89,7 @@ fn find<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     STATE.with(|this| match this.borrow_mut().as_mut() {
         Some(state) => f(state),
         // A model that failed drops its values here.
-        None if std::thread::panicking() => f(&mut ThreadState::new(shard, Cache::new(), true)),
+        None if std::thread::panicking() => f(&mut ThreadState::new(shard, Cache::new())),
         None => panic!("a thread without a state for the shard"),
     })
 }
