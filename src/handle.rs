@@ -65,7 +65,7 @@ impl TimerHandle {
         self.parts().0.is_inherited()
     }
 
-    /// Returns the deadline that the last reset gave, in nanoseconds since the timer was built, or `UNKNOWN`.
+    /// Returns the deadline that the last reset gave, in nanoseconds since the timer was built, or `UNKNOWN_NANOS`.
     pub(crate) fn exact(&self) -> u64 {
         // Relaxed: it is shown only if it agrees with the tick of the deadline.
         self.exact.load(Ordering::Relaxed)

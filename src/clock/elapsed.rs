@@ -13,24 +13,20 @@ use std::time::Duration;
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// A time that one thread at a time sets.
+/// A time that one thread at a time sets, at first zero.
+#[derive(Default)]
 pub(crate) struct Elapsed {
     version: AtomicU64,
     cells: [Cell; 2],
 }
 
+#[derive(Default)]
 struct Cell {
     secs: AtomicU64,
     nanos: AtomicU64,
 }
 
 impl Elapsed {
-    /// Returns a time of zero.
-    pub(crate) fn new() -> Self {
-        let cells = [(); 2].map(|()| Cell { secs: AtomicU64::new(0), nanos: AtomicU64::new(0) });
-        Self { version: AtomicU64::new(0), cells }
-    }
-
     /// Returns the time. Lock-free.
     pub(crate) fn get(&self) -> Duration {
         // SeqCst: comes after what the caller has made known; see the file's head. As an Acquire, it pairs with `set`.

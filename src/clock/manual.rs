@@ -1,6 +1,5 @@
 //! Virtual time.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -67,15 +66,8 @@ struct State {
     elapsed: Elapsed,
     /// Locked by the thread that advances the clock.
     advancing: Mutex<()>,
-    shards: Mutex<Shards>,
-}
-
-/// The shards on a clock.
-#[derive(Default)]
-struct Shards {
-    next_id: u64,
-    /// In the order of their registration, which is also the order of requests.
-    list: BTreeMap<u64, Weak<dyn OnClock>>,
+    /// The shards on the clock, in the order of their registration, which is also the order of requests.
+    shards: Mutex<Vec<Weak<ClockShard>>>,
 }
 
 /// A shard as the clock sees it.
@@ -92,7 +84,7 @@ pub(crate) type ClockShard = dyn OnClock;
 /// Keeps a shard in its clock's list.
 pub(crate) struct Registration {
     clock: ManualClock,
-    id: u64,
+    shard: Weak<ClockShard>,
 }
 
 impl ManualClock {
@@ -106,7 +98,7 @@ impl ManualClock {
     pub fn new() -> ManualClock {
         ManualClock(Arc::new(State {
             start: Instant::now(),
-            elapsed: Elapsed::new(),
+            elapsed: Elapsed::default(),
             advancing: Mutex::new(()),
             shards: Mutex::default(),
         }))
@@ -161,12 +153,9 @@ impl ManualClock {
     /// ```
     #[track_caller]
     pub fn advance(&self, by: Duration) {
-        let advancing = self.begin();
+        let _advancing = self.begin();
         let target = self.now().checked_add(by);
-        self.run_until(
-            target.expect("a clock cannot be advanced past the last `Instant`: advance it by less"),
-            advancing,
-        );
+        self.run_until(target.expect("a clock cannot be advanced past the last `Instant`: advance it by less"));
     }
 
     /// Advances the clock to `to`, as [`advance`](Self::advance) does. An earlier instant has no effect.
@@ -188,9 +177,9 @@ impl ManualClock {
     /// ```
     #[track_caller]
     pub fn advance_to(&self, to: Instant) {
-        let advancing = self.begin();
+        let _advancing = self.begin();
         if to >= self.now() {
-            self.run_until(to, advancing);
+            self.run_until(to);
         }
     }
 
@@ -257,14 +246,15 @@ impl ManualClock {
     /// ```
     #[track_caller]
     pub fn advance_to_next(&self) -> Option<Instant> {
-        let advancing = self.begin();
+        let _advancing = self.begin();
         self.wait_for_quiescence();
         // Another thread may have scheduled something that is due by now.
         let next = self.next_deadline()?.max(self.now());
-        self.run_until(next, advancing);
+        self.run_until(next);
         Some(next)
     }
 
+    /// Returns the right to advance the clock.
     #[track_caller]
     fn begin(&self) -> MutexGuard<'_, ()> {
         assert!(
@@ -275,8 +265,9 @@ impl ManualClock {
         lock(&self.0.advancing)
     }
 
+    /// Advances the clock tick by tick. The caller must have the right to advance it.
     #[track_caller]
-    fn run_until(&self, target: Instant, _advancing: MutexGuard<'_, ()>) {
+    fn run_until(&self, target: Instant) {
         assert!(
             self.shards().iter().filter_map(|shard| shard.end()).all(|end| target <= end),
             "the virtual time of a timer lasts 2^48 of its ticks: advance the clock by less, or give the timer a longer `tick`"
@@ -301,22 +292,19 @@ impl ManualClock {
 
     /// Registers a shard with the clock, for as long as the registration lives.
     pub(crate) fn register(&self, shard: Weak<ClockShard>) -> Registration {
-        let mut shards = lock(&self.0.shards);
-        let id = shards.next_id;
-        shards.next_id += 1;
-        shards.list.insert(id, shard);
-        Registration { clock: self.clone(), id }
+        lock(&self.0.shards).push(shard.clone());
+        Registration { clock: self.clone(), shard }
     }
 
-    fn shards(&self) -> Vec<Arc<dyn OnClock>> {
-        lock(&self.0.shards).list.values().filter_map(Weak::upgrade).collect()
+    fn shards(&self) -> Vec<Arc<ClockShard>> {
+        lock(&self.0.shards).iter().filter_map(Weak::upgrade).collect()
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         // Removes the `Weak`, too, which would keep the allocation of the shard.
-        lock(&self.clock.0.shards).list.remove(&self.id);
+        lock(&self.clock.0.shards).retain(|shard| !shard.ptr_eq(&self.shard));
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | file          | concern                                                                     |
 //! |---------------|-----------------------------------------------------------------------------|
-//! | `time_source` | the source of the present: the system's clock or virtual time               |
+//! | `time_source` | the instant from which a timer counts, and the system's clock since then    |
 //! | `ticks`       | conversion of instants and delays into ticks                                |
 //! | `manual`      | virtual time                                                                |
 //! | `elapsed`     | the time of a manual clock, which threads read without a lock               |
@@ -23,6 +23,5 @@ pub use manual::ManualClock;
 pub(crate) use {
     manual::{ClockShard, OnClock, Registration},
     quiescence::{Quiesce, Quiescence, Quiet},
-    ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN},
-    time_source::Clock,
+    ticks::{Deadline, NEVER, Requested, Ticks, duration_of},
 };

@@ -79,6 +79,7 @@ pub(crate) fn wait_for_all<Q: Quiesce + ?Sized, S: Deref<Target = Q>>(list: impl
 }
 
 /// The state that a clock shares with the driver and the workers of one shard.
+#[derive(Default)]
 pub(crate) struct Quiescence {
     /// Number of requests so far.
     requests: AtomicU64,
@@ -88,6 +89,7 @@ pub(crate) struct Quiescence {
     changed: Condvar,
 }
 
+#[derive(Default)]
 struct State {
     /// The last request that the driver has answered.
     answered: u64,
@@ -100,20 +102,6 @@ struct State {
 }
 
 impl Quiescence {
-    pub(crate) fn new() -> Self {
-        Self {
-            requests: AtomicU64::new(0),
-            in_flight: AtomicU64::new(0),
-            state: Mutex::new(State { answered: 0, next: 0, ended: false, worked: false }),
-            changed: Condvar::new(),
-        }
-    }
-
-    /// Called when the driver begins a round. Returns the request that the round answers.
-    pub(crate) fn begin_round(&self) -> u64 {
-        self.last_request()
-    }
-
     /// Called before the driver dispatches this number of timers.
     pub(crate) fn begin(&self, timers: usize) {
         // Relaxed: the driver's answer publishes the count to the clock, by the lock. The executor publishes it to
@@ -150,7 +138,7 @@ impl Quiescence {
         self.requests.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// Returns the number of the last request.
+    /// Returns the number of the last request. A round of the driver that begins now answers it.
     pub(crate) fn last_request(&self) -> u64 {
         // Acquire: pairs with `request`.
         self.requests.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! The source of a timer's time: the system's clock or virtual time.
+//! `Origin`: the instant from which a timer counts, and the system's clock in nanoseconds since then.
 //!
 //! A read of the system's clock into an integer takes less than one into an [`Instant`], and so does what follows. So
 //! timers count in nanoseconds. An `Instant` does not tell its nanoseconds. [`Origin`] is one that is known to lie between
@@ -8,68 +8,40 @@ use std::time::Instant;
 
 use super::manual::ManualClock;
 
-/// The source of a timer's time.
-#[derive(Clone, Debug)]
-pub(crate) enum Clock {
-    /// The system's clock, that of `Instant::now`.
-    System,
-    /// Virtual time.
-    Manual(ManualClock),
-}
-
-impl Clock {
-    /// Returns the present.
-    #[inline]
-    pub(crate) fn now(&self) -> Instant {
-        match self {
-            Self::System => Instant::now(),
-            Self::Manual(clock) => clock.now(),
-        }
-    }
-}
-
 /// An instant of the system's clock, and readings just before and just after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(super) instant: Instant,
     /// Nanoseconds of the reading after the instant.
     after: u64,
-    /// Nanoseconds between the two readings.
-    width: u64,
+    /// Nanoseconds between the two readings: by how much [`elapsed`](Self::elapsed) may be too small.
+    pub(super) width: u64,
 }
 
 impl Origin {
     /// Number of attempts to read the clock three times without an interruption.
     const ATTEMPTS: usize = 8;
 
-    /// Returns the present of a clock.
-    pub(super) fn of(clock: &Clock) -> Self {
-        match clock {
-            Clock::System => Self::now(),
-            Clock::Manual(clock) => Self { instant: clock.now(), after: 0, width: 0 },
+    /// Returns the present of a virtual clock, or of the system's clock: of some attempts the one that is known best, to
+    /// some 50 ns.
+    pub(super) fn of(manual: Option<&ManualClock>) -> Self {
+        match manual {
+            None => {
+                let attempts = (0..Self::ATTEMPTS).map(|_| Self::between(system::sandwich()));
+                attempts.min_by_key(|origin| origin.width).expect("an attempt")
+            }
+            Some(clock) => Self::between((0, clock.now(), 0)),
         }
-    }
-
-    /// Returns the present of the system's clock: of some attempts the one that is known best, to some 50 ns.
-    fn now() -> Self {
-        let attempts = (0..Self::ATTEMPTS).map(|_| Self::between(system::sandwich()));
-        attempts.min_by_key(|origin| origin.width).expect("an attempt")
     }
 
     fn between((before, instant, after): (u64, Instant, u64)) -> Self {
         Self { instant, after, width: after - before }
     }
 
-    /// Returns the nanoseconds since the instant, or up to [`Self::width`] less.
+    /// Returns the nanoseconds since the instant, or up to `width` less.
     #[inline(always)]
     pub(super) fn elapsed(&self) -> u64 {
         system::nanos(self.instant).saturating_sub(self.after)
-    }
-
-    /// Returns by how much [`elapsed`](Self::elapsed) may be too small.
-    #[inline(always)]
-    pub(super) fn width(&self) -> u64 {
-        self.width
     }
 }
 
@@ -140,8 +112,8 @@ mod tests {
     /// So both are the same clock.
     #[test]
     fn readings_agree_with_instants() {
-        let origin = Origin::now();
-        assert!(origin.width() < 100_000, "{} ns", origin.width());
+        let origin = Origin::of(None);
+        assert!(origin.width < 100_000, "{} ns", origin.width);
         agree(origin);
         agree(wide());
     }
@@ -152,15 +124,16 @@ mod tests {
             let elapsed = origin.elapsed();
             let after = origin.instant.elapsed().as_nanos() as u64;
             assert!(elapsed <= after, "{} ns ahead", elapsed - after);
-            assert!(before <= elapsed + origin.width(), "{} ns behind", before - elapsed);
+            assert!(before <= elapsed + origin.width, "{} ns behind", before - elapsed);
             thread::sleep(Duration::from_micros(20));
         }
     }
 
     #[test]
     fn a_delay_counts_from_the_call_however_well_the_origin_is_known() {
-        for origin in [Origin::now(), wide()] {
-            let ticks = Ticks::of(Clock::System, origin, MS);
+        for origin in [Origin::of(None), wide()] {
+            let mut ticks = Ticks::new(None, MS);
+            ticks.origin = origin;
             let (before, deadline) = (Instant::now(), ticks.after(MS * 10));
             assert!(ticks.display_deadline(deadline.tick, deadline.exact) >= before + MS * 10);
         }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use super::Sleep;
+use crate::clock::duration_of;
 
 /// How late a tick may be without counting as missed: tokio's tolerance.
 const LATE: Duration = Duration::from_millis(5);
@@ -199,8 +200,7 @@ impl Interval {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn reset_after(&mut self, delay: Duration) {
-        let now = self.sleep.now();
-        self.sleep.reset_by(|ticks| ticks.after_instant(now, delay));
+        Pin::new(&mut self.sleep).reset_after(delay);
     }
 
     /// Schedules the next tick for `instant`. An instant that has passed is due at once. Otherwise as
@@ -222,7 +222,7 @@ impl Interval {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn reset_at(&mut self, instant: Instant) {
-        self.sleep.reset_by(|ticks| ticks.at(instant));
+        Pin::new(&mut self.sleep).reset(instant);
     }
 
     /// Returns the time between two ticks.
@@ -297,9 +297,7 @@ impl Interval {
 
 /// Returns the part of `time` beyond a whole number of periods.
 fn remainder(time: Duration, period: Duration) -> Duration {
-    let nanos = time.as_nanos() % period.as_nanos();
-    // Both casts are lossless: the remainder is less than the period, whose seconds are a `u64`.
-    Duration::new((nanos / 1_000_000_000) as u64, (nanos % 1_000_000_000) as u32)
+    duration_of(time.as_nanos() % period.as_nanos())
 }
 
 impl fmt::Debug for Interval {

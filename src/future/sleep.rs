@@ -74,7 +74,7 @@ impl Sleep {
     pub(crate) fn new(entry: Option<SleepEntry>, deadline: Deadline, shard: impl FnOnce() -> Arc<Shard>) -> Self {
         let closed =
             || Source::Closed { shard: shard(), progress: Progress::after_shutdown(deadline), coop: Coop::new(true) };
-        Self { source: entry.map_or_else(closed, Source::Held), tick: deadline.tick, requested: deadline.requested() }
+        Self { source: entry.map_or_else(closed, Source::Held), tick: deadline.tick, requested: deadline.requested }
     }
 
     /// Makes the sleep stay pending for ever if a shutdown comes before its deadline.
@@ -233,7 +233,7 @@ impl Sleep {
     #[inline]
     pub(super) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
         let deadline = when(self.ticks());
-        (self.tick, self.requested) = (deadline.tick, deadline.requested());
+        (self.tick, self.requested) = (deadline.tick, deadline.requested);
         match &mut self.source {
             Source::Held(entry) => entry.reset(deadline),
             Source::Closed { progress, coop, .. } => {

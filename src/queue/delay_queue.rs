@@ -169,7 +169,7 @@ impl<T: Send + 'static> DelayQueue<T> {
             home.reject();
             return Err(Rejection::Shutdown.with(value));
         }
-        let stored = Stored { value, requested: deadline.requested(), tick: deadline.tick };
+        let stored = Stored { value, requested: deadline.requested, tick: deadline.tick };
         let (item, expiry) = Expiry::enter(hand_over, stored);
         let callback = mem::ManuallyDrop::new(Callback::value(move |tick| {
             defer(expiry, Delivery::new, Delivery::accepts, |delivery, expiry| expiry.deliver(tick, delivery));

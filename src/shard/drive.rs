@@ -226,12 +226,12 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::clock::{Clock, Ticks};
+    use crate::clock::Ticks;
     use crate::executor::Dispatcher;
 
     /// Returns a driver's thread that may lend to a pool of one, whose worker has not started yet.
     fn thread(status: &DriverStatus, shards: usize) -> (Thread<'_>, Arc<Lending>) {
-        let shard = Shard::new(Ticks::new(Clock::System, Duration::from_millis(1)), None, None, None, || false);
+        let shard = Shard::new(Ticks::new(None, Duration::from_millis(1)), None, None, None, || false);
         let queue = Arc::new(JobQueue::new(1, 0));
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         let dispatcher = Dispatcher::Own { queue: queue.clone(), extras: None };

@@ -132,7 +132,7 @@ impl Driver {
             match self.phase {
                 Phase::Wake => {
                     // Read before the round begins, so that the answer covers all that happened before the request.
-                    self.request = self.shard.quiescence().map_or(0, Quiescence::begin_round);
+                    self.request = self.shard.quiescence().map_or(0, Quiescence::last_request);
                     self.turns = 0;
                     self.phase = Phase::Begin;
                 }

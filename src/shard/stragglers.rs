@@ -98,14 +98,14 @@ impl Eq for Watched {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{Clock, Ticks};
+    use crate::clock::Ticks;
     use crate::executor::BorrowedPool;
     use crate::shard::Shard;
 
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn batches<const N: usize>() -> [Arc<Batch>; N] {
-        let shard = Shard::new(Ticks::new(Clock::System, STRAGGLER_AFTER), None, None, None, || false);
+        let shard = Shard::new(Ticks::new(None, STRAGGLER_AFTER), None, None, None, || false);
         [(); N].map(|()| Arc::new(Batch::new(shard.clone(), 0, Vec::new())))
     }
 

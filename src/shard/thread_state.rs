@@ -367,10 +367,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::{Clock, ManualClock, Ticks};
+    use crate::clock::{ManualClock, Ticks};
 
     fn shard() -> Arc<Shard> {
-        let ticks = Ticks::new(Clock::Manual(ManualClock::new()), Duration::from_millis(1));
+        let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
         Shard::new(ticks, None, None, None, || false)
     }
 

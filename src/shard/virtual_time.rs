@@ -21,7 +21,7 @@ impl VirtualTime {
         needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
         Self {
-            quiescence: Quiescence::new(),
+            quiescence: Quiescence::default(),
             needs_this_thread: Box::new(needs_this_thread),
             _registration: clock.register(shard),
         }

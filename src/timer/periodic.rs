@@ -68,7 +68,7 @@ pub(super) struct Periodic<R> {
 impl<R: Schedule> PeriodicCallback for Periodic<R> {
     fn run(&mut self) -> Option<u64> {
         let next = self.schedule.run(self.ticks.display_requested(self.next), &self.ticks)?;
-        self.next = next.requested();
+        self.next = next.requested;
         Some(next.tick)
     }
 

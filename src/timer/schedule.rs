@@ -209,7 +209,7 @@ impl Timer {
     where
         R: Schedule + 'static,
     {
-        let repeating = Periodic { schedule, ticks: self.0.ticks.clone(), next: first.requested() };
+        let repeating = Periodic { schedule, ticks: self.0.ticks.clone(), next: first.requested };
         let callback = ManuallyDrop::new(Callback::periodic(Box::new(repeating)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { callback.write(place) };

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use super::builder::Builder;
 use super::unfired::Unfired;
-use crate::clock::{Clock, Deadline, Ticks};
+use crate::clock::{Deadline, Ticks};
 use crate::engine::entry::{Callback, Role};
 use crate::error::{BuildError, Rejection};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
@@ -141,7 +141,7 @@ impl Service {
         let needs_this_thread = dispatcher.need_this_thread();
         let mut service = Self {
             id: shard::new_id(),
-            ticks: Ticks::new(builder.clock.map_or(Clock::System, Clock::Manual), tick),
+            ticks: Ticks::new(builder.clock, tick),
             shards: Vec::new(),
             next: AtomicUsize::new(0),
             queues: OpenQueues::new(),

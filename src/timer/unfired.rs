@@ -5,7 +5,7 @@ use std::iter::FusedIterator;
 use std::time::Instant;
 use std::vec;
 
-use crate::clock::{NEVER, Ticks, UNKNOWN};
+use crate::clock::Ticks;
 use crate::engine::entry::Callback;
 
 /// The callbacks of the timers that were pending when their [`Timer`](crate::Timer) was shut down, in the order of
@@ -92,7 +92,7 @@ impl Unfired {
         // Unstable, because a stable sort would need half as much memory again.
         timers.sort_unstable_by_key(|&(tick, _)| tick);
         let latest = timers.iter().rev().find_map(|&(tick, _)| ticks.instant(tick));
-        let never = ticks.display_deadline(NEVER, UNKNOWN);
+        let never = ticks.far_future();
         Self { timers: timers.into_iter(), never: latest.map_or(never, |latest| latest.max(never)), ticks }
     }
 

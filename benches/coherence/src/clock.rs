@@ -9,8 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
-pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN};
-pub(crate) use time_source::Clock;
+pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, duration_of};
 
 use crate::shard::Shard;
 
@@ -20,36 +19,21 @@ mod time_source {
 
     use super::ManualClock;
 
-    #[derive(Clone, Debug)]
-    pub(crate) enum Clock {
-        System,
-        Manual(ManualClock),
-    }
-
-    impl Clock {
-        pub(crate) fn now(&self) -> Instant {
-            Instant::now()
-        }
-    }
-
     /// Has the size of the crate's own type, so that the fields beside it have the same offsets. So has `ManualClock`.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Origin {
         pub(super) instant: Instant,
-        _readings: [u64; 2],
+        _after: u64,
+        pub(super) width: u64,
     }
 
     impl Origin {
-        pub(super) fn of(clock: &Clock) -> Self {
-            Self { instant: clock.now(), _readings: [0; 2] }
+        pub(super) fn of(_manual: Option<&ManualClock>) -> Self {
+            Self { instant: Instant::now(), _after: 0, width: 0 }
         }
 
         pub(super) fn elapsed(&self) -> u64 {
             Instant::now().saturating_duration_since(self.instant).as_nanos() as u64
-        }
-
-        pub(super) fn width(&self) -> u64 {
-            0
         }
     }
 }

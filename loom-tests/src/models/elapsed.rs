@@ -27,7 +27,7 @@ fn time(number: u32) -> Duration {
 #[test]
 fn a_time_that_is_read_was_set() {
     explore(|| {
-        let elapsed = Arc::new(Elapsed::new());
+        let elapsed = Arc::new(Elapsed::default());
         // So that a stale cell is not the present.
         (1..=2).for_each(|number| elapsed.set(time(number)));
         let theirs = elapsed.clone();
@@ -42,7 +42,7 @@ fn a_time_that_is_read_was_set() {
 #[test]
 fn a_deadline_is_seen_by_the_caller_or_by_the_clock() {
     explore(|| {
-        let (elapsed, pushed) = (Arc::new(Elapsed::new()), Arc::new(AtomicU64::new(0)));
+        let (elapsed, pushed) = (Arc::new(Elapsed::default()), Arc::new(AtomicU64::new(0)));
         let (theirs, push) = (elapsed.clone(), pushed.clone());
         let caller = thread::spawn(move || {
             push.fetch_add(1, Ordering::SeqCst);

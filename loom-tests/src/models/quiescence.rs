@@ -130,7 +130,7 @@ fn a_worker_that_is_still_running() {
 fn an_empty_intake_in_the_middle_of_a_round() {
     explore(|| {
         let fixture = Fixture::new();
-        let shared = Arc::new((Quiescence::new(), RaceDetector::default()));
+        let shared = Arc::new((Quiescence::default(), RaceDetector::default()));
         shared.0.end_round(0, 5);
         let mut driver = fixture.driver();
         let handle = fixture.schedule(&mut Cache::new(), fixture.counts.once(), 1).expect("an open shard");
@@ -142,7 +142,7 @@ fn an_empty_intake_in_the_middle_of_a_round() {
             let shared = shared.clone();
             fixture.spawn(move |fixture| {
                 let (quiescence, round) = &*shared;
-                let request = quiescence.begin_round();
+                let request = quiescence.last_request();
                 if request > 0 {
                     driver.begin(&fixture.core, 0);
                     round.write();

@@ -1,0 +1,70 @@
+//! Unit tests of `ticks`.
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Returns ticks of 1 ms on a virtual clock that has advanced by `elapsed`.
+fn at(elapsed: Duration) -> (Ticks, ManualClock) {
+    let clock = ManualClock::new();
+    let ticks = Ticks::new(Some(clock.clone()), MS);
+    clock.advance(elapsed);
+    (ticks, clock)
+}
+
+#[test]
+fn deadlines_round_up_and_the_present_rounds_down() {
+    let (ticks, _) = at(MS * 3 / 2);
+    assert_eq!(ticks.now_tick(), 1);
+    assert_eq!(ticks.after(MS / 4).tick, 2);
+    assert_eq!(ticks.after(MS / 2).tick, 2);
+    assert_eq!(ticks.after(MS * 3 / 4).tick, 3);
+}
+
+#[test]
+fn a_deadline_that_has_passed_waits_for_no_tick() {
+    let (ticks, clock) = at(MS * 3 / 2);
+    assert_eq!(ticks.after(Duration::ZERO).tick, 1);
+    assert_eq!(ticks.at(clock.now() - MS / 4).tick, 1);
+    assert_eq!(ticks.at(clock.now() - MS * 100).tick, 1);
+}
+
+#[test]
+fn never_is_neither_a_panic_nor_a_wrap() {
+    let (ticks, clock) = at(MS);
+    let never = ticks.after(Duration::MAX);
+    assert_eq!(never.tick, u64::MAX);
+    let thirty_years = Duration::from_secs(30 * 366 * 86_400);
+    assert!(ticks.display_deadline(never.tick, never.exact) >= clock.now() + thirty_years);
+}
+
+#[test]
+fn the_tick_never_is_never_reached() {
+    let (ticks, clock) = at(Duration::from_millis(NEVER - 1));
+    for _ in 0..3 {
+        assert_eq!(ticks.now_tick(), NEVER - 1, "the present stops before it");
+        clock.advance(MS);
+    }
+    assert_eq!(ticks.instant(NEVER), None);
+    assert!(matches!(ticks.after(Duration::MAX).requested, Requested::Never));
+}
+
+#[test]
+fn ticks_are_exact_beyond_64_bits_of_nanoseconds() {
+    let (ticks, _) = at(Duration::from_millis(u64::MAX - 10));
+    assert_eq!(ticks.now_tick(), u64::MAX - 10);
+    assert_eq!(ticks.after(MS * 7).tick, u64::MAX - 3);
+    assert_eq!(ticks.until(u64::MAX - 8), MS * 2);
+    assert_eq!(ticks.lateness(u64::MAX - 15), MS * 5);
+}
+
+#[test]
+fn a_deadline_is_displayed_as_requested() {
+    let (ticks, clock) = at(MS * 5);
+    let deadline = clock.now() + MS * 5 / 2;
+    let computed = ticks.at(deadline);
+    assert_eq!(ticks.display_deadline(computed.tick, computed.exact), deadline);
+    for other in [computed.tick - 1, computed.tick + 1, 100] {
+        assert_eq!(Some(ticks.display_deadline(other, computed.exact)), ticks.instant(other));
+    }
+}
