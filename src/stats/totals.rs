@@ -1,6 +1,7 @@
 //! `Stats` and `ShardStats`: the sums that a user reads.
 
 use std::iter::Sum;
+use std::mem;
 use std::ops::AddAssign;
 
 use super::lateness::Lateness;
@@ -186,19 +187,25 @@ impl ShardStats {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn since(&self, earlier: &ShardStats) -> ShardStats {
+        let lateness = self.lateness.since(&earlier.lateness);
+        ShardStats { pending: self.pending, lateness, ..self.combine(earlier, u64::saturating_sub) }
+    }
+
+    /// Combines each count with that of `other`. The result has no lateness.
+    fn combine(&self, other: &ShardStats, combine: impl Fn(u64, u64) -> u64) -> ShardStats {
         ShardStats {
-            scheduled: self.scheduled.saturating_sub(earlier.scheduled),
-            fired: self.fired.saturating_sub(earlier.fired),
-            completed: self.completed.saturating_sub(earlier.completed),
-            cancelled: self.cancelled.saturating_sub(earlier.cancelled),
-            unfired: self.unfired.saturating_sub(earlier.unfired),
-            rearmed: self.rearmed.saturating_sub(earlier.rearmed),
-            enqueued: self.enqueued.saturating_sub(earlier.enqueued),
-            panicked: self.panicked.saturating_sub(earlier.panicked),
-            rejected: self.rejected.saturating_sub(earlier.rejected),
-            wakeups: self.wakeups.saturating_sub(earlier.wakeups),
-            pending: self.pending,
-            lateness: self.lateness.since(&earlier.lateness),
+            scheduled: combine(self.scheduled, other.scheduled),
+            fired: combine(self.fired, other.fired),
+            completed: combine(self.completed, other.completed),
+            cancelled: combine(self.cancelled, other.cancelled),
+            unfired: combine(self.unfired, other.unfired),
+            pending: combine(self.pending, other.pending),
+            rearmed: combine(self.rearmed, other.rearmed),
+            enqueued: combine(self.enqueued, other.enqueued),
+            panicked: combine(self.panicked, other.panicked),
+            rejected: combine(self.rejected, other.rejected),
+            wakeups: combine(self.wakeups, other.wakeups),
+            lateness: Lateness::default(),
         }
     }
 
@@ -227,18 +234,9 @@ pub(crate) fn pending(scheduled: u64, ended: u64) -> u64 {
 
 impl AddAssign<&ShardStats> for ShardStats {
     fn add_assign(&mut self, other: &ShardStats) {
-        self.scheduled += other.scheduled;
-        self.fired += other.fired;
-        self.completed += other.completed;
-        self.cancelled += other.cancelled;
-        self.unfired += other.unfired;
-        self.pending += other.pending;
-        self.rearmed += other.rearmed;
-        self.enqueued += other.enqueued;
-        self.panicked += other.panicked;
-        self.rejected += other.rejected;
-        self.wakeups += other.wakeups;
-        self.lateness += &other.lateness;
+        let mut lateness = mem::take(&mut self.lateness);
+        lateness += &other.lateness;
+        *self = ShardStats { lateness, ..self.combine(other, |sum, part| sum + part) };
     }
 }
 

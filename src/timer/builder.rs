@@ -5,9 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::facade::Timer;
+use super::service::Service;
 use crate::clock::ManualClock;
+use crate::error::BuildError;
 use crate::executor::Executor;
 use crate::shard::{PanicHook, SlowCallback, SlowHook};
+
+/// Minimum tick of a timer.
+const MIN_TICK: Duration = Duration::from_micros(1);
 
 /// The settings of a [`Timer`](crate::Timer): see [`Timer::builder`](crate::Timer::builder).
 ///
@@ -310,6 +316,31 @@ impl Builder {
     /// ```
     pub fn on_slow(self, over: Duration, hook: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
         Self { on_slow: Some(SlowHook::new(over, hook)), ..self }
+    }
+
+    /// Builds the timer and starts its threads.
+    ///
+    /// # Errors
+    /// Fails if a setting makes no sense, or if the system refuses a thread. Threads that were started before it end
+    /// again.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    ///
+    /// let error = Timer::builder().shards(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "no shards: give `shards` at least 1");
+    /// ```
+    pub fn build(self) -> Result<Timer, BuildError> {
+        if self.tick < MIN_TICK {
+            return Err(BuildError::TickTooShort(self.tick));
+        }
+        if self.shards == 0 {
+            return Err(BuildError::NoShards);
+        }
+        if self.thread_name.contains('\0') {
+            return Err(BuildError::NulInThreadName(self.thread_name));
+        }
+        Ok(Timer(Arc::new(Service::start(self)?)))
     }
 }
 

@@ -11,24 +11,6 @@ use crate::error::BuildError;
 use crate::stats::Stats;
 use crate::system::Process;
 
-impl Builder {
-    /// Builds the timer and starts its threads.
-    ///
-    /// # Errors
-    /// Fails if a setting makes no sense, or if the system refuses a thread. Threads that were started before it end
-    /// again.
-    ///
-    /// ```
-    /// use corewheel::Timer;
-    ///
-    /// let error = Timer::builder().shards(0).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "no shards: give `shards` at least 1");
-    /// ```
-    pub fn build(self) -> Result<Timer, BuildError> {
-        Ok(Timer(Arc::new(Service::start(self)?)))
-    }
-}
-
 /// A timer service: runs callbacks and completes futures at their deadlines.
 ///
 /// Clones share one service. Any number of threads may call any method at once, even from inside callbacks. Scheduling

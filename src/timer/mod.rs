@@ -2,13 +2,14 @@
 //!
 //! | file       | concern                                                                  |
 //! |------------|--------------------------------------------------------------------------|
-//! | `facade`   | `Timer` and `WeakTimer`: build, read, shut down                          |
-//! | `builder`  | the settings                                                             |
+//! | `facade`   | `Timer` and `WeakTimer`: read, shut down                                 |
+//! | `builder`  | the settings, and the building of a timer from them                      |
 //! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring        |
-//! | `queue`    | joins a delay queue to a timer                                            |
+//! | `queue`    | joins a delay queue to a timer                                           |
 //! | `sleep`    | makes futures                                                            |
-//! | `periodic` | when a periodic callback runs next                                       |
-//! | `service`  | the shards and the threads behind a timer and its clones, and their end  |
+//! | `periodic` | a callback that runs more than once                                      |
+//! | `service`  | the shards behind a timer and its clones: start, use, shutdown           |
+//! | `threads`  | the threads of a service, and how they end                               |
 //! | `unfired`  | the timers that a shutdown hands back                                    |
 
 mod builder;
@@ -18,6 +19,7 @@ mod queue;
 mod schedule;
 mod service;
 mod sleep;
+mod threads;
 mod unfired;
 
 pub use builder::Builder;

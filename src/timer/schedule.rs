@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
 use super::facade::Timer;
-use super::periodic::{FixedDelay, FixedRate, Periodic, Recurring, Schedule};
+use super::periodic::Periodic;
 use crate::clock::{Deadline, Ticks};
 use crate::engine::entry::{Callback, Role};
 use crate::error::ScheduleError;
@@ -105,7 +105,10 @@ impl Timer {
             return Err(ScheduleError::ZeroPeriod(f));
         }
         let first = self.0.ticks.after(initial_delay);
-        self.repeating(first, FixedRate { period, f }, |schedule| schedule.f)
+        self.periodic(first, f, move |f, deadline, ticks| {
+            f();
+            Some(ticks.after_instant(deadline, period))
+        })
     }
 
     /// Schedules `f` to run after `initial_delay`, then again and again: each time `delay` after the run before has
@@ -139,7 +142,10 @@ impl Timer {
         F: FnMut() + Send + 'static,
     {
         let first = self.0.ticks.after(initial_delay);
-        self.repeating(first, FixedDelay { delay, f }, |schedule| schedule.f)
+        self.periodic(first, f, move |f, _, ticks| {
+            f();
+            Some(ticks.after(delay))
+        })
     }
 
     /// Schedules `f` to run at `first`, then at each instant that `f` returns; ends on `None`.
@@ -169,7 +175,7 @@ impl Timer {
     where
         F: FnMut(Instant) -> Option<Instant> + Send + 'static,
     {
-        self.repeating(self.0.ticks.at(first), Recurring { f }, |schedule| schedule.f)
+        self.periodic(self.0.ticks.at(first), f, |f, deadline, ticks| f(deadline).map(|next| ticks.at(next)))
     }
 
     #[inline]
@@ -200,23 +206,20 @@ impl Timer {
         scheduled.map_err(|rejection| rejection.with(ManuallyDrop::into_inner(f)))
     }
 
-    fn repeating<R, F>(
-        &self,
-        first: Deadline,
-        schedule: R,
-        into_closure: impl FnOnce(R) -> F,
-    ) -> Result<TimerHandle, ScheduleError<F>>
+    /// Schedules `f` to run by `rule`, which is as for [`Periodic`].
+    fn periodic<F, R>(&self, first: Deadline, f: F, rule: R) -> Result<TimerHandle, ScheduleError<F>>
     where
-        R: Schedule + 'static,
+        F: Send + 'static,
+        R: FnMut(&mut F, Instant, &Ticks) -> Option<Deadline> + Send + 'static,
     {
-        let repeating = Periodic { schedule, ticks: self.0.ticks.clone(), next: first.requested };
-        let callback = ManuallyDrop::new(Callback::periodic(Box::new(repeating)));
+        let periodic = Periodic { f, rule, ticks: self.0.ticks.clone(), next: first.requested };
+        let callback = ManuallyDrop::new(Callback::periodic(Box::new(periodic)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { callback.write(place) };
         self.0.schedule(|_| first, Role::Periodic, write).map_err(|rejection| {
-            // SAFETY: the callback was made above, from a `Periodic<R>`.
-            let repeating = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<R>>() };
-            rejection.with(into_closure(repeating.schedule))
+            // SAFETY: the callback was made above, from a `Periodic<F, R>`.
+            let periodic = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<F, R>>() };
+            rejection.with(periodic.f)
         })
     }
 }

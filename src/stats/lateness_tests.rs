@@ -1,0 +1,69 @@
+//! Unit tests of `lateness`.
+
+use super::*;
+
+#[test]
+fn a_bucket_holds_what_belongs_to_it() {
+    let mut values: Vec<u64> = (0..2000).collect();
+    values.extend((0..64).flat_map(|bit| [1 << bit, (1 << bit) - 1, (1 << bit) + (1 << bit) / 3]));
+    values.push(u64::MAX);
+    for value in values {
+        let bucket = bucket_of(value);
+        assert!(bucket < BUCKETS);
+        let last = last_of(bucket);
+        assert!(last >= value && last - value <= value / 8, "{value} in a bucket to {last}");
+        assert_eq!(bucket_of(last), bucket);
+    }
+}
+
+#[test]
+fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
+    let parts = [9, 3].map(|millis| {
+        let (recorder, mut part) = (Recorder::new(), Lateness::default());
+        recorder.record(Duration::from_millis(millis), false);
+        recorder.add_to(&mut part);
+        part
+    });
+    let mut sum = Lateness::default();
+    parts.iter().for_each(|part| sum += part);
+    sum += &Lateness::default();
+    assert_eq!((sum.count(), sum.max()), (2, Duration::from_millis(9)));
+    assert!(sum.quantile(0.5) < Duration::from_millis(4) && sum.quantile(1.0) == sum.max());
+}
+
+#[test]
+fn the_bucket_of_a_value_has_the_least_bound_that_is_not_below_it() {
+    for nanos in (0..100).chain([1_000, 1 << 20, (1 << 20) - 1, 123_456_789, u64::MAX]) {
+        let (recorder, mut lateness) = (Recorder::new(), Lateness::default());
+        recorder.record(Duration::from_nanos(nanos), false);
+        recorder.add_to(&mut lateness);
+        let buckets: Vec<_> = lateness.buckets().collect();
+        let [(bound, 1)] = buckets[..] else { panic!("{buckets:?}") };
+        let bound = bound.as_nanos() as u64;
+        assert!(bound >= nanos && bound - nanos <= nanos / 8, "{nanos} in a bucket to {bound}");
+        let below = bucket_of(nanos).checked_sub(1).map(last_of);
+        assert!(below.is_none_or(|below| below < nanos), "{nanos} fits the bucket below");
+    }
+}
+
+#[test]
+fn quantiles_tell_what_was_recorded() {
+    let recorder = Recorder::new();
+    let read = || {
+        let mut lateness = Lateness::default();
+        recorder.add_to(&mut lateness);
+        lateness
+    };
+    assert_eq!(read().quantile(0.5), Duration::ZERO);
+    for micros in 1..=1000 {
+        recorder.record(Duration::from_micros(micros), micros % 2 == 0);
+    }
+    let lateness = read();
+    assert_eq!(lateness.count(), 1000);
+    assert_eq!(lateness.max(), Duration::from_micros(1000));
+    assert_eq!(lateness.quantile(1.0), lateness.max());
+    for (share, micros) in [(0.01, 10), (0.5, 500), (0.99, 990)] {
+        let (found, exact) = (lateness.quantile(share), Duration::from_micros(micros));
+        assert!(found >= exact && found <= exact * 9 / 8, "{share}: {found:?}");
+    }
+}

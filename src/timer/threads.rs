@@ -1,0 +1,52 @@
+//! `Threads`: the threads of a service, and how they end.
+
+use std::mem;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Instant;
+
+use crate::executor::{self, Pool};
+use crate::shard::DriverThread;
+use crate::sync::lock;
+
+/// The threads of a service. None are left once a shutdown has taken them.
+#[derive(Default)]
+pub(super) struct Threads {
+    pub(super) drivers: Vec<DriverThread>,
+    pub(super) pool: Option<Pool>,
+}
+
+impl Threads {
+    /// Ends the threads; with `wait`, returns when they have ended.
+    pub(super) fn end(self, wait: bool) {
+        if wait {
+            self.drivers.into_iter().for_each(DriverThread::join);
+        }
+        if let Some(pool) = self.pool {
+            pool.stop(wait);
+        }
+    }
+
+    /// Ends the threads, and returns when they have ended, or at the instant `limit`. No callback is running, but what
+    /// the callbacks have left to rayon and to thread-locals may still run.
+    pub(super) fn end_within(self, limit: Instant) {
+        // The standard library cannot join with a limit, so a thread joins. The threads are shared with it, because a
+        // thread that cannot be started drops what it was given.
+        let shared = Arc::new(Mutex::new(self));
+        let (sender, ended) = mpsc::channel();
+        let theirs = shared.clone();
+        let join = move || {
+            mem::take(&mut *lock(&theirs)).end(true);
+            // An error: the shutdown no longer waits.
+            let _ = sender.send(());
+        };
+        match executor::spawn("corewheel-shutdown".to_owned(), join) {
+            Ok(joiner) => {
+                let left = limit.saturating_duration_since(Instant::now());
+                if ended.recv_timeout(left).is_ok() {
+                    executor::join(joiner);
+                }
+            }
+            Err(_) => mem::take(&mut *lock(&shared)).end(false),
+        }
+    }
+}
