@@ -105,8 +105,8 @@ impl TimerHandle {
     /// and does nothing, if the timer had ended or was shut down. A delay too long to represent means never.
     ///
     /// A repeating timer runs next at the new deadline, even if a run is in progress during this call. A fixed rate
-    /// continues from there: its grid starts at the new deadline, rounded up by less than two ticks. A recurring callback
-    /// receives this instant as its deadline.
+    /// continues from there: its grid starts at the new deadline, rounded up by less than two ticks. A recurring
+    /// callback receives this instant as its deadline.
     ///
     /// Lock-free, in constant time. A reset to a later deadline is one atomic step
     /// that disturbs no other thread; see *Re-arming in place* in [protocols.md].

@@ -1,13 +1,13 @@
 //! `Elapsed`: a time that one thread at a time sets, and any thread reads without a lock.
 //!
-//! A `Duration` has more bits than an atomic. So there are two cells, and a version whose lowest bit says which of them is
-//! valid. The writer fills the other cell, and then publishes the next version. A reader checks the version after it has
-//! read the cell: the writer overwrites that cell only after it has published a newer version. So a read is lock-free: it is
-//! repeated only if the time has changed meanwhile.
+//! A `Duration` has more bits than an atomic. So there are two cells, and a version whose lowest bit says which of them
+//! is valid. The writer fills the other cell, and then publishes the next version. A reader checks the version after it
+//! has read the cell: the writer overwrites that cell only after it has published a newer version. So a read is
+//! lock-free: it is repeated only if the time has changed meanwhile.
 //!
-//! A thread that sets a deadline first makes it known to the driver, by a sequentially consistent read-modify-write, and
-//! then reads the time. The thread that advances the clock first sets the time, and then looks for such deadlines, with a
-//! fence in between. So one of the two sees the other. Loom model `elapsed`.
+//! A thread that sets a deadline first makes it known to the driver, by a sequentially consistent read-modify-write,
+//! and then reads the time. The thread that advances the clock first sets the time, and then looks for such deadlines,
+//! with a fence in between. So one of the two sees the other. Loom model `elapsed`.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ impl Elapsed {
         loop {
             let cell = &self.cells[(version % 2) as usize];
             let (secs, nanos) = (cell.secs.load(Ordering::Relaxed), cell.nanos.load(Ordering::Relaxed));
-            // Acquire: if a later `set` has written one of the two, the load below sees a later version; pairs with the fence
-            // of the `set` before that.
+            // Acquire: if a later `set` has written one of the two, the load below sees a later version; pairs with the
+            // fence of the `set` before that.
             fence(Ordering::Acquire);
             let read = version;
             // Acquire: as for the load above.
@@ -54,8 +54,8 @@ impl Elapsed {
         cell.nanos.store(time.subsec_nanos().into(), Ordering::Relaxed);
         // Release: publishes the cell; pairs with `get`.
         self.version.store(next, Ordering::Release);
-        // SeqCst: the time is set before the caller looks for deadlines; see the file's head. The fence also publishes this
-        // version with what the next call writes into a cell.
+        // SeqCst: the time is set before the caller looks for deadlines; see the file's head. The fence also publishes
+        // this version with what the next call writes into a cell.
         fence(Ordering::SeqCst);
     }
 }

@@ -134,8 +134,8 @@ impl ManualClock {
     /// - on any thread of such a timer: a driver, or a thread of its [`Pool`](crate::Executor::Pool);
     /// - on the only thread of a [`Rayon`](crate::Executor::Rayon) pool that such a timer uses.
     ///
-    /// Also panics at [the end of virtual time](Self#the-end-of-virtual-time), and if an [`Instant`] cannot represent the
-    /// sum.
+    /// Also panics at [the end of virtual time](Self#the-end-of-virtual-time), and if an [`Instant`] cannot represent
+    /// the sum.
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};

@@ -3,8 +3,8 @@
 //! **Invariant.** A deadline is rounded up to a tick, and the present is rounded down. So when the present tick has
 //! reached the tick of a deadline, the present has reached the deadline: no timer is early.
 //!
-//! In real time, the present is up to 50 ns late, by the [width](Origin::width) of the origin. So a delay is counted from
-//! that much later, and whether an instant has passed is decided by `Instant` itself.
+//! In real time, the present is up to 50 ns late, by the [width](Origin::width) of the origin. So a delay is counted
+//! from that much later, and whether an instant has passed is decided by `Instant` itself.
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +27,8 @@ pub(crate) struct Deadline {
     pub(crate) now: u64,
     /// The deadline as requested.
     pub(crate) requested: Requested,
-    /// The same in nanoseconds since the origin. Also [`UNKNOWN_NANOS`] for a deadline that has passed, whose tick is the
-    /// present one instead.
+    /// The same in nanoseconds since the origin. Also [`UNKNOWN_NANOS`] for a deadline that has passed, whose tick is
+    /// the present one instead.
     pub(crate) exact: u64,
 }
 
@@ -77,8 +77,9 @@ impl Ticks {
 
     /// Returns the present tick, for a thread that has just taken an entry to arm. `now` was the present some time ago.
     ///
-    /// The driver may have linked the entry at a tick of which it keeps the low half alone. The present must not be so far
-    /// before that tick that another has the same low half. Real time does not pass that far while a thread takes an entry.
+    /// The driver may have linked the entry at a tick of which it keeps the low half alone. The present must not be so
+    /// far before that tick that another has the same low half. Real time does not pass that far while a thread takes
+    /// an entry.
     #[inline]
     pub(crate) fn present(&self, now: u64) -> u64 {
         if self.manual.is_some() { self.now_tick() } else { now }
@@ -154,11 +155,11 @@ impl Ticks {
         now.checked_add(FAR_FUTURE).unwrap_or(now)
     }
 
-    /// Returns the deadline of a reset, of which only the tick is known: not before the deadline that the reset gave, and less
-    /// than two ticks after it. Called when that deadline has come.
+    /// Returns the deadline of a reset, of which only the tick is known: not before the deadline that the reset gave,
+    /// and less than two ticks after it. Called when that deadline has come.
     ///
-    /// The reset has rounded a deadline ahead of it up to the beginning of the tick. For one that had come, it has chosen the
-    /// tick in which it was made itself. So the present is late enough, and so is the end of the tick.
+    /// The reset has rounded a deadline ahead of it up to the beginning of the tick. For one that had come, it has
+    /// chosen the tick in which it was made itself. So the present is late enough, and so is the end of the tick.
     pub(crate) fn after_reset(&self, tick: u64) -> Requested {
         let (Some(begin), Some(end)) = (self.instant(tick), self.instant(tick.saturating_add(1))) else {
             return Requested::Never;

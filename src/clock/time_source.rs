@@ -1,8 +1,8 @@
 //! `Origin`: the instant from which a timer counts, and the system's clock in nanoseconds since then.
 //!
 //! A read of the system's clock into an integer takes less than one into an [`Instant`], and so does what follows. So
-//! timers count in nanoseconds. An `Instant` does not tell its nanoseconds. [`Origin`] is one that is known to lie between
-//! two readings.
+//! timers count in nanoseconds. An `Instant` does not tell its nanoseconds. [`Origin`] is one that is known to lie
+//! between two readings.
 
 use std::time::Instant;
 
@@ -22,8 +22,8 @@ impl Origin {
     /// Number of attempts to read the clock three times without an interruption.
     const ATTEMPTS: usize = 8;
 
-    /// Returns the present of a virtual clock, or of the system's clock: of some attempts the one that is known best, to
-    /// some 50 ns.
+    /// Returns the present of a virtual clock, or of the system's clock: of some attempts the one that is known best,
+    /// to some 50 ns.
     pub(super) fn of(manual: Option<&ManualClock>) -> Self {
         match manual {
             None => {

@@ -141,7 +141,8 @@ impl Interval {
 
     /// Schedules the next tick one period from now. Later ticks follow it, one period apart.
     ///
-    /// The waker of a pending poll stays in place. Lock-free, in constant time, as [`Sleep::reset`]. After a shutdown, the next tick is pending once and then completes, whatever its instant.
+    /// The waker of a pending poll stays in place. Lock-free, in constant time, as [`Sleep::reset`]. After a shutdown,
+    /// the next tick is pending once and then completes, whatever its instant.
     ///
     /// ```
     /// # use corewheel::Timer;

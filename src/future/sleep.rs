@@ -21,8 +21,8 @@ use crate::shard::{Coop, Progress, Shard, SleepEntry};
 ///
 /// Dropping a `Sleep` cancels it. A `Sleep` does not keep the service alive. It does not count against
 /// [`max_pending`](crate::Builder::max_pending), and is never refused. Its methods, its polls and its drop take no lock
-/// and never wait for another thread. (In [virtual time](crate::ManualClock), a poll at the deadline may take one for some
-/// instructions.)
+/// and never wait for another thread. (In [virtual time](crate::ManualClock), a poll at the deadline may take one for
+/// some instructions.)
 ///
 /// A `Sleep` is [`Unpin`]: it can be moved between polls, and `Pin::new(&mut sleep)` is enough to reset it.
 ///
@@ -212,7 +212,7 @@ impl Sleep {
     }
 
     /// Sets a new deadline, `delay` from now. A delay too long to represent means never. Otherwise as
-    /// [`reset`](Self::reset), but cheaper: it seldom reads a clock.
+    /// [`reset`](Self::reset), but cheaper: it needs no [`Instant`].
     ///
     /// ```
     /// # use corewheel::{ManualClock, Timer};

@@ -127,6 +127,15 @@ impl Lateness {
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
+
+    /// Adds the runs of each bucket.
+    fn add(&mut self, runs: impl Iterator<Item = u64>, max: u64) {
+        self.buckets.resize(BUCKETS, 0);
+        for (sum, part) in self.buckets.iter_mut().zip(runs) {
+            *sum += part;
+        }
+        self.max = self.max.max(max);
+    }
 }
 
 impl fmt::Debug for Lateness {
@@ -143,12 +152,8 @@ impl fmt::Debug for Lateness {
 impl AddAssign<&Lateness> for Lateness {
     fn add_assign(&mut self, other: &Lateness) {
         if !other.buckets.is_empty() {
-            self.buckets.resize(BUCKETS, 0);
+            self.add(other.buckets.iter().copied(), other.max);
         }
-        for (sum, part) in self.buckets.iter_mut().zip(&other.buckets) {
-            *sum += part;
-        }
-        self.max = self.max.max(other.max);
     }
 }
 
@@ -172,11 +177,7 @@ impl Recorder {
 
     /// Adds the recorded runs to `sum`.
     pub(crate) fn add_to(&self, sum: &mut Lateness) {
-        sum.buckets.resize(BUCKETS, 0);
-        for (sum, bucket) in sum.buckets.iter_mut().zip(&self.buckets) {
-            *sum += bucket.get();
-        }
-        sum.max = sum.max.max(self.max.get());
+        sum.add(self.buckets.iter().map(Count::get), self.max.get());
     }
 }
 

@@ -162,10 +162,11 @@ impl Builder {
     ///
     /// While a callback waits and the pool's threads are blocked, extra threads run it within a few milliseconds. A
     /// thread is blocked on a lock, a channel, a disk or a sleep. One that computes, or waits for a core, is not
-    /// blocked, so overload starts no thread. Nor is one that polls: a callback that naps again and again, each time for less
-    /// than the 1 to 8 ms between two checks, holds its thread and is given no other. Let such a callback wait for what it
-    /// polls, or raise the number of threads. An extra thread ends after 5 idle seconds. A shutdown waits for all of
-    /// them, as for the pool's own. With a limit of 0, timers that are due wait until a thread of the pool is free.
+    /// blocked, so overload starts no thread. Nor is one that polls. A callback that naps again and again, each time
+    /// for less than the 1 to 8 ms between two checks, holds its thread. Let such a callback wait
+    /// for what it polls, or raise the number of threads. An extra thread ends after 5 idle seconds. A shutdown waits
+    /// for all of them, as for the pool's own. With a limit of 0, timers that are due wait until a thread of the pool
+    /// is free.
     ///
     /// Extra threads exist on Linux and Android, where `/proc` tells which threads are blocked. On other systems, and
     /// without `/proc`, the pool starts none. Other executors ignore the setting.
@@ -247,7 +248,8 @@ impl Builder {
     ///
     /// These are panics of a callback, of the drop of a callback, of a waker, of the drop of a queue's value, of the
     /// [slow hook](Self::on_slow), of a [custom executor](Executor::Custom), and of work that a callback has given to
-    /// `rayon::spawn` in the timer's own pool. The hook runs on the thread that panicked. Several threads may call it at once. A panic of the hook itself is caught.
+    /// `rayon::spawn` in the timer's own pool. The hook runs on the thread that panicked. Several threads may call it
+    /// at once. A panic of the hook itself is caught.
     ///
     /// A panic of a driver thread is a defect of corewheel. The hook then receives a `String` that says so; without a
     /// hook, this text goes to the standard error. The driver's shard is shut down, and other shards go on. The closed

@@ -122,8 +122,8 @@ impl Timer {
     /// # });
     /// ```
     pub fn global() -> &'static Timer {
-        // One for each generation of forked processes. So a child does not wait for a thread of its parent that was inside
-        // of the first call.
+        // One for each generation of forked processes. So a child does not wait for a thread of its parent that was
+        // inside of the first call.
         static GLOBAL: [OnceLock<Timer>; 8] = [const { OnceLock::new() }; 8];
         GLOBAL.iter().find_map(OnceLock::get).unwrap_or_else(|| {
             let generation = Process::current().generation().min(GLOBAL.len() - 1);

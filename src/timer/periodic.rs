@@ -1,7 +1,7 @@
 //! `Periodic`: a callback that runs more than once.
 //!
-//! A worker calls [`PeriodicCallback::run`] for each run, and the engine arms the entry for the tick that it returns. The
-//! *rule* of a schedule runs the callback and returns the next deadline; `schedule.rs` has the rules.
+//! A worker calls [`PeriodicCallback::run`] for each run, and the engine arms the entry for the tick that it returns.
+//! The *rule* of a schedule runs the callback and returns the next deadline; `schedule.rs` has the rules.
 //!
 //! | schedule    | the next run                                                    |
 //! |-------------|-----------------------------------------------------------------|

@@ -17,8 +17,8 @@
 //! | `end`: runs    | waits for the callbacks in progress, and hands periodic closures back            |
 //! | `end`: threads | joins the drivers' threads, and stops the pool                                   |
 //!
-//! With a limit, the last two steps wait until that instant at most. A run that has not ended by then ends its timer, and
-//! the threads end by themselves.
+//! With a limit, the last two steps wait until that instant at most. A run that has not ended by then ends its timer,
+//! and the threads end by themselves.
 //!
 //! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
 //! On a thread of the timer's own pool outside of any callback, it waits for neither callbacks nor threads.
@@ -194,8 +194,8 @@ impl Service {
         self.closed.load(Ordering::Relaxed) || self.process.has_forked()
     }
 
-    /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing. Waits for
-    /// callbacks and threads until the instant `limit`.
+    /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing. Waits
+    /// for callbacks and threads until the instant `limit`.
     pub(super) fn shutdown(&self, limit: Option<Instant>) -> Unfired {
         let mut unfired = Vec::new();
         if let Some(pending) = self.close() {
@@ -238,8 +238,8 @@ impl Service {
             in_time &= shard.claim_running(running, wait, limit, &mut unfired);
         }
 
-        // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The threads
-        // end by themselves.
+        // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
+        // threads end by themselves.
         let inside = on_pool || self.shards.iter().any(|shard| shard.is_on_this_thread());
         match limit {
             Some(limit) if in_time && !inside => threads.end_within(limit),
