@@ -15,8 +15,8 @@ use std::alloc::{Layout, handle_alloc_error};
 
 use super::call_stack;
 use super::entry::{Callback, DriverNotice, Entry, Role};
-use super::intake::Intake;
 use super::memory::{AllocError, BATCH, Cache, Pool, Slab};
+use super::stack::Stack;
 use super::wakeup::DriverWakeup;
 use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, fence_between_seq_cst, lock, unpoisoned};
 
@@ -24,7 +24,8 @@ use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, fenc
 pub(crate) struct Core {
     pub(crate) slab: Slab,
     pub(crate) pool: Pool,
-    pub(super) intake: Intake,
+    /// The entries that callers have pushed and the driver has not taken.
+    pub(super) intake: Stack,
     pub(crate) wakeup: DriverWakeup,
     /// The shard has been shut down: its driver must end.
     pub(super) closing: AtomicBool,
@@ -56,7 +57,7 @@ impl Core {
         Self {
             slab: Slab::new(),
             pool: Pool::new(),
-            intake: Intake::new(),
+            intake: Stack::new(),
             wakeup: DriverWakeup::new(),
             closing: AtomicBool::new(false),
             pins: AtomicI64::new(0),
@@ -256,11 +257,12 @@ impl Core {
     /// `present` reads the present tick. Returns the tick by which the driver looks at the entry. Lock-free.
     #[inline]
     pub(super) fn enqueue(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
-        self.intake.push(&self.slab, index);
+        let entry = self.slab.get(index);
+        self.intake.push(index, &entry.next_in_intake);
         // The push comes before the loads of the state word and of `wake_tick`: see the head of `wakeup`. Loom models
         // `sleep` and `in_flight`.
         fence_between_seq_cst();
-        let tick = self.slab.get(index).earliest_deadline(deadline, present);
+        let tick = entry.earliest_deadline(deadline, present);
         self.wakeup.wake_by_ordered(tick);
         tick
     }

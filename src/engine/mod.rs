@@ -4,7 +4,7 @@
 //! |----------------|---------------------------------------------------------------------------------|
 //! | [`entry`]      | one timer: its state machine, and which thread may touch which part of it       |
 //! | [`memory`]     | the slab of entries, and how free entries reach the threads that need them      |
-//! | [`intake`]     | the queue of entries on their way to the driver                                 |
+//! | [`stack`]      | the lock-free stack that the intake and the free lists of entries are           |
 //! | [`wakeup`]     | how the driver sleeps, and how other threads wake it                            |
 //! | [`core`]       | the half of a shard that all threads share, and each step of a timer through it |
 //! | [`turn`]       | the driver's own half: the wheel, and bounded turns of work                     |
@@ -21,11 +21,11 @@
 pub(crate) mod call_stack;
 pub(crate) mod core;
 pub(crate) mod entry;
-mod intake;
 pub(crate) mod loan;
 pub(crate) mod memory;
 pub(crate) mod run;
 pub(crate) mod shutdown;
+mod stack;
 mod trim;
 #[cfg(all(test, not(loom)))]
 mod trim_tests;

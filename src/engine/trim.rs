@@ -38,7 +38,8 @@
 use std::mem;
 
 use super::core::Core;
-use super::memory::{BATCH, NIL, members, next_batch};
+use super::memory::{BATCH, batches, members};
+use super::stack::NIL;
 use crate::sync::{BLOCK, limit};
 
 /// Maximum number of batches that a turn unpacks.
@@ -235,23 +236,12 @@ impl Trim {
 ///
 /// # Safety
 /// The calling thread must have taken the batches out of the pool, and must not have unpacked them before.
-unsafe fn unpack(core: &Core, mut next: u32, mut receive: impl FnMut(u32)) -> u32 {
-    let mut taken = 0;
-    for _ in 0..MAX_BATCHES {
-        if next == NIL {
-            break;
-        }
-        // Read before `receive` is called: an entry that it sets aside or returns may be used again at once.
-        let after = next_batch(&core.slab, next);
-        // SAFETY: we own the batch, because of this function's contract.
-        for index in unsafe { members(&core.slab, next) } {
-            receive(index);
-            taken += 1;
-        }
-        next = after;
-    }
-    core.pool.subtract_len(taken);
-    next
+unsafe fn unpack(core: &Core, next: u32, receive: impl FnMut(u32)) -> u32 {
+    let mut batches = batches(&core.slab, next);
+    // SAFETY: we own the batches, because of this function's contract.
+    let entries = batches.by_ref().take(MAX_BATCHES).flat_map(|batch| unsafe { members(&core.slab, batch) });
+    core.pool.subtract_len(entries.map(receive).count());
+    batches.next().unwrap_or(NIL)
 }
 
 /// Returns an entry to the pool, in a batch with the next ones.

@@ -22,8 +22,8 @@
 
 use super::core::Core;
 use super::entry::{Collect, Expire};
-use super::intake::chain;
-use super::memory::{Cache, NIL, Slab};
+use super::memory::{Cache, Slab};
+use super::stack::{NIL, chain, reverse};
 use super::trim::Trim;
 use crate::sync::limit;
 use crate::wheel::{Levels, Links, Nodes, Step};
@@ -58,7 +58,7 @@ impl DriverCore {
     /// expires in this round if its deadline is not after `now`.
     pub(crate) fn begin(&mut self, core: &Core, now: u64) {
         self.now = now;
-        self.backlog = core.intake.take_all(&core.slab);
+        self.backlog = reverse(core.intake.take_all(), |index| &core.slab.get(index).next_in_intake);
         if self.backlog != NIL {
             self.trim.intake_collected();
         }
@@ -125,7 +125,7 @@ impl DriverCore {
 
     /// Links entries of the backlog. Returns whether none are left.
     fn collect(&mut self, core: &Core) -> bool {
-        let mut entries = chain(&core.slab, self.backlog);
+        let mut entries = chain(self.backlog, |index| &core.slab.get(index).next_in_intake);
         for _ in 0..MAX_COLLECTED {
             let Some(index) = entries.next() else { break };
             self.link(core, index);

@@ -4,9 +4,9 @@
 //!
 //! Fails under mutations:
 //!
-//! - `stack-pop-same-tag`, `stack-take-all-same-tag`: a pop, or only one that empties the stack, leaves the tag
-//!   unchanged;
-//! - `stack-relaxed`: the stack's compare-exchange publishes nothing;
+//! - `stack-same-tag`, `stack-take-all-resets-tag`: a push leaves the tag unchanged, or a thread that takes all resets it;
+//! - `stack-push-relaxed`: a push publishes nothing;
+//! - `pool-count-kept`: a pop leaves the length of the pool unchanged;
 //! - `entry-reclaim-enqueued`: the driver retires an entry that a thread is about to push;
 //! - `slab-segment-relaxed`: a segment is published without an ordering;
 //! - `cache-overflow-twice`, `cache-drain-twice`: a cache keeps the entries that it has given away.
@@ -155,8 +155,8 @@ fn an_enqueued_entry_is_not_retired() {
     });
 }
 
-/// One thread is in the middle of a pop, while the driver retires all that is in the pool, which leaves zeros there,
-/// and allocates some of it again.
+/// One thread is in the middle of a pop, while the driver retires all that is in the pool, which leaves zeros there, and
+/// allocates it again. As many batches are pushed as before. The same entry is on top, but another one below it.
 #[test]
 fn a_pop_during_a_retirement() {
     explore(|| {
@@ -179,7 +179,10 @@ fn a_pop_during_a_retirement() {
             taken.iter().for_each(|&index| owned.mark_owned(index));
             taken
         };
-        owned.give_batch(&fixture, &allocate());
+        let (first, mut second) = (allocate(), allocate());
+        second.reverse();
+        owned.give_batch(&fixture, &second);
+        owned.give_batch(&fixture, &first);
         other.join().unwrap();
         while !owned.take_batch(&fixture).is_empty() {}
         for _ in 0..2 {

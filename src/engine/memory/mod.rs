@@ -26,7 +26,6 @@
 //! | `slab`    | allocates, retires and closes frames                                   |
 //! | `segment` | the layout of the slab in segments                                     |
 //! | `sparse`  | blocks with few timers, whose free entries are *set aside*, out of use |
-//! | `stack`   | the lock-free stack that pool and slab are made of                     |
 //! | `scan`    | all entries, while other threads use them                              |
 //!
 //! A frame is *retired* when its memory is given back to the system (decommitted). The driver does this in
@@ -39,10 +38,8 @@ mod scan;
 mod segment;
 mod slab;
 mod sparse;
-mod stack;
 
 pub(crate) use cache::Cache;
-pub(super) use pool::{BATCH, next_batch};
+pub(super) use pool::{BATCH, batches};
 pub(crate) use pool::{Pool, members};
 pub(crate) use slab::{AllocError, Slab};
-pub(super) use stack::NIL;

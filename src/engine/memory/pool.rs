@@ -1,8 +1,8 @@
 //! The free list of a shard, by which free entries go from the threads that have too many to those that have none.
 //!
-//! The pool is a [stack](super::stack) of batches. A batch is an unrolled linked list: every eighth entry is a *node*,
-//! which contains the indices of the next seven entries and of the next node. They lie in the cell of the callback,
-//! which a free entry does not need. Push and pop touch the nodes only.
+//! The pool is a [stack](crate::engine::stack) of batches. A batch is an unrolled linked list: every eighth entry is a
+//! *node*, which contains the indices of the next seven entries and of the next node. They lie in the cell of the
+//! callback, which a free entry does not need. Push and pop touch the nodes only.
 //!
 //! ```text
 //! head ──► node ───next_batch──► node ───next_batch──► ..
@@ -14,13 +14,15 @@
 //!           ..                    ..
 //! ```
 
+use std::iter;
+
 use super::slab::Slab;
-use super::stack::{NIL, Stack};
 use crate::engine::entry::FreeList;
+use crate::engine::stack::{NIL, Stack, chain};
 use crate::sync::{AtomicI64, Ordering, limit};
 
 /// Maximum number of entries in a batch: half of a [cache](super::cache).
-pub(in super::super) const BATCH: usize = limit(32);
+pub(crate) const BATCH: usize = limit(32);
 /// Number of entries of a node: itself, and those whose indices it contains.
 const NODE_LEN: usize = size_of::<FreeList>() / size_of::<u32>();
 
@@ -76,24 +78,22 @@ impl Pool {
         self.len.load(Ordering::Acquire).max(0) as usize
     }
 
-    /// Pops all batches, and returns the first entry of the first batch, or [`NIL`]. See [`next_batch`]. The caller
-    /// must [subtract](Self::subtract_len) their entries from the length.
+    /// Takes all batches, and returns the first entry of the first of the [`batches`], or [`NIL`]. The caller must
+    /// [subtract](Self::subtract_len) their entries from the length.
     pub(crate) fn take_all(&self) -> u32 {
-        self.batches.take_all().unwrap_or(NIL)
+        self.batches.take_all()
     }
 
-    /// Subtracts the number of entries that were popped from the length.
-    pub(in super::super) fn subtract_len(&self, taken: usize) {
+    /// Subtracts the number of entries that were taken from the length.
+    pub(crate) fn subtract_len(&self, taken: usize) {
         // Relaxed: publishes nothing.
         self.len.fetch_sub(taken as i64, Ordering::Relaxed);
     }
 }
 
-/// Returns the first entry of the batch that follows the one that begins with `first`, or [`NIL`]. Both must come from
-/// one [`Pool::take_all`].
-pub(in super::super) fn next_batch(slab: &Slab, first: u32) -> u32 {
-    // Relaxed: acquired by `take_all`.
-    slab.get(first).next_batch.load(Ordering::Relaxed)
+/// Returns the batches from `first` on, which must come from one [`Pool::take_all`]. Each is named by its first entry.
+pub(crate) fn batches(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
+    chain(first, |first| &slab.get(first).next_batch)
 }
 
 /// Returns the entries of the batch that begins with `first`. A node is read before it is returned, so the receiver may
@@ -104,10 +104,9 @@ pub(in super::super) fn next_batch(slab: &Slab, first: u32) -> u32 {
 pub(crate) unsafe fn members(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
     // SAFETY: we own the node, which `push` has written, both by this function's contract.
     let read = |node: u32| (node != NIL).then(|| (node, unsafe { slab.get(node).read_links() }));
-    let nodes = std::iter::successors(read(first), move |(_, list)| read(list[NODE_LEN - 1]));
+    let nodes = iter::successors(read(first), move |(_, list)| read(list[NODE_LEN - 1]));
     nodes.flat_map(|(node, list)| {
-        let (others, _) = list.split_at(NODE_LEN - 1);
-        let others: [u32; NODE_LEN - 1] = others.try_into().expect("all but one");
-        std::iter::once(node).chain(others.into_iter().take_while(|&other| other != NIL))
+        let others = list.into_iter().take(NODE_LEN - 1).take_while(|&other| other != NIL);
+        iter::once(node).chain(others)
     })
 }

@@ -36,8 +36,8 @@ use std::ops::Range;
 use std::ptr;
 
 use super::segment::{Block, Segment, locate};
-use super::stack::Stack;
 use crate::engine::entry::Entry;
+use crate::engine::stack::Stack;
 use crate::sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, BLOCK, Ordering, SEGMENTS, SMALLEST_SEGMENT};
 use crate::system::{Pages, page_size, try_box};
 
