@@ -3,7 +3,6 @@
 use std::ptr;
 
 use super::item::Item;
-use super::stack::Linked;
 use crate::sync::{Arc, AtomicPtr};
 
 /// An item whose deadline has come.
@@ -19,12 +18,13 @@ pub(crate) struct Due<T, H> {
 /// items, which lie scattered in memory: only the consumer does.
 pub(super) struct DueBatch<T, H> {
     items: Vec<Due<T, H>>,
-    next: AtomicPtr<Self>,
+    /// The batch that was pushed before.
+    pub(super) before: AtomicPtr<Self>,
 }
 
 impl<T, H> DueBatch<T, H> {
     pub(super) fn new(items: Vec<Due<T, H>>) -> Arc<Self> {
-        Arc::new(Self { items, next: AtomicPtr::new(ptr::null_mut()) })
+        Arc::new(Self { items, before: AtomicPtr::new(ptr::null_mut()) })
     }
 
     /// Returns the items of a batch that was taken from a stack.
@@ -33,13 +33,5 @@ impl<T, H> DueBatch<T, H> {
             Ok(batch) => batch.items,
             Err(_) => unreachable!("the stack has the only count of a batch"),
         }
-    }
-}
-
-impl<T, H> Linked for DueBatch<T, H> {
-    type Link = ();
-
-    fn link(&self, (): ()) -> &AtomicPtr<Self> {
-        &self.next
     }
 }

@@ -6,7 +6,7 @@
 //! remove ─► left ─────┘    the lock's owner
 //! ```
 //!
-//! Producers, drivers and threads that remove a value wait for nobody: they push to lock-free [stacks](super::stack). A
+//! Producers, drivers and threads that remove a value wait for nobody: they push to lock-free [stacks](crate::sync::stack). A
 //! consumer takes the lock, which guards the [line](super::line). The lock's owner takes over what is on the stacks.
 //! Other threads only *try* the lock. If it is taken, its owner does their work: see [`settle`](HandOver::settle).
 //!
@@ -44,9 +44,9 @@
 use std::task::{Poll, Waker};
 
 use super::due::{Due, DueBatch};
-use super::item::{Item, Link};
+use super::item::Item;
 use super::line::{Consumer, Line, Waiter};
-use super::stack::Stack;
+use crate::sync::stack::Stack;
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 
 /// The timer has been shut down. The other bits of [`HandOver::timers`] count in steps of [`TIMER`].
@@ -92,9 +92,9 @@ impl<T, H> HandOver<T, H> {
             timers: AtomicU64::new(0),
             len: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
-            entered: Stack::new(Link::Entered),
-            due: Stack::new(()),
-            left: Stack::new(Link::Left),
+            entered: Stack::new(|item| &item.entered_before),
+            due: Stack::new(|batch| &batch.before),
+            left: Stack::new(|item| &item.left_before),
             line: Mutex::new(Line::new()),
             wake: Box::new(wake),
             discard: Box::new(discard),

@@ -4,22 +4,12 @@
 //! the drop of the queue may try at the same time. The timer of the item takes nothing; it only makes the item due.
 
 use std::mem::MaybeUninit;
+use std::ptr;
 
-use super::stack::Linked;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
 /// The mark of an item whose deadline was never reset.
 pub(super) const NOT_RESET: u64 = u64::MAX - 1;
-
-/// The link by which an item is on a stack.
-#[derive(Clone, Copy)]
-pub(super) enum Link {
-    Entered,
-    Left,
-}
-
-/// Number of links of an item.
-const LINKS: usize = 2;
 
 /// A value, and what the queue keeps beside it. `H` is the handle of its timer.
 pub(crate) struct Item<T, H> {
@@ -31,7 +21,9 @@ pub(crate) struct Item<T, H> {
     reset_to: AtomicU64,
     /// Where the queue lists the item. Accessed under the queue's lock only.
     member: AtomicU32,
-    links: [AtomicPtr<Item<T, H>>; LINKS],
+    /// The links of the stacks of items that have entered, and of those that have left.
+    pub(super) entered_before: AtomicPtr<Self>,
+    pub(super) left_before: AtomicPtr<Self>,
 }
 
 impl<T, H> Item<T, H> {
@@ -42,7 +34,8 @@ impl<T, H> Item<T, H> {
             handle: UnsafeCell::new(None),
             reset_to: AtomicU64::new(NOT_RESET),
             member: AtomicU32::new(0),
-            links: [(); LINKS].map(|()| AtomicPtr::new(std::ptr::null_mut())),
+            entered_before: AtomicPtr::new(ptr::null_mut()),
+            left_before: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
@@ -99,14 +92,6 @@ impl<T, H> Item<T, H> {
 
     pub(super) fn member(&self) -> u32 {
         self.member.load(Ordering::Relaxed)
-    }
-}
-
-impl<T, H> Linked for Item<T, H> {
-    type Link = Link;
-
-    fn link(&self, link: Link) -> &AtomicPtr<Self> {
-        &self.links[link as usize]
     }
 }
 

@@ -12,7 +12,6 @@
 //! | `hand_over`   | the way of a value from its producer to one consumer, and every wake-up       |
 //! | `expiry`      | the timer's part in a value: makes it due, with the others of a driver's turn |
 //! | `line`        | what the lock of a queue guards                                               |
-//! | `stack`       | lock-free lists of items                                                      |
 //! | `due`         | items that are due, in the batches that drivers push                          |
 //! | `item`        | one value, and the flag by which one thread takes it                          |
 //!
@@ -41,7 +40,6 @@ pub(crate) mod line;
 mod open;
 #[cfg(not(loom))]
 mod shared;
-mod stack;
 
 #[cfg(not(loom))]
 pub use self::{delay_queue::DelayQueue, expired::Expired, key::DelayKey};

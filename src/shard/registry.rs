@@ -1,33 +1,28 @@
 //! `Registry`: the counters of all threads that use a shard, while threads come and go.
 //!
 //! ```text
-//! first ────next──► counters ──next──► counters ──next──► counters ──► ..     of every thread
-//!                      ▲                                     ▲
-//! orphans ──below──────┴───────────────below─────────────────┘                of ended threads
+//! list ──► counters ──next──► counters ──next──► counters ──► ..     of every thread, the newest first
 //!
 //! folded ──► { version, the sum of the counters that were folded }
 //! ```
 //!
-//! A thread **registers** when it first uses the shard. It takes over the counters of an ended thread, an *orphan*, and
-//! continues its counts. Without an orphan it pushes new counters. A thread **unregisters** when it ends: it pushes its
-//! counters onto the stack of orphans. No count is ever copied, so the sum stays exact. The cost of both does not
-//! depend on the number of threads. Neither pins the epoch: crossbeam-epoch keeps a list of pinning threads, and each
-//! costs the others.
-//!
-//! One thread at a time pops from the stack, guarded by the flag `popping`. So the top counters cannot be freed or
-//! pushed again while a pop reads the link below them. A thread that finds the flag set pushes new counters instead of
-//! waiting. Both calls are lock-free.
+//! A thread **registers** when it first uses the shard: it pushes new counters to the list. It **unregisters** when it
+//! ends: it marks its counters as ended. The cost of both does not depend on the number of threads. Neither pins the
+//! epoch: crossbeam-epoch keeps a list of pinning threads, and each costs the others.
 //!
 //! # Trimming
 //!
-//! After a peak of threads most counters are surplus. Those of a thread that has run callbacks include a histogram of 4
-//! KiB. The driver [trims](Registry::trim) them in bounded turns:
+//! The counters of a thread that has run callbacks include a histogram of 4 KiB. When more threads have ended than are
+//! left, the driver [trims](Registry::trim). It passes once over the list, in bounded turns. Each turn visits some
+//! counters:
 //!
-//! 1. *Fold*: it pops some orphans, marks each with the next version, and adds them to the sum. Then it publishes the
-//!    sum as a new version of `folded`. This is copy on write (RCU).
-//! 2. *Unlink*: it unlinks the marked counters from the list. No other thread unlinks, and all others insert at
-//!    `first`. So a turn can continue where the last one stopped.
+//! 1. *Fold*: it marks those of ended threads with the next version, and adds them to the sum. Then it publishes the sum
+//!    as a new version of `folded`. This is copy on write (RCU).
+//! 2. *Unlink*: it unlinks them by plain stores, because only the trim changes the links of listed counters. It leaves
+//!    the first counters, before which other threads push.
 //! 3. *Free*: [`crossbeam_epoch`] frees them when no reader can have a reference.
+//!
+//! More than half of the counters that a pass visits have ended. So the pass costs an ended thread a constant time.
 //!
 //! # Why a reader counts everything once
 //!
@@ -37,16 +32,17 @@
 //!
 //! Loom model `registry`, explored with an epoch that loom knows (`--cfg crossbeam_loom`).
 
-use std::ptr;
+use std::{iter, ptr};
 
 use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned};
 
 use crate::stats::{ShardStats, ThreadCounters};
+use crate::sync::stack::Stack;
 use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering};
 
 /// Maximum number of counters that a turn folds: some 50 µs, if each has a histogram that is in no CPU cache.
 const MAX_FOLDED: usize = 16;
-/// Maximum number of counters that a turn visits to unlink: some 50 µs, as each is a cache miss.
+/// Maximum number of counters that a turn visits: some 50 µs, as each is a cache miss.
 const MAX_STEPS: usize = 512;
 /// Number of attempts to free unlinked counters before the driver sleeps. More than the number of times that the epoch
 /// must advance.
@@ -55,17 +51,12 @@ const FLUSHES: u32 = 8;
 // On cache lines of its own: threads write here when they start and end, and all calls read the neighbouring fields.
 #[repr(align(128))]
 pub(crate) struct Registry {
-    /// The list of all linked counters, the newest first.
-    first: AtomicPtr<Registered>,
-    /// The stack of the counters of ended threads, the last to end first.
-    orphans: AtomicPtr<Registered>,
-    /// A thread pops from `orphans`.
-    popping: AtomicBool,
-    /// Number of counters that are linked and not folded.
-    total: AtomicI64,
-    /// Number of those that a live thread uses.
-    in_use: AtomicI64,
-    /// Minimum number of orphans that are retained.
+    list: Stack<Registered>,
+    /// Number of counters in the list.
+    listed: AtomicI64,
+    /// Number of those whose threads have ended.
+    ended: AtomicI64,
+    /// Number of ended threads whose counters stay in the list in any case.
     retain_min: i64,
     folded: Atomic<Folded>,
     sweep: Mutex<Sweep>,
@@ -78,8 +69,8 @@ pub(crate) struct Registered {
     pub(crate) counters: ThreadCounters,
     /// The next older counters in the list.
     next: AtomicPtr<Registered>,
-    /// The next counters on the stack of orphans.
-    below: AtomicPtr<Registered>,
+    /// The thread has ended.
+    ended: AtomicBool,
     /// The mark: the first version of `folded` that contains these counters. Zero: none does.
     folded_in: AtomicU64,
 }
@@ -93,63 +84,43 @@ struct Folded {
 /// The progress of the trim.
 #[derive(Default)]
 struct Sweep {
-    /// The trim is folding, until no orphan is surplus.
-    folding: bool,
-    /// Number of folded counters that are still linked.
-    linked: usize,
-    /// The last counters that the current walk has visited. Null: the walk begins at `first`.
-    last_visited: *const Registered,
-    /// Number of unlinked groups that crossbeam-epoch has not freed yet.
-    unfreed: Arc<AtomicI64>,
+    /// The listed counters behind which the current pass continues. Null: there is no pass. Atomic only to be `Send`.
+    last_kept: AtomicPtr<Registered>,
+    /// Cloned for each group of counters that crossbeam-epoch has not freed yet.
+    unfreed: Arc<()>,
     /// Number of attempts to free them that are left.
     flushes: u32,
 }
 
-// SAFETY: `last_visited` points to counters that are `Sync` and belong to the registry, not to a thread.
-unsafe impl Send for Sweep {}
-
 impl Registry {
-    /// Creates a registry that retains the counters of at least `retain_min` ended threads.
+    /// Creates a registry that is not trimmed for as few as `retain_min` ended threads.
     pub(crate) fn new(retain_min: usize) -> Self {
+        assert!(retain_min > 0, "the first counters always stay");
         Self {
-            first: AtomicPtr::default(),
-            orphans: AtomicPtr::default(),
-            popping: AtomicBool::new(false),
-            total: AtomicI64::new(0),
-            in_use: AtomicI64::new(0),
+            list: Stack::new(|counters| &counters.next),
+            listed: AtomicI64::new(0),
+            ended: AtomicI64::new(0),
             retain_min: retain_min as i64,
             folded: Atomic::new(Folded { version: 0, sum: ShardStats::default() }),
             sweep: Mutex::default(),
         }
     }
 
-    /// Returns counters that only the caller uses until it [unregisters](Self::unregister) them. Lock-free.
+    /// Returns new counters, which only the caller uses until it [unregisters](Self::unregister) them. Lock-free.
     pub(crate) fn register(&self) -> Arc<Registered> {
-        // Relaxed, here and wherever `in_use` and `total` change: they only decide when to trim. `in_use` is
-        // incremented first here and decremented last in `unregister`, so that counters in use are never taken for
-        // orphans.
-        self.in_use.fetch_add(1, Ordering::Relaxed);
-        let Some(orphan) = self.pop_orphan() else {
-            return self.push_new();
-        };
-        // SAFETY: the pointer comes from `Arc::into_raw`. The list still has its count, because these are not folded.
-        unsafe {
-            Arc::increment_strong_count(orphan);
-            Arc::from_raw(orphan)
-        }
+        let new = Arc::<Registered>::default();
+        self.list.push(new.clone());
+        // Relaxed, here and wherever `listed` and `ended` change: they only decide when to trim.
+        self.listed.fetch_add(1, Ordering::Relaxed);
+        new
     }
 
-    /// Leaves the counters to the next thread. Returns whether so many are orphans that the driver should
-    /// [trim](Self::trim). Lock-free.
-    ///
-    /// # Safety
-    /// The counters must come from [`register`](Self::register) of this registry. The caller must unregister them once,
-    /// and must not count afterwards.
-    pub(crate) unsafe fn unregister(&self, counters: &Arc<Registered>) -> bool {
-        let new: *mut Registered = Arc::as_ptr(counters).cast_mut();
-        // Release, in `push`: publishes the counts to the next owner; pairs with the Acquire in `pop_orphan`.
-        push(&self.orphans, new, &counters.below);
-        self.in_use.fetch_sub(1, Ordering::Relaxed);
+    /// Leaves the counters to the registry, when their thread ends. The caller must not count afterwards. Returns whether
+    /// so many threads have ended that the driver should [trim](Self::trim). Wait-free.
+    pub(crate) fn unregister(&self, counters: &Registered) -> bool {
+        // Release: publishes the counts to the driver; pairs with `fold`.
+        counters.ended.store(true, Ordering::Release);
+        self.ended.fetch_add(1, Ordering::Relaxed);
         self.has_surplus()
     }
 
@@ -167,15 +138,9 @@ impl Registry {
     /// Begins with the sum of the folded counters, and adds all others to it.
     fn walk<S>(&self, begin: impl FnOnce(&ShardStats) -> S, mut add: impl FnMut(&mut S, &ThreadCounters)) -> S {
         let guard = epoch::pin();
-        let mut found = Vec::with_capacity(self.total.load(Ordering::Relaxed).max(0) as usize);
-        // Acquire: pairs with the Release in `push`, for the counters, and with that in `unlink`, for `folded`.
-        let mut link = &self.first;
-        // SAFETY: the counters exist, because they were linked at some time after the guard pinned. Such counters are
-        // not freed before it unpins.
-        while let Some(counters) = unsafe { link.load(Ordering::Acquire).as_ref() } {
-            found.push(counters);
-            link = &counters.next;
-        }
+        let mut found = Vec::with_capacity(self.listed.load(Ordering::Relaxed).max(0) as usize);
+        // SAFETY: the first counters are in the list, after the guard has pinned.
+        found.extend(unsafe { list_from(self.list.head(), &guard) });
         // After the walk: see the head of this file. Acquire: pairs with the Release in `fold`, for the sum and the
         // marks.
         let folded = self.folded.load(Ordering::Acquire, &guard);
@@ -192,166 +157,107 @@ impl Registry {
         sum
     }
 
-    /// Returns whether so many counters are orphans that the driver should [trim](Self::trim).
+    /// Returns whether so many threads have ended that the driver should [trim](Self::trim).
     pub(super) fn has_surplus(&self) -> bool {
-        let (orphaned, retained) = self.orphaned_and_retained();
-        orphaned > 2 * retained
+        let ended = self.ended.load(Ordering::Relaxed);
+        let in_use = self.listed.load(Ordering::Relaxed) - ended;
+        ended > in_use.max(self.retain_min)
     }
 
-    /// Returns the number of orphans, and how many of them are retained.
-    fn orphaned_and_retained(&self) -> (i64, i64) {
-        let in_use = self.in_use.load(Ordering::Relaxed);
-        (self.total.load(Ordering::Relaxed) - in_use, in_use.max(self.retain_min))
-    }
-
-    /// Makes a bounded turn of folding, unlinking or freeing. Returns whether it should be called again.
+    /// Makes a bounded turn of folding or freeing. Returns whether it should be called again.
     pub(crate) fn trim(&self) -> bool {
         let Ok(mut sweep) = self.sweep.try_lock() else {
             return false;
         };
-        let (orphaned, retained) = self.orphaned_and_retained();
-        sweep.folding = orphaned > if sweep.folding { retained } else { 2 * retained };
-        // Relaxed: it only decides whether to try again.
-        let unfreed = sweep.unfreed.load(Ordering::Relaxed) > 0;
-        if !sweep.folding && sweep.linked == 0 && !unfreed {
+        let in_pass = !sweep.last_kept.load(Ordering::Relaxed).is_null() || self.has_surplus();
+        if !in_pass && Arc::strong_count(&sweep.unfreed) == 1 {
             return false;
         }
         let guard = epoch::pin();
-        let again = if sweep.folding {
-            sweep.linked += self.fold(&guard);
-            true
-        } else if sweep.linked > 0 {
-            self.unlink(&mut sweep, &guard);
+        if in_pass {
+            self.fold(&mut sweep, &guard);
             sweep.flushes = FLUSHES;
-            true
         } else {
             sweep.flushes = sweep.flushes.saturating_sub(1);
-            sweep.flushes > 0
-        };
+        }
         guard.flush();
-        again
+        sweep.flushes > 0
     }
 
-    /// Folds some orphans, and returns their number.
-    fn fold(&self, guard: &Guard) -> usize {
-        let old = self.folded.load(Ordering::Acquire, guard);
+    /// Begins or continues a pass: visits some counters, and folds and unlinks those of ended threads.
+    fn fold(&self, sweep: &mut Sweep, guard: &Guard) {
+        let begin = match sweep.last_kept.load(Ordering::Relaxed) {
+            none if none.is_null() => self.list.head(),
+            last_kept => last_kept,
+        };
+        // SAFETY: these counters are in the list, after the guard has pinned: a pass unlinks none that it has kept.
+        let mut list = unsafe { list_from(begin, guard) };
+        let Some(mut kept) = list.next() else { return };
+        // Counters to be unlinked, each with the last ones before it that are kept.
+        let mut surplus = Vec::with_capacity(MAX_FOLDED);
+        for counters in list.by_ref().take(MAX_STEPS) {
+            // Acquire: we see all counts of the thread; pairs with `unregister`.
+            if !counters.ended.load(Ordering::Acquire) {
+                kept = counters;
+                continue;
+            }
+            surplus.push((kept, counters));
+            if surplus.len() == MAX_FOLDED {
+                break;
+            }
+        }
+        let last_kept = if list.next().is_some() { ptr::from_ref(kept).cast_mut() } else { ptr::null_mut() };
+        sweep.last_kept.store(last_kept, Ordering::Relaxed);
+        if surplus.is_empty() {
+            return;
+        }
+
         // SAFETY: `folded` is never null. No other thread replaces it, because the caller holds the lock of the sweep.
-        let Folded { version, sum } = unsafe { old.deref() };
+        let Folded { version, sum } = unsafe { self.folded.load(Ordering::Acquire, guard).deref() };
         let (version, mut sum) = (version + 1, sum.clone());
-        let mut count = 0;
-        while count < MAX_FOLDED && self.orphaned_and_retained().0 > self.orphaned_and_retained().1 {
-            let Some(counters) = self.pop_orphan() else { break };
-            self.total.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: the counters exist, because they are linked, and no other thread unlinks.
-            let counters = unsafe { &*counters };
+        for (_, counters) in &surplus {
             // Relaxed: published by the swap below.
             counters.folded_in.store(version, Ordering::Relaxed);
             counters.counters.add_to(&mut sum);
-            count += 1;
         }
-        if count > 0 {
-            // Release: publishes the sum and the marks to readers; pairs with the Acquire in `walk`.
-            let old = self.folded.swap(Owned::new(Folded { version, sum }), Ordering::AcqRel, guard);
-            // SAFETY: later readers find the new version, and the old one is retired once.
-            unsafe { guard.defer_destroy(old) };
-        }
-        count
-    }
+        // Release: publishes the sum and the marks to readers; pairs with the Acquire in `walk`.
+        let old = self.folded.swap(Owned::new(Folded { version, sum }), Ordering::AcqRel, guard);
+        // SAFETY: later readers find the new version, and the old one is retired once.
+        unsafe { guard.defer_destroy(old) };
 
-    /// Visits some counters of the list, and unlinks those that are folded.
-    fn unlink(&self, sweep: &mut Sweep, guard: &Guard) {
-        let mut unlinked = Vec::new();
-        for _ in 0..MAX_STEPS {
-            // SAFETY: the counters exist, because they are still linked. Only the holder of the sweep's lock unlinks,
-            // and it never unlinks `last_visited`.
-            let link = unsafe { sweep.last_visited.as_ref() }.map_or(&self.first, |counters| &counters.next);
-            let found = link.load(Ordering::Acquire);
-            // SAFETY: the counters exist, because they are linked, as above.
-            let Some(counters) = (unsafe { found.as_ref() }) else {
-                sweep.last_visited = ptr::null();
-                break;
-            };
-            if counters.folded_in.load(Ordering::Relaxed) == 0 {
-                sweep.last_visited = found;
-                continue;
-            }
-            let next = counters.next.load(Ordering::Acquire);
+        self.listed.fetch_sub(surplus.len() as i64, Ordering::Relaxed);
+        self.ended.fetch_sub(surplus.len() as i64, Ordering::Relaxed);
+        let unlink = |(kept, counters): (&Registered, &Registered)| {
+            let unlinked = kept.next.load(Ordering::Relaxed).cast_const();
             // Release: publishes the sum that contains the counters to readers that do not find them; pairs with the
-            // Acquire in `walk`. This fails only at `first`, if a thread has registered meanwhile. Then the next step
-            // visits that thread's counters, and later finds these again.
-            if link.compare_exchange(found, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                // SAFETY: we own the list's count, because the exchange has unlinked it. It comes from `Arc::into_raw`.
-                unlinked.push(unsafe { Arc::from_raw(found) });
-                sweep.linked -= 1;
-                if sweep.linked == 0 {
-                    sweep.last_visited = ptr::null();
-                    break;
-                }
-            }
-        }
-        if !unlinked.is_empty() {
-            let unfreed = sweep.unfreed.clone();
-            unfreed.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: later readers cannot find the counters. These and the number may be dropped on any thread.
-            unsafe {
-                guard.defer_unchecked(move || {
-                    drop(unlinked);
-                    unfreed.fetch_sub(1, Ordering::Relaxed);
-                });
-            }
-        }
-    }
-
-    /// Pops the counters of an ended thread. Returns `None` if there are none, or if another thread is popping.
-    fn pop_orphan(&self) -> Option<*const Registered> {
-        // Acquire: pairs with the Release below, for what the previous thread that popped has done.
-        if self.orphans.load(Ordering::Relaxed).is_null() || self.popping.swap(true, Ordering::Acquire) {
-            return None;
-        }
-        // Acquire: pairs with the Release in `unregister`, for the counts and `below`.
-        let popped = self.orphans.fetch_update(Ordering::Acquire, Ordering::Acquire, |top| {
-            // SAFETY: the orphan exists, because it is linked until it is folded. Only a thread that has popped it
-            // folds it.
-            let top = unsafe { top.as_ref() }?;
-            Some(top.below.load(Ordering::Relaxed))
-        });
-        // Release: publishes the pop to the next thread; pairs with the Acquire above. A read-modify-write, because
-        // loom cannot order a plain store against the swap above.
-        self.popping.swap(false, Ordering::Release);
-        popped.ok().map(<*mut _>::cast_const)
-    }
-
-    /// Links new counters for the calling thread.
-    fn push_new(&self) -> Arc<Registered> {
-        let new = Arc::<Registered>::default();
-        // One count is the list's.
-        let linked = Arc::into_raw(new.clone()).cast_mut();
-        // Release, in `push`: publishes the counters to readers; pairs with the Acquire in `walk`.
-        push(&self.first, linked, &new.next);
-        self.total.fetch_add(1, Ordering::Relaxed);
-        new
+            // Acquire in `list_from`. A store, because no other thread changes this link.
+            kept.next.store(counters.next.load(Ordering::Relaxed), Ordering::Release);
+            // SAFETY: we own the list's count, because the store has unlinked it. It comes from `Arc::into_raw`.
+            unsafe { Arc::from_raw(unlinked) }
+        };
+        let unlinked: Vec<_> = surplus.into_iter().map(unlink).collect();
+        let unfreed = sweep.unfreed.clone();
+        // SAFETY: later readers cannot find the counters. They may be dropped on any thread.
+        unsafe { guard.defer_unchecked(move || drop((unlinked, unfreed))) };
     }
 }
 
-/// Pushes `new` onto `list`, and publishes it. `link` is its field that refers to the previous top.
-fn push(list: &AtomicPtr<Registered>, new: *mut Registered, link: &AtomicPtr<Registered>) {
-    // Relaxed for the link: published by the exchange.
-    let _ = list.fetch_update(Ordering::Release, Ordering::Relaxed, |top| {
-        link.store(top, Ordering::Relaxed);
-        Some(new)
-    });
+/// Returns the counters from `first` on, which is null if there are none.
+///
+/// # Safety
+/// `first` must be null, or have been in the list at some time after the guard has pinned.
+unsafe fn list_from(first: *mut Registered, _guard: &Guard) -> impl Iterator<Item = &Registered> {
+    // SAFETY: the counters exist. By this function's contract, the first were in the list after the guard has pinned. So
+    // were those to which their link refers, because a link changes no more once its counters are unlinked. Such counters
+    // are not freed before the guard unpins.
+    let get = |counters: *mut Registered| unsafe { counters.as_ref() };
+    // Acquire: pairs with the push, for the counters, and with the unlinking store in `fold`, for `folded`.
+    iter::successors(get(first), move |counters| get(counters.next.load(Ordering::Acquire)))
 }
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        let mut next = self.first.load(Ordering::Acquire);
-        while !next.is_null() {
-            // SAFETY: we own the list and its counts, because the registry is being dropped. They come from
-            // `Arc::into_raw`.
-            let counters = unsafe { Arc::from_raw(next.cast_const()) };
-            next = counters.next.load(Ordering::Acquire);
-        }
-        // SAFETY: as above: no reader is left.
+        // SAFETY: we own the sum, because the registry is being dropped: no reader is left.
         drop(unsafe { std::mem::take(&mut self.folded).into_owned() });
     }
 }
@@ -361,36 +267,24 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Unregisters counters of this registry.
-    fn leave(registry: &Registry, counters: Arc<Registered>) -> bool {
-        // SAFETY: each test unregisters its counters once.
-        unsafe { registry.unregister(&counters) }
-    }
-
     /// Returns the number of counters in the list.
     fn linked(registry: &Registry) -> usize {
-        let mut count = 0;
-        let mut link = &registry.first;
-        // SAFETY: the counters exist, because no thread unlinks any meanwhile.
-        while let Some(counters) = unsafe { link.load(Ordering::Acquire).as_ref() } {
-            (count, link) = (count + 1, &counters.next);
-        }
-        count
+        let guard = epoch::pin();
+        // SAFETY: the first counters are in the list, because no thread unlinks any meanwhile.
+        unsafe { list_from(registry.list.head(), &guard) }.count()
     }
 
     #[test]
-    fn counters_are_left_to_the_next_thread_with_their_counts() {
+    fn counts_outlive_their_thread() {
         let registry = Registry::new(16);
-        let (stays, leaves) = (registry.register(), registry.register());
+        let (stays, ends) = (registry.register(), registry.register());
         stays.counters.scheduled.add(1, false);
-        leaves.counters.scheduled.add(10, false);
-        let left = Arc::as_ptr(&leaves);
-        leave(&registry, leaves);
+        ends.counters.scheduled.add(10, false);
+        assert!(!registry.unregister(&ends));
+        drop(ends);
         assert_eq!(registry.read().scheduled, 11);
-        let next = registry.register();
-        assert_eq!((Arc::as_ptr(&next), linked(&registry)), (left, 2));
-        next.counters.scheduled.add(100, false);
-        assert_eq!(registry.read().scheduled, 111);
+        registry.register().counters.scheduled.add(100, false);
+        assert_eq!((registry.read().scheduled, linked(&registry)), (111, 3));
         assert_eq!(registry.sum(|counters| counters.scheduled.get(), |folded| folded.scheduled), 111);
     }
 
@@ -404,7 +298,7 @@ mod tests {
         for counters in all {
             counters.counters.fired.add(1, false);
             counters.counters.record_lateness(Duration::from_millis(1), false);
-            leave(&registry, counters);
+            registry.unregister(&counters);
         }
         assert!(registry.has_surplus());
         let mut turns = 0;
@@ -418,10 +312,10 @@ mod tests {
         assert!(!registry.has_surplus());
         let read = registry.read();
         assert_eq!((read.fired, read.lateness.count()), (PEAK as u64, PEAK as u64));
-        assert_eq!(linked(&registry), 17);
+        assert_eq!(linked(&registry), 2, "the first stay");
         // Other tests may have pinned the epoch.
         let freed = || weak.iter().filter(|counters| counters.strong_count() == 0).count();
-        while freed() < PEAK - 16 {
+        while freed() < PEAK - 1 {
             std::thread::yield_now();
             registry.trim();
         }
@@ -431,14 +325,14 @@ mod tests {
 
     #[test]
     fn threads_that_come_and_go_lose_no_count() {
-        let registry = Registry::new(0);
+        let registry = Registry::new(1);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         let counters = registry.register();
                         counters.counters.fired.add(1, false);
-                        leave(&registry, counters);
+                        registry.unregister(&counters);
                     }
                 });
             }

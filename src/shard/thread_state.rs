@@ -11,7 +11,7 @@
 //! ```
 //!
 //! **Life.** The first use of a shard registers counters, and creates a `StateCell`. When the thread ends, its entries
-//! go to the shard's pool, and its counters to the next thread. A state whose shard is gone is dropped when the thread
+//! go to the shard's pool, and its counters to the registry. A state whose shard is gone is dropped when the thread
 //! next uses a new shard.
 //!
 //! **Who keeps what.** A state refers to its shard weakly. During a call, the caller's service or handle keeps the
@@ -194,8 +194,7 @@ impl Drop for StateCell {
             if self.home_of.get() != NONE {
                 shard.leave_home();
             }
-            // SAFETY: the counters come from `register` of this shard, and a cell is dropped once.
-            if unsafe { shard.registry.unregister(&state.registered) } {
+            if shard.registry.unregister(&state.registered) {
                 shard.core.wake_lazily();
             }
         }

@@ -10,6 +10,7 @@
 //! | `cell`   | `UnsafeCell` with the interface of loom's            |
 //! | `lock`   | locks that a panic does not poison                   |
 //! | `parker` | parks one thread; another unparks it                 |
+//! | `stack`  | a lock-free stack of nodes that threads share        |
 
 pub(crate) mod cell;
 pub(crate) mod lock;
@@ -17,6 +18,7 @@ pub(crate) mod lock;
 mod native;
 #[cfg(any(not(loom), shuttle))]
 pub(crate) mod parker;
+pub(crate) mod stack;
 
 #[cfg(not(loom))]
 pub(crate) use native::*;

@@ -4,6 +4,8 @@
 mod lock;
 #[path = "../../../src/sync/parker.rs"]
 mod parker;
+#[path = "../../../src/sync/stack.rs"]
+pub(crate) mod stack;
 
 pub(crate) use lock::{lock, unpoisoned};
 pub(crate) use parker::Parker;
