@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar};
 use std::thread;
 use std::time::Instant;
 
-use super::binding::Shard;
+use super::shard::Shard;
 use crate::engine::entry::{Callback, Role};
 use crate::engine::run::catch_panic;
 use crate::engine::shutdown::{Found, Running};

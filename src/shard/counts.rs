@@ -4,7 +4,7 @@
 //! them at any time through the [registry](super::registry). Ends are read before beginnings, for the reason given at
 //! `stats::pending`.
 
-use super::binding::Shard;
+use super::shard::Shard;
 use crate::stats::{self, ShardStats, ThreadCounters};
 
 impl Shard {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::binding::Shard;
+use super::shard::Shard;
 
 impl Shard {
     /// Chooses the shard that is home to the fewest live threads, and counts the calling thread there. Of equal shards

@@ -22,8 +22,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::binding::Shard;
 use super::measuring::Measuring;
+use super::shard::Shard;
 use super::thread_state;
 use crate::engine::entry::{Callback, Role};
 use crate::engine::run::{RunHooks, catch_panic};

@@ -11,7 +11,7 @@
 use std::any::Any;
 use std::time::{Duration, Instant};
 
-use super::binding::Shard;
+use super::shard::Shard;
 use super::slow::SlowMonitor;
 use crate::engine::entry::Role;
 use crate::engine::run::{RunHooks, catch_panic};

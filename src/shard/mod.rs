@@ -5,18 +5,14 @@
 //!
 //! | file                        | concern                                                                   |
 //! |-----------------------------|---------------------------------------------------------------------------|
-//! | `binding`                   | `Shard`: the parts of one shard                                           |
+//! | `shard`                     | `Shard`: the parts of one shard                                           |
 //! | `home`                      | chooses the shard in which a thread schedules                             |
 //! | `thread_state`              | a thread's own part of each shard: its counters and its cache             |
 //! | `limit`                     | `Limit`: the permits under `max_pending`                                  |
 //! | `schedule`                  | accepts or refuses a new timer                                            |
 //! | `raw_handle`                | `cancel`, `reset` and `release`: the transitions that a handle makes      |
 //! | `sleep_entry`, `coop`       | the timer of a future; whether a poll may complete without being pending  |
-//! | `driver`                    | `Driver`: reads the clock, turns the wheel, trims memory, sleeps          |
-//! | `defer`                     | wakes the consumers of a delay queue once a turn                          |
-//! | `drive`, `load`             | the threads that call the `Driver`: its own, or a worker while it is busy |
-//! | `driver_thread`             | the driver's own thread, as a shutdown waits for it                       |
-//! | `batch`, `stragglers`       | expired timers in the executor; calls assistance for slow batches         |
+//! | `driver`                    | the driver's side: its threads, its rounds, and its batches of expired timers |
 //! | `hooks`, `measuring`        | what a worker does around a callback: counts, panics, slow callbacks      |
 //! | `slow`                      | `on_slow`: the user's hook for slow callbacks                             |
 //! | `registry`, `counts`        | the counters of all threads; the sums that `stats` and `len` return       |
@@ -26,30 +22,18 @@
 //! loom explores the files without `cfg(not(loom))`. Its models have a `Shard` and a `thread_state` of their own.
 
 #[cfg(not(loom))]
-mod batch;
-#[cfg(not(loom))]
-mod binding;
-#[cfg(not(loom))]
 mod close;
 pub(crate) mod coop;
 #[cfg(not(loom))]
 mod counts;
 #[cfg(not(loom))]
-mod defer;
-#[cfg(not(loom))]
-mod drive;
-#[cfg(not(loom))]
 mod driver;
-#[cfg(not(loom))]
-mod driver_thread;
 #[cfg(not(loom))]
 mod home;
 #[cfg(not(loom))]
 mod hooks;
 #[cfg(not(loom))]
 mod limit;
-#[cfg(not(loom))]
-mod load;
 #[cfg(not(loom))]
 mod measuring;
 #[cfg(not(loom))]
@@ -59,11 +43,12 @@ pub(crate) mod raw_handle;
 pub(crate) mod registry;
 #[cfg(not(loom))]
 mod schedule;
+#[cfg(not(loom))]
+#[expect(clippy::module_inception, reason = "`Shard` is what the room is named after")]
+mod shard;
 pub(crate) mod sleep_entry;
 #[cfg(not(loom))]
 mod slow;
-#[cfg(not(loom))]
-mod stragglers;
 #[cfg(not(loom))]
 mod thread_state;
 #[cfg(not(loom))]
@@ -71,13 +56,11 @@ mod virtual_time;
 
 #[cfg(not(loom))]
 pub(crate) use self::{
-    binding::{PanicHook, Shard, new_id},
     coop::{Coop, Progress},
-    defer::{Deferred, defer},
-    drive::drive,
-    driver_thread::DriverThread,
+    driver::{Deferred, DriverThread, defer, drive},
     limit::Limit,
     raw_handle::RawHandle,
+    shard::{PanicHook, Shard, new_id},
     sleep_entry::SleepEntry,
     slow::SlowHook,
 };

@@ -16,7 +16,7 @@
 
 use std::time::Instant;
 
-use super::binding::Shard;
+use super::shard::Shard;
 use crate::clock::{OnClock, Quiesce, Quiescence, Quiet};
 use crate::engine::entry::EXACT_RANGE;
 

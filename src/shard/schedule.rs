@@ -12,8 +12,8 @@
 
 use std::sync::Arc;
 
-use super::binding::Shard;
 use super::raw_handle::RawHandle;
+use super::shard::Shard;
 use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Ticks};
 use crate::engine::core::Armed;

@@ -30,8 +30,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Weak};
 
-use super::binding::Shard;
 use super::registry::Registered;
+use super::shard::Shard;
 use crate::engine::memory::Cache;
 use crate::stats::{Count, ThreadCounters};
 

@@ -1,7 +1,7 @@
 //! A pool's queue together with the loans of a driver.
 //!
 //! The queue and the loans are the crate's. The driver's own thread and the worker call them in the order of
-//! `src/shard/drive.rs`; the driver itself is replaced by a list of what it will do. A worker that waits in a callback, or in a
+//! `src/shard/driver/drive.rs`; the driver itself is replaced by a list of what it will do. A worker that waits in a callback, or in a
 //! task of rayon that it found, does not come back. Then the driver's own thread takes the driver and lends it to the
 //! next worker.
 //!

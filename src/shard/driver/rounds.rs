@@ -18,7 +18,7 @@
 //! - While the driver [is busy](super::load), it trims at most once in a millisecond.
 //!
 //! A panic of the driver is a defect of the crate, as it catches the panics of all foreign code. The wheel may then be
-//! broken, so the driver [closes](super::close) its shard, reports the panic, and ends. Other shards go on.
+//! broken, so the driver [closes](crate::shard::close) its shard, reports the panic, and ends. Other shards go on.
 
 use std::mem;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::batch::Batch;
-use super::binding::Shard;
 use super::defer::Turn;
 use super::load::Load;
 use super::stragglers::Stragglers;
-use super::thread_state;
 use crate::clock::{NEVER, Quiescence};
 use crate::engine::entry::Role;
 use crate::engine::turn::DriverCore;
 use crate::executor::Dispatcher;
+use crate::shard::Shard;
+use crate::shard::thread_state;
 use crate::system::Scheduling;
 use crate::wheel::Levels;
 

@@ -27,12 +27,12 @@ use std::time::{Duration, Instant};
 use core_affinity::CoreId;
 
 use super::batch::Batch;
-use super::binding::Shard;
-use super::driver::{Driver, Stop};
-use super::driver_thread::DriverStatus;
-use super::thread_state;
+use super::rounds::{Driver, Stop};
+use super::thread::DriverStatus;
 use crate::engine::loan::{Loans, Returned};
 use crate::executor::{self, JobQueue, Loan as _};
+use crate::shard::Shard;
+use crate::shard::thread_state;
 use crate::system::Scheduling;
 use crate::wheel::Levels;
 

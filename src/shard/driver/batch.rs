@@ -1,7 +1,7 @@
 //! `Batch`: up to 256 expired timers on their way through the executor.
 //!
 //! The driver makes a batch, and either dispatches it to the executor or lends itself to a worker together with it.
-//! Each entry in it is `DISPATCHED`, until a worker [runs](super::hooks) it or the drop of the batch discards it.
+//! Each entry in it is `DISPATCHED`, until a worker [runs](crate::shard::hooks) it or the drop of the batch discards it.
 //!
 //! Workers take the entries one by one from a shared cursor, so callbacks start in the order of their deadlines. A
 //! batch has one worker at first, because waking another costs as much as many callbacks. The driver
@@ -14,8 +14,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::binding::Shard;
 use crate::executor;
+use crate::shard::Shard;
 
 /// Dispatched entries in the order of their deadlines.
 ///
