@@ -168,7 +168,7 @@ impl Ticks {
     }
 
     /// Returns the last tick that is not after `now`, but always less than [`NEVER`].
-    #[inline]
+    #[inline(always)]
     fn floor(&self, now: Instant) -> u64 {
         self.count(self.since_origin(now)).min(NEVER - 1)
     }
