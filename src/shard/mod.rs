@@ -60,7 +60,7 @@ pub(crate) use self::{
     driver::{Deferred, DriverThread, defer, drive},
     limit::Limit,
     raw_handle::RawHandle,
-    shard::{PanicHook, Shard, new_id},
+    shard::{PanicHook, Shard},
     sleep_entry::SleepEntry,
     slow::SlowHook,
 };

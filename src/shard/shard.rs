@@ -15,7 +15,7 @@
 
 use std::any::Any;
 use std::panic::RefUnwindSafe;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -40,13 +40,6 @@ const MIN_RETAINED: usize = 1 << 14;
 /// Number of ended threads whose counters are always retained: 4 KiB each for threads that have run callbacks.
 const RETAINED_COUNTERS: usize = 16;
 
-/// Returns an id that is unique among all shards and services of the process, past and future. Never zero.
-pub(crate) fn new_id() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: the number orders no other memory.
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
 /// The user's `on_panic`, called with the payload of a panic.
 pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 
@@ -54,8 +47,6 @@ pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 pub(crate) struct Shard {
     pub(super) core: Core,
     pub(crate) ticks: Ticks,
-    /// A number from [`new_id`].
-    pub(super) id: u64,
     /// The process that created the shard, and has its driver.
     process: Process,
     /// A weak reference to this shard, for the thread states.
@@ -91,7 +82,6 @@ impl Shard {
         Arc::new_cyclic(|this| Self {
             // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
             core: Core::new(ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP).max(1)), MIN_RETAINED),
-            id: new_id(),
             process: Process::current(),
             this: this.clone(),
             common: registry.register(),

@@ -44,8 +44,6 @@ const NONE: u64 = 0;
 pub(super) struct ThreadState {
     /// Identifies the shard, because `weak` keeps the memory there from being used for another.
     shard: NonNull<Shard>,
-    /// The id of the shard, which no other shard ever has.
-    id: u64,
     /// The id of the service for which this shard is the thread's home, or `NONE`.
     home_of: u64,
     weak: Weak<Shard>,
@@ -121,9 +119,9 @@ impl ThreadState {
     }
 
     fn new(shard: &Shard, home_of: u64, registered: Arc<Registered>, temporary: Option<Arc<Shard>>) -> Box<Self> {
-        let (id, weak) = (shard.id, shard.this.clone());
+        let weak = shard.this.clone();
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
-        Box::new(Self { shard, id, home_of, weak, registered, temporary, cache: Cache::new() })
+        Box::new(Self { shard, home_of, weak, registered, temporary, cache: Cache::new() })
     }
 }
 
@@ -262,13 +260,6 @@ fn take_or_create(states: &mut List, shard: &Shard, home_of: u64) -> Box<ThreadS
     }
 }
 
-/// Returns the shard with this id, which may be gone, if the calling thread has a state for it.
-#[cold]
-pub(super) fn shard(id: u64) -> Option<Weak<Shard>> {
-    let find = |states: &mut List| Some(states.iter().find(|state| state.id == id)?.weak.clone());
-    with_others(take_last(), find).flatten()
-}
-
 impl Drop for States {
     fn drop(&mut self) {
         // Destructors of other thread-locals may use timers after this.
@@ -326,8 +317,6 @@ mod tests {
                 let found = |state: &mut ThreadState| assert!(Arc::as_ptr(&state.registered) == *registered);
                 with(shard, found);
                 with_home(*service, || panic!("the home of {service} was chosen before"), found);
-                let weak = super::shard(shard.id).expect("a state of this thread");
-                assert!(weak.ptr_eq(&shard.this));
             }
         }
     }

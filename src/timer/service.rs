@@ -24,7 +24,7 @@
 //! On a thread of the timer's own pool outside of any callback, it waits for neither callbacks nor threads.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -44,8 +44,15 @@ use crate::sync::lock;
 use crate::system::Process;
 use crate::wheel::Levels;
 
+/// Returns an id that is unique among all services of the process, past and future. Never zero.
+fn new_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: the number orders no other memory.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 pub(super) struct Service {
-    /// A number from [`shard::new_id`].
+    /// A number from [`new_id`].
     id: u64,
     pub(super) ticks: Ticks,
     shards: Vec<Arc<Shard>>,
@@ -87,7 +94,7 @@ impl Service {
         let pool_threads = pool.as_ref().map_or(0, Pool::threads);
         let needs_this_thread = dispatcher.need_this_thread();
         let mut service = Self {
-            id: shard::new_id(),
+            id: new_id(),
             ticks: Ticks::new(builder.clock, builder.tick),
             shards: Vec::new(),
             next: AtomicUsize::new(0),
