@@ -23,5 +23,5 @@ pub use manual::ManualClock;
 pub(crate) use {
     manual::{ClockShard, OnClock, Registration},
     quiescence::{Quiesce, Quiescence, Quiet},
-    ticks::{Deadline, NEVER, Requested, Ticks, duration_of},
+    ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN_NANOS, duration_of},
 };

@@ -1,26 +1,18 @@
 //! The queue as its users see it.
 
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::blocking;
-use super::expired::Expired;
-use super::expiry::{Delivery, Expiry};
-use super::hand_over::{HandOver, Popped};
-use super::home::Home;
-use super::item::NOT_RESET;
 use super::key::DelayKey;
 use super::line::{Consumer, Waiter};
-use super::open::OpenQueues;
-use super::shared::{Shared, Stored, Values};
-use crate::clock::Deadline;
-use crate::engine::entry::Callback;
-use crate::error::{Rejection, ScheduleError};
-use crate::shard::{coop, defer};
+use super::shared::Shared;
+use crate::error::ScheduleError;
+use crate::shard::coop;
+use crate::timer::Timer;
 
 /// A queue whose values come out when they are due.
 ///
@@ -58,10 +50,10 @@ use crate::shard::{coop, defer};
 /// - **In order.** Values of one shard come out in the order of their ticks, if they were pushed before the first of
 ///   them was due. A thread pushes to one shard.
 /// - **One wake-up a value.** Of many consumers that wait, one is woken for each value that becomes due, in the order
-///   in which they began to wait. A consumer that is woken and goes away passes the wake-up on.
+///   in which they began to wait. A woken consumer that gives up or is dropped passes its wake-up on.
 /// - **Lock-free in.** `push`, [`remove`](DelayKey::remove), [`reset`](DelayKey::reset) and the driver that makes a
-///   value due wait for no thread. Consumers share a lock. Producers, keys and drivers only try that lock, to help with the lists
-///   behind it. The thread that helps also calls the wakers of the consumers whose turn it is.
+///   value due wait for no thread. Consumers share a lock. Producers, keys and drivers only try that lock, to help with
+///   the lists behind it. The thread that helps also calls the wakers of the consumers whose turn it is.
 ///
 /// Values that are due do not pass through the executor: the driver of their shard hands them over.
 ///
@@ -87,26 +79,21 @@ pub struct DelayQueue<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> DelayQueue<T> {
-    /// Opens a queue of a service. `is_closed` tells whether that is shut down.
-    pub(crate) fn open(home: Home, queues: &OpenQueues, is_closed: impl FnOnce() -> bool) -> Self {
-        let catch = |act: fn(Waker)| {
-            let shard = home.any_shard().clone();
-            move |waker| match shard.is_inherited() {
-                // A waker before this one has forked: the task is the parent's.
-                true => mem::forget(waker),
-                false => shard.catch_panic(|| act(waker)),
-            }
-        };
-        let hand_over = Arc::new(HandOver::new(catch(Waker::wake), catch(drop)));
-        // In the child of a fork, a thread of the parent may have the lock of the list for ever.
-        if !home.is_inherited() {
-            queues.add(&hand_over);
-        }
-        // After it was added: a shutdown either finds it in the list, or is seen here.
-        if is_closed() {
-            hand_over.close();
-        }
-        Self::of(Arc::new(Shared { hand_over, home }))
+    /// Creates an empty queue, whose values the drivers of `timer` make due.
+    ///
+    /// The queue does not keep the timer alive: the drop of the last [`Timer`] clone is a shutdown, after which the
+    /// queue accepts no value. Takes a lock of the service, in amortised constant time.
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, Timer};
+    ///
+    /// let timer = Timer::new()?;
+    /// let queue: DelayQueue<String> = DelayQueue::new(&timer);
+    /// assert!(queue.is_empty());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn new(timer: &Timer) -> Self {
+        Self::of(Arc::new(Shared::new(timer)))
     }
 
     fn of(shared: Arc<Shared<T>>) -> Self {
@@ -141,7 +128,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn push(&self, delay: Duration, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
-        self.push_for(self.shared.home.ticks().after(delay), value)
+        self.shared.push(self.shared.ticks().after(delay), value)
     }
 
     /// Adds a value that is due at `deadline`. One in the past is due at once. Otherwise as [`push`](Self::push).
@@ -160,33 +147,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn push_at(&self, deadline: Instant, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
-        self.push_for(self.shared.home.ticks().at(deadline), value)
-    }
-
-    fn push_for(&self, deadline: Deadline, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
-        let Shared { hand_over, home } = &*self.shared;
-        if home.is_inherited() || hand_over.is_closed() {
-            home.reject();
-            return Err(Rejection::Shutdown.with(value));
-        }
-        let stored = Stored { value, requested: deadline.requested, tick: deadline.tick };
-        let (item, expiry) = Expiry::enter(hand_over, stored);
-        let callback = mem::ManuallyDrop::new(Callback::value(move |tick| {
-            defer(expiry, Delivery::new, Delivery::accepts, |delivery, expiry| expiry.deliver(tick, delivery));
-        }));
-        // SAFETY: this moves the callback, which is used again only if the timer is refused.
-        match home.schedule(deadline, |place| unsafe { callback.write(place) }) {
-            Ok(handle) => {
-                // SAFETY: this call created the item, and its push has not returned.
-                unsafe { item.set_handle(handle) };
-                Ok(DelayKey::new(item, hand_over.clone()))
-            }
-            Err(rejection) => {
-                drop(mem::ManuallyDrop::into_inner(callback));
-                let stored = hand_over.remove(&item).expect("without a timer, the value is still there");
-                Err(rejection.with(stored.value))
-            }
-        }
+        self.shared.push(self.shared.ticks().at(deadline), value)
     }
 
     /// Returns the first value that is due, or `None` if none is. Does not wait for one.
@@ -208,9 +169,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_pop(&self) -> Option<Expired<T>> {
-        let values = self.live()?;
-        match values.poll(&Consumer::default(), None) {
-            Poll::Ready(popped) => self.expired(popped),
+        match self.poll(&Consumer::default(), None) {
+            Poll::Ready(popped) => popped,
             Poll::Pending => None,
         }
     }
@@ -249,7 +209,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pop(&self) -> Option<Expired<T>> {
-        self.expired(blocking::pop(self.live()?, None))
+        self.pop_until(None)
     }
 
     /// As [`pop`](Self::pop), but returns `None` also if this call has received no value within `limit`.
@@ -266,7 +226,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pop_timeout(&self, limit: Duration) -> Option<Expired<T>> {
-        self.expired(blocking::pop(self.live()?, Instant::now().checked_add(limit)))
+        self.pop_until(Instant::now().checked_add(limit))
     }
 
     /// Polls for the first value that is due. `Ready(None)` once the timer has been shut down and nothing that was due
@@ -296,7 +256,6 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        let Some(values) = self.live() else { return Poll::Ready(None) };
         // Relaxed, here and below: a clone is polled by one task. Two that share it do no harm.
         let has_waited = self.has_waited.load(Ordering::Relaxed);
         if !has_waited && coop::is_spent() {
@@ -304,12 +263,12 @@ impl<T: Send + 'static> DelayQueue<T> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let polled = values.poll(&self.consumer, Some(Waiter::Task(cx.waker().clone())));
+        let polled = self.poll(&self.consumer, Some(Waiter::Task(cx.waker().clone())));
         self.has_waited.store(polled.is_pending(), Ordering::Relaxed);
         if !has_waited && matches!(polled, Poll::Ready(Some(_))) {
             coop::spend();
         }
-        polled.map(|popped| self.expired(popped))
+        polled
     }
 
     /// Returns the number of values in the queue, those that wait and those that are due. Includes values whose `push`
@@ -328,7 +287,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn len(&self) -> usize {
-        usize::try_from(self.shared.hand_over.len()).unwrap_or(usize::MAX)
+        usize::try_from(self.shared.values.len()).unwrap_or(usize::MAX)
     }
 
     /// Returns whether the queue has no values. Wait-free.
@@ -346,21 +305,31 @@ impl<T: Send + 'static> DelayQueue<T> {
         self.len() == 0
     }
 
-    /// Returns the values, unless they are those of the parent of this process.
-    fn live(&self) -> Option<&Values<T>> {
-        (!self.shared.home.is_inherited()).then_some(&*self.shared.hand_over)
+    /// Takes the first value that is due. Waits for one until the queue is over, or until `limit`.
+    fn pop_until(&self, limit: Option<Instant>) -> Option<Expired<T>> {
+        let consumer = Consumer::default();
+        loop {
+            if let Poll::Ready(popped) = self.poll(&consumer, Some(Waiter::Thread(thread::current()))) {
+                return popped;
+            }
+            match limit.map(|limit| limit.saturating_duration_since(Instant::now())) {
+                // A wake-up that came too late goes to another consumer.
+                Some(Duration::ZERO) => {
+                    self.shared.values.withdraw(&consumer);
+                    return None;
+                }
+                Some(rest) => thread::park_timeout(rest),
+                None => thread::park(),
+            }
+        }
     }
 
-    fn expired(&self, popped: Option<Popped<Stored<T>>>) -> Option<Expired<T>> {
-        let Popped { value: Stored { value, requested, tick }, tick: due, reset_to } = popped?;
-        let ticks = self.shared.home.ticks();
-        let deadline = if reset_to == NOT_RESET && tick == due {
-            ticks.display_requested(requested)
-        } else {
-            // A reset may not have noted its deadline yet. What it noted is shown only if it agrees with the tick.
-            ticks.display_deadline(due, reset_to)
-        };
-        Some(Expired { deadline, value })
+    /// Takes the first value that is due, or has the consumer wait. In the child of a fork, the queue is over.
+    fn poll(&self, consumer: &Consumer, waiter: Option<Waiter>) -> Poll<Option<Expired<T>>> {
+        if self.shared.is_inherited() {
+            return Poll::Ready(None);
+        }
+        self.shared.values.poll(consumer, waiter).map(|popped| popped.map(|popped| self.shared.expired(popped)))
     }
 }
 
@@ -373,8 +342,8 @@ impl<T: Send + 'static> Clone for DelayQueue<T> {
 
 impl<T: Send + 'static> Drop for DelayQueue<T> {
     fn drop(&mut self) {
-        if let Some(values) = self.live() {
-            values.leave(&self.consumer);
+        if !self.shared.is_inherited() {
+            self.shared.values.withdraw(&self.consumer);
         }
     }
 }
@@ -394,4 +363,29 @@ impl<T: Send + 'static> futures_core::Stream for DelayQueue<T> {
     fn poll_next(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         self.poll_pop(cx)
     }
+}
+
+/// A value that came out of a [`DelayQueue`](crate::DelayQueue).
+///
+/// ```
+/// # use corewheel::{DelayQueue, Expired, ManualClock, Timer};
+/// # use std::time::Duration;
+/// # let clock = ManualClock::new();
+/// # let timer = Timer::builder().clock(clock.clone()).build()?;
+/// let queue = DelayQueue::new(&timer);
+/// let deadline = timer.now() + Duration::from_secs(1);
+/// queue.push_at(deadline, "retry")?;
+/// clock.advance(Duration::from_secs(1));
+/// let Expired { deadline: due, value, .. } = queue.try_pop().expect("it is due");
+/// assert_eq!((due, value), (deadline, "retry"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Expired<T> {
+    /// The deadline that the value was given last, not rounded to a tick. If calls that reset the value compete, or one
+    /// is in progress when it comes out, this may be the tick at which it became due.
+    pub deadline: Instant,
+    /// The value.
+    pub value: T,
 }

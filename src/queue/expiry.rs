@@ -3,9 +3,8 @@
 use std::mem;
 use std::task::Waker;
 
-use super::due::Due;
 use super::hand_over::HandOver;
-use super::item::Item;
+use super::item::{Due, Item};
 use crate::sync::Arc;
 
 /// Makes an item due, or is dropped before. Either ends the item's timer.
@@ -73,13 +72,12 @@ impl<T, H> Drop for Delivery<T, H> {
 mod tests {
     use std::task::Poll;
 
-    use super::super::hand_over::Popped;
     use super::super::line::Consumer;
     use super::*;
 
     #[test]
     fn items_that_are_delivered_together_come_out_in_order() {
-        let queues: [Arc<HandOver<u32, ()>>; 2] = [(); 2].map(|()| Arc::new(HandOver::new(Waker::wake, drop)));
+        let queues: [Arc<HandOver<u32, ()>>; 2] = [(); 2].map(|()| Arc::new(HandOver::new(|act, waker| act(waker))));
         let expiries = [1, 2, 3].map(|value| Expiry::enter(&queues[0], value).1);
         let mut delivery = Delivery::new(&expiries[0]);
         assert!(!delivery.accepts(&Expiry::enter(&queues[1], 4).1));
@@ -88,7 +86,7 @@ mod tests {
             expiry.deliver(tick, &mut delivery);
         }
         let pop = || match queues[0].poll(&Consumer::default(), None) {
-            Poll::Ready(Some(Popped { value, tick, .. })) => Some((value, tick)),
+            Poll::Ready(Some((value, Due { tick, .. }))) => Some((value, tick)),
             _ => None,
         };
         assert_eq!(pop(), None, "not yet");

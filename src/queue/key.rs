@@ -24,18 +24,13 @@ use crate::handle::TimerHandle;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DelayKey<T> {
-    item: Arc<Value<T>>,
-    queue: Arc<Values<T>>,
+    pub(super) item: Arc<Value<T>>,
+    pub(super) values: Arc<Values<T>>,
 }
 
 impl<T> DelayKey<T> {
-    pub(super) fn new(item: Arc<Value<T>>, queue: Arc<Values<T>>) -> Self {
-        Self { item, queue }
-    }
-
-    fn handle(&self) -> Option<&TimerHandle> {
-        // SAFETY: the push of the item returned this key.
-        unsafe { self.item.handle() }
+    fn handle(&self) -> &TimerHandle {
+        self.item.handle.get().expect("the push has returned this key")
     }
 
     /// Takes the value out of the queue, whether it is due or not. Returns `None` if it was popped, or was dropped with
@@ -58,13 +53,13 @@ impl<T> DelayKey<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn remove(self) -> Option<T> {
-        let handle = self.handle()?;
+        let handle = self.handle();
         if handle.is_inherited() {
             return None;
         }
         // Before the value is taken: a shutdown that ends the timer before this has found the value in the queue.
         handle.cancel();
-        Some(self.queue.remove(&self.item)?.value)
+        Some(self.values.remove(&self.item)?.value)
     }
 
     /// Gives the value a new deadline, `delay` from now, earlier or later. Returns whether it was not due: true if it
@@ -88,12 +83,7 @@ impl<T> DelayKey<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reset(&self, delay: Duration) -> bool {
-        let Some(handle) = self.handle() else { return false };
-        let moved = handle.reset(delay);
-        if moved {
-            self.item.set_reset(handle.exact());
-        }
-        moved
+        self.handle().reset(delay)
     }
 
     /// Returns the deadline of the value, or `None` if it is due, has come out, or the timer was shut down. A value
@@ -112,7 +102,7 @@ impl<T> DelayKey<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
-        self.handle()?.deadline()
+        self.handle().deadline()
     }
 }
 

@@ -2,17 +2,16 @@
 //!
 //! # Which consumers are woken
 //!
-//! A consumer that finds nothing leaves a [`Waiter`] here, in turn. Each value that becomes due wakes the next consumer in
-//! turn. A consumer that was woken may find that another has taken the value; then it waits again. If it goes away without
-//! a look, it gives its wake-up back, and the next in turn is woken while a value is due: a wake-up is never lost with the
-//! consumer that received it.
+//! A consumer that finds nothing leaves a [`Waiter`] here, and waits for its turn. Each value that becomes due wakes the
+//! next consumer in turn. A consumer that was woken may find that another has taken the value; then it waits again. If it
+//! withdraws without a look, it gives its wake-up back, and the next in turn is woken while a value is due. So a wake-up
+//! is never lost with the consumer that received it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 use std::{iter, mem};
 
-use super::due::Due;
-use super::item::Item;
+use super::item::{Due, DueBatch, Item};
 use crate::sync::thread::Thread;
 use crate::sync::{Arc, AtomicU64, Ordering};
 
@@ -25,8 +24,8 @@ const FEW: usize = 32;
 /// One that waits in a queue: a clone that is polled, or a thread that is blocked.
 #[derive(Default)]
 pub(crate) struct Consumer {
-    /// Its place in the line; 0: none. Accessed under the queue's lock only, but for [`is_in_line`](Self::is_in_line).
-    ticket: Ticket,
+    /// Its turn. 0: it does not wait, and was not woken since its last look. Written under the queue's lock only.
+    ticket: AtomicU64,
 }
 
 /// How a consumer that waits is woken.
@@ -37,38 +36,24 @@ pub(crate) enum Waiter {
     Thread(Thread),
 }
 
-struct Ticket(AtomicU64);
-
-impl Default for Ticket {
-    fn default() -> Self {
-        Self(AtomicU64::new(0))
-    }
-}
-
 impl Consumer {
-    /// Returns whether the consumer is to leave the line when it goes away. The caller must own the consumer.
-    pub(super) fn is_in_line(&self) -> bool {
-        self.ticket() != 0
-    }
-
-    fn ticket(&self) -> u64 {
-        // Relaxed, here and below: under the lock, or by the owner.
-        self.ticket.0.load(Ordering::Relaxed)
-    }
-
-    fn set_ticket(&self, ticket: u64) {
-        self.ticket.0.store(ticket, Ordering::Relaxed);
+    pub(super) fn ticket(&self) -> u64 {
+        // Relaxed, here and below: under the lock, or by the owner of the consumer.
+        self.ticket.load(Ordering::Relaxed)
     }
 }
 
 pub(super) struct Line<T, H> {
-    members: Members<Arc<Item<T, H>>>,
+    /// All items in the queue. Each knows its index.
+    pub(super) members: VecDeque<Arc<Item<T, H>>>,
     /// Items that are due, in order, with those that were removed since.
     ready: VecDeque<Due<T, H>>,
     /// Upper bound of the number of removed items in `ready`.
     removed: usize,
+    /// Items that were removed, to be dropped after the unlock.
+    pub(super) discarded: Vec<Arc<Item<T, H>>>,
     /// The consumers that wait, by their tickets.
-    waiting: BTreeMap<u64, Waiter>,
+    pub(super) waiting: BTreeMap<u64, Waiter>,
     last_ticket: u64,
     /// Number of wake-ups for which no consumer was chosen yet.
     owed: usize,
@@ -77,9 +62,10 @@ pub(super) struct Line<T, H> {
 impl<T, H> Line<T, H> {
     pub(super) fn new() -> Self {
         Self {
-            members: Members::new(),
+            members: VecDeque::new(),
             ready: VecDeque::new(),
             removed: 0,
+            discarded: Vec::new(),
             waiting: BTreeMap::new(),
             last_ticket: 0,
             owed: 0,
@@ -88,87 +74,84 @@ impl<T, H> Line<T, H> {
 
     /// Lists an item that has entered the queue.
     pub(super) fn enter(&mut self, item: Arc<Item<T, H>>) {
-        let member = self.members.vacant();
-        item.set_member(member);
-        self.members.insert(member, item);
+        let index = u32::try_from(self.members.len()).expect("fewer than 2^32 values");
+        // Relaxed, here and below: under the lock.
+        item.index.store(index, Ordering::Relaxed);
+        self.members.push_back(item);
+    }
+
+    /// Takes an item off the list that has entered. The last item of the list takes its index. Drops a count of the item
+    /// that is not the last.
+    fn unlist(&mut self, item: &Item<T, H>) {
+        let index = item.index.load(Ordering::Relaxed);
+        drop(self.members.swap_remove_back(index as usize));
+        if let Some(moved) = self.members.get(index as usize) {
+            moved.index.store(index, Ordering::Relaxed);
+        }
+        shrink_if_empty(&mut self.members);
     }
 
     /// Adds items that are due.
-    pub(super) fn add_due(&mut self, items: Vec<Due<T, H>>) {
-        self.owed += items.len();
-        self.ready.extend(items);
+    pub(super) fn add_due(&mut self, batch: Arc<DueBatch<T, H>>) {
+        let batch = Arc::try_unwrap(batch).ok().expect("the stack had the only count of the batch");
+        self.owed += batch.items.len();
+        self.ready.extend(batch.items);
     }
 
-    /// Takes an item off the list that has entered, and whose value was removed.
-    pub(super) fn leave(&mut self, item: &Item<T, H>) -> Option<Arc<Item<T, H>>> {
+    /// Takes an item off the list whose value was removed.
+    pub(super) fn remove(&mut self, item: Arc<Item<T, H>>) {
         self.removed += 1;
-        self.members.remove(item.member())
+        self.unlist(&item);
+        self.discarded.push(item);
     }
 
-    /// Takes items that were removed after they became due out of the way, once there are many.
-    pub(super) fn purge(&mut self, mut purged: impl FnMut(Arc<Item<T, H>>)) {
+    /// Discards items that were removed after they became due, once there are many.
+    pub(super) fn purge(&mut self) {
         if self.removed <= FEW.max(self.ready.len()) {
             return;
         }
         self.removed = 0;
         for _ in 0..self.ready.len() {
             let Some(due) = self.ready.pop_front() else { break };
-            if due.item.is_claimed() { purged(due.item) } else { self.ready.push_back(due) }
+            if due.item.is_claimed() { self.discarded.push(due.item) } else { self.ready.push_back(due) }
         }
     }
 
-    /// Takes the first value that is due, and returns it with its item. `removed` receives items that were removed.
-    pub(super) fn pop(&mut self, mut removed: impl FnMut(Arc<Item<T, H>>)) -> Option<(T, Due<T, H>)> {
+    /// Takes the first value that is due, and returns it with its item.
+    pub(super) fn pop(&mut self) -> Option<(T, Due<T, H>)> {
         while let Some(due) = self.ready.pop_front() {
-            if self.ready.is_empty() && self.ready.capacity() > RETAINED {
-                self.ready = VecDeque::new();
-            }
+            shrink_if_empty(&mut self.ready);
             if let Some(value) = due.item.claim() {
-                // The list has a count of its own.
-                drop(self.members.remove(due.item.member()));
+                self.unlist(&due.item);
                 return Some((value, due));
             }
-            removed(due.item);
+            self.discarded.push(due.item);
         }
         None
     }
 
-    /// Takes all items off the list.
-    pub(super) fn clear(&mut self) -> impl Iterator<Item = Arc<Item<T, H>>> + use<T, H> {
-        mem::replace(&mut self.members, Members::new()).slots.into_iter().flatten()
-    }
-
-    /// Notes that the consumer looks for a value. Returns whether it was woken.
-    pub(super) fn look(&mut self, consumer: &Consumer) -> bool {
-        let ticket = consumer.ticket();
-        let woken = ticket != 0 && !self.waiting.contains_key(&ticket);
-        if woken {
-            consumer.set_ticket(0);
-        }
-        woken
-    }
-
-    /// Has the consumer wait. It keeps its turn if it waits already. Returns what waited for it before.
+    /// Has the consumer wait, which has looked in vain. It keeps its turn if it was not woken. Returns its former waiter.
     pub(super) fn wait(&mut self, consumer: &Consumer, waiter: Waiter) -> Option<Waiter> {
-        if consumer.ticket() == 0 {
+        if !self.waiting.contains_key(&consumer.ticket()) {
             self.last_ticket += 1;
-            consumer.set_ticket(self.last_ticket);
+            consumer.ticket.store(self.last_ticket, Ordering::Relaxed);
         }
         self.waiting.insert(consumer.ticket(), waiter)
     }
 
-    /// Ends the wait of a consumer that has looked. Returns what waited for it before.
+    /// Ends the wait of a consumer that has looked. Returns its waiter, unless it was woken or did not wait.
     pub(super) fn end_wait(&mut self, consumer: &Consumer) -> Option<Waiter> {
         let ticket = consumer.ticket();
-        consumer.set_ticket(0);
+        consumer.ticket.store(0, Ordering::Relaxed);
         self.waiting.remove(&ticket)
     }
 
-    /// Takes a consumer out of the line that goes away. If it was woken, it gives its wake-up back. Returns what
-    /// waited for it.
-    pub(super) fn go(&mut self, consumer: &Consumer) -> Option<Waiter> {
-        self.owed += usize::from(self.look(consumer));
-        self.end_wait(consumer)
+    /// Ends the wait of a consumer that has a ticket, and will not look. If it was woken, it gives its wake-up back.
+    /// Returns its waiter.
+    pub(super) fn withdraw(&mut self, consumer: &Consumer) -> Option<Waiter> {
+        let waiter = self.end_wait(consumer);
+        self.owed += usize::from(waiter.is_none());
+        waiter
     }
 
     /// Chooses the consumers to be woken: one for each value that became due, or all if the queue is `over`.
@@ -178,68 +161,40 @@ impl<T, H> Line<T, H> {
         let most = if over { self.waiting.len() } else { owed };
         iter::from_fn(|| self.waiting.pop_first()).take(most).map(|(_, waiter)| waiter).collect()
     }
-
-    /// Returns the number of consumers that wait.
-    pub(super) fn waiting(&self) -> u64 {
-        self.waiting.len() as u64
-    }
 }
 
-/// A list in which each member knows its place.
-struct Members<M> {
-    slots: Vec<Option<M>>,
-    vacant: Vec<u32>,
-}
-
-impl<M> Members<M> {
-    fn new() -> Self {
-        Self { slots: Vec::new(), vacant: Vec::new() }
-    }
-
-    /// Returns a place without a member.
-    fn vacant(&mut self) -> u32 {
-        self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            u32::try_from(self.slots.len() - 1).expect("fewer values than entries")
-        })
-    }
-
-    fn insert(&mut self, place: u32, member: M) {
-        self.slots[place as usize] = Some(member);
-    }
-
-    fn remove(&mut self, place: u32) -> Option<M> {
-        let member = self.slots.get_mut(place as usize)?.take()?;
-        self.vacant.push(place);
-        if self.vacant.len() == self.slots.len() && self.slots.len() > RETAINED {
-            *self = Self::new();
-        }
-        Some(member)
+/// Gives the memory of a list back that was long.
+fn shrink_if_empty<M>(list: &mut VecDeque<M>) {
+    if list.is_empty() && list.capacity() > RETAINED {
+        *list = VecDeque::new();
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::AtomicPtr;
+
+    fn batch<T>(item: Arc<Item<T, ()>>) -> Arc<DueBatch<T, ()>> {
+        Arc::new(DueBatch { items: vec![Due { item, tick: 0 }], before: AtomicPtr::default() })
+    }
 
     fn waiter() -> Waiter {
         Waiter::Task(Waker::noop().clone())
     }
 
     #[test]
-    fn members_find_their_place_again_and_memory_comes_back() {
-        let mut members = Members::new();
+    fn members_find_their_index_again_and_memory_comes_back() {
+        let mut line: Line<u32, ()> = Line::new();
         for round in 0..2 {
-            for number in 0..2000_u32 {
-                let place = members.vacant();
-                members.insert(place, number);
-                assert_eq!(place, number, "round {round}");
+            let items: Vec<_> = (0..2000).map(|number| Arc::new(Item::new(number))).collect();
+            items.iter().for_each(|item| line.enter(item.clone()));
+            let (third, rest): (Vec<_>, Vec<_>) = (0..2000).partition(|index| index % 3 == 0);
+            for index in third.into_iter().chain(rest.into_iter().rev()) {
+                line.unlist(&items[index]);
+                assert_eq!(Arc::strong_count(&items[index]), 1, "round {round}: the list has had this item");
             }
-            let (removed, twice) = (members.remove(7), members.remove(7));
-            assert_eq!((removed, twice, members.vacant()), (Some(7), None, 7));
-            members.insert(7, 7);
-            assert!((0..2000).all(|place| members.remove(place) == Some(place)));
-            assert!(members.slots.capacity() == 0 && members.vacant.capacity() == 0);
+            assert_eq!(line.members.capacity(), 0);
         }
     }
 
@@ -253,13 +208,13 @@ mod tests {
         assert!(line.choose(false).is_empty(), "nothing is due");
         let item = Arc::new(Item::new(5));
         line.enter(item.clone());
-        line.add_due(vec![Due { item, tick: 0 }]);
-        assert_eq!((line.choose(false).len(), line.choose(false).len(), line.waiting()), (1, 0, 2));
-        assert!(line.go(&consumers[0]).is_none() && !consumers[0].is_in_line());
-        assert_eq!((line.choose(false).len(), line.waiting()), (1, 1), "the wake-up is passed on");
-        assert!(line.look(&consumers[1]) && !line.look(&consumers[1]));
-        assert_eq!(line.pop(|_| ()).map(|(value, _)| value), Some(5));
-        assert_eq!((line.choose(false).len(), line.choose(true).len(), line.waiting()), (0, 1, 0));
+        line.add_due(batch(item));
+        assert_eq!((line.choose(false).len(), line.choose(false).len(), line.waiting.len()), (1, 0, 2));
+        assert!(line.withdraw(&consumers[0]).is_none() && consumers[0].ticket() == 0);
+        assert_eq!((line.choose(false).len(), line.waiting.len()), (1, 1), "the wake-up is passed on");
+        assert_eq!(line.pop().map(|(value, _)| value), Some(5));
+        assert!(line.end_wait(&consumers[1]).is_none() && consumers[1].ticket() == 0);
+        assert_eq!((line.choose(false).len(), line.choose(true).len(), line.waiting.len()), (0, 1, 0));
     }
 
     #[test]
@@ -270,15 +225,14 @@ mod tests {
             line.wait(consumer, waiter());
             let item = Arc::new(Item::new(number));
             line.enter(item.clone());
-            line.add_due(vec![Due { item, tick: 0 }]);
-            assert_eq!((line.choose(false).len(), line.waiting()), (1, 0));
+            line.add_due(batch(item));
+            assert_eq!((line.choose(false).len(), line.waiting.len()), (1, 0));
         }
-        assert!(line.look(&consumers[1]));
-        assert!([0, 1].iter().all(|&number| line.pop(|_| ()).is_some_and(|(value, _)| value == number)));
+        assert!([0, 1].iter().all(|&number| line.pop().is_some_and(|(value, _)| value == number)));
         line.wait(&consumers[1], waiter());
         let item = Arc::new(Item::new(2));
         line.enter(item.clone());
-        line.add_due(vec![Due { item, tick: 0 }]);
+        line.add_due(batch(item));
         assert_eq!(line.choose(false).len(), 1);
     }
 
@@ -288,17 +242,18 @@ mod tests {
         let items: Vec<_> = (0..100).map(|number| Arc::new(Item::new(number))).collect();
         for item in &items {
             line.enter(item.clone());
-            line.add_due(vec![Due { item: item.clone(), tick: 0 }]);
+            line.add_due(batch(item.clone()));
         }
         for item in items.iter().step_by(2) {
-            assert!(item.claim().is_some() && line.leave(item).is_some());
+            assert!(item.claim().is_some());
+            line.remove(item.clone());
         }
         for _ in 0..100 {
             line.removed += 1;
-            line.purge(drop);
+            line.purge();
         }
-        assert_eq!(line.ready.len(), 50);
-        let popped: Vec<_> = std::iter::from_fn(|| line.pop(|_| panic!("it was purged"))).map(|(v, _)| v).collect();
+        assert_eq!((line.ready.len(), line.discarded.len()), (50, 100), "each by the list and by `ready`");
+        let popped: Vec<_> = iter::from_fn(|| line.pop()).map(|(value, _)| value).collect();
         assert!(popped.iter().copied().eq((0..100).filter(|number| number % 2 == 1)), "{popped:?}");
     }
 }

@@ -1,32 +1,124 @@
 //! What the clones of a queue share: its values, and the shards that keep their timers.
+//!
+//! A queue has the shards of its timer, not the timer: the shards' memory stays, but their threads end with the last
+//! clone of the `Timer`.
 
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::panic::RefUnwindSafe;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
-use super::expiry::Delivery;
+use super::delay_queue::Expired;
+use super::expiry::{Delivery, Expiry};
 use super::hand_over::HandOver;
-use super::home::Home;
-use super::item::Item;
-use crate::clock::Requested;
+use super::item::{Due, Item};
+use super::key::DelayKey;
+use crate::clock::{Deadline, Requested, Ticks, UNKNOWN_NANOS};
+use crate::engine::entry::{Callback, Role};
+use crate::error::{Rejection, ScheduleError};
 use crate::handle::TimerHandle;
-use crate::shard::Deferred;
+use crate::shard::{Deferred, Shard, defer};
+use crate::timer::{QueueRef, Timer};
 
-/// What the clones share. The drop of it is the drop of the last clone.
+/// What the clones share. Its drop is the drop of the last clone.
 pub(super) struct Shared<T: Send + 'static> {
-    pub(super) hand_over: Arc<Values<T>>,
-    pub(super) home: Home,
+    pub(super) values: Arc<Values<T>>,
+    /// The id of the timer's service.
+    service: u64,
+    shards: Box<[Arc<Shard>]>,
+    /// Spreads threads over the shards.
+    next_turn: AtomicUsize,
 }
 
 pub(super) type Values<T> = HandOver<Stored<T>, TimerHandle>;
 pub(super) type Value<T> = Item<Stored<T>, TimerHandle>;
 
-/// A value with its deadline.
+/// A value with the deadline that its push gave.
 pub(super) struct Stored<T> {
     pub(super) value: T,
-    pub(super) requested: Requested,
+    requested: Requested,
     /// The tick of the deadline.
-    pub(super) tick: u64,
+    tick: u64,
+}
+
+impl<T: Send + 'static> Shared<T> {
+    pub(super) fn new(timer: &Timer) -> Self {
+        let (service, shards) = timer.shards();
+        let shard = shards[0].clone();
+        let values = Arc::new(HandOver::new(move |act, waker| match shard.is_inherited() {
+            // A waker before this one has forked: the task is the parent's.
+            true => mem::forget(waker),
+            false => shard.catch_panic(|| act(waker)),
+        }));
+        timer.add_queue(Arc::downgrade(&values));
+        Self { values, service, shards: shards.into(), next_turn: AtomicUsize::new(0) }
+    }
+
+    /// Returns whether the calling thread is in the child of a fork, which must leave the parent's values alone.
+    pub(super) fn is_inherited(&self) -> bool {
+        self.shards[0].is_inherited()
+    }
+
+    pub(super) fn ticks(&self) -> &Ticks {
+        &self.shards[0].ticks
+    }
+
+    /// Adds a value, and schedules its timer, whose callback the driver runs.
+    pub(super) fn push(&self, deadline: Deadline, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
+        // Relaxed: only spreads the threads, and guards nothing.
+        let choose = || Shard::choose_home(&self.shards, self.next_turn.fetch_add(1, Ordering::Relaxed));
+        if self.is_inherited() || self.values.is_closed() {
+            Shard::reject(self.service, choose);
+            return Err(Rejection::Shutdown.with(value));
+        }
+        let stored = Stored { value, requested: deadline.requested, tick: deadline.tick };
+        let (item, expiry) = Expiry::enter(&self.values, stored);
+        let callback = ManuallyDrop::new(Callback::value(move |tick| {
+            defer(expiry, Delivery::new, Delivery::accepts, |delivery, expiry| expiry.deliver(tick, delivery));
+        }));
+        // SAFETY: this moves the callback, which is used again only if the timer is refused.
+        let write = |place| unsafe { callback.write(place) };
+        match Shard::schedule(self.service, choose, |_| deadline, Role::Value, write) {
+            Ok((raw, deadline)) => {
+                // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
+                item.handle.get_or_init(|| unsafe { TimerHandle::new(raw, deadline) });
+                Ok(DelayKey { item, values: self.values.clone() })
+            }
+            Err(rejection) => {
+                drop(ManuallyDrop::into_inner(callback));
+                let stored = self.values.remove(&item).expect("without a timer, the value is still there");
+                Err(rejection.with(stored.value))
+            }
+        }
+    }
+
+    /// Returns a value that has come out, with its deadline.
+    pub(super) fn expired(&self, (stored, due): (Stored<T>, Due<Stored<T>, TimerHandle>)) -> Expired<T> {
+        // A push or a reset that has not returned may not have noted its deadline yet. So what is noted is shown only if
+        // it agrees with the tick.
+        let exact = due.item.handle.get().map_or(UNKNOWN_NANOS, TimerHandle::exact);
+        let deadline = match exact {
+            UNKNOWN_NANOS if stored.tick == due.tick => self.ticks().display_requested(stored.requested),
+            _ => self.ticks().display_deadline(due.tick, exact),
+        };
+        Expired { deadline, value: stored.value }
+    }
+}
+
+impl<T: Send + 'static> Drop for Shared<T> {
+    fn drop(&mut self) {
+        if self.is_inherited() {
+            // The values are the parent's, and so is the lock.
+            mem::forget(self.values.clone());
+            return;
+        }
+        for (stored, item) in self.values.clear() {
+            if let Some(handle) = item.handle.get() {
+                handle.cancel();
+            }
+            self.shards[0].catch_panic(|| drop(stored));
+        }
+    }
 }
 
 impl<T: Send + 'static> Deferred for Delivery<Stored<T>, TimerHandle> {
@@ -35,21 +127,15 @@ impl<T: Send + 'static> Deferred for Delivery<Stored<T>, TimerHandle> {
     }
 }
 
-impl<T: Send + 'static> Drop for Shared<T> {
-    fn drop(&mut self) {
-        if self.home.is_inherited() {
-            // The values are the parent's, and so is the lock.
-            mem::forget(self.hand_over.clone());
-            return;
-        }
-        let shard = self.home.any_shard();
-        for (stored, item) in self.hand_over.clear() {
-            // SAFETY: the push has returned, because it had a clone of the queue.
-            if let Some(handle) = unsafe { item.handle() } {
-                handle.cancel();
-            }
-            shard.catch_panic(|| drop(stored));
-        }
+impl<T: Send + 'static> QueueRef for Weak<Values<T>> {
+    fn exists(&self) -> bool {
+        self.strong_count() > 0
+    }
+
+    fn close(&self) -> Option<Box<dyn FnOnce()>> {
+        let values = self.upgrade()?;
+        let wakers = values.close();
+        Some(Box::new(move || values.wake(wakers)))
     }
 }
 

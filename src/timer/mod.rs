@@ -5,7 +5,7 @@
 //! | `facade`   | `Timer` and `WeakTimer`: read, shut down                                 |
 //! | `builder`  | the settings, and the building of a timer from them                      |
 //! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring        |
-//! | `queue`    | joins a delay queue to a timer                                           |
+//! | `queues`   | the delay queues of a timer, which its shutdown closes                    |
 //! | `sleep`    | makes futures                                                            |
 //! | `periodic` | a callback that runs more than once                                      |
 //! | `service`  | the shards behind a timer and its clones: start, use, shutdown           |
@@ -15,7 +15,7 @@
 mod builder;
 mod facade;
 mod periodic;
-mod queue;
+mod queues;
 mod schedule;
 mod service;
 mod sleep;
@@ -24,4 +24,5 @@ mod unfired;
 
 pub use builder::Builder;
 pub use facade::{Timer, WeakTimer};
+pub(crate) use queues::QueueRef;
 pub use unfired::{Unfired, UnfiredTimer};

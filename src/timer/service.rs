@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use super::builder::Builder;
+use super::queues::OpenQueues;
 use super::threads::Threads;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
@@ -37,7 +38,6 @@ use crate::error::{BuildError, Rejection};
 use crate::executor::{BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::queue::{Home, OpenQueues};
 use crate::shard::{self, DriverThread, Limit, Shard, SleepEntry};
 use crate::stats::Stats;
 use crate::sync::lock;
@@ -53,9 +53,9 @@ fn new_id() -> u64 {
 
 pub(super) struct Service {
     /// A number from [`new_id`].
-    id: u64,
+    pub(super) id: u64,
     pub(super) ticks: Ticks,
-    shards: Vec<Arc<Shard>>,
+    pub(super) shards: Vec<Arc<Shard>>,
     /// A counter that spreads threads, and sleeps made after a shutdown, over the shards.
     next: AtomicUsize,
     /// The delay queues of this service.
@@ -98,7 +98,7 @@ impl Service {
             ticks: Ticks::new(builder.clock, builder.tick),
             shards: Vec::new(),
             next: AtomicUsize::new(0),
-            queues: OpenQueues::new(),
+            queues: OpenQueues::default(),
             closed: AtomicBool::new(false),
             process: Process::current(),
             queue: pool.as_ref().map(Pool::queue).cloned(),
@@ -159,11 +159,6 @@ impl Service {
     #[cold]
     pub(super) fn reject(&self) {
         Shard::reject(self.id, || self.choose_home());
-    }
-
-    /// Returns what a delay queue needs of the service.
-    pub(super) fn home(&self) -> Home {
-        Home::new(self.id, &self.shards)
     }
 
     /// Chooses the home shard of a thread that is new to this service.

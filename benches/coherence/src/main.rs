@@ -31,8 +31,6 @@ mod future;
 #[path = "../../../src/handle.rs"]
 mod handle;
 #[allow(dead_code, unexpected_cfgs, unused_imports)]
-mod queue;
-#[allow(dead_code, unexpected_cfgs, unused_imports)]
 #[path = "../../../src/shard/mod.rs"]
 mod shard;
 #[allow(dead_code, unexpected_cfgs)]

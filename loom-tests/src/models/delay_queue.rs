@@ -1,10 +1,10 @@
-//! Model 18: the way of a value from its producer to one consumer of a delay queue.
+//! Model 18: how a value travels from its producer to one consumer of a delay queue.
 //!
 //! Fails if a value can be taken twice (mutation `delay-claim`) or is published without an order (`delay-push-relaxed`,
 //! `delay-take-relaxed`); if a wake-up is lost, as the fence between a push and the looks is missing (`delay-fence`), the
-//! lock's owner does not look again (`delay-unlock-silent`), or a consumer that goes away keeps its wake-up
-//! (`delay-go-silent`); if a queue is over too early (`delay-over-late`), or its end wakes nobody (`delay-end-silent`, `delay-close-silent`); and
-//! if an item is listed after it has left (`delay-entered-first`).
+//! lock's owner does not look again (`delay-unlock-silent`), or a consumer that withdraws keeps its wake-up
+//! (`delay-withdraw-silent`); if a queue is over too early (`delay-over-late`), or its end wakes nobody (`delay-end-silent`, `delay-close-silent`); and
+//! if an item is listed after it was removed (`delay-entered-first`).
 
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Wake, Waker};
@@ -48,7 +48,7 @@ impl Sleeper {
 }
 
 fn queue() -> Queue {
-    Arc::new(HandOver::new(Waker::wake, drop))
+    Arc::new(HandOver::new(|act, waker| act(waker)))
 }
 
 fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>) {
@@ -68,7 +68,7 @@ fn deliver<const N: usize>(expiries: [(Expiry<Value, ()>, u64); N]) {
 /// Takes what is due, without waiting.
 fn try_pop(queue: &Queue) -> Option<u32> {
     match queue.poll(&Consumer::default(), None) {
-        Poll::Ready(popped) => popped.map(|popped| *popped.value),
+        Poll::Ready(popped) => popped.map(|(value, _)| *value),
         Poll::Pending => None,
     }
 }
@@ -81,7 +81,7 @@ fn pop(queue: &Queue) -> Option<(u32, u64)> {
 fn wait(queue: &Queue, consumer: &Consumer, sleeper: &StdArc<Sleeper>) -> Option<(u32, u64)> {
     loop {
         match queue.poll(consumer, Some(sleeper.waiter())) {
-            Poll::Ready(popped) => return popped.map(|popped| (*popped.value, popped.tick)),
+            Poll::Ready(popped) => return popped.map(|(value, due)| (*value, due.tick)),
             Poll::Pending => sleeper.0.wait(),
         }
     }
@@ -92,7 +92,7 @@ fn block_and_pop(queue: &Queue) -> Option<(u32, u64)> {
     let (consumer, thread) = (Consumer::default(), Thread(Arc::new(Notify::new())));
     loop {
         match queue.poll(&consumer, Some(Waiter::Thread(thread.clone()))) {
-            Poll::Ready(popped) => return popped.map(|popped| (*popped.value, popped.tick)),
+            Poll::Ready(popped) => return popped.map(|(value, due)| (*value, due.tick)),
             Poll::Pending => thread.0.wait(),
         }
     }
@@ -183,9 +183,9 @@ fn two_expiries(in_one_turn: bool) {
     assert_eq!(out, [1, 2]);
 }
 
-/// A consumer that is woken, or about to be, goes away: the next in turn receives the value.
+/// A consumer that is woken, or about to be, withdraws: the next in turn receives the value.
 #[test]
-fn a_consumer_that_goes_away_against_expiry() {
+fn a_consumer_that_withdraws_against_expiry() {
     explore(|| {
         let queue = queue();
         let (_, expiry) = enter(&queue, 7);
@@ -195,7 +195,7 @@ fn a_consumer_that_goes_away_against_expiry() {
         }
         let driver = thread::spawn(move || deliver([(expiry, 5)]));
         let [(first, _), (second, sleeper)] = consumers;
-        queue.leave(&first);
+        queue.withdraw(&first);
         // It sleeps until it is woken: it does not look before.
         sleeper.0.wait();
         assert_eq!(wait(&queue, &second, &sleeper), Some((7, 5)));
