@@ -51,14 +51,6 @@ pub(crate) const fn limit(_most: usize) -> usize {
     2
 }
 
-/// Small, because a model explores every entry that exists.
-pub(crate) const BLOCK: u32 = 2;
-
-/// The smallest sizes and count that the models need.
-pub(crate) const SMALLEST_SEGMENT: u32 = 2;
-pub(crate) const LARGEST_SEGMENT: u32 = 4;
-pub(crate) const SEGMENTS: usize = 6;
-
 /// Parks a thread without a timeout, so a lost wake-up is a deadlock, which loom reports.
 ///
 /// Each attached thread parks on a `Notify` of its own. The number of the attached thread orders nothing.

@@ -21,11 +21,3 @@ pub(crate) fn fence_between_seq_cst() {
 pub(crate) const fn limit(_most: usize) -> usize {
     2
 }
-
-/// Small, so that threads contend for a block.
-pub(crate) const BLOCK: u32 = 2;
-
-/// The smallest sizes and count that the scenarios need.
-pub(crate) const SMALLEST_SEGMENT: u32 = 2;
-pub(crate) const LARGEST_SEGMENT: u32 = 4;
-pub(crate) const SEGMENTS: usize = 100;

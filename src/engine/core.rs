@@ -15,10 +15,10 @@ use std::alloc::{Layout, handle_alloc_error};
 
 use super::call_stack;
 use super::entry::{Callback, DriverNotice, Entry, Role};
-use super::memory::{AllocError, BATCH, Cache, Pool, Slab};
+use super::memory::{AllocError, BATCH, BLOCK, Cache, Pool, Slab};
 use super::stack::Stack;
 use super::wakeup::DriverWakeup;
-use crate::sync::{AtomicBool, AtomicI64, BLOCK, Condvar, Mutex, MutexGuard, fence_between_seq_cst, lock, unpoisoned};
+use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, MutexGuard, fence_between_seq_cst, lock, unpoisoned};
 
 /// The shared half of a shard. The driver alone owns the other half, [`DriverCore`](super::turn::DriverCore).
 pub(crate) struct Core {

@@ -38,9 +38,9 @@
 use std::mem;
 
 use super::core::Core;
-use super::memory::{BATCH, batches, members};
+use super::memory::{BATCH, BLOCK, batches, members};
 use super::stack::NIL;
-use crate::sync::{BLOCK, limit};
+use crate::sync::limit;
 
 /// Maximum number of batches that a turn unpacks.
 const MAX_BATCHES: usize = limit(16);

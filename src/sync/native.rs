@@ -19,13 +19,3 @@ pub(crate) fn fence_between_seq_cst() {}
 pub(crate) const fn limit(max: usize) -> usize {
     max
 }
-
-/// Number of entries in a block: a page of 4 KiB.
-pub(crate) const BLOCK: u32 = 64;
-
-/// Number of entries in the smallest segment of a slab: 64 KiB. A power of two.
-pub(crate) const SMALLEST_SEGMENT: u32 = 1 << 10;
-/// Number of entries in the largest segment of a slab: 4 MiB. A power of two.
-pub(crate) const LARGEST_SEGMENT: u32 = 1 << 16;
-/// Maximum number of segments of a slab. Together they have 2^32 entries, less one smallest segment.
-pub(crate) const SEGMENTS: usize = (1 << 16) + 5;

@@ -15,7 +15,7 @@ mod scheduling;
 mod thread_status;
 
 pub(crate) use cores::parallelism;
-pub(crate) use pages::{Pages, page_size, try_box};
+pub(crate) use pages::{Pages, page_size};
 pub(crate) use process::Process;
 pub(crate) use scheduling::Scheduling;
 pub(crate) use thread_status::ThreadNumber;

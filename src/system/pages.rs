@@ -12,15 +12,17 @@
 //! still read discarded entries, so their words must stay readable.
 
 use std::alloc::Layout;
+use std::marker::PhantomData;
 use std::ops::{Deref, Range};
-use std::ptr::NonNull;
+use std::slice;
 
-use memmap2::MmapMut;
+use memmap2::{MmapMut, MmapRaw};
 
 /// A slice of values in mapped pages. The system provides each page, filled with zeros, when it is first touched.
 pub(crate) struct Pages<T> {
-    map: MmapMut,
-    values: NonNull<[T]>,
+    map: MmapRaw,
+    len: usize,
+    owns: PhantomData<T>,
 }
 
 impl<T> Pages<T> {
@@ -33,9 +35,7 @@ impl<T> Pages<T> {
     pub(crate) unsafe fn new(len: usize, _zero: fn() -> T) -> Option<Self> {
         let layout = Layout::array::<T>(len).ok()?;
         assert!(layout.align() <= 4096, "a page is aligned for `T`");
-        let mut map = MmapMut::map_anon(layout.size()).ok()?;
-        let first = NonNull::new(map.as_mut_ptr().cast())?;
-        Some(Self { map, values: NonNull::slice_from_raw_parts(first, len) })
+        Some(Self { map: MmapMut::map_anon(layout.size()).ok()?.into(), len, owns: PhantomData })
     }
 
     /// Gives back to the system the pages that lie completely in a range of the values. The system provides them anew
@@ -46,16 +46,14 @@ impl<T> Pages<T> {
     /// not matter. The values must be equivalent to all bytes zero: afterwards each page has either been zeroed or not.
     pub(crate) unsafe fn discard(&self, range: Range<usize>) {
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for
-        // reads whose results do not matter.
-        unsafe {
-            self.advise(memmap2::UncheckedAdvice::DontNeed, range);
-        }
+        let advice = memmap2::UncheckedAdvice::DontNeed;
         #[cfg(target_vendor = "apple")]
+        let advice = memmap2::UncheckedAdvice::FreeReusable;
+        #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
         // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for
         // reads whose results do not matter.
         unsafe {
-            self.advise(memmap2::UncheckedAdvice::FreeReusable, range);
+            self.advise(advice, range);
         }
         #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
         let _ = (&self.map, range);
@@ -100,14 +98,9 @@ impl<T> Deref for Pages<T> {
     fn deref(&self) -> &[T] {
         // SAFETY: we own the map until the drop, and it is aligned. It has valid values, because it was filled with
         // zeros, which `new`'s contract makes valid, and later writes were of values.
-        unsafe { self.values.as_ref() }
+        unsafe { slice::from_raw_parts(self.map.as_ptr().cast(), self.len) }
     }
 }
-
-// SAFETY: `Pages` owns its values like a `Box<[T]>`, because nothing else refers to the map.
-unsafe impl<T: Send> Send for Pages<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for Pages<T> {}
 
 /// Returns the size of a page of memory in bytes.
 pub(crate) fn page_size() -> usize {
@@ -120,19 +113,6 @@ pub(crate) fn page_size() -> usize {
     // No memory goes back on this system, so 4 KiB will do.
     #[cfg(not(unix))]
     4096
-}
-
-/// Like `Box::new`, but returns `None` if there is no memory.
-pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
-    const { assert!(size_of::<T>() > 0) };
-    // SAFETY: the size of the layout is not zero, because of the assertion.
-    let memory = NonNull::new(unsafe { std::alloc::alloc(Layout::new::<T>()) })?.cast::<T>();
-    // SAFETY: we own the memory, because it was just allocated, with the layout that a box of `T` has. The write
-    // initialises it.
-    unsafe {
-        memory.write(value);
-        Some(Box::from_raw(memory.as_ptr()))
-    }
 }
 
 #[cfg(test)]

@@ -21,8 +21,3 @@ pub(crate) fn fence_between_seq_cst() {}
 pub(crate) const fn limit(most: usize) -> usize {
     most
 }
-
-pub(crate) const BLOCK: u32 = 64;
-pub(crate) const SMALLEST_SEGMENT: u32 = 1 << 10;
-pub(crate) const LARGEST_SEGMENT: u32 = 1 << 16;
-pub(crate) const SEGMENTS: usize = (1 << 16) + 5;

@@ -43,7 +43,3 @@ impl<T> Deref for Pages<T> {
 pub(crate) fn page_size() -> usize {
     1
 }
-
-pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
-    Some(Box::new(value))
-}

@@ -19,27 +19,27 @@
 //! | frame   | one or more blocks: a page, the unit that the slab allocates and the system takes back |
 //! | segment | 64 KiB to 4 MiB of frames, which are mapped together and never moved                   |
 //!
-//! | file      | concern                                                                |
-//! |-----------|------------------------------------------------------------------------|
-//! | `cache`   | the free entries of one thread                                         |
-//! | `pool`    | the free list of a shard, which all threads share                      |
-//! | `slab`    | allocates, retires and closes frames                                   |
-//! | `segment` | the layout of the slab in segments                                     |
-//! | `sparse`  | blocks with few timers, whose free entries are *set aside*, out of use |
-//! | `scan`    | all entries, while other threads use them                              |
+//! | file       | concern                                                                |
+//! |------------|------------------------------------------------------------------------|
+//! | `cache`    | the free entries of one thread                                         |
+//! | `pool`     | the free list of a shard, which all threads share                      |
+//! | `slab`     | allocates, retires, closes and lists frames                            |
+//! | `segment`  | the layout of the slab in segments                                     |
+//! | `geometry` | the sizes of these parts                                               |
+//! | `sparse`   | blocks with few timers, whose free entries are *set aside*, out of use |
 //!
 //! A frame is *retired* when its memory is given back to the system (decommitted). The driver does this in
 //! [`trim`](super::trim).
 
 mod cache;
+mod geometry;
 mod pool;
-#[cfg(not(loom))]
-mod scan;
 mod segment;
 mod slab;
 mod sparse;
 
 pub(crate) use cache::Cache;
+pub(super) use geometry::BLOCK;
 pub(super) use pool::{BATCH, batches};
 pub(crate) use pool::{Pool, members};
 pub(crate) use slab::{AllocError, Slab};

@@ -5,8 +5,9 @@
 //! Segments double in size from 64 KiB to 4 MiB; all further ones have 4 MiB. So a small shard takes little memory, and
 //! a process that is short of address space can use all but 4 MiB of it. 64 KiB are whole pages on every system.
 
+use super::geometry::{BLOCK, LARGEST_SEGMENT, SMALLEST_SEGMENT};
 use crate::engine::entry::Entry;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, BLOCK, LARGEST_SEGMENT, SMALLEST_SEGMENT};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 use crate::system::Pages;
 
 /// A mapping of entries, and what is stored beside them.
@@ -30,18 +31,23 @@ pub(super) struct Block {
 
 impl Segment {
     /// Allocates the segment of this number. Returns `None` if the system has no memory for it.
-    pub(super) fn allocate(number: usize) -> Option<Self> {
+    ///
+    /// An array of one, because a `Vec` can report that there is no memory, and a box of a single value cannot.
+    pub(super) fn allocate(number: usize) -> Option<Box<[Self; 1]>> {
         let entries = size(number) as usize;
         let blocks = entries / BLOCK as usize;
+        let mut one = Vec::new();
+        one.try_reserve_exact(1).ok()?;
         // SAFETY: all zero bytes are a free entry, a block in use, and `false`; a segment is not empty. None of the
         // three needs dropping, because a callback is taken out of its entry before its timer ends.
-        unsafe {
-            Some(Self {
+        one.push(unsafe {
+            Self {
                 entries: Pages::new(entries, Entry::new)?,
                 blocks: Pages::new(blocks, Block::new)?,
                 sparse: Pages::new(blocks, || AtomicBool::new(false))?,
-            })
-        }
+            }
+        });
+        one.into_boxed_slice().try_into().ok()
     }
 }
 
@@ -69,7 +75,7 @@ fn size(number: usize) -> u32 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::sync::SEGMENTS;
+    use crate::engine::memory::geometry::SEGMENTS;
 
     #[test]
     fn segments_follow_each_other_without_a_gap() {

@@ -35,19 +35,24 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
 use std::ptr;
 
+use super::geometry::{BLOCK, SEGMENTS, SMALLEST_SEGMENT};
 use super::segment::{Block, Segment, locate};
 use crate::engine::entry::Entry;
 use crate::engine::stack::Stack;
-use crate::sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, BLOCK, Ordering, SEGMENTS, SMALLEST_SEGMENT};
-use crate::system::{Pages, page_size, try_box};
+use crate::sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, Ordering};
+use crate::system::{Pages, page_size};
 
 /// Flag of the number of blocks: the slab is closed, and allocates no more blocks.
-const CLOSED: u32 = 1 << 31;
+const SLAB_CLOSED: u32 = 1 << 31;
 
 /// Flag of a frame: the system has taken back its memory.
-pub(super) const RETIRED: u32 = 1 << 0;
+const RETIRED: u32 = 1 << 0;
 /// Flag of a frame: the slab is closed. A retired frame is not allocated again, and no other is retired.
 const FRAME_CLOSED: u32 = 1 << 1;
+
+/// Maximum number of blocks that an allocation searches for a sparse one. Where a search is worth its cost, most blocks
+/// are sparse.
+const MAX_SEARCHED: u32 = 64;
 
 /// Why no entry could be allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +68,7 @@ pub(crate) enum AllocError {
 /// The fields that each call reads come first, on a cache line that is hardly ever written.
 pub(crate) struct Slab {
     /// The segments, by their number; null if not allocated yet.
-    segments: Pages<AtomicPtr<Segment>>,
+    segments: Pages<AtomicPtr<[Segment; 1]>>,
     /// Number of blocks in a frame: a power of two.
     frame: u32,
     /// Approximate number of [sparse](super::sparse) blocks.
@@ -75,7 +80,7 @@ pub(crate) struct Slab {
 /// The fields that are written when blocks are allocated, retired or completed.
 #[repr(align(64))]
 pub(super) struct Counts {
-    /// Number of blocks that have ever been allocated as new, and [`CLOSED`].
+    /// Number of blocks that have ever been allocated as new, and [`SLAB_CLOSED`].
     blocks: AtomicU32,
     /// The retired frames, each by its first block.
     retired: Stack,
@@ -95,11 +100,12 @@ impl Slab {
     }
 
     /// Returns an empty slab with this number of blocks in a frame, as on a system with pages of that size.
-    pub(in super::super) fn with_frame(frame: u32) -> Self {
+    pub(crate) fn with_frame(frame: u32) -> Self {
         // SAFETY: all zero bytes are a null pointer, which needs no dropping.
         let segments = unsafe { Pages::new(SEGMENTS, || AtomicPtr::new(ptr::null_mut())) };
         Self {
-            segments: segments.unwrap_or_else(|| handle_alloc_error(Layout::new::<[AtomicPtr<Segment>; SEGMENTS]>())),
+            segments: segments
+                .unwrap_or_else(|| handle_alloc_error(Layout::new::<[AtomicPtr<[Segment; 1]>; SEGMENTS]>())),
             frame,
             sparse: AtomicI64::new(0),
             counts: Counts {
@@ -118,33 +124,47 @@ impl Slab {
     /// If the segment of this index was never allocated.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> &Entry {
-        let (number, offset) = locate(index);
-        let segment = self.segment(number).expect("an index of this slab");
+        let (segment, offset) = self.find(index);
         // SAFETY: the offset is in bounds, because `locate` returns an offset in the segment.
         unsafe { segment.entries.get_unchecked(offset) }
     }
 
-    /// Allocates a retired frame again, if there is one, and returns its first index. Lock-free.
-    pub(super) fn alloc_retired_frame(&self) -> Result<Option<u32>, AllocError> {
+    /// Allocates at least one entry, and passes each to `receive`, in descending order. Lock-free; may allocate a
+    /// segment.
+    pub(crate) fn alloc(&self, mut receive: impl FnMut(u32)) -> Result<(), AllocError> {
+        if self.should_adopt() && self.adopt(MAX_SEARCHED, &mut receive) {
+            return Ok(());
+        }
+        let frame = self.alloc_retired_frame().and_then(|frame| frame.map_or_else(|| self.alloc_new_frame(), Ok));
+        match frame {
+            // Before a timer is refused, all blocks are searched. A search that finds nothing has cleared all marks, so the
+            // next search ends at once, until the driver has marked blocks again.
+            Err(AllocError::NoMemory) if self.adopt(u32::MAX, &mut receive) => {}
+            frame => self.entries(self.blocks_of(frame?)).rev().for_each(receive),
+        }
+        Ok(())
+    }
+
+    /// Allocates a retired frame again, if there is one, and returns its first block. Lock-free.
+    fn alloc_retired_frame(&self) -> Result<Option<u32>, AllocError> {
         let Some(first) = self.counts.retired.pop(|block| &self.block(block).0.link) else { return Ok(None) };
         self.counts.decommitted.fetch_sub(self.frame, Ordering::Relaxed);
         // AcqRel: orders the discard of the page, and our use of the entries, against `close`; see the file's head.
         // Loom model `shutdown_memory`.
         let state = &self.block(first).0.state;
         state.compare_exchange(RETIRED, 0, Ordering::AcqRel, Ordering::Acquire).map_err(|_| AllocError::Closed)?;
-        self.with_pages(first, |pages, range| {
-            // SAFETY: we own the frame, because this thread has popped it. Its pages were discarded.
-            unsafe { pages.reuse(range) };
-        });
-        Ok(Some(first * BLOCK))
+        let (pages, range) = self.pages(self.blocks_of(first));
+        // SAFETY: we own the frame, because this thread has popped it. Its pages were discarded.
+        unsafe { pages.reuse(range) };
+        Ok(Some(first))
     }
 
-    /// Allocates a new frame, and returns its first index. Lock-free; may allocate a segment.
-    pub(super) fn alloc_new_frame(&self) -> Result<u32, AllocError> {
+    /// Allocates a new frame, and returns its first block. Lock-free; may allocate a segment.
+    fn alloc_new_frame(&self) -> Result<u32, AllocError> {
         let count = &self.counts.blocks;
         let mut blocks = count.load(Ordering::Acquire);
         loop {
-            if blocks & CLOSED != 0 {
+            if blocks & SLAB_CLOSED != 0 {
                 return Err(AllocError::Closed);
             }
             // The segment comes first: if the system refuses it, nothing has changed.
@@ -152,7 +172,7 @@ impl Slab {
             // Release: publishes the segment of the block to `close`; pairs with its `fetch_or`. Relaxed would do for
             // the number alone. Loom model `shutdown`.
             match count.compare_exchange_weak(blocks, blocks + self.frame, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(blocks * BLOCK),
+                Ok(first) => return Ok(first),
                 Err(seen) => blocks = seen,
             }
         }
@@ -164,51 +184,32 @@ impl Slab {
     /// # Safety
     /// The caller must own all entries of the frames, which must be free.
     pub(crate) unsafe fn retire(&self, blocks: Range<u32>) {
-        // Frames that are neighbours in a segment, to be discarded at once.
-        let mut run = blocks.start..blocks.start;
-        for first in self.frames(blocks.clone()) {
+        let retire = |&first: &u32| {
             let state = &self.block(first).0.state;
             // AcqRel: orders the discard against `close`; see the file's head. Loom model `shutdown_memory`.
-            let retired = state.compare_exchange(0, RETIRED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-            let next_segment = locate(first * BLOCK).1 == 0;
-            if !retired || next_segment {
-                // SAFETY: we own the entries, by this function's contract. This thread has set `RETIRED`, and the run
-                // lies in one segment.
-                unsafe { self.discard(run) };
-                run = first..first;
+            state.compare_exchange(0, RETIRED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        };
+        let mut retired = self.frames(blocks).filter(retire).peekable();
+        while let Some(first) = retired.next() {
+            // Neighbours in a segment are discarded at once.
+            let mut run = self.blocks_of(first);
+            while retired.next_if(|&next| next == run.end && locate(next * BLOCK).1 > 0).is_some() {
+                run.end += self.frame;
             }
-            run = if retired { run.start..first + self.frame } else { first + self.frame..first + self.frame };
-        }
-        // SAFETY: as above.
-        unsafe { self.discard(run) };
-    }
-
-    /// Discards the pages of retired frames, and pushes the frames to the stack.
-    ///
-    /// # Safety
-    /// The caller must own all entries of the frames, which must be free. It must have set `RETIRED` of each frame, and
-    /// the frames must lie in one segment.
-    unsafe fn discard(&self, blocks: Range<u32>) {
-        if blocks.is_empty() {
-            return;
-        }
-        let (number, offset) = locate(blocks.start * BLOCK);
-        if let Some(segment) = self.segment(number) {
+            let (pages, range) = self.pages(run.clone());
             // SAFETY: we own the entries, which are free, by this function's contract. All zero bytes are a free entry.
             // Another thread may still read a `next_batch` link, which is atomic, in the middle of a pop that will
             // fail.
-            unsafe { segment.entries.discard(offset..offset + blocks.len() * BLOCK as usize) };
-        }
-        self.counts.decommitted.fetch_add(blocks.len() as u32, Ordering::Relaxed);
-        for first in self.frames(blocks) {
-            self.counts.retired.push(first, &self.block(first).0.link);
+            unsafe { pages.discard(range) };
+            self.counts.decommitted.fetch_add(run.len() as u32, Ordering::Relaxed);
+            self.frames(run).for_each(|first| self.counts.retired.push(first, &self.block(first).0.link));
         }
     }
 
     /// Returns the number of blocks that have ever been allocated.
     pub(crate) fn blocks(&self) -> u32 {
         // Acquire: we see the segments of these blocks; pairs with the release in `alloc_new_frame`.
-        self.counts.blocks.load(Ordering::Acquire) & !CLOSED
+        self.counts.blocks.load(Ordering::Acquire) & !SLAB_CLOSED
     }
 
     /// Returns the approximate number of entries in memory.
@@ -222,13 +223,13 @@ impl Slab {
     }
 
     /// Returns the first block of each frame in a range of blocks.
-    pub(in super::super) fn frames(&self, blocks: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + use<> {
+    pub(crate) fn frames(&self, blocks: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + use<> {
         blocks.step_by(self.frame as usize)
     }
 
-    /// Returns the indices of a frame that begins with the entry `first`.
-    pub(super) fn frame_entries(&self, first: u32) -> Range<u32> {
-        first..first + self.frame * BLOCK
+    /// Returns the blocks of the frame that begins with block `first`.
+    pub(super) fn blocks_of(&self, first: u32) -> Range<u32> {
+        first..first + self.frame
     }
 
     /// Closes the slab: no entry is allocated from now on. Returns every entry in memory that was ever allocated, and
@@ -236,48 +237,70 @@ impl Slab {
     pub(crate) fn close(&self) -> impl Iterator<Item = &Entry> {
         // Acquire: we see all blocks that were allocated, and their segments; pairs with `alloc_new_frame`. Loom model
         // `shutdown`.
-        let blocks = self.counts.blocks.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
+        let blocks = self.counts.blocks.fetch_or(SLAB_CLOSED, Ordering::AcqRel) & !SLAB_CLOSED;
         // AcqRel: orders the marks of the caller after the discard of the page; see the file's head. Loom model
         // `shutdown_memory`.
-        let resident = |&first: &u32| self.block(first).0.state.fetch_or(FRAME_CLOSED, Ordering::AcqRel) & RETIRED == 0;
+        self.unless_retired(blocks, |state| state.fetch_or(FRAME_CLOSED, Ordering::AcqRel))
+    }
+
+    /// Returns every entry in memory. Leaves retired frames out, whose pages it need not touch.
+    ///
+    /// An entry that another thread allocates or retires meanwhile may be in the result or not. Its state can be read
+    /// either way: a retired entry is free.
+    #[cfg(not(loom))]
+    pub(crate) fn in_memory(&self) -> impl Iterator<Item = &Entry> {
+        // Acquire: pairs with the transitions of `retire` and `alloc_retired_frame`. A frame that this thread has
+        // allocated, or one whose allocation it knows of, is not left out.
+        self.unless_retired(self.blocks(), |state| state.load(Ordering::Acquire))
+    }
+
+    /// Returns the entries of the first `blocks` blocks, without the frames that are retired. `read` reads the state of
+    /// a frame.
+    fn unless_retired(&self, blocks: u32, read: impl Fn(&AtomicU32) -> u32) -> impl Iterator<Item = &Entry> {
         self.frames(0..blocks)
-            .filter(resident)
-            .flat_map(|first| self.frame_entries(first * BLOCK))
+            .filter(move |&first| read(&self.block(first).0.state) & RETIRED == 0)
+            .flat_map(|first| self.entries(self.blocks_of(first)))
             .map(|index| self.get(index))
+    }
+
+    /// Returns the indices of the entries of a range of blocks.
+    fn entries(&self, blocks: Range<u32>) -> Range<u32> {
+        blocks.start * BLOCK..blocks.end * BLOCK
     }
 
     /// Returns the header of an allocated block, and its flag for sparse.
     #[inline]
     pub(super) fn block(&self, block: u32) -> (&Block, &AtomicBool) {
-        let (number, offset) = locate(block * BLOCK);
-        let segment = self.segment(number).expect("a block of this slab");
+        let (segment, offset) = self.find(block * BLOCK);
         let block = offset / BLOCK as usize;
         (&segment.blocks[block], &segment.sparse[block])
     }
 
-    /// Passes the pages of the segment with the frame that begins with block `first`, and the frame's range in them, to
-    /// `f`.
-    fn with_pages(&self, first: u32, f: impl FnOnce(&Pages<Entry>, Range<usize>)) {
-        let (number, offset) = locate(first * BLOCK);
-        if let Some(segment) = self.segment(number) {
-            f(&segment.entries, offset..offset + (self.frame * BLOCK) as usize);
-        }
+    /// Returns the pages of the segment that contains a range of blocks, and the range of their entries in it.
+    fn pages(&self, blocks: Range<u32>) -> (&Pages<Entry>, Range<usize>) {
+        let (segment, offset) = self.find(blocks.start * BLOCK);
+        (&segment.entries, offset..offset + blocks.len() * BLOCK as usize)
     }
 
-    /// Returns the segment of this number, if it was allocated.
+    /// Returns the segment that contains the entry `index`, and the offset of the entry in it.
+    ///
+    /// # Panics
+    /// If the segment was never allocated.
     #[inline]
-    fn segment(&self, number: usize) -> Option<&Segment> {
+    fn find(&self, index: u32) -> (&Segment, usize) {
+        let (number, offset) = locate(index);
         // Acquire: we see the segment as its thread has built it; pairs with the release in `ensure_segment`.
         let segment = self.segments[number].load(Ordering::Acquire);
         // SAFETY: the pointer is null or valid, because a published segment is never freed before the slab.
-        unsafe { segment.as_ref() }
+        let [segment] = unsafe { segment.as_ref() }.expect("an index of this slab");
+        (segment, offset)
     }
 
     /// Allocates the segment of this number, unless it is there already.
     fn ensure_segment(&self, number: usize) -> Result<(), AllocError> {
         let slot = self.segments.get(number).ok_or(AllocError::NoMemory)?;
         if slot.load(Ordering::Acquire).is_null() {
-            let fresh = Segment::allocate(number).and_then(try_box).ok_or(AllocError::NoMemory);
+            let fresh = Segment::allocate(number).ok_or(AllocError::NoMemory);
             // The system may refuse because another thread has just allocated this very segment.
             let fresh = match fresh {
                 Err(_) if !slot.load(Ordering::Acquire).is_null() => return Ok(()),
@@ -322,12 +345,12 @@ mod tests {
             let (mut next, mut entries) = (0, HashSet::new());
             for _ in 0..50 {
                 assert_eq!(slab.alloc_new_frame(), Ok(next));
-                for index in slab.frame_entries(next) {
+                for index in slab.entries(slab.blocks_of(next)) {
                     assert!(entries.insert(ptr::from_ref(slab.get(index))));
                 }
-                next += frame * BLOCK;
+                next += frame;
             }
-            assert_eq!(slab.close().count(), next as usize);
+            assert_eq!(slab.close().count(), (next * BLOCK) as usize);
             assert!(slab.close().all(|entry| entries.remove(&ptr::from_ref(entry))));
             assert_eq!(slab.alloc_new_frame(), Err(AllocError::Closed));
         }
@@ -343,12 +366,27 @@ mod tests {
             unsafe { slab.retire(first..last) };
             assert_eq!(slab.len(), 14 * (frame * BLOCK) as usize);
             let again = slab.alloc_retired_frame().unwrap().unwrap();
-            assert!((first..last).contains(&(again / BLOCK)));
+            assert!((first..last).contains(&again));
             assert_eq!(slab.close().count(), slab.len());
             assert_eq!(slab.alloc_retired_frame(), Err(AllocError::Closed));
             // SAFETY: as above.
             unsafe { slab.retire(0..frame) };
             assert_eq!(slab.len(), 16 * (frame * BLOCK) as usize, "the frame that was refused is not retired either");
+        }
+    }
+
+    #[test]
+    fn a_scan_has_every_entry_but_those_of_retired_frames() {
+        for frame in [1, 4, 16] {
+            let slab = Slab::with_frame(frame);
+            assert_eq!(slab.in_memory().count(), 0);
+            (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
+            assert_eq!(slab.in_memory().count(), (40 * frame * BLOCK) as usize);
+            // SAFETY: we own the frames, because this thread has allocated them.
+            unsafe { slab.retire(7 * frame..33 * frame) };
+            assert_eq!(slab.in_memory().count(), (14 * frame * BLOCK) as usize);
+            slab.alloc_retired_frame().unwrap().unwrap();
+            assert_eq!(slab.in_memory().count(), slab.len());
         }
     }
 

@@ -33,37 +33,14 @@
 //! bits. Either the adopter takes this bit with the others, or the thread finds no mark, and takes the bits back. Loom
 //! model `sparse`.
 
-use super::slab::{AllocError, Slab};
-use crate::sync::{BLOCK, Ordering};
+use super::geometry::BLOCK;
+use super::slab::Slab;
+use crate::sync::Ordering;
 
 /// The bits of all entries of a block.
 const ALL: u64 = u64::MAX >> (u64::BITS - BLOCK);
-/// Maximum number of blocks that a call searches for a sparse one. Where a search is worth its cost, most blocks are
-/// sparse.
-const MAX_SEARCHED: u32 = 64;
 
 impl Slab {
-    /// Allocates at least one entry, and passes each to `receive`, in descending order. Lock-free; may allocate a
-    /// segment.
-    pub(crate) fn alloc(&self, mut receive: impl FnMut(u32)) -> Result<(), AllocError> {
-        if self.should_adopt() && self.adopt(MAX_SEARCHED, &mut receive) {
-            return Ok(());
-        }
-        let frame = match self.alloc_retired_frame() {
-            Ok(None) => self.alloc_new_frame(),
-            Ok(Some(first)) => Ok(first),
-            Err(error) => Err(error),
-        };
-        match frame {
-            Ok(first) => self.frame_entries(first).rev().for_each(receive),
-            // Before a timer is refused, all blocks are searched. A search that finds nothing has cleared all marks, so the
-            // next search ends at once, until the driver has marked blocks again.
-            Err(AllocError::NoMemory) if self.adopt(u32::MAX, &mut receive) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
     /// Returns whether the entry is in a sparse block, and should be [set aside](Self::set_aside) when it is free. A
     /// hint.
     #[inline]
@@ -103,7 +80,7 @@ impl Slab {
     }
 
     /// Returns the number of entries that are set aside in the frame that begins with block `first`.
-    pub(in super::super) fn count_aside(&self, first: u32) -> u32 {
+    pub(crate) fn count_aside(&self, first: u32) -> u32 {
         // Relaxed: an estimate. `claim_frame` and `take_aside` decide.
         self.blocks_of(first).map(|block| self.block(block).0.aside.load(Ordering::Relaxed).count_ones()).sum()
     }
@@ -138,12 +115,12 @@ impl Slab {
     }
 
     /// Returns whether the first block of a frame is sparse.
-    pub(in super::super) fn is_frame_sparse(&self, first: u32) -> bool {
+    pub(crate) fn is_frame_sparse(&self, first: u32) -> bool {
         self.block(first).1.load(Ordering::Relaxed)
     }
 
     /// Adopts all blocks of a frame: clears their marks, and passes all entries that are set aside there to `receive`.
-    pub(in super::super) fn adopt_frame(&self, first: u32, mut receive: impl FnMut(u32)) {
+    pub(crate) fn adopt_frame(&self, first: u32, mut receive: impl FnMut(u32)) {
         for block in self.blocks_of(first) {
             self.unmark(block);
             self.take_aside(block, &mut receive);
@@ -162,7 +139,7 @@ impl Slab {
     }
 
     /// Resets the number of completed blocks, at the beginning of the driver's pass over all blocks.
-    pub(in super::super) fn reset_completed(&self) {
+    pub(crate) fn reset_completed(&self) {
         // Acquire: the driver's pass, which follows, finds all blocks that were counted; pairs with `set_aside`. Loom
         // model `sparse`.
         self.counts.completed.swap(0, Ordering::Acquire);
@@ -174,26 +151,20 @@ impl Slab {
         if self.sparse.load(Ordering::Relaxed) <= 0 {
             return false;
         }
-        let blocks = self.blocks();
-        let from = self.counts.cursor.load(Ordering::Relaxed);
-        for step in 0..most.min(blocks) {
-            let block = ((u64::from(from) + u64::from(step)) % u64::from(blocks)) as u32;
-            if self.unmark(block) {
-                // Relaxed: a hint. Two threads that search from the same block do not adopt the same one, because only
-                // one of them clears its mark.
-                self.counts.cursor.store(block + 1, Ordering::Relaxed);
-                let mut found = false;
-                self.take_aside(block, |index| {
-                    found = true;
-                    receive(index);
-                });
-                if found {
-                    return true;
-                }
+        let (blocks, first) = (self.blocks(), self.counts.cursor.load(Ordering::Relaxed));
+        let mut next = first;
+        let mut found = false;
+        for block in (first..blocks).chain(0..first.min(blocks)).take(most as usize) {
+            next = block + 1;
+            found = self.unmark(block) && self.take_aside(block, &mut receive);
+            if found {
+                break;
             }
         }
-        self.counts.cursor.store(from.wrapping_add(most), Ordering::Relaxed);
-        false
+        // Relaxed: a hint. Two threads that search from the same block do not adopt the same one, because only one of
+        // them clears its mark.
+        self.counts.cursor.store(next, Ordering::Relaxed);
+        found
     }
 
     /// Clears the mark of a block, and returns whether it had one.
@@ -207,22 +178,19 @@ impl Slab {
         marked
     }
 
-    /// Clears all bits of a block, and passes the entries that were set aside to `receive`, in descending order.
-    fn take_aside(&self, block: u32, receive: impl FnMut(u32)) {
+    /// Clears all bits of a block, and passes the entries that were set aside to `receive`, in descending order. Returns
+    /// whether there were any.
+    fn take_aside(&self, block: u32, receive: impl FnMut(u32)) -> bool {
         // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release:
         // publishes that the mark is cleared; pairs with `set_aside`; see the file's head. Loom model `sparse`.
         let aside = self.block(block).0.aside.swap(0, Ordering::AcqRel);
         (0..BLOCK).rev().filter(|&bit| aside >> bit & 1 == 1).map(|bit| block * BLOCK + bit).for_each(receive);
+        aside != 0
     }
 
     /// Returns whether there are so many dense blocks that a sparse one is adopted before a frame is allocated.
-    fn should_adopt(&self) -> bool {
+    pub(super) fn should_adopt(&self) -> bool {
         let sparse = self.sparse.load(Ordering::Relaxed);
         sparse > 0 && (self.dense_len() / BLOCK as usize) as i64 >= sparse / 2
-    }
-
-    /// Returns the blocks of the frame that begins with block `first`.
-    fn blocks_of(&self, first: u32) -> std::ops::Range<u32> {
-        first..first + self.frame()
     }
 }
