@@ -2,7 +2,7 @@
 //!
 //! | a timer is              | by                                                     |
 //! |-------------------------|--------------------------------------------------------|
-//! | armed                   | [`Core::arm_with`], which needs a free entry           |
+//! | armed                   | [`Entry::arm`], in a [free entry](Core::free_entry)    |
 //! | brought to the driver   | [`Core::notify_driver`], [`Core::enqueue`]             |
 //! | linked, then dispatched | the driver: [`DriverCore`](super::turn::DriverCore)    |
 //! | run                     | a worker: [`Core::run`](super::run)                    |
@@ -14,7 +14,9 @@
 use std::alloc::{Layout, handle_alloc_error};
 
 use super::call_stack;
-use super::entry::{Callback, DriverNotice, Entry, Role};
+#[cfg(any(test, loom))]
+use super::entry::Callback;
+use super::entry::{DriverNotice, Entry};
 use super::memory::{AllocError, BATCH, BLOCK, Cache, Pool, Slab};
 use super::stack::Stack;
 use super::wakeup::DriverWakeup;
@@ -40,8 +42,8 @@ pub(crate) struct Core {
 }
 
 /// A timer that has just been armed.
-pub(crate) struct Armed<'a> {
-    pub(crate) entry: &'a Entry,
+#[cfg(any(test, loom))]
+pub(crate) struct Armed {
     pub(crate) index: u32,
     /// What the caller must pass to [`Core::notify_driver`].
     pub(crate) notice: DriverNotice,
@@ -76,32 +78,16 @@ impl Core {
         callback: Callback,
         deadline: u64,
         now: u64,
-    ) -> Result<Armed<'_>, (AllocError, Callback)> {
-        let callback = std::mem::ManuallyDrop::new(callback);
-        // SAFETY: the entry owns the callback from here on, because we use it again only if it is refused.
-        let write = |cell: *mut Callback| unsafe { callback.write(cell) };
-        let armed = self.arm_with(cache, callback.role(), write, || (deadline, now));
-        armed.map_err(|refusal| (refusal, std::mem::ManuallyDrop::into_inner(callback)))
-    }
-
-    /// Arms a free entry, in whose cell `write` puts a callback of this role. `when` is called after that, and returns
-    /// the deadline and the present. The caller must then [notify the driver](Self::notify_driver).
-    ///
-    /// On refusal, the bits that `write` may have left in the cell are treated as uninitialised: the caller still owns
-    /// the callback. Lock-free; allocates if cache and pool are empty.
-    #[inline(always)]
-    pub(crate) fn arm_with(
-        &self,
-        cache: &mut Cache,
-        role: Role,
-        write: impl FnOnce(*mut Callback),
-        when: impl FnOnce() -> (u64, u64),
-    ) -> Result<Armed<'_>, AllocError> {
-        let index = self.free_entry(cache)?;
-        let entry = self.slab.get(index);
+    ) -> Result<Armed, (AllocError, Callback)> {
+        let index = match self.free_entry(cache) {
+            Ok(index) => index,
+            Err(refusal) => return Err((refusal, callback)),
+        };
         // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
-        let notice = unsafe { entry.arm_with(role, write, when) }.ok_or(AllocError::Closed)?;
-        Ok(Armed { entry, index, notice })
+        match unsafe { self.slab.get(index).arm(callback, deadline, now) } {
+            Ok(notice) => Ok(Armed { index, notice }),
+            Err(callback) => Err((AllocError::Closed, callback)),
+        }
     }
 
     /// Reserves a free entry for a future that is not armed yet; sets `HANDLE`. Returns `None` if the shard has been
@@ -121,7 +107,7 @@ impl Core {
 
     /// Returns an entry of the cache, which it refills if it is empty.
     #[inline(always)]
-    fn free_entry(&self, cache: &mut Cache) -> Result<u32, AllocError> {
+    pub(crate) fn free_entry(&self, cache: &mut Cache) -> Result<u32, AllocError> {
         loop {
             if let Some(index) = cache.pop() {
                 return Ok(index);

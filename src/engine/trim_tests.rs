@@ -24,7 +24,7 @@ impl Fixture {
 
     fn schedule(&mut self) -> u32 {
         let armed = self.core.arm(&mut self.cache, Callback::once(|| ()), 1000, 0);
-        let Armed { index, notice, .. } = armed.ok().unwrap();
+        let Armed { index, notice } = armed.ok().unwrap();
         self.core.notify_driver(index, notice, 1000, || 0);
         index
     }

@@ -45,14 +45,14 @@ impl Progress {
 
 /// The part of a future that decides how it completes.
 pub(crate) struct Coop {
-    turn: Turn,
+    wait: Wait,
     /// Whether a shutdown leaves the future pending for ever.
     outlasts_shutdown: bool,
 }
 
 /// Whether the next completion needs a pending poll first.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum Wait {
     /// The future has not been pending since its deadline was set, or since it completed.
     Fresh,
     /// Like `Fresh`, but the future must be pending once before it completes.
@@ -65,13 +65,13 @@ impl Coop {
     /// Creates the part for a new future. `closed`: the service has been shut down.
     #[inline]
     pub(crate) fn new(closed: bool) -> Self {
-        Self { turn: Turn::set(closed), outlasts_shutdown: false }
+        Self { wait: Wait::set(closed), outlasts_shutdown: false }
     }
 
     /// Records that a new deadline was set. `closed`: the service has been shut down.
     #[inline]
     pub(crate) fn renew(&mut self, closed: bool) {
-        self.turn = Turn::set(closed);
+        self.wait = Wait::set(closed);
     }
 
     /// Makes a shutdown leave the future pending for ever.
@@ -89,13 +89,13 @@ impl Coop {
     /// this wakes the task.
     #[inline]
     pub(crate) fn poll(&mut self, progress: Progress, waker: &Waker) -> Poll<()> {
-        match (progress, self.turn) {
-            (Progress::Pending, _) => self.turn = Turn::Waited,
+        match (progress, self.wait) {
+            (Progress::Pending, _) => self.wait = Wait::Waited,
             (Progress::Shutdown, _) if self.outlasts_shutdown => {}
-            (_, Turn::Waited) => return self.complete(),
-            (_, Turn::Fresh) if spend() => return self.complete(),
-            (_, Turn::Fresh | Turn::Owed) => {
-                self.turn = Turn::Waited;
+            (_, Wait::Waited) => return self.complete(),
+            (_, Wait::Fresh) if spend() => return self.complete(),
+            (_, Wait::Fresh | Wait::Owed) => {
+                self.wait = Wait::Waited;
                 waker.wake_by_ref();
             }
         }
@@ -104,13 +104,13 @@ impl Coop {
 
     #[inline]
     fn complete(&mut self) -> Poll<()> {
-        self.turn = Turn::Fresh;
+        self.wait = Wait::Fresh;
         Poll::Ready(())
     }
 }
 
-impl Turn {
-    /// Returns the turn of a future whose deadline was just set.
+impl Wait {
+    /// Returns the value for a future whose deadline was just set.
     fn set(closed: bool) -> Self {
         if closed { Self::Owed } else { Self::Fresh }
     }

@@ -22,8 +22,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::measuring::Measuring;
 use super::shard::Shard;
+use super::slow::MeasuredRun;
 use super::thread_state;
 use crate::engine::entry::{Callback, Role};
 use crate::engine::run::{RunHooks, catch_panic};
@@ -36,12 +36,7 @@ impl Shard {
         if self.is_inherited() {
             return;
         }
-        // Without an `on_slow` hook, a run costs this branch alone. With one, it takes a path of its own.
-        let was_in_flight = match &self.on_slow {
-            None => self.core.run(index, due, &self),
-            Some(monitor) => self.core.run(index, due, &Measuring { shard: self, monitor }),
-        };
-        if was_in_flight {
+        if self.core.run(index, due, &self) {
             self.finish_in_flight();
         }
     }
@@ -56,7 +51,7 @@ impl Shard {
 
     /// Counts the start of a run, and returns its lateness.
     #[inline]
-    pub(super) fn count_start(&self, deadline: u64, role: Role) -> Duration {
+    fn count_start(&self, deadline: u64, role: Role) -> Duration {
         if matches!(role, Role::Once | Role::Value) {
             self.release_permit();
         }
@@ -75,11 +70,6 @@ impl Shard {
     /// Counts the end of a future's timer by a poll or by a shutdown, without a run.
     pub(super) fn count_completed(&self) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
-    }
-
-    /// Drops a waker that will not be called. Catches its panic.
-    pub(super) fn discard_waker(&self, callback: Callback) {
-        self.drop_unfired(callback);
     }
 
     /// Drops a callback that will not run. Catches its panic.
@@ -123,7 +113,8 @@ impl Shard {
 }
 
 impl RunHooks for &Shard {
-    type Run = ();
+    /// `None` without an `on_slow` hook, and for a waker or a value of a queue, which are not reported.
+    type Run = Option<MeasuredRun>;
 
     fn now(&self) -> u64 {
         self.ticks.now_tick()
@@ -134,15 +125,26 @@ impl RunHooks for &Shard {
     }
 
     #[inline]
-    fn started(&self, deadline: u64, role: Role) {
-        self.count_start(deadline, role);
+    fn started(&self, deadline: u64, role: Role) -> Self::Run {
+        let lateness = self.count_start(deadline, role);
+        let is_measured = self.on_slow.is_some() && matches!(role, Role::Once | Role::Periodic);
+        is_measured.then(|| MeasuredRun::begin(lateness))
     }
 
     #[inline]
-    fn returned(&self, (): &mut ()) {}
+    fn returned(&self, run: &mut Self::Run) {
+        run.iter_mut().for_each(MeasuredRun::end);
+    }
 
     #[inline]
-    fn ended(&self, (): ()) {}
+    fn ended(&self, run: Self::Run) {
+        // If the callback has forked, the child comes here, too. The run belongs to the parent.
+        if let (Some(run), Some(monitor)) = (run, &self.on_slow)
+            && !self.is_inherited()
+        {
+            catch_panic(self, || monitor.report(&run));
+        }
+    }
 
     fn completed(&self) {
         self.count_end(|counters| &counters.completed);

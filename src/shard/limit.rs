@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::shard::Shard;
+
 /// A counter of pending timers with a maximum. The limit is exact.
 pub(crate) struct Limit {
     max: usize,
@@ -24,9 +26,14 @@ impl Limit {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| (pending < self.max).then_some(pending + 1))
             .is_ok()
     }
+}
 
-    /// Returns a permit.
-    pub(super) fn release(&self) {
-        self.pending.fetch_sub(1, Ordering::Relaxed);
+impl Shard {
+    /// Releases the permit of a timer that has ended or was refused, if timers have permits.
+    #[inline]
+    pub(super) fn release_permit(&self) {
+        if let Some(limit) = &self.limit {
+            limit.pending.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }

@@ -3,21 +3,23 @@
 //! The engine has the protocols between threads, in ticks and entries. This room adds what loom cannot model. The table
 //! follows a timer from `schedule` to its end:
 //!
-//! | file                        | concern                                                                   |
-//! |-----------------------------|---------------------------------------------------------------------------|
-//! | `shard`                     | `Shard`: the parts of one shard                                           |
-//! | `home`                      | chooses the shard in which a thread schedules                             |
-//! | `thread_state`              | a thread's own part of each shard: its counters and its cache             |
-//! | `limit`                     | `Limit`: the permits under `max_pending`                                  |
-//! | `schedule`                  | accepts or refuses a new timer                                            |
-//! | `raw_handle`                | `cancel`, `reset` and `release`: the transitions that a handle makes      |
-//! | `sleep_entry`, `coop`       | the timer of a future; whether a poll may complete without being pending  |
-//! | `driver`                    | the driver's side: its threads, its rounds, and its batches of expired timers |
-//! | `hooks`, `measuring`        | what a worker does around a callback: counts, panics, slow callbacks      |
-//! | `slow`                      | `on_slow`: the user's hook for slow callbacks                             |
-//! | `registry`, `counts`        | the counters of all threads; the sums that `stats` and `len` return       |
-//! | `virtual_time`, `on_clock`  | what a shard has in virtual time; how a `ManualClock` waits for it        |
-//! | `close`                     | the shutdown                                                              |
+//! | file                  | concern                                                                        |
+//! |-----------------------|--------------------------------------------------------------------------------|
+//! | `shard`               | `Shard`: the parts of one shard; chooses a thread's home; sums counters        |
+//! | *the caller's side*   |                                                                                |
+//! | `thread_state`        | a thread's own part of each shard: its counters and its cache                  |
+//! | `limit`               | `Limit`: the permits under `max_pending`                                       |
+//! | `schedule`            | accepts or refuses a new timer                                                 |
+//! | `raw_handle`          | `cancel`, `reset` and `release`: the transitions that a handle makes           |
+//! | `sleep_entry`, `coop` | the timer of a future; whether a poll may complete without being pending       |
+//! | *the driver's side*   |                                                                                |
+//! | `driver`              | the threads that drive, their rounds, and batches of expired timers            |
+//! | *a worker's side*     |                                                                                |
+//! | `hooks`, `slow`       | what a worker does around a callback: counts, panics, the hook `on_slow`       |
+//! | *the rest*            |                                                                                |
+//! | `registry`            | the counters of all threads                                                    |
+//! | `virtual_time`        | what a shard has in virtual time, and how a `ManualClock` waits for it         |
+//! | `close`               | the shutdown                                                                   |
 //!
 //! loom explores the files without `cfg(not(loom))`. Its models have a `Shard` and a `thread_state` of their own.
 
@@ -25,19 +27,11 @@
 mod close;
 pub(crate) mod coop;
 #[cfg(not(loom))]
-mod counts;
-#[cfg(not(loom))]
 mod driver;
-#[cfg(not(loom))]
-mod home;
 #[cfg(not(loom))]
 mod hooks;
 #[cfg(not(loom))]
 mod limit;
-#[cfg(not(loom))]
-mod measuring;
-#[cfg(not(loom))]
-mod on_clock;
 pub(crate) mod raw_handle;
 #[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
 pub(crate) mod registry;
@@ -60,7 +54,7 @@ pub(crate) use self::{
     driver::{Deferred, DriverThread, defer, drive},
     limit::Limit,
     raw_handle::RawHandle,
-    shard::{PanicHook, Shard},
+    shard::{PanicHook, Shard, ShardSettings},
     sleep_entry::SleepEntry,
     slow::SlowHook,
 };

@@ -10,13 +10,10 @@
 //! A refusal returns the permit, and counts the timer as rejected. Periodic timers and one-shots come this way; the
 //! timers of futures are armed by [`sleep_entry`](super::sleep_entry), without a limit.
 
-use std::sync::Arc;
-
 use super::raw_handle::RawHandle;
 use super::shard::Shard;
 use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Ticks};
-use crate::engine::core::Armed;
 use crate::engine::entry::{Callback, Role};
 use crate::engine::memory::AllocError;
 use crate::error::Rejection;
@@ -33,56 +30,34 @@ impl Shard {
     #[inline(always)]
     pub(crate) fn schedule<'a>(
         service: u64,
-        choose: impl FnOnce() -> &'a Arc<Shard>,
+        choose: impl FnOnce() -> &'a Shard,
         due: impl FnOnce(&Ticks) -> Deadline,
         role: Role,
         write: impl FnOnce(*mut Callback),
     ) -> Result<(RawHandle, Deadline), Rejection> {
-        thread_state::with_home(
-            service,
-            || &**choose(),
-            |thread| {
-                let shard = thread.shard();
-                // SAFETY: the shard is alive, because the caller keeps the service.
-                let this = unsafe { shard.as_ref() };
-                let (Armed { entry, index, .. }, due) = this.accept(thread, due, role, write)?;
-                Ok((RawHandle::new(shard, entry.into(), index), due))
-            },
-        )
-    }
-
-    /// Arms an entry of this shard, with the calling thread's state for it.
-    #[inline(always)]
-    fn accept(
-        &self,
-        thread: &mut ThreadState,
-        due: impl FnOnce(&Ticks) -> Deadline,
-        role: Role,
-        write: impl FnOnce(*mut Callback),
-    ) -> Result<(Armed<'_>, Deadline), Rejection> {
-        if self.limit.as_ref().is_some_and(|limit| !limit.acquire()) {
-            thread.count(|counters| &counters.rejected);
-            return Err(Rejection::Full);
-        }
-        let mut known = None;
-        let when = || {
-            let due = due(&self.ticks);
-            known = Some(due);
-            (due.tick, self.ticks.present(due.now))
-        };
-        let armed = self.core.arm_with(&mut thread.cache, role, write, when);
-        match (armed, known) {
-            (Ok(armed), Some(due)) => {
-                thread.count(|counters| &counters.scheduled);
-                self.notify_driver(thread, armed.index, armed.notice, due.tick);
-                Ok((armed, due))
+        thread_state::with_home(service, choose, |thread| {
+            let shard = thread.shard();
+            // SAFETY: the shard is alive, because the caller keeps the service.
+            let this = unsafe { shard.as_ref() };
+            if this.limit.as_ref().is_some_and(|limit| !limit.acquire()) {
+                thread.count(|counters| &counters.rejected);
+                return Err(Rejection::Full);
             }
-            (Ok(_), None) => unreachable!("an entry is armed for a deadline"),
-            (Err(refusal), _) => Err(self.refused(thread, refusal)),
-        }
+            let index = this.core.free_entry(&mut thread.cache).map_err(|refusal| this.refused(thread, refusal))?;
+            let entry = this.core.slab.get(index);
+            // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
+            unsafe { entry.write_callback(write) };
+            let due = due(&this.ticks);
+            // SAFETY: as above, and `write` has written a callback of this role.
+            let notice = unsafe { entry.arm_written(role, due.tick, this.ticks.present(due.now)) };
+            let notice = notice.ok_or_else(|| this.refused(thread, AllocError::Closed))?;
+            thread.count(|counters| &counters.scheduled);
+            this.notify_driver(thread, index, notice, due.tick);
+            Ok((RawHandle::new(shard, entry.into(), index), due))
+        })
     }
 
-    /// Undoes what `accept` has done for a timer that the engine refuses.
+    /// Undoes what `schedule` has done for a timer that the engine refuses.
     #[cold]
     fn refused(&self, thread: &ThreadState, refusal: AllocError) -> Rejection {
         self.release_permit();
@@ -93,16 +68,8 @@ impl Shard {
         }
     }
 
-    /// Releases the permit of a timer that has ended or was refused, if timers have permits.
-    #[inline]
-    pub(super) fn release_permit(&self) {
-        if let Some(limit) = &self.limit {
-            limit.release();
-        }
-    }
-
     /// Counts a timer that the service refused, in the calling thread's home shard.
-    pub(crate) fn reject<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) {
-        thread_state::with_home(service, || &**choose(), |thread| thread.count(|counters| &counters.rejected));
+    pub(crate) fn reject<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) {
+        thread_state::with_home(service, choose, |thread| thread.count(|counters| &counters.rejected));
     }
 }

@@ -15,7 +15,7 @@
 
 use std::any::Any;
 use std::panic::RefUnwindSafe;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -24,11 +24,12 @@ use crossbeam_utils::CachePadded;
 use super::limit::Limit;
 use super::registry::{Registered, Registry};
 use super::slow::SlowMonitor;
-use super::virtual_time::VirtualTime;
+use super::virtual_time::{NeedsThisThread, VirtualTime};
 use crate::clock::Ticks;
 use crate::engine::core::Core;
 use crate::engine::entry::{Entry, Role};
 use crate::engine::shutdown::Closing;
+use crate::stats::{self, ShardStats, ThreadCounters};
 use crate::system::Process;
 
 /// Delay before non-urgent work wakes the driver: half of the documented 100 ms. At least a tick.
@@ -42,6 +43,23 @@ const RETAINED_COUNTERS: usize = 16;
 
 /// The user's `on_panic`, called with the payload of a panic.
 pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
+
+/// What a service sets for each of its shards.
+pub(crate) struct ShardSettings {
+    pub(crate) ticks: Ticks,
+    pub(crate) limit: Option<Arc<Limit>>,
+    pub(crate) on_panic: Option<Arc<PanicHook>>,
+    pub(crate) on_slow: Option<SlowMonitor>,
+    /// Returns whether callbacks may be unable to run before the calling thread is free.
+    pub(crate) needs_this_thread: Box<NeedsThisThread>,
+}
+
+impl ShardSettings {
+    /// The settings of a shard without a limit and without hooks, whose executor has threads of its own.
+    pub(crate) fn new(ticks: Ticks) -> Self {
+        Self { ticks, limit: None, on_panic: None, on_slow: None, needs_this_thread: Box::new(|| false) }
+    }
+}
 
 /// One shard of a service.
 pub(crate) struct Shard {
@@ -69,15 +87,9 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Creates an open shard without a driver. `needs_this_thread` returns whether callbacks may be unable to run
-    /// before the calling thread is free.
-    pub(crate) fn new(
-        ticks: Ticks,
-        limit: Option<Arc<Limit>>,
-        on_panic: Option<Arc<PanicHook>>,
-        on_slow: Option<SlowMonitor>,
-        needs_this_thread: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> Arc<Self> {
+    /// Creates an open shard without a driver.
+    pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
+        let ShardSettings { ticks, limit, on_panic, on_slow, needs_this_thread } = settings;
         let registry = Registry::new(RETAINED_COUNTERS);
         Arc::new_cyclic(|this| Self {
             // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
@@ -111,6 +123,57 @@ impl Shard {
     pub(super) fn role(&self, index: u32) -> Role {
         self.core.slab.get(index).role()
     }
+
+    /// Chooses the shard that is home to the fewest live threads, and counts the calling thread there. Of equal shards
+    /// it chooses the first from index `turn` on. See `thread_state::with_home`. Lock-free.
+    pub(crate) fn choose_home(shards: &[Arc<Shard>], turn: usize) -> &Shard {
+        loop {
+            let (before, from) = shards.split_at(turn % shards.len());
+            // Relaxed, here and below: the number orders no other memory.
+            let homes = from.iter().chain(before).map(|shard| (shard.homes.load(Ordering::Relaxed), shard));
+            let (homes, shard) = fewest(homes).expect("a service has shards");
+            // If several threads choose at the same time, one succeeds. The others compare again.
+            if shard.homes.compare_exchange(homes, homes + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                return shard;
+            }
+        }
+    }
+
+    /// Removes a thread that had chosen this shard from its count.
+    pub(super) fn leave_home(&self) {
+        self.homes.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns all statistics of the shard.
+    pub(crate) fn stats(&self) -> ShardStats {
+        let stats = self.registry.read();
+        // `scheduled` is read last: with each end, this sum has the beginning. See `stats::pending`.
+        stats.balanced(self.scheduled())
+    }
+
+    /// Returns the number of pending timers. Reads no histogram.
+    pub(crate) fn pending(&self) -> u64 {
+        let ended = self.registry.sum(ThreadCounters::ended, ShardStats::ended);
+        stats::pending(self.scheduled(), ended)
+    }
+
+    fn scheduled(&self) -> u64 {
+        self.registry.sum(|counters| counters.scheduled.get(), |folded| folded.scheduled)
+    }
+}
+
+/// Returns the first pair with the smallest number. Stops at the first zero.
+fn fewest<T>(numbered: impl Iterator<Item = (usize, T)>) -> Option<(usize, T)> {
+    let mut fewest = None;
+    for (number, item) in numbered {
+        if fewest.as_ref().is_none_or(|&(least, _)| number < least) {
+            fewest = Some((number, item));
+        }
+        if number == 0 {
+            break;
+        }
+    }
+    fewest
 }
 
 // `Timer`s, handles and futures share only shards and entries. A panic cannot leave these half changed. Their state

@@ -23,7 +23,6 @@ use crate::engine::entry::Callback;
 use crate::engine::entry::{Entry, PollOutcome};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
-use crate::sync::Arc;
 
 /// An entry that one future owns.
 ///
@@ -51,8 +50,8 @@ impl SleepEntry {
     /// Reserves an entry in the calling thread's home shard of `service`. Returns `None` if that shard is closed.
     /// `choose` is as for `Shard::schedule`.
     #[inline]
-    pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Arc<Shard>) -> Option<Self> {
-        let raw = thread_state::with_home(service, || &**choose(), reserve)?;
+    pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) -> Option<Self> {
+        let raw = thread_state::with_home(service, choose, reserve)?;
         let (shard, entry, index) = (raw.shard, raw.entry, raw.index());
         Some(Self { shard, entry, index, phase: Phase::Idle, coop: Coop::new(false) })
     }
@@ -97,7 +96,7 @@ impl SleepEntry {
     fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
         // SAFETY: the future owns the only handle, and has armed the entry.
-        let callback = match unsafe { entry.poll(waker, deadline, now, |old| shard.discard_waker(old)) } {
+        let callback = match unsafe { entry.poll(waker, deadline, now, |old| shard.drop_unfired(old)) } {
             PollOutcome::Waiting => return Progress::Pending,
             PollOutcome::Renewed(notice) => {
                 thread_state::with(shard, |thread| shard.notify_driver(thread, self.index, notice, deadline));
@@ -137,7 +136,7 @@ impl SleepEntry {
                 if !is_new {
                     shard.count_completed();
                 }
-                shard.discard_waker(callback);
+                shard.drop_unfired(callback);
                 return Progress::Shutdown;
             }
         };

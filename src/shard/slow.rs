@@ -1,7 +1,14 @@
-//! `on_slow`: the user's hook, which reports runs that take long. [`measuring`](super::measuring) calls it.
+//! `on_slow`: the user's hook, which reports runs that take long.
+//!
+//! A worker measures from just before it calls the callback until the callback has returned or panicked. It uses the
+//! real clock, because a virtual clock stands still meanwhile. Without a hook, it reads no clock.
+//!
+//! The worker calls the hook before the transition that ends the run, and within the run's frame of the
+//! [call stack](crate::engine::call_stack). So a thread that waits for the run also waits for the hook. The hook may
+//! call whatever a callback may call.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A run of a callback that took longer than the threshold of [`Builder::on_slow`](crate::Builder::on_slow).
 ///
@@ -65,10 +72,28 @@ pub(crate) struct SlowMonitor {
 
 impl SlowMonitor {
     /// Calls the hook if the run took longer than the threshold. Unwinds if the hook panics.
-    pub(super) fn report(&self, took: Duration, late: Duration) {
+    pub(super) fn report(&self, &MeasuredRun { late, took, .. }: &MeasuredRun) {
         if took > self.hook.over {
             (self.hook.call)(SlowCallback { took, late, shard: self.shard });
         }
+    }
+}
+
+/// The measurement of one run.
+pub(crate) struct MeasuredRun {
+    late: Duration,
+    began: Instant,
+    took: Duration,
+}
+
+impl MeasuredRun {
+    pub(super) fn begin(late: Duration) -> Self {
+        Self { late, took: Duration::ZERO, began: Instant::now() }
+    }
+
+    /// Records that the callback has returned or panicked.
+    pub(super) fn end(&mut self) {
+        self.took = self.began.elapsed();
     }
 }
 
@@ -83,7 +108,8 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let monitor = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap()).monitor(7);
         let report = |nanos| {
-            monitor.report(Duration::from_nanos(nanos), Duration::from_millis(9));
+            let (late, took) = (Duration::from_millis(9), Duration::from_nanos(nanos));
+            monitor.report(&MeasuredRun { late, took, began: Instant::now() });
             receiver.try_recv().map(|slow| (slow.took.as_nanos(), slow.late, slow.shard)).ok()
         };
         assert_eq!(report(3_000_000), None);

@@ -38,7 +38,7 @@ use crate::error::{BuildError, Rejection};
 use crate::executor::{BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{self, DriverThread, Limit, Shard, SleepEntry};
+use crate::shard::{self, DriverThread, Limit, Shard, ShardSettings, SleepEntry};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::Process;
@@ -110,8 +110,13 @@ impl Service {
         let limit = builder.max_pending.map(|max| Arc::new(Limit::new(max)));
         for (index, levels) in levels.into_iter().enumerate() {
             let on_slow = builder.on_slow.clone().map(|hook| hook.monitor(index));
-            let (ticks, limit, on_panic) = (service.ticks.clone(), limit.clone(), builder.on_panic.clone());
-            let shard = Shard::new(ticks, limit, on_panic, on_slow, needs_this_thread.clone());
+            let shard = Shard::new(ShardSettings {
+                limit: limit.clone(),
+                on_panic: builder.on_panic.clone(),
+                on_slow,
+                needs_this_thread: Box::new(needs_this_thread.clone()),
+                ..ShardSettings::new(service.ticks.clone())
+            });
             reporter.get_or_init(|| Arc::downgrade(&shard));
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let name = format!("{}-{index}", builder.thread_name);
@@ -162,7 +167,7 @@ impl Service {
     }
 
     /// Chooses the home shard of a thread that is new to this service.
-    fn choose_home(&self) -> &Arc<Shard> {
+    fn choose_home(&self) -> &Shard {
         Shard::choose_home(&self.shards, self.next_index())
     }
 

@@ -24,7 +24,7 @@ fn pushes_wake_a_driver_about_to_sleep() {
         let mut cache = Cache::new();
         let producers = [4, 5].map(|deadline| {
             let armed = fixture.core.arm(&mut cache, fixture.counts.once(), deadline, 0);
-            let Armed { index, notice, .. } = armed.ok().unwrap();
+            let Armed { index, notice } = armed.ok().unwrap();
             fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
         });
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));

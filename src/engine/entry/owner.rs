@@ -47,31 +47,32 @@ impl Entry {
     #[inline]
     pub(crate) unsafe fn arm(&self, callback: Callback, deadline: u64, now: u64) -> Result<DriverNotice, Callback> {
         let callback = ManuallyDrop::new(callback);
-        // SAFETY: we own the callback, because it is moved into the cell, and is used again only if the transition is
-        // refused.
-        let write = |cell: *mut Callback| unsafe { callback.write(cell) };
-        // SAFETY: by this function's contract.
-        let armed = unsafe { self.arm_with(callback.role(), write, || (deadline, now)) };
+        // SAFETY: we own the entry by this function's contract, and the callback, because it is moved into the cell, and
+        // is used again only if the transition is refused.
+        unsafe { self.write_callback(|cell| callback.write(cell)) };
+        // SAFETY: by this function's contract, and the callback was written above.
+        let armed = unsafe { self.arm_written(callback.role(), deadline, now) };
         armed.ok_or_else(|| ManuallyDrop::into_inner(callback))
     }
 
-    /// As [`arm`](Self::arm), but `write` first writes the callback, which must have this `role`, into the entry. Then
-    /// `when` returns the deadline and the present tick. Returns `None` if the shard has been shut down: the caller
-    /// must then treat what was written as uninitialised.
+    /// Lets `write` write a callback into the entry, for [`arm_written`](Self::arm_written).
     ///
     /// # Safety
     /// As for [`arm`](Self::arm).
     #[inline(always)]
-    pub(crate) unsafe fn arm_with(
-        &self,
-        role: Role,
-        write: impl FnOnce(*mut Callback),
-        when: impl FnOnce() -> (u64, u64),
-    ) -> Option<DriverNotice> {
-        let role = State::flag_of(role);
+    pub(crate) unsafe fn write_callback(&self, write: impl FnOnce(*mut Callback)) {
         // We have the cell to ourselves, because we own the entry. An unused entry contains no callback.
         self.callback.with_mut(|cell| write(cell.cast()));
-        let (deadline, now) = when();
+    }
+
+    /// As [`arm`](Self::arm), with the callback that was written. Returns `None` if the shard has been shut down: the
+    /// caller must then treat what was written as uninitialised.
+    ///
+    /// # Safety
+    /// As for [`arm`](Self::arm). A callback of this role must have been [written](Self::write_callback).
+    #[inline(always)]
+    pub(crate) unsafe fn arm_written(&self, role: Role, deadline: u64, now: u64) -> Option<DriverNotice> {
+        let role = State::flag_of(role);
         let mut notice = DriverNotice::None;
         let armed = self.try_transition(|state| {
             notice = if state.has(ENQUEUED) {

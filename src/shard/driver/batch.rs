@@ -1,4 +1,4 @@
-//! `Batch`: up to 256 expired timers on their way through the executor.
+//! `TimerBatch`: up to 256 expired timers on their way through the executor.
 //!
 //! The driver makes a batch, and either dispatches it to the executor or lends itself to a worker together with it.
 //! Each entry in it is `DISPATCHED`, until a worker [runs](crate::shard::hooks) it or the drop of the batch discards it.
@@ -20,7 +20,7 @@ use crate::shard::Shard;
 /// Dispatched entries in the order of their deadlines.
 ///
 /// Dropping a batch cancels the timers that no worker has taken, except those that were reset to a later deadline.
-pub(super) struct Batch {
+pub(super) struct TimerBatch {
     shard: Arc<Shard>,
     /// The tick at which the entries expired.
     due: u64,
@@ -29,7 +29,7 @@ pub(super) struct Batch {
     taken: AtomicUsize,
 }
 
-impl Batch {
+impl TimerBatch {
     /// Creates a batch of entries that expired at tick `due`.
     pub(super) fn new(shard: Arc<Shard>, due: u64, entries: Vec<u32>) -> Self {
         Self { shard, due, entries, taken: AtomicUsize::new(0) }
@@ -53,7 +53,7 @@ impl Batch {
     }
 }
 
-impl executor::Batch for Batch {
+impl executor::Batch for TimerBatch {
     fn run(&self) {
         while self.run_one() {}
     }
@@ -86,7 +86,7 @@ impl executor::Batch for Batch {
     }
 }
 
-impl Drop for Batch {
+impl Drop for TimerBatch {
     fn drop(&mut self) {
         while let Some(index) = self.next() {
             self.shard.discard(index, self.due);

@@ -1,7 +1,7 @@
 //! What a driver defers to the end of its turn, to do it once for many timers.
 //!
 //! A turn may make a thousand values of one [`DelayQueue`](crate::DelayQueue) due. A push to the queue and a wake-up
-//! cost the driver more than the rest of the delivery. So a [`Turn`] collects the values of each queue, and delivers
+//! cost the driver more than the rest of the delivery. So a [`TurnGuard`] collects the values of each queue, and delivers
 //! them together. No foreign code runs until all are delivered.
 
 use std::any::Any;
@@ -22,9 +22,9 @@ thread_local! {
 const SEARCHED: usize = 8;
 
 /// A turn of the calling thread. Its drop does what was deferred, also after a panic.
-pub(super) struct Turn(());
+pub(super) struct TurnGuard(());
 
-impl Turn {
+impl TurnGuard {
     /// Begins a turn, which must not run foreign code.
     pub(super) fn begin() -> Self {
         DEFERRED.set(Some(Vec::new()));
@@ -32,7 +32,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for TurnGuard {
     fn drop(&mut self) {
         let mut deferred = DEFERRED.take().unwrap_or_default();
         deferred.iter_mut().for_each(|work| work.publish());
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_turn_publishes_all_parts_together_at_its_end_and_then_drops_them() {
         let done = Done::default();
-        let turn = Turn::begin();
+        let turn = TurnGuard::begin();
         [11, 21, 12, 22, 13].into_iter().for_each(|number| defer_number(number, &done));
         assert!(done.borrow().is_empty());
         drop(turn);

@@ -26,11 +26,11 @@ use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
-use super::batch::Batch;
+use super::batch::TimerBatch;
 use super::rounds::{Driver, Stop};
 use super::thread::DriverStatus;
 use crate::engine::loan::{Loans, Returned};
-use crate::executor::{self, JobQueue, Loan as _};
+use crate::executor::{self, JobQueue, Loan};
 use crate::shard::Shard;
 use crate::shard::thread_state;
 use crate::system::Scheduling;
@@ -51,11 +51,11 @@ struct Lending {
     /// Number of shards that lend their drivers.
     shards: usize,
     queue: Arc<JobQueue>,
-    loans: Loans<Lent, Arc<Batch>>,
+    loans: Loans<Lent, Arc<TimerBatch>>,
 }
 
 /// One loan, as the worker sees it.
-struct Loan {
+struct DriverLoan {
     lending: Arc<Lending>,
     number: u64,
 }
@@ -116,24 +116,24 @@ impl Thread<'_> {
     }
 
     /// Gives the batch to the executor.
-    fn dispatch(&mut self, batch: Batch) {
+    fn dispatch(&mut self, batch: TimerBatch) {
         let Some(driver) = &mut self.driver else { return };
-        let dispatcher = driver.dispatcher();
+        let dispatcher = &driver.dispatcher;
         if dispatcher.runs_foreign_code() {
             self.scheduling.restore();
         }
         let shard = &driver.shard;
         let call = || dispatcher.dispatch(batch, |payload| shard.report_panic(payload));
         let watched = if dispatcher.may_block() { self.status.execute(call) } else { call() };
-        watched.into_iter().for_each(|batch| driver.watch(batch));
+        watched.into_iter().for_each(|batch| driver.stragglers.add(batch));
     }
 
     /// Lends the driver to a worker, which runs the batch and then drives. Waits for the end of the loan.
-    fn lend(&mut self, lending: &Arc<Lending>, batch: Batch) {
+    fn lend(&mut self, lending: &Arc<Lending>, batch: TimerBatch) {
         let Some(driver) = self.driver.take() else { return };
         let batch = Arc::new(batch);
         let number = lending.loans.lend((driver, None), batch.clone());
-        let loan = Arc::new(Loan { lending: lending.clone(), number });
+        let loan = Arc::new(DriverLoan { lending: lending.clone(), number });
         let lent = lending.queue.push_with_loan(batch, loan.clone(), lending.shards, Instant::now());
         if !lent {
             loan.recall();
@@ -154,17 +154,17 @@ impl Thread<'_> {
         if lent {
             driver.load.loan_ended();
             match running {
-                Some(rest) if rest.is_empty() => driver.watch(rest),
-                running => running.into_iter().for_each(|batch| driver.watch_straggler(batch)),
+                Some(rest) if rest.is_empty() => driver.stragglers.add(rest),
+                running => running.into_iter().for_each(|batch| driver.stragglers.add_straggler(batch)),
             }
         } else {
             driver.load.loan_refused();
-            running.into_iter().for_each(|batch| driver.watch(batch));
+            running.into_iter().for_each(|batch| driver.stragglers.add(batch));
         }
     }
 }
 
-impl executor::Loan for Loan {
+impl Loan for DriverLoan {
     /// Drives on the calling worker until a batch is ready, or gives the driver back. `None`: the loan is over.
     fn next_batch(&self) -> Option<Arc<dyn executor::Batch>> {
         let loans = &self.lending.loans;
@@ -195,17 +195,17 @@ impl executor::Loan for Loan {
     }
 }
 
-impl Loan {
+impl DriverLoan {
     /// Gives the driver back. Returns an empty batch, which lasts until the worker has done the work in its own rayon
     /// queue: while it slept as the driver, other threads may have added to that. The driver watches this batch, too.
     fn give_up(&self, driver: Lent) -> Arc<dyn executor::Batch> {
-        let rest = Arc::new(Batch::new(self.lending.shard.clone(), 0, Vec::new()));
+        let rest = Arc::new(TimerBatch::new(self.lending.shard.clone(), 0, Vec::new()));
         self.lending.loans.give_up(driver, rest.clone());
         executor::erase(rest)
     }
 
     /// Drives until a batch is ready. `None`: the loan is over, or should end.
-    fn advance(&self, driver: &mut Driver, scheduling: &mut Scheduling) -> Option<Batch> {
+    fn advance(&self, driver: &mut Driver, scheduling: &mut Scheduling) -> Option<TimerBatch> {
         let is_over = || self.lending.loans.is_over(self.number);
         while !is_over() && !driver.load.is_burst() {
             match driver.advance(scheduling) {
@@ -222,83 +222,5 @@ impl Loan {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use super::*;
-    use crate::clock::Ticks;
-    use crate::executor::Dispatcher;
-
-    /// Returns a driver's thread that may lend to a pool of one, whose worker has not started yet.
-    fn thread(status: &DriverStatus, shards: usize) -> (Thread<'_>, Arc<Lending>) {
-        let shard = Shard::new(Ticks::new(None, Duration::from_millis(1)), None, None, None, || false);
-        let queue = Arc::new(JobQueue::new(1, 0));
-        let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
-        let dispatcher = Dispatcher::Own { queue: queue.clone(), extras: None };
-        let driver = Some(Box::new(Driver::new(shard.clone(), levels, dispatcher)));
-        let lending = Arc::new(Lending { shard, shards, queue, loans: Loans::new() });
-        (Thread { scheduling: Scheduling::new(None), status, lending: Some(lending.clone()), driver }, lending)
-    }
-
-    #[test]
-    fn a_batch_that_went_with_the_driver_is_watched_when_only_the_driver_comes_back() {
-        // The one worker is enough for one shard, but does not come; and it is not enough for two.
-        for (shards, kind) in [(1, "lent"), (2, "refused")] {
-            let status = DriverStatus::default();
-            let (mut thread, lending) = thread(&status, shards);
-            // There is no timer to run.
-            let batch = Batch::new(lending.shard.clone(), 0, vec![0]);
-            batch.leave_to_shutdown();
-            thread.lend(&lending, batch);
-            assert_eq!(thread.driver.map(|driver| driver.watched()), Some(1), "{kind}");
-            lending.queue.clear();
-        }
-    }
-
-    #[test]
-    fn what_a_worker_does_after_it_gave_the_driver_back_is_watched() {
-        let status = DriverStatus::default();
-        // If the worker comes so late that it is not lent the driver, it comes to another.
-        let gives_back = || {
-            let (mut thread, lending) = thread(&status, 1);
-            let (loan, ended) = (Loan { lending: lending.clone(), number: 1 }, AtomicBool::new(false));
-            let rest = std::thread::scope(|scope| {
-                let worker = scope.spawn(|| {
-                    let come = || (!ended.load(Ordering::SeqCst)).then(|| loan.next_batch());
-                    std::iter::from_fn(come).flatten().next()
-                });
-                thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
-                ended.store(true, Ordering::SeqCst);
-                worker.join().unwrap()
-            });
-            lending.queue.clear();
-            rest.map(|_| thread.driver.map(|driver| driver.watched()))
-        };
-        let watched = std::iter::repeat_with(gives_back).flatten().next();
-        assert_eq!(watched, Some(Some(1)));
-    }
-
-    #[test]
-    fn the_thread_that_drives_is_the_one_that_is_woken() {
-        let status = DriverStatus::default();
-        let (mut thread, lending) = thread(&status, 1);
-        let wakeup = &lending.shard.core.wakeup;
-        wakeup.attach();
-        let lent = (thread.driver.take().expect("it is not lent"), None);
-        let batch = Arc::new(Batch::new(lending.shard.clone(), 0, Vec::new()));
-        let loan = Loan { lending: lending.clone(), number: lending.loans.lend(lent, batch) };
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                assert!(loan.next_batch().is_some(), "nothing is due, so it gives the driver back");
-                assert!(loan.next_batch().is_none(), "the loan is over");
-                assert!(wakeup.is_attached_here(), "a worker");
-            });
-        });
-        assert!(!wakeup.is_attached_here());
-        let wait = |returned, slot| crate::engine::loan::wait_timeout(returned, slot, CHECK_INTERVAL);
-        thread.driver = Some(lending.loans.wait(wait, || false).driver.0);
-        thread.lend(&lending, Batch::new(lending.shard.clone(), 0, Vec::new()));
-        assert!(wakeup.is_attached_here(), "the driver's own thread, when the driver has come back");
-        lending.queue.clear();
-    }
-}
+#[path = "drive_tests.rs"]
+mod tests;

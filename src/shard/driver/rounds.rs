@@ -1,7 +1,7 @@
 //! `Driver`: turns the wheel of a shard, and sleeps until the next deadline. With no deadline it sleeps until it is
 //! woken.
 //!
-//! A timer comes here from the intake, waits in the wheel, and leaves in a [`Batch`] when it expires. The driver calls
+//! A timer comes here from the intake, waits in the wheel, and leaves in a [`TimerBatch`] when it expires. The driver calls
 //! wakers of futures itself. A `Driver` is a plain value: [`drive`](mod@super::drive) decides which thread calls it.
 //!
 //! | phase   | the driver                                                            | next                                |
@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::batch::Batch;
-use super::defer::Turn;
+use super::batch::TimerBatch;
+use super::defer::TurnGuard;
 use super::load::Load;
 use super::stragglers::Stragglers;
 use crate::clock::{NEVER, Quiescence};
@@ -47,9 +47,10 @@ const YIELD_EVERY: u32 = 8;
 /// The driver of one shard.
 pub(super) struct Driver {
     pub(super) shard: Arc<Shard>,
-    dispatcher: Dispatcher,
+    pub(super) dispatcher: Dispatcher,
     core: DriverCore,
-    stragglers: Stragglers,
+    /// The batches that were dispatched, to check whether they take too long.
+    pub(super) stragglers: Stragglers,
     phase: Phase,
     /// The request of the virtual clock that this round answers. See [`Quiescence`].
     request: u64,
@@ -82,7 +83,7 @@ enum Phase {
 /// Why `advance` has returned.
 pub(super) enum Stop {
     /// These callbacks have expired, and should be run.
-    Dispatch(Batch),
+    Dispatch(TimerBatch),
     /// Nothing is left to do: the caller should call `sleep`.
     Idle,
     /// The shard is closed.
@@ -104,26 +105,6 @@ impl Driver {
             trim_delay: None,
             expired: Vec::new(),
         }
-    }
-
-    pub(super) fn dispatcher(&self) -> &Dispatcher {
-        &self.dispatcher
-    }
-
-    /// Watches a batch that was dispatched just now.
-    pub(super) fn watch(&mut self, batch: Arc<Batch>) {
-        self.stragglers.add(batch);
-    }
-
-    /// Returns the number of watched batches.
-    #[cfg(test)]
-    pub(super) fn watched(&self) -> usize {
-        self.stragglers.len()
-    }
-
-    /// Watches a batch that should already be finished.
-    pub(super) fn watch_straggler(&mut self, batch: Arc<Batch>) {
-        self.stragglers.add_straggler(batch);
     }
 
     /// Makes rounds until there is a reason to stop. May be called again afterwards, also on another thread.
@@ -187,7 +168,7 @@ impl Driver {
     }
 
     /// Takes the expired timers: calls wakers, and returns the callbacks as a batch.
-    fn take_expired(&mut self, scheduling: &mut Scheduling) -> Option<Batch> {
+    fn take_expired(&mut self, scheduling: &mut Scheduling) -> Option<TimerBatch> {
         if self.expired.is_empty() {
             return None;
         }
@@ -205,7 +186,7 @@ impl Driver {
         };
         let mut turn = None;
         for index in self.expired.extract_if(.., is_value) {
-            turn.get_or_insert_with(Turn::begin);
+            turn.get_or_insert_with(TurnGuard::begin);
             begin(1);
             shard.run(index, now);
         }
@@ -224,7 +205,7 @@ impl Driver {
         }
         begin(self.expired.len());
         self.load.record_callbacks(self.expired.len());
-        Some(Batch::new(shard.clone(), now, mem::take(&mut self.expired)))
+        Some(TimerBatch::new(shard.clone(), now, mem::take(&mut self.expired)))
     }
 
     /// Sleeps until the next deadline, an earlier one that comes in, or the end of `longest`. Checks stragglers

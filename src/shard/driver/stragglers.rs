@@ -1,6 +1,6 @@
 //! `Stragglers`: finds batches that take too long, and calls idle workers to assist.
 //!
-//! The driver adds each [`Batch`] that it has dispatched to a pool, and checks it a millisecond later. It sleeps no
+//! The driver adds each [`TimerBatch`] that it has dispatched to a pool, and checks it a millisecond later. It sleeps no
 //! longer than until the next check. A batch is finished when the workers have dropped it.
 //!
 //! | the batch                       | in the timer's own pool           | in a borrowed rayon pool                     |
@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::batch::Batch;
+use super::batch::TimerBatch;
 use crate::executor::{Dispatcher, STRAGGLER_AFTER};
 
 /// Maximum time between two checks of a batch that no worker has begun.
@@ -28,17 +28,17 @@ pub(super) struct Stragglers(BinaryHeap<Reverse<Watched>>);
 struct Watched {
     check_at: Instant,
     interval: Duration,
-    batch: Arc<Batch>,
+    batch: Arc<TimerBatch>,
 }
 
 impl Stragglers {
     /// Watches a batch that was dispatched just now.
-    pub(super) fn add(&mut self, batch: Arc<Batch>) {
+    pub(super) fn add(&mut self, batch: Arc<TimerBatch>) {
         self.watch(batch, STRAGGLER_AFTER);
     }
 
     /// Watches a batch that should already be finished: the next check is at once.
-    pub(super) fn add_straggler(&mut self, batch: Arc<Batch>) {
+    pub(super) fn add_straggler(&mut self, batch: Arc<TimerBatch>) {
         self.watch(batch, Duration::ZERO);
     }
 
@@ -70,7 +70,7 @@ impl Stragglers {
         self.0.len()
     }
 
-    fn watch(&mut self, batch: Arc<Batch>, interval: Duration) {
+    fn watch(&mut self, batch: Arc<TimerBatch>, interval: Duration) {
         self.0.push(Reverse(Watched { check_at: Instant::now() + interval, interval, batch }));
     }
 }
@@ -100,13 +100,13 @@ mod tests {
     use super::*;
     use crate::clock::Ticks;
     use crate::executor::BorrowedPool;
-    use crate::shard::Shard;
+    use crate::shard::{Shard, ShardSettings};
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn batches<const N: usize>() -> [Arc<Batch>; N] {
-        let shard = Shard::new(Ticks::new(None, STRAGGLER_AFTER), None, None, None, || false);
-        [(); N].map(|()| Arc::new(Batch::new(shard.clone(), 0, Vec::new())))
+    fn batches<const N: usize>() -> [Arc<TimerBatch>; N] {
+        let shard = Shard::new(ShardSettings::new(Ticks::new(None, STRAGGLER_AFTER)));
+        [(); N].map(|()| Arc::new(TimerBatch::new(shard.clone(), 0, Vec::new())))
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Shard {
         f();
     }
 
-    pub(crate) fn discard_waker(&self, callback: Callback) {
+    pub(crate) fn drop_unfired(&self, callback: Callback) {
         drop(callback);
     }
 }

@@ -1,0 +1,70 @@
+//! Unit tests of `thread_state`.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::clock::{ManualClock, Ticks};
+use crate::shard::ShardSettings;
+
+fn shard() -> Arc<Shard> {
+    let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
+    Shard::new(ShardSettings::new(ticks))
+}
+
+/// Looks for the state used last when the thread ends.
+struct AtExit(Arc<Shard>);
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        assert!(take_last().is_none(), "this state has outlived the others");
+        with(&self.0, |state| assert!(state.is_temporary()));
+        assert!(take_last().is_none(), "no destructor would drop this state");
+    }
+}
+
+#[test]
+fn a_destructor_after_that_of_the_states_finds_none_of_them() {
+    thread_local! {
+        static AT_EXIT: RefCell<Option<AtExit>> = const { RefCell::new(None) };
+    }
+    let shard = shard();
+    let uses = move || {
+        // Destructors run in the reverse order of first use.
+        AT_EXIT.set(Some(AtExit(shard.clone())));
+        with(&shard, |state| assert!(!state.is_temporary()));
+    };
+    assert!(thread::spawn(uses).join().is_ok());
+}
+
+#[test]
+fn a_state_is_found_by_its_shard_and_by_the_service_of_its_home() {
+    let mut shards: Vec<(u64, Arc<Shard>, *const Registered)> = Vec::new();
+    for service in (1..50).map(|number| number << 32) {
+        let shard = shard();
+        let registered = with_home(service, || &shard, |state| Arc::as_ptr(&state.registered));
+        shards.push((service, shard, registered));
+        for (service, shard, registered) in &shards {
+            let found = |state: &mut ThreadState| assert!(Arc::as_ptr(&state.registered) == *registered);
+            with(shard, found);
+            with_home(*service, || panic!("the home of {service} was chosen before"), found);
+        }
+    }
+}
+
+#[test]
+fn a_call_inside_a_call_has_a_state_of_its_own_and_neither_is_lost() {
+    let [outer, other] = [shard(), shard()];
+    let homes = || [&outer, &other].map(|shard| shard.homes.load(Ordering::Relaxed));
+    let uses = || {
+        let home = |service, shard: &Arc<Shard>, f: &dyn Fn()| {
+            with_home(service, || Shard::choose_home(std::slice::from_ref(shard), 0), |_| f());
+        };
+        home(1, &outer, &|| home(2, &other, &|| home(1, &outer, &|| ())));
+        assert_eq!(homes(), [2, 1]);
+    };
+    // A join waits for the destructors of the thread's locals, too.
+    assert!(thread::scope(|scope| scope.spawn(uses).join().is_ok()));
+    assert_eq!(homes(), [0, 0]);
+}
