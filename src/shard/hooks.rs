@@ -1,6 +1,6 @@
 //! The engine's [`RunHooks`]: counts how each timer ends, and reports panics.
 //!
-//! A worker comes here with a [batch](super::batch), and the driver with wakers.
+//! A worker comes here with a [batch](super::driver), and the driver with wakers.
 //! [`Core::run`](crate::engine::core::Core) makes the transitions. This file does what the engine cannot: it reads the
 //! clock for the lateness, counts in the worker's own counters, returns permits, and passes panics to `on_panic`.
 //!

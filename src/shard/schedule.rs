@@ -2,7 +2,7 @@
 //!
 //! This is the first step of a timer's life:
 //!
-//! 1. The thread finds its state for its [home](super::home) shard.
+//! 1. The thread finds its state for its [home](Shard::choose_home) shard.
 //! 2. It takes a permit, if `max_pending` is set.
 //! 3. It takes an entry from its cache, writes the callback, reads the clock, and arms the entry.
 //! 4. It counts the timer, and [notifies](Shard::notify_driver) the driver if the driver must know.

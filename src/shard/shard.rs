@@ -12,6 +12,14 @@
 //! | `closing`             | the thread that closes the shard   | the shutdown                     |
 //!
 //! All other fields are fixed at creation.
+//!
+//! **Homes.** A thread chooses its home when it first uses a service, before its first timer there. It keeps the home
+//! until it ends, so its cache and its counters stay with one shard. Handles and futures use the shard of their own
+//! timer, on any thread.
+//!
+//! **Sums.** Each thread counts what it does to a timer, from `scheduled` to its end, in counters of its own. Any thread
+//! may sum them at any time through the [registry](super::registry). Ends are read before beginnings, for the reason
+//! given at `stats::pending`.
 
 use std::any::Any;
 use std::panic::RefUnwindSafe;
