@@ -20,7 +20,7 @@ impl Cache {
     }
 
     /// Notes that the cache is filled, and returns whether it was filled before.
-    pub(in super::super) fn was_filled_before(&mut self) -> bool {
+    pub(crate) fn was_filled_before(&mut self) -> bool {
         std::mem::replace(&mut self.filled, true)
     }
 
