@@ -143,7 +143,10 @@ impl DriverCore {
             self.levels.remove(&mut nodes, index);
         }
         match outcome {
-            Collect::Link { .. } => self.levels.insert(&mut nodes, index),
+            Collect::Link { .. } => {
+                let deadline = nodes.deadline(index);
+                self.levels.insert(&mut nodes, index, deadline);
+            }
             Collect::Over { free: true, .. } => core.recycle(&mut self.free_entries, index),
             Collect::Over { free: false, .. } => {}
         }

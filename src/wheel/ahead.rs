@@ -6,8 +6,9 @@
 //! windows of the level below ahead, so for this purpose a ring has twice as many slots as the window
 //! ([`Levels::new_ahead`]). The rule in [`levels`](super::levels) still decides where a node is *inserted*.
 
+use super::level::Level;
 use super::levels::{Levels, Step};
-use super::links::Nodes;
+use super::links::{NIL, Nodes};
 
 impl Levels {
     /// Cascades a node ahead of time, from the next slot of a level above 0. Returns [`Done`](Step::Done) if there is
@@ -19,24 +20,15 @@ impl Levels {
         if deadline <= self.now || nodes.is_disarmed(id) {
             return Step::Expired(id);
         }
-        let level = self.levels.iter().position(|level| level.covers(deadline, self.now));
-        let level = level.expect("the last level covers all");
-        self.link(nodes, id, level, self.levels[level].span.quotient(deadline));
+        self.link(nodes, id, deadline, Level::block_in_ring);
         Step::Cascaded
     }
 
     /// Returns the first node of a slot above level 0 that is the next one of its level.
     fn upcoming(&self) -> Option<u32> {
-        let mut rest = self.occupied & !1;
-        while rest != 0 {
-            let level = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            let ring = &self.levels[level];
-            let slot = ring.slot_of(ring.span.quotient(self.now) + 1);
-            if ring.occupancy.contains(slot) {
-                return Some(ring.heads[slot]);
-            }
-        }
-        None
+        self.levels.iter().skip(1).find_map(|ring| {
+            let next = ring.slot_of(ring.span.quotient(self.now) + 1);
+            ring.heads.get(next).copied().filter(|&head| head != NIL)
+        })
     }
 }

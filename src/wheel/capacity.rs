@@ -20,7 +20,7 @@ impl<T> Wheel<T> {
     /// ```
     pub fn with_capacity(start_tick: u64, capacity: usize) -> Wheel<T> {
         let mut wheel = Wheel::new(start_tick);
-        wheel.arena.reserve(capacity);
+        wheel.nodes.reserve(capacity);
         wheel
     }
 
@@ -34,7 +34,7 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.arena.capacity()
+        self.nodes.capacity()
     }
 
     /// Makes memory for `additional` more entries, if there is not enough.
@@ -49,7 +49,7 @@ impl<T> Wheel<T> {
     /// assert!(wheel.capacity() >= 100);
     /// ```
     pub fn reserve(&mut self, additional: usize) {
-        self.arena.reserve(additional);
+        self.nodes.reserve(additional);
     }
 
     /// Frees memory that no entry needs: after a burst, for example. Every key stays valid.
@@ -70,7 +70,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.remove(first), Some(0));
     /// ```
     pub fn shrink_to_fit(&mut self) {
-        self.arena.shrink_to_fit();
+        self.nodes.shrink_to_fit();
         self.levels.shrink();
     }
 }

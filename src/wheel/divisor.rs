@@ -60,15 +60,6 @@ impl Divisor {
         dividend.checked_sub(1).map_or(0, |before| self.quotient(before) + 1)
     }
 
-    /// Returns the remainder.
-    #[inline]
-    pub(super) fn remainder(self, dividend: u64) -> u64 {
-        if self.reciprocal == 0 {
-            return dividend & (self.value - 1);
-        }
-        dividend - self.quotient(dividend) * self.value
-    }
-
     #[cold]
     fn divide(self, dividend: u64) -> u64 {
         dividend / self.value
@@ -89,7 +80,6 @@ mod tests {
             let check = |dividend: u64| {
                 assert_eq!(divisor.quotient(dividend), dividend / value, "{dividend} / {value}");
                 assert_eq!(divisor.quotient_up(dividend), dividend.div_ceil(value), "{dividend} / {value}");
-                assert_eq!(divisor.remainder(dividend), dividend % value, "{dividend} % {value}");
             };
             for dividend in [0, 1, value - 1, value, u64::MAX, (1 << 63) - 1, 1 << 63] {
                 check(dividend);

@@ -2,9 +2,11 @@
 
 use core::fmt;
 
-use super::arena::{Arena, Key};
+use slab::Slab;
+
 use super::levels::{Levels, Step};
-use super::links::Nodes;
+use super::links::{Links, NIL};
+use super::node::{Key, Node};
 use crate::BuildError;
 
 /// A single-threaded hierarchical timing wheel, for event loops, game loops and simulations that drive time themselves.
@@ -48,7 +50,9 @@ use crate::BuildError;
 /// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
 pub struct Wheel<T> {
     pub(super) levels: Levels,
-    pub(super) arena: Arena<T>,
+    pub(super) nodes: Slab<Node<T>>,
+    /// Number of insertions so far.
+    inserted: u64,
 }
 
 impl<T> Wheel<T> {
@@ -80,7 +84,7 @@ impl<T> Wheel<T> {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn with_levels(start_tick: u64, slots_per_level: &[usize]) -> Result<Wheel<T>, BuildError> {
-        Ok(Wheel { levels: Levels::new(start_tick, slots_per_level)?, arena: Arena::new() })
+        Ok(Wheel { levels: Levels::new(start_tick, slots_per_level)?, nodes: Slab::new(), inserted: 0 })
     }
 
     /// Adds an entry that expires when [`advance`](Self::advance) reaches `deadline_tick`, and returns its key. O(1).
@@ -102,9 +106,13 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn insert(&mut self, deadline_tick: u64, value: T) -> Key {
-        let key = self.arena.insert(deadline_tick, value);
-        self.levels.insert(&mut self.arena, key.index);
-        key
+        let seq = self.inserted;
+        self.inserted += 1;
+        let node = Node { seq, deadline: deadline_tick, links: Links::default(), value };
+        assert!(self.nodes.vacant_key() < NIL as usize, "a wheel holds at most 2^32 - 1 entries");
+        let index = self.nodes.insert(node) as u32;
+        self.levels.insert(&mut self.nodes, index, deadline_tick);
+        Key { index, seq }
     }
 
     /// Removes an entry and returns its value, or `None` if it has expired or been removed. O(1).
@@ -117,12 +125,9 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        if !self.arena.contains(key) {
-            return None;
-        }
-        self.levels.remove(&mut self.arena, key.index);
-        let (_, value) = self.arena.take(key.index);
-        Some(value)
+        self.get(key)?;
+        self.levels.remove(&mut self.nodes, key.index);
+        Some(self.nodes.remove(key.index as usize).value)
     }
 
     /// Sets a new deadline for an entry, earlier or later; its key stays valid. O(1).
@@ -140,12 +145,12 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn reset(&mut self, key: Key, deadline_tick: u64) -> bool {
-        if !self.arena.contains(key) {
+        if self.get(key).is_none() {
             return false;
         }
-        self.levels.remove(&mut self.arena, key.index);
-        self.arena.set_deadline(key.index, deadline_tick);
-        self.levels.insert(&mut self.arena, key.index);
+        self.levels.remove(&mut self.nodes, key.index);
+        self.nodes[key.index as usize].deadline = deadline_tick;
+        self.levels.insert(&mut self.nodes, key.index, deadline_tick);
         true
     }
 
@@ -158,7 +163,8 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
-        self.arena.get(key)
+        let node = self.nodes.get(key.index as usize)?;
+        (node.seq == key.seq).then_some(&node.value)
     }
 
     /// Returns a mutable reference to the value of an entry, or `None` if the entry is gone. O(1).
@@ -173,7 +179,8 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        self.arena.get_mut(key)
+        let node = self.nodes.get_mut(key.index as usize)?;
+        (node.seq == key.seq).then_some(&mut node.value)
     }
 
     /// Returns the tick at which to call [`advance`](Self::advance) next, or `None` if the wheel is empty. O(levels).
@@ -221,10 +228,10 @@ impl<T> Wheel<T> {
             return;
         }
         loop {
-            match self.levels.step(&mut self.arena, now_tick) {
+            match self.levels.step(&mut self.nodes, now_tick) {
                 Step::Expired(id) => {
-                    let (deadline, value) = self.arena.take(id);
-                    expired(deadline, value);
+                    let node = self.nodes.remove(id as usize);
+                    expired(node.deadline, node.value);
                 }
                 Step::Cascaded => {}
                 Step::Done => break,
@@ -254,7 +261,7 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn len(&self) -> usize {
-        self.arena.len()
+        self.nodes.len()
     }
 
     /// Returns whether the wheel has no entry.
@@ -283,7 +290,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(deadline, 1_000);
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
-        self.arena.iter()
+        self.nodes.iter().map(|(index, node)| (Key { index: index as u32, seq: node.seq }, node.deadline, &node.value))
     }
 
     /// Drops every entry. The wheel keeps the present tick, and its memory for new entries.
@@ -296,7 +303,7 @@ impl<T> Wheel<T> {
     /// ```
     pub fn clear(&mut self) {
         self.levels.clear();
-        self.arena.clear();
+        self.nodes.clear();
     }
 
     /// Returns where an entry waits: its level, and the first and the last tick of its slot. O(1).
@@ -312,7 +319,7 @@ impl<T> Wheel<T> {
     /// ```
     pub fn position(&self, key: Key) -> Option<(usize, u64, u64)> {
         self.get(key)?;
-        self.levels.position(self.arena.links(key.index))
+        self.levels.position(self.nodes[key.index as usize].links)
     }
 }
 

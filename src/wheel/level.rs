@@ -1,4 +1,7 @@
 //! One level: a ring of slots, and the slot of each tick.
+//!
+//! A *block* is a slot's range of ticks: the ticks from `block * span` on, as many as the span. The ring has a slot for
+//! each block of the window, rounded up to a power of two, so that a mask tells the slot of a block.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,20 +16,23 @@ pub(super) struct Level {
     /// Number of ticks of a slot.
     pub(super) span: Divisor,
     /// Number of slots of the window.
-    pub(super) slots: u64,
-    /// Number of slots of the ring.
-    ring: Divisor,
+    slots: u64,
+    /// Maximum distance in ticks of a deadline within the window, if the window begins at the present tick.
+    reach: u64,
+    /// Number of slots of the ring, less one.
+    mask: u64,
     pub(super) occupancy: Occupancy,
-    /// The first node of each slot; empty until the level is used. Meaningless where the slot is not occupied.
+    /// The first node of each slot, or `NIL`; empty until the level is used.
     pub(super) heads: Vec<u32>,
 }
 
 impl Level {
-    pub(super) fn new(span: u64, slots: u64, ring: u64) -> Level {
+    pub(super) fn new(span: u64, slots: u64, windows_per_ring: u64) -> Level {
         Level {
             span: Divisor::new(span),
             slots,
-            ring: Divisor::new(ring),
+            reach: span.checked_mul(slots).map_or(u64::MAX, |end| end - 1),
+            mask: (windows_per_ring * slots).next_power_of_two() - 1,
             occupancy: Occupancy::default(),
             heads: Vec::new(),
         }
@@ -34,9 +40,9 @@ impl Level {
 
     #[cold]
     fn allocate(&mut self) {
-        let slots = self.ring.value() as usize;
+        let slots = self.mask as usize + 1;
         self.occupancy = Occupancy::new(slots);
-        self.heads = vec![0; slots];
+        self.heads = vec![NIL; slots];
     }
 
     /// Frees the slots, unless one of them is occupied.
@@ -47,10 +53,27 @@ impl Level {
         }
     }
 
-    /// Returns whether the ring has a slot for `deadline`.
+    /// Returns the block of `deadline`, if it is in the window at tick `now`.
     #[inline]
-    pub(super) fn covers(&self, deadline: u64, now: u64) -> bool {
-        self.span.quotient(deadline) - self.span.quotient(now) < self.ring.value()
+    pub(super) fn block_in_window(&self, deadline: u64, now: u64) -> Option<u64> {
+        // Most levels are ruled out without a division. The window begins with the present slot, so before `now`, and may
+        // end one slot before the deadline.
+        if deadline - now > self.reach {
+            return None;
+        }
+        self.block_within(deadline, now, self.slots)
+    }
+
+    /// Returns the block of `deadline`, if the ring has a slot for it at tick `now`.
+    #[inline]
+    pub(super) fn block_in_ring(&self, deadline: u64, now: u64) -> Option<u64> {
+        self.block_within(deadline, now, self.mask + 1)
+    }
+
+    #[inline]
+    fn block_within(&self, deadline: u64, now: u64, slots: u64) -> Option<u64> {
+        let block = self.span.quotient(deadline);
+        (block - self.span.quotient(now) < slots).then_some(block)
     }
 
     /// Returns whether no slot begins from `now` to `tick`, both included.
@@ -62,7 +85,7 @@ impl Level {
 
     #[inline]
     pub(super) fn slot_of(&self, block: u64) -> usize {
-        self.ring.remainder(block) as usize
+        (block & self.mask) as usize
     }
 
     #[inline]
@@ -73,11 +96,9 @@ impl Level {
     /// Returns the first tick of a slot, which is at or after the slot of `now`.
     #[inline]
     pub(super) fn first_tick(&self, slot: usize, now: u64) -> u64 {
-        let block = self.span.quotient(now);
-        let from = self.ring.remainder(block);
-        let slot = slot as u64;
-        let distance = if slot >= from { slot - from } else { slot + self.ring.value() - from };
-        (block + distance) * self.span.value()
+        let first = self.span.quotient(now);
+        let distance = (slot as u64).wrapping_sub(first) & self.mask;
+        (first + distance) * self.span.value()
     }
 
     /// Makes `id` the head of a slot. Returns the previous head.
@@ -87,6 +108,22 @@ impl Level {
             self.allocate();
         }
         let head = mem::replace(&mut self.heads[slot], id);
-        if self.occupancy.insert(slot) { NIL } else { head }
+        if head == NIL {
+            self.occupancy.insert(slot);
+        }
+        head
+    }
+
+    /// Marks a slot as empty. Returns its head.
+    #[inline]
+    pub(super) fn vacate(&mut self, slot: usize) -> u32 {
+        self.occupancy.remove(slot);
+        mem::replace(&mut self.heads[slot], NIL)
+    }
+
+    /// Marks all slots as empty.
+    pub(super) fn clear(&mut self) {
+        self.occupancy.clear();
+        self.heads.fill(NIL);
     }
 }

@@ -1,53 +1,66 @@
-//! The links of a wheel's nodes, and the interface to the caller's store of nodes.
+//! The lists of a wheel's nodes, and the interface to the caller's store of nodes.
 
 /// No node: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;
 
 /// The links of a node: its neighbours, and the list that they are in.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Links {
     pub(super) next: u32,
     pub(super) prev: u32,
     pub(super) list: ListId,
 }
 
-impl Links {
-    /// The links of a node that is in no list.
-    pub(super) const UNLINKED: Links = Links { next: NIL, prev: NIL, list: ListId::NONE };
-
-    #[inline]
-    pub(super) fn is_linked(self) -> bool {
-        self.list != ListId::NONE
-    }
-}
-
-impl Default for Links {
-    fn default() -> Links {
-        Links::UNLINKED
-    }
-}
-
-/// The list that a node is in: `level << 26 | slot`, or one of the constants.
+/// The list that a node is in: `level << 26 | slot`, or [`EXPIRED`](Self::EXPIRED).
 ///
-/// A slot is below 2^25, so neither constant is a slot of any level.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A slot is below 2^26 - 1, so that constant is a slot of no level.
+#[derive(Clone, Copy, Default)]
 pub(super) struct ListId(u32);
 
 impl ListId {
     const SLOT_BITS: u32 = 26;
-    const NONE: ListId = ListId(u32::MAX);
-    pub(super) const EXPIRED: ListId = ListId(u32::MAX - 1);
+    pub(super) const EXPIRED: ListId = ListId(u32::MAX);
 
     #[inline]
     pub(super) fn of(level: usize, slot: usize) -> ListId {
         ListId(((level as u32) << Self::SLOT_BITS) | slot as u32)
     }
 
-    /// Returns level and slot, or `None` for the constants.
+    /// Returns level and slot, or `None` for the expired list.
     #[inline]
     pub(super) fn slot(self) -> Option<(usize, usize)> {
         let slot = self.0 & ((1 << Self::SLOT_BITS) - 1);
         (self.0 < Self::EXPIRED.0).then_some(((self.0 >> Self::SLOT_BITS) as usize, slot as usize))
+    }
+}
+
+/// The expired list: the nodes whose deadline had come when they were inserted, first in, first out.
+pub(super) struct ExpiredList {
+    pub(super) head: u32,
+    tail: u32,
+}
+
+impl ExpiredList {
+    pub(super) const EMPTY: ExpiredList = ExpiredList { head: NIL, tail: NIL };
+
+    pub(super) fn push(&mut self, nodes: &mut impl Nodes, id: u32) {
+        nodes.set_links(id, Links { next: NIL, prev: self.tail, list: ListId::EXPIRED });
+        if self.tail == NIL {
+            self.head = id;
+        } else {
+            nodes.change_links(self.tail, |tail| tail.next = id);
+        }
+        self.tail = id;
+    }
+
+    /// Updates head and tail for the removal of a node that had these links.
+    pub(super) fn unlink_ends(&mut self, links: Links) {
+        if links.prev == NIL {
+            self.head = links.next;
+        }
+        if links.next == NIL {
+            self.tail = links.prev;
+        }
     }
 }
 
@@ -59,7 +72,7 @@ pub(crate) trait Nodes {
     /// have changed in between: if it is later, the node is linked again.
     fn deadline(&self, id: u32) -> u64;
 
-    /// Returns the links as last written; [`Links::UNLINKED`] at first.
+    /// Returns the links as last written. The wheel writes the links of a node when it links the node.
     fn links(&self, id: u32) -> Links;
 
     fn set_links(&mut self, id: u32, links: Links);

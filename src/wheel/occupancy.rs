@@ -1,76 +1,54 @@
 //! The bitmap of a level's occupied slots.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A set of slots, as a tree of 64-bit words. A bit of an upper word is set if the word below it is not zero.
+/// A set of slots, as a tree of 64-bit words: a set of the words that are not zero lies above more than one word.
 ///
 /// Every operation reads at most two words of each tier, which is O(log64 slots). The tree has one tier up to 64 slots,
-/// and four at 2^24.
+/// and five at 2^25.
 #[derive(Default)]
 pub(super) struct Occupancy {
-    root: u64,
-    /// The words below the root; none up to 64 slots. The first tier has one bit for each slot.
-    tiers: Vec<Vec<u64>>,
+    /// One bit for each slot.
+    words: Vec<u64>,
+    above: Option<Box<Occupancy>>,
 }
 
 impl Occupancy {
     pub(super) fn new(slots: usize) -> Occupancy {
-        let mut tiers = Vec::new();
-        let mut width = slots;
-        while width > 64 {
-            width = width.div_ceil(64);
-            tiers.push(vec![0; width]);
-        }
-        Occupancy { root: 0, tiers }
+        let words = slots.div_ceil(64);
+        Occupancy { words: vec![0; words], above: (words > 1).then(|| Box::new(Occupancy::new(words))) }
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.root == 0
-    }
-
-    /// Adds a slot. Returns whether it was missing.
-    #[inline]
-    pub(super) fn insert(&mut self, slot: usize) -> bool {
-        let mut index = slot;
-        for tier in &mut self.tiers {
-            let word = &mut tier[index / 64];
-            let before = *word;
-            *word |= 1 << (index % 64);
-            if before != 0 {
-                return before != *word;
-            }
-            index /= 64;
+        match &self.above {
+            Some(above) => above.is_empty(),
+            None => self.words.first().is_none_or(|&word| word == 0),
         }
-        let before = self.root;
-        self.root |= 1 << index;
-        !self.tiers.is_empty() || before != self.root
     }
 
-    #[inline]
+    pub(super) fn insert(&mut self, slot: usize) {
+        self.words[slot / 64] |= 1 << (slot % 64);
+        if let Some(above) = &mut self.above {
+            above.insert(slot / 64);
+        }
+    }
+
     pub(super) fn remove(&mut self, slot: usize) {
-        let mut index = slot;
-        for tier in &mut self.tiers {
-            let word = &mut tier[index / 64];
-            *word &= !(1 << (index % 64));
-            if *word != 0 {
-                return;
-            }
-            index /= 64;
+        let word = &mut self.words[slot / 64];
+        *word &= !(1 << (slot % 64));
+        if *word == 0
+            && let Some(above) = &mut self.above
+        {
+            above.remove(slot / 64);
         }
-        self.root &= !(1 << index);
-    }
-
-    #[inline]
-    pub(super) fn contains(&self, slot: usize) -> bool {
-        let word = self.tiers.first().map_or(self.root, |tier| tier[slot / 64]);
-        word >> (slot % 64) & 1 != 0
     }
 
     pub(super) fn clear(&mut self) {
-        self.root = 0;
-        self.tiers.iter_mut().for_each(|tier| tier.fill(0));
+        self.words.fill(0);
+        self.above.iter_mut().for_each(|above| above.clear());
     }
 
     /// Returns the first occupied slot from `slot` on, around the ring.
@@ -81,22 +59,12 @@ impl Occupancy {
 
     #[inline]
     fn at_or_after(&self, slot: usize) -> Option<usize> {
-        let mut index = slot;
-        for (height, tier) in self.tiers.iter().enumerate() {
-            let rest = tier.get(index / 64)? >> (index % 64);
-            if rest != 0 {
-                return Some(self.descend(height, index + rest.trailing_zeros() as usize));
-            }
-            index = index / 64 + 1;
+        let rest = self.words.get(slot / 64)? >> (slot % 64);
+        if rest != 0 {
+            return Some(slot + rest.trailing_zeros() as usize);
         }
-        let rest = self.root.checked_shr(index as u32)?;
-        (rest != 0).then(|| self.descend(self.tiers.len(), index + rest.trailing_zeros() as usize))
-    }
-
-    /// Returns the first slot below bit `index` of the tier at `height`.
-    #[inline]
-    fn descend(&self, height: usize, index: usize) -> usize {
-        self.tiers[..height].iter().rev().fold(index, |index, tier| index * 64 + tier[index].trailing_zeros() as usize)
+        let word = self.above.as_ref()?.at_or_after(slot / 64 + 1)?;
+        Some(word * 64 + self.words[word].trailing_zeros() as usize)
     }
 }
 
@@ -122,8 +90,7 @@ mod tests {
                 if slots > 4097 && pair[0] != slots - 1 {
                     continue;
                 }
-                assert!(occupancy.insert(pair[0]));
-                assert_eq!(occupancy.insert(pair[1]), pair[0] != pair[1]);
+                pair.into_iter().for_each(|slot| occupancy.insert(slot));
                 for from in edges.iter().copied() {
                     let distance = |slot: &usize| (slot + slots - from) % slots;
                     let nearest = pair.into_iter().min_by_key(distance);
@@ -134,7 +101,9 @@ mod tests {
                 assert_eq!(occupancy.next_from(pair[0]), left);
                 assert_eq!(occupancy.is_empty(), left.is_none());
                 occupancy.clear();
-                assert!(occupancy.is_empty() && occupancy.insert(pair[1]));
+                assert!(occupancy.is_empty());
+                occupancy.insert(pair[1]);
+                assert_eq!(occupancy.next_from(0), Some(pair[1]));
             }
         }
     }

@@ -1,0 +1,209 @@
+//! Tests of [`levels`](super::levels), over nodes whose deadlines change.
+
+use super::levels::{Levels, Step};
+use super::links::{Links, Nodes};
+
+/// Nodes whose deadlines the test may change while they are linked.
+struct Store(Vec<(u64, Links)>);
+
+/// The deadline that stands for a disarmed node.
+const DISARMED: u64 = u64::MAX - 1;
+
+impl Store {
+    fn new(deadlines: &[u64]) -> Store {
+        Store(deadlines.iter().map(|deadline| (*deadline, Links::default())).collect())
+    }
+}
+
+impl Nodes for Store {
+    fn deadline(&self, id: u32) -> u64 {
+        self.0[id as usize].0
+    }
+
+    fn links(&self, id: u32) -> Links {
+        self.0[id as usize].1
+    }
+
+    fn set_links(&mut self, id: u32, links: Links) {
+        self.0[id as usize].1 = links;
+    }
+
+    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
+        change(&mut self.0[id as usize].1);
+    }
+
+    fn is_disarmed(&self, id: u32) -> bool {
+        self.deadline(id) == DISARMED
+    }
+}
+
+fn insert(levels: &mut Levels, store: &mut Store, id: u32) {
+    let deadline = store.deadline(id);
+    levels.insert(store, id, deadline);
+}
+
+/// Returns levels of four slots at tick 0, with nodes of these deadlines inserted in order.
+fn inserted(deadlines: &[u64]) -> (Levels, Store) {
+    let mut levels = Levels::new(0, &[4]).expect("a valid level");
+    let mut store = Store::new(deadlines);
+    for id in 0..deadlines.len() as u32 {
+        insert(&mut levels, &mut store, id);
+    }
+    (levels, store)
+}
+
+#[test]
+fn a_node_with_a_later_deadline_cascades_when_its_slot_expires() {
+    for initial in [0, 3, 8, 100] {
+        let (mut levels, mut store) = inserted(&[initial]);
+        store.0[0].0 = 200;
+        while levels.step(&mut store, 199) == Step::Cascaded {}
+        assert_eq!((levels.now(), levels.first()), (199, Some(0)));
+        assert!(levels.next_deadline() <= Some(200));
+
+        while levels.step(&mut store, 200) == Step::Cascaded {}
+        assert_eq!((levels.now(), levels.first()), (200, None));
+        assert_eq!(levels.next_deadline(), None);
+    }
+}
+
+#[test]
+fn a_node_with_an_earlier_deadline_expires_with_its_slot() {
+    let (mut levels, mut store) = inserted(&[9]);
+    store.0[0].0 = 1;
+    assert_eq!(levels.step(&mut store, 7), Step::Done);
+    assert_eq!(levels.step(&mut store, 8), Step::Expired(0));
+}
+
+#[test]
+fn cascades_come_before_expirations_at_the_same_tick() {
+    let (mut levels, mut store) = inserted(&[6]);
+    assert_eq!(levels.step(&mut store, 3), Step::Done);
+    store.0.push((4, Links::default()));
+    insert(&mut levels, &mut store, 1);
+    assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
+    assert_eq!(levels.step(&mut store, 4), Step::Expired(1));
+    assert_eq!(levels.step(&mut store, 4), Step::Done);
+
+    // The next event is not known yet.
+    let (mut levels, mut store) = inserted(&[]);
+    assert_eq!(levels.step(&mut store, 3), Step::Done);
+    for (id, deadline) in [(0, 4), (1, 7)] {
+        store.0.push((deadline, Links::default()));
+        insert(&mut levels, &mut store, id);
+    }
+    assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
+    assert_eq!(levels.step(&mut store, 4), Step::Expired(0));
+}
+
+#[test]
+fn an_emptied_slot_is_no_event() {
+    let (mut levels, mut store) = inserted(&[3, 20]);
+    assert_eq!(levels.step(&mut store, 1), Step::Done);
+    levels.remove(&mut store, 0);
+    assert_eq!(levels.next_deadline(), Some(16));
+    assert_eq!((levels.step(&mut store, 3), levels.now()), (Step::Done, 3));
+}
+
+#[test]
+fn between_two_steps_the_rest_of_a_slot_may_be_changed() {
+    let (mut levels, mut store) = inserted(&[18, 18, 17, 16]);
+    assert_eq!(levels.step(&mut store, 100), Step::Expired(3));
+    assert_eq!(levels.position(store.links(0)), Some((2, 16, 31)));
+    assert_eq!(levels.next_deadline(), Some(16));
+    levels.remove(&mut store, 1);
+    levels.remove(&mut store, 2);
+    store.0[2].0 = 0;
+    insert(&mut levels, &mut store, 2);
+
+    assert_eq!(levels.step(&mut store, 0), Step::Expired(2));
+    assert_eq!(levels.step(&mut store, 0), Step::Cascaded);
+    assert_eq!((levels.step(&mut store, 0), levels.now()), (Step::Done, 16));
+    assert_eq!(levels.next_deadline(), Some(18));
+    assert_eq!(levels.step(&mut store, 100), Step::Expired(0));
+}
+
+#[test]
+fn the_most_levels_and_slots_fit_into_a_list_id() {
+    for slots in [2, 1 << 24] {
+        let mut levels = Levels::new(0, &[slots]).expect("a valid level");
+        let mut store = Store::new(&[u64::MAX, slots as u64 - 1]);
+        insert(&mut levels, &mut store, 0);
+        insert(&mut levels, &mut store, 1);
+        let (level, first, last) = levels.position(store.links(0)).expect("it waits");
+        assert_eq!((level, last), (levels.levels.len() - 1, u64::MAX));
+        assert!(first > 0 && level < 64);
+        assert_eq!(levels.position(store.links(1)).map(|(_, first, _)| first), Some(slots as u64 - 1));
+    }
+}
+
+#[test]
+fn a_disarmed_node_expires_where_it_would_cascade() {
+    let (mut levels, mut store) = inserted(&[9, 10]);
+    store.0[0].0 = DISARMED;
+    assert_eq!(levels.step(&mut store, 8), Step::Cascaded);
+    assert_eq!(levels.step(&mut store, 8), Step::Expired(0));
+    assert_eq!((levels.step(&mut store, 8), levels.now()), (Step::Done, 8));
+}
+
+#[test]
+fn a_disarmed_node_expires_ahead_of_time() {
+    let mut levels = Levels::new_ahead(0, &[4]).expect("a valid level");
+    let mut store = Store::new(&[5]);
+    insert(&mut levels, &mut store, 0);
+    store.0[0].0 = DISARMED;
+    assert_eq!(levels.cascade_ahead(&mut store), Step::Expired(0));
+    assert_eq!(levels.cascade_ahead(&mut store), Step::Done);
+}
+
+#[test]
+fn a_slot_can_be_emptied_before_it_expires() {
+    let deadlines: Vec<u64> = (64..128).rev().collect();
+    for now in 0..=63 {
+        let mut levels = Levels::new_ahead(now, &[64]).expect("a valid level");
+        let mut store = Store::new(&deadlines);
+        let linked: Vec<u32> = (0..64).filter(|&id| deadlines[id as usize] > now + 63).collect();
+        linked.iter().for_each(|&id| insert(&mut levels, &mut store, id));
+        let steps = (0..1000).take_while(|_| levels.cascade_ahead(&mut store) != Step::Done).count();
+        assert!(steps <= linked.len(), "each cascades once");
+        for &id in &linked {
+            let deadline = deadlines[id as usize];
+            assert_eq!(levels.position(store.links(id)), Some((0, deadline, deadline)));
+        }
+    }
+}
+
+#[test]
+fn nodes_that_cascade_ahead_expire_on_time() {
+    for (seed, slots) in (0..40).flat_map(|seed| [2, 3, 4, 64].map(|slots| (seed, slots))) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut levels = Levels::new_ahead(0, &[slots]).expect("a valid level");
+        let deadlines: Vec<u64> = (0..200).map(|_| 1 + (random.u64(..) >> random.u32(44..64))).collect();
+        let mut store = Store::new(&deadlines);
+        let mut left: std::collections::BTreeSet<u32> = (0..200).collect();
+        left.iter().for_each(|&id| insert(&mut levels, &mut store, id));
+        while let Some(next) = levels.next_deadline() {
+            for _ in 0..random.u32(0..8) {
+                if levels.cascade_ahead(&mut store) == Step::Done {
+                    break;
+                }
+            }
+            let removed = random.u32(0..200);
+            if random.bool() && left.remove(&removed) {
+                levels.remove(&mut store, removed);
+            }
+            let target = next + random.u64(0..3);
+            loop {
+                match levels.step(&mut store, target) {
+                    Step::Expired(id) => {
+                        assert_eq!(levels.now(), deadlines[id as usize]);
+                        assert!(left.remove(&id));
+                    }
+                    Step::Cascaded => {}
+                    Step::Done => break,
+                }
+            }
+        }
+        assert!(left.is_empty(), "{left:?} of {slots} slots");
+    }
+}
