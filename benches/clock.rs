@@ -12,14 +12,6 @@ mod clock;
 #[path = "../src/sync/mod.rs"]
 mod sync;
 
-#[allow(dead_code, unused_imports, reason = "as above")]
-#[path = "../src/wheel/divisor.rs"]
-mod divisor;
-
-mod wheel {
-    pub(crate) use crate::divisor::Divisor;
-}
-
 use std::time::Duration;
 
 use clock::Ticks;

@@ -8,9 +8,10 @@
 
 use std::time::{Duration, Instant};
 
+use strength_reduce::StrengthReducedU64;
+
 use super::ManualClock;
 use super::time_source::Origin;
-use crate::wheel::Divisor;
 
 /// Stands for nanoseconds that do not fit in 64 bits: times more than 584 years after a timer was built.
 pub(crate) const UNKNOWN_NANOS: u64 = u64::MAX;
@@ -49,7 +50,7 @@ pub(crate) struct Ticks {
     /// The instant of tick 0.
     pub(super) origin: Origin,
     /// Nanoseconds per tick.
-    tick: Divisor,
+    tick: StrengthReducedU64,
 }
 
 impl Ticks {
@@ -57,7 +58,7 @@ impl Ticks {
     pub(crate) fn new(manual: Option<ManualClock>, tick: Duration) -> Self {
         // A tick of over 584 years is shortened to that: a finer tick than requested does no harm.
         let nanos = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX);
-        Self { origin: Origin::of(manual.as_ref()), manual, tick: Divisor::new(nanos) }
+        Self { origin: Origin::of(manual.as_ref()), manual, tick: StrengthReducedU64::new(nanos) }
     }
 
     /// Returns the present.
@@ -71,7 +72,7 @@ impl Ticks {
     pub(crate) fn now_tick(&self) -> u64 {
         match &self.manual {
             Some(clock) => self.floor(clock.now()),
-            None => self.tick.quotient(self.origin.elapsed()),
+            None => self.origin.elapsed() / self.tick,
         }
     }
 
@@ -105,7 +106,7 @@ impl Ticks {
         }
         let elapsed = self.origin.elapsed();
         let exact = nanos_of(delay).checked_add(elapsed + self.origin.width).filter(|&exact| exact != UNKNOWN_NANOS)?;
-        let (tick, now) = (self.tick.quotient_up(exact), self.tick.quotient(elapsed));
+        let (tick, now) = (self.div_ceil(exact), elapsed / self.tick);
         Some(Deadline { tick, now, requested: Requested::After(exact), exact })
     }
 
@@ -178,9 +179,15 @@ impl Ticks {
     fn ceil(&self, instant: Instant) -> (u64, u64) {
         let time = self.since_origin(instant);
         match nanos_of(time) {
-            UNKNOWN_NANOS => (saturate(time.as_nanos().div_ceil(self.tick.value().into())), UNKNOWN_NANOS),
-            nanos => (self.tick.quotient_up(nanos), nanos),
+            UNKNOWN_NANOS => (saturate(time.as_nanos().div_ceil(self.tick.get().into())), UNKNOWN_NANOS),
+            nanos => (self.div_ceil(nanos), nanos),
         }
+    }
+
+    /// Converts nanoseconds into ticks, rounded up.
+    #[inline]
+    fn div_ceil(&self, nanos: u64) -> u64 {
+        nanos.checked_sub(1).map_or(0, |before| before / self.tick + 1)
     }
 
     #[inline]
@@ -196,7 +203,7 @@ impl Ticks {
     /// Returns the deadline to display for a timer that expires at `tick`: `exact`, if it was rounded up to that tick;
     /// otherwise the instant of the tick, or one in the [far future](FAR_FUTURE).
     pub(crate) fn display_deadline(&self, tick: u64, exact: u64) -> Instant {
-        if exact != UNKNOWN_NANOS && self.tick.quotient_up(exact) == tick {
+        if exact != UNKNOWN_NANOS && self.div_ceil(exact) == tick {
             return self.origin.instant + Duration::from_nanos(exact);
         }
         self.instant(tick).unwrap_or_else(|| self.far_future())
@@ -226,17 +233,17 @@ impl Ticks {
     #[inline]
     pub(crate) fn count(&self, duration: Duration) -> u64 {
         match nanos_of(duration) {
-            UNKNOWN_NANOS => saturate(duration.as_nanos() / u128::from(self.tick.value())),
-            nanos => self.tick.quotient(nanos),
+            UNKNOWN_NANOS => saturate(duration.as_nanos() / u128::from(self.tick.get())),
+            nanos => nanos / self.tick,
         }
     }
 
     /// Returns the time from the origin to `tick`.
     #[inline]
     fn span(&self, tick: u64) -> Duration {
-        match tick.checked_mul(self.tick.value()) {
+        match tick.checked_mul(self.tick.get()) {
             Some(nanos) => Duration::from_nanos(nanos),
-            None => duration_of(u128::from(tick) * u128::from(self.tick.value())),
+            None => duration_of(u128::from(tick) * u128::from(self.tick.get())),
         }
     }
 }

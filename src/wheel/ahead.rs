@@ -27,7 +27,7 @@ impl Levels {
     /// Returns the first node of a slot above level 0 that is the next one of its level.
     fn upcoming(&self) -> Option<u32> {
         self.levels.iter().skip(1).find_map(|ring| {
-            let next = ring.slot_of(ring.span.quotient(self.now) + 1);
+            let next = ring.slot_of(self.now / ring.span + 1);
             ring.heads.get(next).copied().filter(|&head| head != NIL)
         })
     }

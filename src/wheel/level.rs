@@ -7,14 +7,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 
-use super::divisor::Divisor;
+use strength_reduce::StrengthReducedU64;
+
 use super::links::NIL;
 use super::occupancy::Occupancy;
 
 /// A ring of slots, each the head of a list of nodes.
 pub(super) struct Level {
     /// Number of ticks of a slot.
-    pub(super) span: Divisor,
+    pub(super) span: StrengthReducedU64,
     /// Number of slots of the window.
     slots: u64,
     /// Maximum distance in ticks of a deadline within the window, if the window begins at the present tick.
@@ -29,7 +30,7 @@ pub(super) struct Level {
 impl Level {
     pub(super) fn new(span: u64, slots: u64, windows_per_ring: u64) -> Level {
         Level {
-            span: Divisor::new(span),
+            span: StrengthReducedU64::new(span),
             slots,
             reach: span.checked_mul(slots).map_or(u64::MAX, |end| end - 1),
             mask: (windows_per_ring * slots).next_power_of_two() - 1,
@@ -72,15 +73,15 @@ impl Level {
 
     #[inline]
     fn block_within(&self, deadline: u64, now: u64, slots: u64) -> Option<u64> {
-        let block = self.span.quotient(deadline);
-        (block - self.span.quotient(now) < slots).then_some(block)
+        let block = deadline / self.span;
+        (block - now / self.span < slots).then_some(block)
     }
 
     /// Returns whether no slot begins from `now` to `tick`, both included.
     #[inline]
     pub(super) fn begins_no_slot(&self, now: u64, tick: u64) -> bool {
-        let begins = self.span.quotient(now) * self.span.value();
-        begins != now && tick - begins < self.span.value()
+        let begins = now / self.span * self.span.get();
+        begins != now && tick - begins < self.span.get()
     }
 
     #[inline]
@@ -90,15 +91,15 @@ impl Level {
 
     #[inline]
     pub(super) fn slot(&self, tick: u64) -> usize {
-        self.slot_of(self.span.quotient(tick))
+        self.slot_of(tick / self.span)
     }
 
     /// Returns the first tick of a slot, which is at or after the slot of `now`.
     #[inline]
     pub(super) fn first_tick(&self, slot: usize, now: u64) -> u64 {
-        let first = self.span.quotient(now);
+        let first = now / self.span;
         let distance = (slot as u64).wrapping_sub(first) & self.mask;
-        (first + distance) * self.span.value()
+        (first + distance) * self.span.get()
     }
 
     /// Makes `id` the head of a slot. Returns the previous head.

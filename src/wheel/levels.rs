@@ -15,7 +15,7 @@
 //! wheel. At tick `now` a deadline goes to the lowest level where
 //!
 //! ```text
-//! deadline / span(i) - now / span(i) < slots(i)        slot = deadline / span(i) % slots(i)
+//! deadline / span(i) - now / span(i) < slots(i)        slot = deadline / span(i) % ring(i)
 //! ```
 //!
 //! Example: three slots a level, at tick 9 (left) and at tick 10 (right), when only the window of level 0 has slid:
@@ -29,8 +29,8 @@
 //! The level below covers the first slot of a window. So above level 0, no node is ever linked into the first slot.
 //! That slot has nodes only while it expires.
 //!
-//! With 64 slots a level, the default, every quotient is a shift and every remainder a mask. `docs/tuning.md` has the
-//! table of what each level reaches at which tick.
+//! `ring(i)` is `slots(i)`, rounded up to a power of two, so the remainder is a mask. With 64 slots a level, the default,
+//! every quotient is a shift. `docs/tuning.md` has the table of what each level reaches at which tick.
 //!
 //! # Time
 //!
@@ -252,7 +252,7 @@ impl Levels {
         let (level, slot) = links.list.slot()?;
         let ring = &self.levels[level];
         let first = ring.first_tick(slot, self.now);
-        Some((level, first, first.saturating_add(ring.span.value() - 1)))
+        Some((level, first, first.saturating_add(ring.span.get() - 1)))
     }
 
     /// Links a node by its deadline, which must be later than the present tick. `block_of` is the rule: the node goes to
@@ -271,7 +271,7 @@ impl Levels {
         let slot = ring.slot_of(block);
         let next = ring.push(slot, id);
         if next == NIL {
-            let event = Event { first: block * ring.span.value(), level: Reverse(level), slot };
+            let event = Event { first: block * ring.span.get(), level: Reverse(level), slot };
             self.next = self.next.map(|next| next.min(event));
         } else {
             nodes.change_links(next, |next| next.prev = id);

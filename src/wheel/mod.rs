@@ -7,11 +7,9 @@
 //! | `levels`, `ahead`          | the algorithm, over nodes that the caller stores; cascades ahead of time  |
 //! | `links`                    | the lists of nodes, and what a node is to the algorithm                   |
 //! | `level`, `occupancy`       | one ring of slots, and the bitmap of its occupied slots                   |
-//! | `divisor`                  | division by a number that is fixed at run time                            |
 
 mod ahead;
 mod capacity;
-mod divisor;
 mod facade;
 mod level;
 mod levels;
@@ -21,7 +19,6 @@ mod links;
 mod node;
 mod occupancy;
 
-pub(crate) use divisor::Divisor;
 pub use facade::Wheel;
 pub(crate) use levels::{Levels, Step};
 pub(crate) use links::{Links, Nodes};
