@@ -40,12 +40,18 @@ use crate::stats::{Count, ThreadCounters};
 /// An id that no shard and no service has.
 const NONE: u64 = 0;
 
-/// One thread's state for one shard.
-pub(super) struct ThreadState {
-    /// Identifies the shard, because `weak` keeps the memory there from being used for another.
+/// What a call looks for.
+#[derive(Clone, Copy)]
+struct Key {
+    /// Identifies the shard, because the state's `weak` keeps the memory there from being used for another.
     shard: NonNull<Shard>,
     /// The id of the service for which this shard is the thread's home, or `NONE`.
     home_of: u64,
+}
+
+/// One thread's state for one shard.
+pub(super) struct ThreadState {
+    key: Key,
     weak: Weak<Shard>,
     /// Kept alive by the state, because the thread still counts after a release that may free the shard.
     registered: Arc<Registered>,
@@ -61,8 +67,9 @@ thread_local! {
     static OTHERS: States = const { States(RefCell::new(Vec::new())) };
 }
 
-/// A list of states, each in a box, so that only a pointer moves between here, `LAST` and a call.
-type List = Vec<Box<ThreadState>>;
+/// A list of states, each in a box, so that only a pointer moves between here, `LAST` and a call. Their keys lie side by
+/// side, because a thread may use the shards of many cores in turn.
+type List = Vec<(Key, Box<ThreadState>)>;
 
 /// The states that are neither `LAST` nor used by a call.
 struct States(RefCell<List>);
@@ -89,7 +96,7 @@ impl ThreadState {
     /// Returns the shard. It is alive as long as the caller's service or handle keeps it.
     #[inline]
     pub(super) fn shard(&self) -> NonNull<Shard> {
-        self.shard
+        self.key.shard
     }
 
     /// Caches a free entry for the next timer, or sets it aside in its sparse block.
@@ -121,7 +128,7 @@ impl ThreadState {
     fn new(shard: &Shard, home_of: u64, registered: Arc<Registered>, temporary: Option<Arc<Shard>>) -> Box<Self> {
         let weak = shard.this.clone();
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
-        Box::new(Self { shard, home_of, weak, registered, temporary, cache: Cache::new() })
+        Box::new(Self { key: Key { shard, home_of }, weak, registered, temporary, cache: Cache::new() })
     }
 }
 
@@ -130,7 +137,7 @@ impl Drop for ThreadState {
         let is_temporary = self.is_temporary();
         let Some(shard) = self.temporary.take().or_else(|| self.weak.upgrade()) else { return };
         shard.core.drain_cache(&mut self.cache);
-        if self.home_of != NONE {
+        if self.key.home_of != NONE {
             shard.leave_home();
         }
         if !is_temporary && shard.registry.unregister(&self.registered) {
@@ -149,7 +156,7 @@ fn give_if_alive(weak: &Weak<Shard>, batch: &[u32]) {
 /// Calls `f` with the calling thread's state for `shard`. `f` must not call foreign code.
 #[inline(always)]
 pub(super) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
-    with_match(|state| state.shard == shard.into(), NONE, || shard, f)
+    with_match(|key| key.shard == shard.into(), NONE, || shard, f)
 }
 
 /// Like [`with`], for an `f` that may release what keeps the shard. No reference to the shard exists while `f` runs,
@@ -160,7 +167,7 @@ pub(super) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R
 #[inline(always)]
 pub(super) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     // SAFETY: the shard is alive by this function's contract, because `f` has not run yet.
-    with_match(|state| state.shard == shard, NONE, || unsafe { shard.as_ref() }, f)
+    with_match(|key| key.shard == shard, NONE, || unsafe { shard.as_ref() }, f)
 }
 
 /// Calls `f` with the calling thread's state for its home shard of `service`. The thread's first call chooses that
@@ -171,19 +178,19 @@ pub(super) fn with_home<'a, R>(
     choose: impl FnOnce() -> &'a Shard,
     f: impl FnOnce(&mut ThreadState) -> R,
 ) -> R {
-    with_match(|state| state.home_of == service, service, choose, f)
+    with_match(|key| key.home_of == service, service, choose, f)
 }
 
 /// Calls `f` with the state that `matches`, which is usually the one used last.
 #[inline(always)]
 fn with_match<'a, R>(
-    matches: impl Fn(&ThreadState) -> bool,
+    matches: impl Fn(Key) -> bool,
     home_of: u64,
     choose: impl FnOnce() -> &'a Shard,
     f: impl FnOnce(&mut ThreadState) -> R,
 ) -> R {
     let mut state = match take_last() {
-        Some(last) if matches(&last) => last,
+        Some(last) if matches(last.key) => last,
         last => search(last, matches, home_of, choose),
     };
     let result = f(&mut state);
@@ -219,7 +226,7 @@ fn retire(state: Box<ThreadState>) {
 fn with_others<R>(last: Option<Box<ThreadState>>, f: impl FnOnce(&mut List) -> R) -> Option<R> {
     let store = |others: &States| {
         let mut states = others.0.borrow_mut();
-        states.extend(last);
+        states.extend(last.map(|last| (last.key, last)));
         f(&mut states)
     };
     OTHERS.try_with(store).ok()
@@ -230,7 +237,7 @@ fn with_others<R>(last: Option<Box<ThreadState>>, f: impl FnOnce(&mut List) -> R
 #[inline(never)]
 fn search<'a>(
     last: Option<Box<ThreadState>>,
-    matches: impl Fn(&ThreadState) -> bool,
+    matches: impl Fn(Key) -> bool,
     home_of: u64,
     choose: impl FnOnce() -> &'a Shard,
 ) -> Box<ThreadState> {
@@ -241,19 +248,19 @@ fn search<'a>(
     })
 }
 
-fn take(states: &mut List, matches: impl Fn(&ThreadState) -> bool) -> Option<Box<ThreadState>> {
-    let index = states.iter().position(|state| matches(state))?;
-    Some(states.swap_remove(index))
+fn take(states: &mut List, matches: impl Fn(Key) -> bool) -> Option<Box<ThreadState>> {
+    let index = states.iter().position(|&(key, _)| matches(key))?;
+    Some(states.swap_remove(index).1)
 }
 
 /// Returns the state for `shard`, which it creates if there is none. Makes the shard the home for `home_of`. Drops the
 /// states of shards that are gone, which runs no foreign code.
 #[cold]
 fn take_or_create(states: &mut List, shard: &Shard, home_of: u64) -> Box<ThreadState> {
-    states.retain(|state| state.weak.strong_count() > 0);
-    match take(states, |state| state.shard == shard.into()) {
+    states.retain(|(_, state)| state.weak.strong_count() > 0);
+    match take(states, |key| key.shard == shard.into()) {
         Some(mut state) => {
-            state.home_of = home_of;
+            state.key.home_of = home_of;
             state
         }
         None => ThreadState::new(shard, home_of, shard.registry.register(), None),
