@@ -14,9 +14,8 @@ use std::env;
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::sync::{Arc, Barrier, mpsc};
 
-use crate::engine::entry::Callback;
 use crate::engine::memory::Cache;
-use crate::fixture::{Clock, Counts, Fixture, VirtualShard};
+use crate::fixture::{Clock, Counts, Fixture, VirtualShard, once};
 use clients::{SleepClient, TimerClient};
 use harness::Harness;
 
@@ -117,7 +116,7 @@ fn no_wakeup_is_lost() {
                 let mut cache = Cache::new();
                 for _ in 0..4 {
                     let (sender, receiver) = mpsc::channel();
-                    let callback = Callback::once(move || sender.send(()).unwrap());
+                    let callback = once(move || sender.send(()).unwrap());
                     let handle = harness.fixture.schedule(&mut cache, callback, 0).unwrap();
                     receiver.recv().unwrap();
                     harness.fixture.release(handle, &mut cache);

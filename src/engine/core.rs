@@ -12,15 +12,14 @@
 //! way, or are set aside if their block is sparse: see [`memory`](super::memory).
 
 use std::alloc::{Layout, handle_alloc_error};
+use std::time::{Duration, Instant};
 
 use super::call_stack;
-#[cfg(any(test, loom))]
-use super::entry::Callback;
 use super::entry::{DriverNotice, Entry};
 use super::memory::{AllocError, BATCH, BLOCK, Cache, Pool, Slab};
 use super::stack::Stack;
 use super::wakeup::DriverWakeup;
-use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, MutexGuard, fence_between_seq_cst, lock, unpoisoned};
+use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, fence_between_seq_cst, lock, unpoisoned};
 
 /// The shared half of a shard. The driver alone owns the other half, [`DriverCore`](super::turn::DriverCore).
 pub(crate) struct Core {
@@ -41,19 +40,6 @@ pub(crate) struct Core {
     retain_min: usize,
 }
 
-/// A timer that has just been armed.
-#[cfg(any(test, loom))]
-pub(crate) struct Armed {
-    pub(crate) index: u32,
-    /// What the caller must pass to [`Core::notify_driver`].
-    pub(crate) notice: DriverNotice,
-}
-
-/// Waits for a notification.
-pub(super) fn wait<'a>(guard: MutexGuard<'a, ()>, ended: &Condvar) -> MutexGuard<'a, ()> {
-    unpoisoned(ended.wait(guard))
-}
-
 impl Core {
     pub(crate) fn new(lazy_wakeup: Option<u64>, retain_min: usize) -> Self {
         Self {
@@ -66,27 +52,6 @@ impl Core {
             run_ended: (Mutex::new(()), Condvar::new()),
             lazy_wakeup,
             retain_min,
-        }
-    }
-
-    /// Arms a free entry. The caller must then [notify the driver](Self::notify_driver). On refusal, returns the
-    /// callback. Lock-free; allocates if cache and pool are empty.
-    #[cfg(any(test, loom))]
-    pub(crate) fn arm(
-        &self,
-        cache: &mut Cache,
-        callback: Callback,
-        deadline: u64,
-        now: u64,
-    ) -> Result<Armed, (AllocError, Callback)> {
-        let index = match self.free_entry(cache) {
-            Ok(index) => index,
-            Err(refusal) => return Err((refusal, callback)),
-        };
-        // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
-        match unsafe { self.slab.get(index).arm(callback, deadline, now) } {
-            Ok(notice) => Ok(Armed { index, notice }),
-            Err(callback) => Err((AllocError::Closed, callback)),
         }
     }
 
@@ -281,30 +246,22 @@ impl Core {
         }
     }
 
-    /// Waits until no thread is inside the callback of `entry`. Returns at once if the calling thread is. Loom models
-    /// `periodic`, `shutdown_inside`.
-    pub(crate) fn wait_for_run(&self, entry: &Entry) {
-        self.wait_for_run_with(entry, |guard, ended| Some(wait(guard, ended)));
-    }
-
-    /// Waits as [`wait_for_run`](Self::wait_for_run) does, by `wait`. Returns false if the run has not ended and `wait`
-    /// returns `None`.
-    pub(super) fn wait_for_run_with<'a>(
-        &'a self,
-        entry: &Entry,
-        mut wait: impl FnMut(MutexGuard<'a, ()>, &'a Condvar) -> Option<MutexGuard<'a, ()>>,
-    ) -> bool {
+    /// Waits until no thread is inside the callback of `entry`. Returns at once if the calling thread is. Returns false if
+    /// the run has not ended at the instant `limit`. Loom models `periodic`, `shutdown_inside`.
+    pub(crate) fn wait_for_run(&self, entry: &Entry, limit: Option<Instant>) -> bool {
         if call_stack::inside_entry(entry) {
             return true;
         }
-        let mut guard = self.lock_run_ended();
+        let (mutex, ended) = &self.run_ended;
+        let mut guard = lock(mutex);
         // This thread sets `HAS_WAITER` under the lock. The worker that clears it takes the lock before it notifies, so
         // the notification cannot come before this thread waits.
         while entry.wait_for_run() {
-            match wait(guard, &self.run_ended.1) {
-                Some(again) => guard = again,
-                None => return false,
-            }
+            guard = match limit.map(|limit| limit.saturating_duration_since(Instant::now())) {
+                None => unpoisoned(ended.wait(guard)),
+                Some(Duration::ZERO) => return false,
+                Some(left) => unpoisoned(ended.wait_timeout(guard, left)).0,
+            };
         }
         true
     }
@@ -312,13 +269,9 @@ impl Core {
     /// Wakes the threads in [`wait_for_run`](Self::wait_for_run) after a run, if there are any.
     pub(super) fn wake_waiters(&self, has_waiter: bool) {
         if has_waiter {
-            drop(self.lock_run_ended());
+            drop(lock(&self.run_ended.0));
             self.run_ended.1.notify_all();
         }
-    }
-
-    fn lock_run_ended(&self) -> MutexGuard<'_, ()> {
-        lock(&self.run_ended.0)
     }
 
     /// Whether the calling thread is the driver, or inside a callback of this shard. Such a thread must not wait for

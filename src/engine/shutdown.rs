@@ -6,10 +6,11 @@
 //! [`claim_running`](Core::claim_running). docs/protocols.md explains this order.
 
 use std::ptr::NonNull;
+use std::time::Instant;
 
-use super::core::{self, Core};
-use super::entry::{Callback, Claim, ClosedTimer, Entry, Role};
-use crate::sync::{Condvar, MutexGuard, Ordering};
+use super::core::Core;
+use super::entry::{Callback, Claim, Entry, Role};
+use crate::sync::Ordering;
 
 /// Counts of what a shutdown finds when it has closed all entries. The counts do not grow afterwards.
 #[derive(Clone, Copy, Debug)]
@@ -64,12 +65,12 @@ impl Core {
         for entry in self.slab.close() {
             let closed = entry.close();
             handles += i64::from(closed.handle);
-            match closed.timer {
-                ClosedTimer::None => {}
-                ClosedTimer::Pending(Role::Waker) => closing.wakers += 1,
-                ClosedTimer::Pending(Role::Value) => closing.values += 1,
-                ClosedTimer::Pending(_) => closing.closures += 1,
-                ClosedTimer::Running => closing.running += 1,
+            closing.running += usize::from(closed.running);
+            match closed.pending {
+                Some(Role::Waker) => closing.wakers += 1,
+                Some(Role::Value) => closing.values += 1,
+                Some(Role::Once | Role::Periodic) => closing.closures += 1,
+                None => {}
             }
         }
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
@@ -92,28 +93,22 @@ impl Core {
         Running(self.slab.close().filter(|entry| !claim(entry, false, now, &mut found)).collect())
     }
 
-    /// Takes the repeating timers that were running in a closed shard. With `wait`, it first waits for the end of each
-    /// run.
+    /// Takes the periodic timers that were running in a closed shard. With `wait`, it first waits for the end of each
+    /// run, until the instant `limit`. Returns whether all runs that were waited for have ended.
     ///
-    /// A run ends its timer if it is not waited for, or if the calling thread is inside of it.
-    pub(crate) fn claim_running(&self, running: Running<'_>, wait: bool, now: u64, found: impl FnMut(Found)) {
-        self.claim_running_with(running, wait, |guard, ended| Some(core::wait(guard, ended)), now, found);
-    }
-
-    /// Claims as [`claim_running`](Self::claim_running) does, and waits by `sleep`. A run that has not ended when `sleep`
-    /// returns `None` ends its timer. Returns whether all runs that were waited for have ended.
-    pub(crate) fn claim_running_with<'a>(
-        &'a self,
+    /// A run ends its timer if it is not waited for, if it takes longer, or if the calling thread is inside of it.
+    pub(crate) fn claim_running(
+        &self,
         running: Running<'_>,
         wait: bool,
-        mut sleep: impl FnMut(MutexGuard<'a, ()>, &'a Condvar) -> Option<MutexGuard<'a, ()>>,
+        limit: Option<Instant>,
         now: u64,
         mut found: impl FnMut(Found),
     ) -> bool {
         let mut all_ended = true;
         for entry in running.0 {
             if wait {
-                all_ended &= self.wait_for_run_with(entry, &mut sleep);
+                all_ended &= self.wait_for_run(entry, limit);
             }
             claim(entry, true, now, &mut found);
         }

@@ -1,7 +1,7 @@
 //! Unit tests of `trim`, with the driver that calls it.
 
-use super::core::{Armed, Core};
-use super::entry::{Callback, Release};
+use super::core::Core;
+use super::entry::{Callback, Release, Role};
 use super::memory::{Cache, Slab};
 use super::turn::DriverCore;
 use crate::wheel::Levels;
@@ -23,8 +23,13 @@ impl Fixture {
     }
 
     fn schedule(&mut self) -> u32 {
-        let armed = self.core.arm(&mut self.cache, Callback::once(|| ()), 1000, 0);
-        let Armed { index, notice } = armed.ok().unwrap();
+        let index = self.core.free_entry(&mut self.cache).ok().unwrap();
+        let entry = self.core.slab.get(index);
+        // SAFETY: we own the entry, because it came from the cache. The cell has room for a closure that owns nothing.
+        let notice = unsafe {
+            entry.write_callback(|cell| Callback::write_once(cell, &|| ()));
+            entry.arm_written(Role::Once, 1000, 0).unwrap()
+        };
         self.core.notify_driver(index, notice, 1000, || 0);
         index
     }

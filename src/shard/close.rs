@@ -19,7 +19,7 @@
 use std::any::Any;
 use std::io::{self, Write};
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -27,7 +27,6 @@ use super::shard::Shard;
 use crate::engine::entry::{Callback, Role};
 use crate::engine::run::catch_panic;
 use crate::engine::shutdown::{Found, Running};
-use crate::sync::unpoisoned;
 
 impl Shard {
     /// Refuses new timers, and starts no more callbacks. Returns the maximum number of closures that can be claimed.
@@ -83,17 +82,7 @@ impl Shard {
         unfired: &mut impl FnMut(u64, Callback),
     ) -> bool {
         let now = self.ticks.now_tick();
-        let found = |found| self.end_claimed(found, unfired);
-        let Some(limit) = limit else {
-            self.core.claim_running(running, wait, now, found);
-            return true;
-        };
-        let sleep = |guard, ended: &Condvar| {
-            let left = limit.saturating_duration_since(Instant::now());
-            let wait = || unpoisoned(ended.wait_timeout(guard, left)).0;
-            (!left.is_zero()).then(wait)
-        };
-        self.core.claim_running_with(running, wait, sleep, now, found)
+        self.core.claim_running(running, wait, limit, now, |found| self.end_claimed(found, unfired))
     }
 
     /// Counts a timer that the shutdown has claimed. Wakes its task, or passes its callback to `unfired`.

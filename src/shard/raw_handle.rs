@@ -105,7 +105,7 @@ impl Shard {
     /// Waits until the callback is not running. Returns at once if the calling thread is inside it.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
         if !self.is_inherited() {
-            self.core.wait_for_run(entry);
+            self.core.wait_for_run(entry, None);
         }
     }
 

@@ -22,7 +22,7 @@ use loom::thread::{self, JoinHandle};
 use super::{Fixture, Handle, explore};
 use crate::engine::entry::{Callback, PeriodicCallback};
 use crate::engine::memory::Cache;
-use crate::fixture::Worker;
+use crate::fixture::{Worker, once};
 
 /// No run begins after a successful cancel, and the closure is dropped once.
 #[test]
@@ -63,7 +63,7 @@ fn cancel_and_wait_against_a_run() {
             let fixture = fixture.clone();
             thread::spawn(move || {
                 assert!(fixture.cancel(&handle));
-                fixture.core.wait_for_run(fixture.entry(&handle));
+                fixture.core.wait_for_run(fixture.entry(&handle), None);
                 let (runs, dropped) = (fixture.counts.run(), fixture.counts.dropped());
                 assert_eq!((dropped, fixture.counts.ended()), (1, runs));
                 fixture.release(handle, &mut cache);
@@ -89,7 +89,7 @@ fn cancel_from_inside_and_outside() {
         fn run(&mut self) -> Option<u64> {
             let handle = Handle(0);
             self.cancelled.store(self.fixture.cancel(&handle), SeqCst);
-            self.fixture.core.wait_for_run(self.fixture.entry(&handle));
+            self.fixture.core.wait_for_run(self.fixture.entry(&handle), None);
             Some(8)
         }
 
@@ -107,7 +107,7 @@ fn cancel_from_inside_and_outside() {
             let fixture = fixture.clone();
             thread::spawn(move || {
                 let cancelled = fixture.cancel(&handle);
-                fixture.core.wait_for_run(fixture.entry(&handle));
+                fixture.core.wait_for_run(fixture.entry(&handle), None);
                 fixture.release(handle, &mut cache);
                 (cancelled, cache)
             })
@@ -176,7 +176,7 @@ impl Running {
         fixture.spawn(move |fixture| {
             let handle = Handle(index);
             let cancelled = fixture.cancel(&handle);
-            fixture.core.wait_for_run(fixture.entry(&handle));
+            fixture.core.wait_for_run(fixture.entry(&handle), None);
             assert!(!running.0.load(Relaxed), "the run is over");
             cancelled
         })
@@ -190,7 +190,7 @@ fn two_threads_wait_for_one_run() {
         let fixture = Fixture::new();
         let (mut driver, worker, running) = (fixture.driver(), fixture.worker(7), Running::new());
         let (runs, mut cache) = (running.clone(), Cache::new());
-        let handle = fixture.schedule(&mut cache, Callback::once(move || runs.during(|| ())), 7).unwrap();
+        let handle = fixture.schedule(&mut cache, once(move || runs.during(|| ())), 7).unwrap();
         let batch = fixture.collect_batch(&mut driver, 7);
         let waiters = [(); 2].map(|()| running.spawn_waiter(&fixture, handle.0));
         worker.run(&batch);
@@ -209,11 +209,11 @@ fn a_wait_outlasts_the_end_of_another_run() {
         let (mut driver, mut cache) = (fixture.driver(), Cache::new());
         let [long, short] = [Running::new(), Running::new()];
         let runs = short.clone();
-        let inner = fixture.schedule(&mut cache, Callback::once(move || runs.during(|| ())), 7).unwrap().0;
+        let inner = fixture.schedule(&mut cache, once(move || runs.during(|| ())), 7).unwrap().0;
         // A nested callback, as on a worker that runs stolen work while it waits.
         let (runs, nested) = (long.clone(), fixture.clone());
         let run = move || runs.during(|| nested.worker(7).run(&[inner]));
-        let outer = fixture.schedule(&mut cache, Callback::once(run), 7).unwrap().0;
+        let outer = fixture.schedule(&mut cache, once(run), 7).unwrap().0;
         assert_eq!(fixture.collect_batch(&mut driver, 7).len(), 2);
         let waiters = [(long, outer), (short, inner)].map(|(run, index)| run.spawn_waiter(&fixture, index));
         fixture.worker(7).run(&[outer]);

@@ -11,6 +11,7 @@
 use super::{Fixture, explore};
 use crate::engine::entry::{Callback, PeriodicCallback};
 use crate::engine::memory::Cache;
+use crate::fixture::once;
 
 const NOW: u64 = 5;
 
@@ -26,7 +27,7 @@ fn beside_a_callback_on_another_thread() {
             inside.close(NOW);
             assert_eq!(inside.counts.dropped(), 1, "the other callback has run, or never will");
         };
-        let own = fixture.schedule(&mut cache, Callback::once(shut_down), NOW).unwrap();
+        let own = fixture.schedule(&mut cache, once(shut_down), NOW).unwrap();
         assert_eq!(fixture.collect_batch(&mut driver, NOW).len(), 2);
         let index = other.0;
         let worker = fixture.spawn(move |fixture| fixture.worker(NOW).run(&[index]));
@@ -45,7 +46,7 @@ fn on_the_drivers_thread() {
         let fixture = Fixture::new();
         let (mut driver, inside) = (fixture.driver(), fixture.clone());
         let shut_down = move || _ = inside.close(NOW);
-        fixture.schedule(&mut Cache::new(), Callback::once(shut_down), NOW).unwrap();
+        fixture.schedule(&mut Cache::new(), once(shut_down), NOW).unwrap();
         let scheduler =
             fixture.spawn(|fixture| fixture.schedule(&mut Cache::new(), fixture.counts.once(), NOW).is_some());
         fixture.drive_until_closed(&mut driver, &fixture.worker(NOW));
@@ -75,7 +76,7 @@ fn of_a_repeating_callback() {
         let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
         let batch = fixture.collect_batch(&mut driver, NOW);
         let waiter = fixture.spawn(move |fixture| {
-            fixture.core.wait_for_run(fixture.entry(&handle));
+            fixture.core.wait_for_run(fixture.entry(&handle), None);
             fixture.release(handle, &mut cache);
         });
         let worker = fixture.worker(NOW);

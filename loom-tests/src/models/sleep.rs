@@ -13,7 +13,6 @@
 //!   before the driver can see the close, or has no fence.
 
 use super::{Fixture, explore};
-use crate::engine::core::Armed;
 use crate::engine::memory::Cache;
 
 /// Two threads schedule expired timers, and the driver runs both.
@@ -23,8 +22,7 @@ fn pushes_wake_a_driver_about_to_sleep() {
         let fixture = Fixture::new();
         let mut cache = Cache::new();
         let producers = [4, 5].map(|deadline| {
-            let armed = fixture.core.arm(&mut cache, fixture.counts.once(), deadline, 0);
-            let Armed { index, notice } = armed.ok().unwrap();
+            let (index, notice) = fixture.arm(&mut cache, fixture.counts.once(), deadline).unwrap();
             fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
         });
         let (mut driver, worker) = (fixture.driver(), fixture.worker(5));

@@ -36,7 +36,7 @@ impl<'a, F: Fn(&Counts, u64) -> Callback> TimerClient<'a, F> {
                 2 => self.with_random_handle(|client, handle| client.cancel_and_release(handle)),
                 3 => self.with_random_handle(|client, handle| {
                     client.cancel(&handle);
-                    client.harness.fixture.core.wait_for_run(client.harness.fixture.entry(&handle));
+                    client.harness.fixture.core.wait_for_run(client.harness.fixture.entry(&handle), None);
                     client.release(handle);
                 }),
                 4 => self.with_random_handle(|client, handle| {

@@ -43,59 +43,41 @@ struct VTable {
 }
 
 impl VTable {
+    const fn new<T>(role: Role, run: unsafe fn(*mut Data, u64) -> Option<u64>) -> Self {
+        Self { run, drop: drop_data::<T>, role }
+    }
+
     const fn once<F: FnOnce()>() -> Self {
-        Self {
-            run: |data, _| {
-                // SAFETY: we own the `F`, because `Callback::run` calls this once, and does not use the data
-                // afterwards.
-                let f = unsafe { data.cast::<F>().read() };
-                f();
-                None
-            },
-            drop: drop_data::<F>,
-            role: Role::Once,
-        }
+        Self::new::<F>(Role::Once, |data, _| {
+            // SAFETY: we own the `F`, because `Callback::run` calls this once, and does not use the data afterwards.
+            let f = unsafe { data.cast::<F>().read() };
+            f();
+            None
+        })
     }
 
     const fn waking() -> Self {
-        Self {
-            run: |data, _| {
-                // SAFETY: we own the waker that `Callback::waking` wrote, because `Callback::run` calls this once, and
-                // does not use the data afterwards.
-                let waker = unsafe { data.cast::<Waker>().read() };
-                waker.wake();
-                None
-            },
-            drop: drop_data::<Waker>,
-            role: Role::Waker,
-        }
+        Self::new::<Waker>(Role::Waker, |data, _| {
+            // SAFETY: as in `once`.
+            unsafe { data.cast::<Waker>().read() }.wake();
+            None
+        })
     }
 
     const fn value<F: FnOnce(u64)>() -> Self {
-        Self {
-            run: |data, due| {
-                // SAFETY: we own the `F` that `Callback::value` wrote, because `Callback::run` calls this once, and does not use
-                // the data afterwards.
-                let f = unsafe { data.cast::<F>().read() };
-                f(due);
-                None
-            },
-            drop: drop_data::<F>,
-            role: Role::Value,
-        }
+        Self::new::<F>(Role::Value, |data, due| {
+            // SAFETY: as in `once`.
+            let f = unsafe { data.cast::<F>().read() };
+            f(due);
+            None
+        })
     }
 
     const fn periodic() -> Self {
-        Self {
-            run: |data, _| {
-                // SAFETY: we have the box that `Callback::periodic` wrote to ourselves, because the caller has `&mut`
-                // to it.
-                let periodic = unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() };
-                periodic.run()
-            },
-            drop: drop_data::<Box<dyn PeriodicCallback>>,
-            role: Role::Periodic,
-        }
+        Self::new::<Box<dyn PeriodicCallback>>(Role::Periodic, |data, _| {
+            // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
+            unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
+        })
     }
 }
 
@@ -109,22 +91,10 @@ unsafe fn drop_data<T>(data: *mut Data) {
 }
 
 impl Callback {
-    /// Returns a callback that runs `f` once.
-    #[cfg(any(test, loom))]
-    pub(crate) fn once<F: FnOnce() + Send + 'static>(f: F) -> Self {
-        if fits::<F>() {
-            // SAFETY: `F` fits, and the vtable is for `F`.
-            unsafe { Self::new(f, const { &VTable::once::<F>() }) }
-        } else {
-            // SAFETY: a box fits, and the vtable is for it.
-            unsafe { Self::new(Box::new(f), const { &VTable::once::<Box<F>>() }) }
-        }
-    }
-
-    /// Returns whether a closure of type `F` is stored inline.
+    /// Returns whether the data of a callback has room for a `T`: a closure of this type is stored inline.
     #[inline]
-    pub(crate) const fn is_inline<F>() -> bool {
-        fits::<F>()
+    pub(crate) const fn is_inline<T>() -> bool {
+        mem::size_of::<T>() <= mem::size_of::<Data>() && mem::align_of::<T>() <= mem::align_of::<Data>()
     }
 
     /// Writes a callback that runs the closure `f` once to `destination`. `F` must be stored [inline](Self::is_inline).
@@ -138,7 +108,7 @@ impl Callback {
     /// the closure afterwards, unless it treats `destination` as uninitialised.
     #[inline]
     pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static>(destination: *mut Self, f: *const F) {
-        debug_assert!(fits::<F>());
+        debug_assert!(Self::is_inline::<F>());
         // SAFETY: the pointers are valid and `F` fits, by this function's contract; the vtable is for `F`.
         unsafe {
             (&raw mut (*destination).vtable).write(const { &VTable::once::<F>() });
@@ -166,7 +136,7 @@ impl Callback {
     /// Returns a callback that wakes a task.
     #[inline]
     pub(crate) fn waking(waker: Waker) -> Self {
-        const { assert!(fits::<Waker>()) };
+        const { assert!(Self::is_inline::<Waker>()) };
         // SAFETY: a waker fits, and the vtable is for it.
         unsafe { Self::new(waker, const { &VTable::waking() }) }
     }
@@ -175,7 +145,7 @@ impl Callback {
     /// deadline.
     #[inline]
     pub(crate) fn value<F: FnOnce(u64) + Send + 'static>(f: F) -> Self {
-        const { assert!(fits::<F>()) };
+        const { assert!(Self::is_inline::<F>()) };
         // SAFETY: the closure fits, and the vtable is for it.
         unsafe { Self::new(f, const { &VTable::value::<F>() }) }
     }
@@ -260,94 +230,3 @@ impl Drop for Callback {
 
 // SAFETY: the data is `Send`, because the constructors accept only closures, boxes and wakers that are.
 unsafe impl Send for Callback {}
-
-/// Returns whether the data of a callback has room for a `T`.
-const fn fits<T>() -> bool {
-    mem::size_of::<T>() <= mem::size_of::<Data>() && mem::align_of::<T>() <= mem::align_of::<Data>()
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    fn holding(token: &Arc<()>) -> impl FnOnce() + Send + use<> {
-        let token = token.clone();
-        move || drop(token)
-    }
-
-    #[test]
-    fn is_four_words() {
-        assert_eq!(mem::size_of::<Callback>(), 4 * mem::size_of::<usize>());
-    }
-
-    #[test]
-    fn small_and_large_closures_run_or_drop_once() {
-        let token = Arc::new(());
-        let large = |token: &Arc<()>| {
-            let (f, ballast) = (holding(token), [7_u8; 100]);
-            move || {
-                assert_eq!(ballast[99], 7);
-                f();
-            }
-        };
-        Callback::once(holding(&token)).run(0);
-        Callback::once(large(&token)).run(0);
-        drop(Callback::once(holding(&token)));
-        drop(Callback::once(large(&token)));
-        assert_eq!(Arc::strong_count(&token), 1);
-    }
-
-    #[test]
-    fn an_inline_closure_is_written_in_place() {
-        let token = Arc::new(());
-        for runs in [false, true] {
-            let f = ManuallyDrop::new(holding(&token));
-            let mut callback = MaybeUninit::uninit();
-            assert!(
-                Callback::is_inline::<[usize; 3]>()
-                    && !Callback::is_inline::<[usize; 4]>()
-                    && !Callback::is_inline::<u128>()
-            );
-            // SAFETY: a closure of one pointer is stored inline, and is not used afterwards.
-            let callback = unsafe {
-                Callback::write_once(callback.as_mut_ptr(), &*f);
-                callback.assume_init()
-            };
-            assert_eq!((callback.role(), Arc::strong_count(&token)), (Role::Once, 2));
-            if runs {
-                callback.run(0);
-            } else {
-                drop(callback);
-            }
-            assert_eq!(Arc::strong_count(&token), 1);
-        }
-    }
-
-    #[test]
-    fn a_periodic_callback_returns_its_next_deadline() {
-        struct Every {
-            ticks: u64,
-            next: u64,
-            _token: Arc<()>,
-        }
-        impl PeriodicCallback for Every {
-            fn run(&mut self) -> Option<u64> {
-                self.next += self.ticks;
-                Some(self.next)
-            }
-
-            fn reset(&mut self, due: u64) {
-                self.next = due;
-            }
-        }
-        let token = Arc::new(());
-        let mut callback = Callback::periodic(Box::new(Every { ticks: 3, next: 4, _token: token.clone() }));
-        assert_eq!(callback.role(), Role::Periodic);
-        assert_eq!(callback.run_again(), Some(7));
-        callback.note_reset(20);
-        assert_eq!(callback.run_again(), Some(23));
-        callback.run(23);
-        assert_eq!(Arc::strong_count(&token), 1);
-    }
-}

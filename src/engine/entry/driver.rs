@@ -1,6 +1,6 @@
 //! The transitions of the driver.
 
-use super::layout::{Entry, free_if_idle, is_free};
+use super::layout::Entry;
 use super::outcome::{Collect, Expire};
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, LINKED, State};
 
@@ -8,10 +8,8 @@ impl Entry {
     /// Makes an entry that the driver has popped from the pool free. Returns whether the entry was linked: the caller
     /// must then unlink it from the wheel. Returns `None`, and changes nothing, if the entry is in the intake.
     pub(crate) fn reclaim(&self) -> Option<bool> {
-        let reclaimable = |state: State| !state.has(ENQUEUED);
-        let state = self
-            .try_transition(|state| reclaimable(state).then(|| free_if_idle(state.without(CACHED | LINKED))))
-            .ok()?;
+        let reclaimed = |state: State| state.without(CACHED | LINKED).free_if_idle();
+        let state = self.try_transition(|state| (!state.has(ENQUEUED)).then(|| reclaimed(state))).ok()?;
         Some(state.has(LINKED))
     }
 
@@ -19,20 +17,16 @@ impl Entry {
     /// present tick, and `wheel` the tick of the wheel.
     pub(crate) fn collect(&self, now: u64, wheel: u64) -> Collect {
         let is_pending = |state: State| state.has(ARMED) && !state.has(CLOSED);
-        let state = self.transition(|state| {
+        let (before, after) = self.transition(|state| {
             if is_pending(state) {
                 self.set_registered_tick(state.deadline(now), wheel);
                 state.without(ENQUEUED).with(LINKED)
             } else {
-                free_if_idle(state.without(ENQUEUED | LINKED))
+                state.without(ENQUEUED | LINKED).free_if_idle()
             }
         });
-        let linked = state.has(LINKED);
-        if is_pending(state) {
-            Collect::Link { linked }
-        } else {
-            Collect::Over { linked, free: is_free(state.without(ENQUEUED | LINKED)) }
-        }
+        let linked = before.has(LINKED);
+        if is_pending(before) { Collect::Link { linked } } else { Collect::Over { linked, free: after.is_free() } }
     }
 
     /// Decides what becomes of an entry that the driver has unlinked from the wheel, because its slot expired at tick
@@ -44,7 +38,8 @@ impl Entry {
             let (next, what) = if state.has(ENQUEUED) {
                 (unlinked, Expire::Enqueued)
             } else if !state.has(ARMED) || state.has(CLOSED) {
-                (free_if_idle(unlinked), Expire::Over { free: is_free(unlinked) })
+                let over = unlinked.free_if_idle();
+                (over, Expire::Over { free: over.is_free() })
             } else if state.deadline(now) > now {
                 (unlinked.with(ENQUEUED), Expire::Later)
             } else {

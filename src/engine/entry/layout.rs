@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::callback::{Callback, Role};
-use super::state::{ARMED, CACHED, CLOSED, ENQUEUED, HANDLE, RESET, State};
+use super::state::{ARMED, CLOSED, ENQUEUED, RESET, RUNNING, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::wheel::Links;
 
@@ -20,9 +20,8 @@ pub(crate) struct Entry {
     pub(in super::super) next_batch: AtomicU32,
     /// Low half of the tick at which the driver has linked the entry, or [`UNKNOWN_TICK`].
     registered_tick: AtomicU32,
-    /// Where the entry is linked in the wheel. The initial zero bytes are valid but meaningless: the driver writes the
-    /// links before it reads them.
-    links: UnsafeCell<MaybeUninit<Links>>,
+    /// Where the entry is linked in the wheel. The driver writes the links before it reads them.
+    links: UnsafeCell<Links>,
     /// The callback, while the entry is armed or its callback runs. In the pool, the node of a batch.
     pub(super) callback: UnsafeCell<MaybeUninit<Callback>>,
 }
@@ -46,7 +45,7 @@ impl Entry {
             next_in_intake: AtomicU32::new(0),
             next_batch: AtomicU32::new(0),
             registered_tick: AtomicU32::new(0),
-            links: UnsafeCell::new(MaybeUninit::zeroed()),
+            links: UnsafeCell::new(Links::default()),
             callback: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -61,7 +60,7 @@ impl Entry {
             number.store(0, Ordering::Relaxed);
         }
         // SAFETY: we own the cell, because no thread uses the entry, by the contract of `Pages::discard`.
-        self.links.with_mut(|links| unsafe { *links = MaybeUninit::zeroed() });
+        self.links.with_mut(|links| unsafe { *links = Links::default() });
         // SAFETY: as above.
         self.callback.with_mut(|callback| unsafe { *callback = MaybeUninit::zeroed() });
     }
@@ -126,11 +125,15 @@ impl Entry {
         Err(state)
     }
 
-    /// Makes a transition that is possible from every state, and returns the state before it.
+    /// Makes a transition that is possible from every state, and returns the states before and after it.
     #[inline]
-    pub(super) fn transition(&self, mut next: impl FnMut(State) -> State) -> State {
-        let (Ok(state) | Err(state)) = self.try_transition(|state| Some(next(state)));
-        state
+    pub(super) fn transition(&self, mut next: impl FnMut(State) -> State) -> (State, State) {
+        let mut after = State::FREE;
+        let (Ok(before) | Err(before)) = self.try_transition(|state| {
+            after = next(state);
+            Some(after)
+        });
+        (before, after)
     }
 
     /// Writes the callback into the entry.
@@ -204,26 +207,34 @@ impl Entry {
 
     /// Returns the links of the wheel. Only the driver may call this.
     pub(in super::super) fn links(&self) -> Links {
-        // SAFETY: we own the links, because only the driver calls this. Their bytes are never uninitialised.
-        self.links.with(|links| unsafe { (*links).assume_init() })
+        // SAFETY: we own the links, because only the driver calls this.
+        self.links.with(|links| unsafe { *links })
     }
 
     /// Replaces the links of the wheel. Only the driver may call this.
     pub(in super::super) fn set_links(&self, new: Links) {
         // SAFETY: we own the links, because only the driver calls this.
-        self.links.with_mut(|links| unsafe { (*links).write(new) });
+        self.links.with_mut(|links| unsafe { *links = new });
     }
 
     /// Changes the links of the wheel in place. Only the driver may call this.
     pub(in super::super) fn change_links(&self, change: impl FnOnce(&mut Links)) {
         // SAFETY: we own the links, because only the driver calls this. Their bytes are never uninitialised.
-        self.links.with_mut(|links| change(unsafe { (*links).assume_init_mut() }));
+        self.links.with_mut(|links| change(unsafe { &mut *links }));
     }
 
     /// Returns whether the timer is pending.
     #[inline]
     pub(crate) fn is_armed(&self) -> bool {
         self.state().has(ARMED)
+    }
+
+    /// Returns the tick at which the timer will next expire. Returns `None` if no timer is pending, if the shard is closed,
+    /// or if the timer is running and its next deadline is not set yet. `now` is the present tick.
+    pub(crate) fn pending_deadline(&self, now: u64) -> Option<u64> {
+        let state = self.state();
+        let waits = !state.has(RUNNING) || state.has(RESET);
+        (state.has(ARMED) && !state.has(CLOSED) && waits).then(|| state.deadline(now))
     }
 
     /// Returns the role of the timer's callback.
@@ -236,15 +247,4 @@ impl Entry {
     pub(crate) fn is_closed(&self) -> bool {
         self.state().has(CLOSED)
     }
-}
-
-/// Returns whether no thread has a claim on an entry in this state, so that it is free.
-pub(super) fn is_free(state: State) -> bool {
-    state.is_idle() && !state.has(HANDLE | CLOSED | CACHED)
-}
-
-/// Returns [`State::FREE`] if an entry in this state is free, and otherwise `state`. A free entry has no flag at all,
-/// not even one that qualified its last timer.
-pub(super) fn free_if_idle(state: State) -> State {
-    if is_free(state) { State::FREE } else { state }
 }

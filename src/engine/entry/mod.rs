@@ -23,7 +23,6 @@
 //! | `shutdown` | transitions of the shutdown                                                     |
 //! | `poll`     | how a future replaces its waker: a cancel, then an arm                          |
 //! | `outcome`  | the results of transitions: what the caller has to do next                      |
-//! | `pending`  | the deadline, for a thread that does not own the entry                          |
 //! | `callback` | a closure of any type in 32 bytes                                               |
 //!
 //! # Ground rules
@@ -156,11 +155,12 @@
 //! are rare.
 
 mod callback;
+#[cfg(all(test, not(loom)))]
+mod callback_tests;
 mod driver;
 mod layout;
 mod outcome;
 mod owner;
-mod pending;
 mod poll;
 mod shutdown;
 mod state;
@@ -169,9 +169,7 @@ mod worker;
 pub(crate) use callback::{Callback, PeriodicCallback, Role};
 pub(crate) use layout::Entry;
 pub(super) use layout::FreeList;
-pub(crate) use outcome::{
-    Cancelled, Claim, ClosedTimer, Collect, DriverNotice, Expire, Finish, NextRun, Release, Start,
-};
+pub(crate) use outcome::{Cancelled, Claim, Collect, DriverNotice, Expire, Finish, NextRun, Release, Start};
 pub(crate) use poll::PollOutcome;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;

@@ -100,18 +100,10 @@ pub(crate) enum NextRun {
 pub(crate) struct Closed {
     /// A handle refers to it.
     pub(crate) handle: bool,
-    pub(crate) timer: ClosedTimer,
-}
-
-/// The timer in an entry when its shard was closed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ClosedTimer {
-    /// None, or one that has ended.
-    None,
-    /// A pending timer, whose callback has this role.
-    Pending(Role),
     /// The callback is running.
-    Running,
+    pub(crate) running: bool,
+    /// The role of the callback of a pending timer that is not running.
+    pub(crate) pending: Option<Role>,
 }
 
 /// The result of claiming the timer of a closed entry.

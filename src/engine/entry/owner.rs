@@ -119,7 +119,7 @@ impl Entry {
     /// Releases the handle. Unless this returns `Owned`, the caller must not touch the entry afterwards.
     #[inline]
     pub(crate) fn release(&self) -> Release {
-        let state = self.transition(|state| {
+        let (state, _) = self.transition(|state| {
             let state = state.without(HANDLE);
             if state.has(ARMED | RUNNING | DISPATCHED | CLOSED) {
                 state

@@ -2,7 +2,7 @@
 
 use super::callback::Role;
 use super::layout::Entry;
-use super::outcome::{Claim, Closed, ClosedTimer};
+use super::outcome::{Claim, Closed};
 use super::state::{ARMED, CLOSED, DISPATCHED, HANDLE, RUNNING, State};
 use crate::sync::Ordering;
 
@@ -12,12 +12,9 @@ impl Entry {
     pub(crate) fn close(&self) -> Closed {
         // AcqRel: as every transition. Loom model `shutdown`.
         let state = State(self.state.fetch_or(CLOSED, Ordering::AcqRel));
-        let timer = match () {
-            () if state.has(RUNNING) => ClosedTimer::Running,
-            () if !state.has(ARMED) => ClosedTimer::None,
-            () => ClosedTimer::Pending(state.role()),
-        };
-        Closed { handle: state.has(HANDLE), timer }
+        let running = state.has(RUNNING);
+        let pending = (state.has(ARMED) && !running).then(|| state.role());
+        Closed { handle: state.has(HANDLE), running, pending }
     }
 
     /// Returns whether the entry contains the callback of a pending timer, of this role.

@@ -142,10 +142,16 @@ impl State {
         now.wrapping_add_signed(distance)
     }
 
-    /// Returns whether no thread but the one with the handle may touch the entry.
-    #[inline]
-    pub(super) fn is_idle(self) -> bool {
-        !self.has(ARMED | RUNNING | ENQUEUED | LINKED | DISPATCHED)
+    /// Returns [`FREE`](Self::FREE) if no thread has a claim on an entry in this state, and otherwise the state. A free
+    /// entry has no flag at all, not even one that qualified its last timer.
+    pub(super) fn free_if_idle(self) -> State {
+        let is_idle = !self.has(ARMED | RUNNING | ENQUEUED | LINKED | DISPATCHED);
+        if is_idle && !self.has(HANDLE | CLOSED | CACHED) { State::FREE } else { self }
+    }
+
+    /// Returns whether an entry in this state is free.
+    pub(super) fn is_free(self) -> bool {
+        self == State::FREE
     }
 }
 

@@ -1,7 +1,7 @@
 //! The transitions of a worker, and of a thread that drops a batch unrun.
 
 use super::callback::Callback;
-use super::layout::{Entry, free_if_idle, is_free};
+use super::layout::Entry;
 use super::outcome::{Finish, NextRun, Start};
 use super::state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HAS_WAITER, PERIODIC, RESET, RUNNING, State};
 
@@ -35,11 +35,11 @@ impl Entry {
     #[inline]
     fn leave_batch(&self, due: u64, begin: impl Fn(State) -> State) -> Start {
         let mut deadline = due;
-        let state = self.transition(|state| {
+        let (state, after) = self.transition(|state| {
             deadline = state.deadline(due);
             let state = state.without(DISPATCHED);
             if !state.has(ARMED) {
-                free_if_idle(state)
+                state.free_if_idle()
             } else if state.has(CLOSED) {
                 state
             } else if deadline > due {
@@ -49,7 +49,7 @@ impl Entry {
             }
         });
         if !state.has(ARMED) {
-            Start::Over { free: is_free(state.without(DISPATCHED)) }
+            Start::Over { free: after.is_free() }
         } else if state.has(CLOSED) {
             Start::Closed
         } else if deadline > due {
@@ -68,8 +68,8 @@ impl Entry {
 
     /// Clears `RUNNING` or `DISPATCHED`, the flag by which the caller has claimed the entry.
     fn clear_claim(&self, claim: u64) -> Finish {
-        let state = self.transition(|state| free_if_idle(state.without(claim | HAS_WAITER)));
-        Finish { has_waiter: state.has(HAS_WAITER), free: is_free(state.without(claim | HAS_WAITER)) }
+        let (before, after) = self.transition(|state| state.without(claim | HAS_WAITER).free_if_idle());
+        Finish { has_waiter: before.has(HAS_WAITER), free: after.is_free() }
     }
 
     /// Ends a run of a periodic timer, and arms it for the tick `next`, or for the deadline of a reset that came during
