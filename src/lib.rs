@@ -177,7 +177,8 @@
 
 extern crate alloc;
 
-// `loom-tests` compiles this file with `cfg(loom)` instead of the feature `std`.
+// `loom-tests` and `shuttle-tests` compile this file with `cfg(loom)` instead of the feature `std`. The flag says that a
+// tool explores the threads. `cfg(shuttle)` says that this tool is shuttle, not loom.
 #[cfg(feature = "std")]
 mod adapter;
 #[cfg(any(feature = "std", loom))]

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::core::Core;
-use super::entry::{Callback, Claim, Entry, Role};
+use super::entry::{Entry, Found, Role};
 use crate::sync::Ordering;
 
 /// Counts of what a shutdown finds when it has closed all entries. The counts do not grow afterwards.
@@ -27,27 +27,8 @@ pub(crate) struct Closing {
     pub(crate) unpinned: bool,
 }
 
-/// A timer that a shutdown has taken.
-pub(crate) enum Found {
-    /// A timer that has not fired. If `dispatched`, it is in a batch.
-    Unfired { deadline: u64, callback: Callback, dispatched: bool },
-    /// A repeating timer that is running, and ends with this run.
-    Ended,
-}
-
 /// The closed entries whose callbacks were running.
 pub(crate) struct Running<'a>(Vec<&'a Entry>);
-
-/// Takes the timer of a closed entry. Returns false if the timer is running and `end_run` is false.
-fn claim(entry: &Entry, end_run: bool, now: u64, found: &mut impl FnMut(Found)) -> bool {
-    match entry.claim(end_run, now) {
-        Claim::Over => {}
-        Claim::Taken { deadline, callback, dispatched } => found(Found::Unfired { deadline, callback, dispatched }),
-        Claim::Ended => found(Found::Ended),
-        Claim::Running => return end_run,
-    }
-    true
-}
 
 impl Core {
     /// Shuts the shard down: no callback starts any more, no timer is accepted or reset, and the driver ends. Pending
@@ -84,13 +65,13 @@ impl Core {
     /// may wait for a task that they wake, and values before wakers are called.
     pub(crate) fn claim_of(&self, role: Role, now: u64, mut found: impl FnMut(Found)) {
         for entry in self.slab.close().filter(|entry| entry.holds(role)) {
-            claim(entry, false, now, &mut found);
+            entry.claim(false, now, &mut found);
         }
     }
 
     /// Takes the pending closures of a closed shard. Returns the entries whose callbacks are running.
     pub(crate) fn claim_closures(&self, now: u64, mut found: impl FnMut(Found)) -> Running<'_> {
-        Running(self.slab.close().filter(|entry| !claim(entry, false, now, &mut found)).collect())
+        Running(self.slab.close().filter(|entry| !entry.claim(false, now, &mut found)).collect())
     }
 
     /// Takes the periodic timers that were running in a closed shard. With `wait`, it first waits for the end of each
@@ -110,7 +91,7 @@ impl Core {
             if wait {
                 all_ended &= self.wait_for_run(entry, limit);
             }
-            claim(entry, true, now, &mut found);
+            entry.claim(true, now, &mut found);
         }
         all_ended
     }

@@ -254,7 +254,6 @@ fn return_entry(core: &Core, back: &mut Vec<u32>, index: u32) {
 
 /// Pushes the entries to be returned to the pool.
 fn flush(core: &Core, back: &mut Vec<u32>) {
-    // SAFETY: we own the entries, because they came from batches or frames that the driver owns.
-    unsafe { core.pool.push(&core.slab, back) };
+    core.push_to_pool(back);
     back.clear();
 }

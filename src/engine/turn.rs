@@ -21,7 +21,7 @@
 //! this pass would gain nothing, as no timer can be dispatched before the last of these entries is linked.
 
 use super::core::Core;
-use super::entry::{Collect, Expire};
+use super::entry::{Collected, Expire};
 use super::memory::{Cache, Slab};
 use super::stack::{NIL, chain, reverse};
 use super::trim::Trim;
@@ -136,19 +136,16 @@ impl DriverCore {
 
     /// Links an entry by its current deadline. If it is disarmed, unlinks it instead.
     fn link(&mut self, core: &Core, index: u32) {
-        let outcome = core.slab.get(index).collect(self.now, self.levels.now());
-        let (Collect::Link { linked } | Collect::Over { linked, .. }) = outcome;
+        let Collected { linked, pending, free } = core.slab.get(index).collect(self.now, self.levels.now());
         let mut nodes = Entries::new(&core.slab, self.now, &self.levels);
         if linked {
             self.levels.remove(&mut nodes, index);
         }
-        match outcome {
-            Collect::Link { .. } => {
-                let deadline = nodes.deadline(index);
-                self.levels.insert(&mut nodes, index, deadline);
-            }
-            Collect::Over { free: true, .. } => core.recycle(&mut self.free_entries, index),
-            Collect::Over { free: false, .. } => {}
+        if pending {
+            let deadline = nodes.deadline(index);
+            self.levels.insert(&mut nodes, index, deadline);
+        } else if free {
+            core.recycle(&mut self.free_entries, index);
         }
     }
 

@@ -24,9 +24,9 @@ use std::thread;
 use std::time::Instant;
 
 use super::shard::Shard;
-use crate::engine::entry::{Callback, Role};
+use crate::engine::entry::{Callback, Found, Role};
 use crate::engine::run::catch_panic;
-use crate::engine::shutdown::{Found, Running};
+use crate::engine::shutdown::Running;
 
 impl Shard {
     /// Refuses new timers, and starts no more callbacks. Returns the maximum number of closures that can be claimed.

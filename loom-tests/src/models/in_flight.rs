@@ -25,9 +25,8 @@ use loom::sync::mpsc::{self, Sender};
 use loom::thread::JoinHandle;
 
 use super::{Fixture, Handle, explore};
-use crate::engine::entry::{Callback, DriverNotice, PeriodicCallback};
+use crate::engine::entry::{Callback, DriverNotice, Found, PeriodicCallback};
 use crate::engine::memory::Cache;
-use crate::engine::shutdown::Found;
 use crate::engine::turn::DriverCore;
 use crate::fixture::Counts;
 

@@ -5,6 +5,8 @@
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::task::Waker;
 
+use super::state::{PERIODIC, VALUE, WAKER};
+
 /// A callback that runs more than once.
 pub(crate) trait PeriodicCallback: Send {
     /// Makes the next run. Returns the tick of the run after it, or `None` to end.
@@ -13,17 +15,18 @@ pub(crate) trait PeriodicCallback: Send {
     fn reset(&mut self, due: u64);
 }
 
-/// The purpose of a callback.
+/// The purpose of a callback. Its number is its flag in the [state word](super::state).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
 pub(crate) enum Role {
     /// It runs once.
-    Once,
+    Once = 0,
     /// It runs more than once.
-    Periodic,
+    Periodic = PERIODIC,
     /// It wakes a task.
-    Waker,
+    Waker = WAKER,
     /// It makes a value of a queue due.
-    Value,
+    Value = VALUE,
 }
 
 /// The closure of a timer, owned and type-erased.
@@ -45,39 +48,6 @@ struct VTable {
 impl VTable {
     const fn new<T>(role: Role, run: unsafe fn(*mut Data, u64) -> Option<u64>) -> Self {
         Self { run, drop: drop_data::<T>, role }
-    }
-
-    const fn once<F: FnOnce()>() -> Self {
-        Self::new::<F>(Role::Once, |data, _| {
-            // SAFETY: we own the `F`, because `Callback::run` calls this once, and does not use the data afterwards.
-            let f = unsafe { data.cast::<F>().read() };
-            f();
-            None
-        })
-    }
-
-    const fn waking() -> Self {
-        Self::new::<Waker>(Role::Waker, |data, _| {
-            // SAFETY: as in `once`.
-            unsafe { data.cast::<Waker>().read() }.wake();
-            None
-        })
-    }
-
-    const fn value<F: FnOnce(u64)>() -> Self {
-        Self::new::<F>(Role::Value, |data, due| {
-            // SAFETY: as in `once`.
-            let f = unsafe { data.cast::<F>().read() };
-            f(due);
-            None
-        })
-    }
-
-    const fn periodic() -> Self {
-        Self::new::<Box<dyn PeriodicCallback>>(Role::Periodic, |data, _| {
-            // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
-            unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
-        })
     }
 }
 
@@ -109,9 +79,17 @@ impl Callback {
     #[inline]
     pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static>(destination: *mut Self, f: *const F) {
         debug_assert!(Self::is_inline::<F>());
+        let vtable = const {
+            &VTable::new::<F>(Role::Once, |data, _| {
+                // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
+                let f = unsafe { data.cast::<F>().read() };
+                f();
+                None
+            })
+        };
         // SAFETY: the pointers are valid and `F` fits, by this function's contract; the vtable is for `F`.
         unsafe {
-            (&raw mut (*destination).vtable).write(const { &VTable::once::<F>() });
+            (&raw mut (*destination).vtable).write(vtable);
             (&raw mut (*destination).data).cast::<F>().copy_from_nonoverlapping(f, 1);
         }
     }
@@ -129,16 +107,29 @@ impl Callback {
 
     /// Returns a callback that runs more than once.
     pub(crate) fn periodic(periodic: Box<dyn PeriodicCallback>) -> Self {
+        let vtable = const {
+            &VTable::new::<Box<dyn PeriodicCallback>>(Role::Periodic, |data, _| {
+                // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
+                unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
+            })
+        };
         // SAFETY: a box fits, and the vtable is for it.
-        unsafe { Self::new(periodic, const { &VTable::periodic() }) }
+        unsafe { Self::new(periodic, vtable) }
     }
 
     /// Returns a callback that wakes a task.
     #[inline]
     pub(crate) fn waking(waker: Waker) -> Self {
         const { assert!(Self::is_inline::<Waker>()) };
+        let vtable = const {
+            &VTable::new::<Waker>(Role::Waker, |data, _| {
+                // SAFETY: we own the waker, because `run` calls this once, and does not use the data afterwards.
+                unsafe { data.cast::<Waker>().read() }.wake();
+                None
+            })
+        };
         // SAFETY: a waker fits, and the vtable is for it.
-        unsafe { Self::new(waker, const { &VTable::waking() }) }
+        unsafe { Self::new(waker, vtable) }
     }
 
     /// A callback that makes a value of a queue due. The closure, which must fit, is called with the tick of the
@@ -146,8 +137,16 @@ impl Callback {
     #[inline]
     pub(crate) fn value<F: FnOnce(u64) + Send + 'static>(f: F) -> Self {
         const { assert!(Self::is_inline::<F>()) };
+        let vtable = const {
+            &VTable::new::<F>(Role::Value, |data, due| {
+                // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
+                let f = unsafe { data.cast::<F>().read() };
+                f(due);
+                None
+            })
+        };
         // SAFETY: the closure fits, and the vtable is for it.
-        unsafe { Self::new(f, const { &VTable::value::<F>() }) }
+        unsafe { Self::new(f, vtable) }
     }
 
     /// Returns whether the callback wakes the same task as `waker`.

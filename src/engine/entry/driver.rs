@@ -1,7 +1,7 @@
 //! The transitions of the driver.
 
 use super::layout::Entry;
-use super::outcome::{Collect, Expire};
+use super::outcome::{Collected, Expire};
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, LINKED, State};
 
 impl Entry {
@@ -15,7 +15,7 @@ impl Entry {
 
     /// Collects an entry: one from the intake, or one for which [`expire`](Self::expire) returned `Later`. `now` is the
     /// present tick, and `wheel` the tick of the wheel.
-    pub(crate) fn collect(&self, now: u64, wheel: u64) -> Collect {
+    pub(crate) fn collect(&self, now: u64, wheel: u64) -> Collected {
         let is_pending = |state: State| state.has(ARMED) && !state.has(CLOSED);
         let (before, after) = self.transition(|state| {
             if is_pending(state) {
@@ -25,8 +25,7 @@ impl Entry {
                 state.without(ENQUEUED | LINKED).free_if_idle()
             }
         });
-        let linked = before.has(LINKED);
-        if is_pending(before) { Collect::Link { linked } } else { Collect::Over { linked, free: after.is_free() } }
+        Collected { linked: before.has(LINKED), pending: is_pending(before), free: after.is_free() }
     }
 
     /// Decides what becomes of an entry that the driver has unlinked from the wheel, because its slot expired at tick

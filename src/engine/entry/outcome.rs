@@ -41,13 +41,13 @@ pub(crate) enum Release {
     Closed,
 }
 
-/// What the driver must do with an entry from the intake.
+/// What the driver must do with an entry from the intake: unlink it if it was `linked`, and then link it by its deadline
+/// if it is `pending`, or recycle it if it is `free`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Collect {
-    /// Link it into the wheel, after unlinking it if it was linked.
-    Link { linked: bool },
-    /// There is no timer to fire: unlink the entry if it was linked, and recycle it if it is free.
-    Over { linked: bool, free: bool },
+pub(crate) struct Collected {
+    pub(crate) linked: bool,
+    pub(crate) pending: bool,
+    pub(crate) free: bool,
 }
 
 /// What the driver must do with an entry that it has just unlinked from the wheel.
@@ -106,15 +106,10 @@ pub(crate) struct Closed {
     pub(crate) pending: Option<Role>,
 }
 
-/// The result of claiming the timer of a closed entry.
-pub(crate) enum Claim {
-    /// The entry has no timer, or one that has ended.
-    Over,
-    /// The timer was pending with this deadline. The caller owns the callback. If `dispatched`, the entry is in a
-    /// batch.
-    Taken { deadline: u64, callback: Callback, dispatched: bool },
-    /// The callback is running, and the timer is not claimed yet.
-    Running,
-    /// The timer is periodic and running. It ends with this run.
+/// A timer that a shutdown has taken.
+pub(crate) enum Found {
+    /// A timer that has not fired. If `dispatched`, it is in a batch.
+    Unfired { deadline: u64, callback: Callback, dispatched: bool },
+    /// A periodic timer that is running, and ends with this run.
     Ended,
 }

@@ -72,7 +72,6 @@ impl Entry {
     /// As for [`arm`](Self::arm). A callback of this role must have been [written](Self::write_callback).
     #[inline(always)]
     pub(crate) unsafe fn arm_written(&self, role: Role, deadline: u64, now: u64) -> Option<DriverNotice> {
-        let role = State::flag_of(role);
         let mut notice = DriverNotice::None;
         let armed = self.try_transition(|state| {
             notice = if state.has(ENQUEUED) {
@@ -84,7 +83,7 @@ impl Entry {
             } else {
                 DriverNotice::Enqueue
             };
-            let armed = State(ARMED | HANDLE | role | notice.flag() | state.masked(LINKED | ENQUEUED));
+            let armed = State(ARMED | HANDLE | role as u64 | notice.flag() | state.masked(LINKED | ENQUEUED));
             (!state.has(CLOSED)).then(|| armed.with_deadline(deadline, now))
         });
         armed.ok().map(|_| notice)

@@ -55,14 +55,15 @@ impl Entry {
         if !self.state().has(ARMED) {
             return PollOutcome::Over;
         }
-        if deadline <= now {
-            let Some(Cancelled { dispatched, .. }) = self.cancel() else {
-                return PollOutcome::Over;
-            };
+        let cancel = || {
+            let Cancelled { dispatched, .. } = self.cancel()?;
             // SAFETY: we own the callback, because this call ended the timer. It does not run, because a waker that
             // runs is not armed.
             discard(unsafe { self.take_callback() });
-            return PollOutcome::Expired { dispatched };
+            Some(dispatched)
+        };
+        if deadline <= now {
+            return cancel().map_or(PollOutcome::Over, |dispatched| PollOutcome::Expired { dispatched });
         }
         // SAFETY: we have the handle to ourselves, by this function's contract.
         if unsafe { self.will_wake(waker) } {
@@ -70,13 +71,10 @@ impl Entry {
         }
         // The clone is the task's own code and may panic. Nothing has changed yet.
         let callback = Callback::waking(waker.clone());
-        let Some(Cancelled { dispatched, .. }) = self.cancel() else {
-            return PollOutcome::Over;
-        };
-        // SAFETY: as above.
-        discard(unsafe { self.take_callback() });
-        if dispatched {
-            return PollOutcome::Taken(callback);
+        match cancel() {
+            None => return PollOutcome::Over,
+            Some(true) => return PollOutcome::Taken(callback),
+            Some(false) => {}
         }
         // SAFETY: we own the entry, because the caller has its handle, and the timer is cancelled. It is in no batch,
         // and stays so because only an armed entry is dispatched.

@@ -2,7 +2,7 @@
 
 use super::callback::Role;
 use super::layout::Entry;
-use super::outcome::{Claim, Closed};
+use super::outcome::{Closed, Found};
 use super::state::{ARMED, CLOSED, DISPATCHED, HANDLE, RUNNING, State};
 use crate::sync::Ordering;
 
@@ -23,21 +23,22 @@ impl Entry {
         state.has(ARMED) && state.role() == role
     }
 
-    /// Claims the pending timer of a closed entry. A timer that is running is left alone; with `end_run`, a periodic
-    /// one ends with this run. `now` is the present tick.
-    pub(crate) fn claim(&self, end_run: bool, now: u64) -> Claim {
+    /// Takes the pending timer of a closed entry, and passes it to `found`. A timer that is running is left alone; with
+    /// `end_run`, a periodic one ends with this run. Returns false if the timer is running and `end_run` is false. `now` is
+    /// the present tick.
+    pub(crate) fn claim(&self, end_run: bool, now: u64, found: &mut impl FnMut(Found)) -> bool {
         let claimable = |state: State| state.has(ARMED) && (end_run || !state.has(RUNNING));
         match self.try_transition(|state| claimable(state).then(|| state.without(ARMED))) {
-            Ok(state) if state.has(RUNNING) => Claim::Ended,
+            Ok(state) if state.has(RUNNING) => found(Found::Ended),
             Ok(state) => {
                 let deadline = state.deadline(now);
                 // SAFETY: we own the callback, because this thread cleared `ARMED` and the callback does not run.
                 // `CLOSED` keeps the entry from being armed again.
                 let callback = unsafe { self.take_callback_for(state, deadline) };
-                Claim::Taken { deadline, callback, dispatched: state.has(DISPATCHED) }
+                found(Found::Unfired { deadline, callback, dispatched: state.has(DISPATCHED) });
             }
-            Err(state) if state.has(RUNNING) => Claim::Running,
-            Err(_) => Claim::Over,
+            Err(state) => return end_run || !state.has(RUNNING),
         }
+        true
     }
 }

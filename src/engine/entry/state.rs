@@ -91,17 +91,6 @@ impl State {
         self.0 & flags
     }
 
-    /// Returns the flag of a role.
-    #[inline]
-    pub(super) fn flag_of(role: Role) -> u64 {
-        match role {
-            Role::Once => 0,
-            Role::Periodic => PERIODIC,
-            Role::Waker => WAKER,
-            Role::Value => VALUE,
-        }
-    }
-
     #[inline]
     pub(super) fn role(self) -> Role {
         match self.masked(PERIODIC | WAKER | VALUE) {
