@@ -5,7 +5,7 @@ use std::iter::FusedIterator;
 use std::time::Instant;
 use std::vec;
 
-use crate::clock::Ticks;
+use crate::clock::{NEVER, Ticks};
 use crate::engine::entry::Callback;
 
 /// The callbacks of the timers that were pending when their [`Timer`](crate::Timer) was shut down, in the order of
@@ -55,7 +55,6 @@ pub struct Unfired {
 pub struct UnfiredTimer {
     /// The deadline, rounded up to the timer's tick. For a repeating timer, that of its next run.
     pub deadline: Instant,
-    tick: u64,
     callback: Callback,
 }
 
@@ -76,7 +75,8 @@ impl UnfiredTimer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn run(self) {
-        self.callback.run(self.tick);
+        // Only a value of a queue reads the tick.
+        self.callback.run(NEVER);
     }
 }
 
@@ -97,7 +97,7 @@ impl Unfired {
     }
 
     fn timer(&self, (tick, callback): (u64, Callback)) -> UnfiredTimer {
-        UnfiredTimer { deadline: self.ticks.instant(tick).unwrap_or(self.never), tick, callback }
+        UnfiredTimer { deadline: self.ticks.instant(tick).unwrap_or(self.never), callback }
     }
 }
 

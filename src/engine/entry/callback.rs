@@ -173,7 +173,8 @@ impl Callback {
         self.vtable.role
     }
 
-    /// Runs a one-shot callback, or makes the last run of a periodic one. `due` is the tick that it runs for.
+    /// Runs a one-shot callback, or makes the last run of a periodic one. A value of a queue becomes due
+    /// with the tick `due`; other callbacks do not read it.
     pub(crate) fn run(mut self, due: u64) {
         if self.role() == Role::Periodic {
             self.run_again();
