@@ -116,8 +116,8 @@ impl Core {
         }
     }
 
-    /// Sets an entry of a sparse block aside, and gives back all entries of the cache. They are from the time before the
-    /// blocks were marked, and each may keep a page. Lock-free.
+    /// Sets an entry of a sparse block aside, and gives back all entries of the cache. They are from the time before
+    /// the blocks were marked, and each may keep a page. Lock-free.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
@@ -183,20 +183,20 @@ impl Core {
         cache.drain(|batch| self.give_back(batch));
     }
 
-    /// Whether the driver should look for memory to trim.
+    /// Returns whether the driver should look for memory to trim.
     pub(crate) fn has_surplus_memory(&self) -> bool {
         self.is_mostly_free() || self.has_complete_blocks()
     }
 
-    /// Whether at least three quarters of the entries in dense blocks are in the pool, and at least as many as are
-    /// always retained.
+    /// Returns whether at least three quarters of the entries in dense blocks are in the pool, and at least as many as
+    /// are always retained.
     pub(super) fn is_mostly_free(&self) -> bool {
         let free = self.pool.len();
         free >= self.retain_min && free >= self.slab.dense_len() / 4 * 3
     }
 
-    /// Whether enough sparse blocks have become completely free to make a search for them worthwhile: at least a 16th
-    /// of the entries that are always retained, and at least one in 256 of the blocks that the search visits.
+    /// Returns whether enough sparse blocks have become completely free to make a search for them worthwhile: at least
+    /// a 16th of the entries that are always retained, and at least one in 256 of the blocks that the search visits.
     pub(super) fn has_complete_blocks(&self) -> bool {
         let completed = self.slab.completed() as usize;
         completed > 0 && completed >= (self.retain_min / (16 * BLOCK as usize)).max(self.slab.blocks() as usize / 256)
@@ -246,8 +246,8 @@ impl Core {
         }
     }
 
-    /// Waits until no thread is inside the callback of `entry`. Returns at once if the calling thread is. Returns false if
-    /// the run has not ended at the instant `limit`. Loom models `periodic`, `shutdown_inside`.
+    /// Waits until no thread is inside the callback of `entry`. Returns at once if the calling thread is. Returns false
+    /// if the run has not ended at the instant `limit`. Loom models `periodic`, `shutdown_inside`.
     pub(crate) fn wait_for_run(&self, entry: &Entry, limit: Option<Instant>) -> bool {
         if call_stack::inside_entry(entry) {
             return true;
@@ -274,18 +274,18 @@ impl Core {
         }
     }
 
-    /// Whether the calling thread is the driver, or inside a callback of this shard. Such a thread must not wait for
-    /// the shard.
+    /// Returns whether the calling thread is the driver, or inside a callback of this shard. Such a thread must not
+    /// wait for the shard.
     pub(crate) fn is_on_this_thread(&self) -> bool {
         self.is_inside_callback() || self.wakeup.is_attached_here()
     }
 
-    /// Whether the calling thread is inside a callback of this shard.
+    /// Returns whether the calling thread is inside a callback of this shard.
     pub(crate) fn is_inside_callback(&self) -> bool {
         call_stack::inside_shard(self)
     }
 
-    /// Whether no entry waits for the driver in the intake.
+    /// Returns whether no entry waits for the driver in the intake.
     pub(crate) fn intake_is_empty(&self) -> bool {
         self.intake.is_empty()
     }

@@ -14,9 +14,9 @@
 //! | [`trim`]       | gives free memory back to the system                                            |
 //! | [`loan`]       | where the driver is stored while a worker drives                                |
 //!
-//! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. loom and
-//! shuttle therefore compile these very files, with a `sync` and a `system` of their own. `shard` binds the engine to
-//! the rest of the crate.
+//! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. It reads real
+//! time for one purpose, the limit of a wait for a callback. loom and shuttle therefore compile these very files, with
+//! a `sync` and a `system` of their own. `shard` binds the engine to the rest of the crate.
 
 pub(crate) mod call_stack;
 pub(crate) mod core;

@@ -3,7 +3,7 @@
 //! | the worker finds                | and does                                                                  |
 //! |---------------------------------|---------------------------------------------------------------------------|
 //! | a one-shot                      | runs it, reports the end of the run, recycles the entry if it is free     |
-//! | a repeating timer               | runs it, reports the end of the run, enqueues the entry for the next run  |
+//! | a periodic timer                | runs it, reports the end of the run, enqueues the entry for the next run  |
 //! | a timer that was reset to later | enqueues the entry                                                        |
 //! | a timer that has ended          | recycles the entry if it is free                                          |
 //! | a closed shard                  | leaves the timer armed, for the shutdown                                  |
@@ -30,13 +30,13 @@ pub(crate) trait RunHooks {
     fn now(&self) -> u64;
     /// An entry was enqueued. The driver looks at it by this tick.
     fn enqueued(&self, deadline: u64);
-    /// A callback starts, for this deadline. Its start ends the timer, unless the timer is repeating.
+    /// A callback starts, for this deadline. Its start ends the timer, unless the timer is periodic.
     fn started(&self, deadline: u64, role: Role) -> Self::Run;
     /// The callback has returned or panicked.
     fn returned(&self, run: &mut Self::Run);
     /// The run is over. The threads that wait for it are released after this returns.
     fn ended(&self, run: Self::Run);
-    /// A repeating timer has ended by itself.
+    /// A periodic timer has ended by itself.
     fn completed(&self);
     /// A timer has ended because its batch was dropped unrun.
     fn cancelled(&self);
@@ -98,7 +98,7 @@ impl Core {
         true
     }
 
-    /// Runs a repeating callback once, and enqueues the entry for the next run.
+    /// Runs a periodic callback once, and enqueues the entry for the next run.
     fn run_periodic<H: RunHooks>(&self, index: u32, mut callback: Callback, mut run: H::Run, hooks: &H) {
         let entry = self.slab.get(index);
         let next = call(hooks, &mut run, || callback.run_again()).flatten();

@@ -61,8 +61,8 @@ impl Core {
         closing
     }
 
-    /// Takes the pending timers of a closed shard whose callbacks have this role. Sleeps must be taken before anything that
-    /// may wait for a task that they wake, and values before wakers are called.
+    /// Takes the pending timers of a closed shard whose callbacks have this role. Sleeps must be taken before anything
+    /// that may wait for a task that they wake, and values before wakers are called.
     pub(crate) fn claim_of(&self, role: Role, now: u64, mut found: impl FnMut(Found)) {
         for entry in self.slab.close().filter(|entry| entry.holds(role)) {
             entry.claim(false, now, &mut found);
@@ -110,7 +110,7 @@ impl Core {
         pins.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Whether the driver must end.
+    /// Returns whether the driver must end.
     pub(crate) fn is_closing(&self) -> bool {
         // Acquire: pairs with `close`.
         self.closing.load(Ordering::Acquire)

@@ -108,13 +108,14 @@ impl Trim {
         self.fruitless_len = 0;
     }
 
-    /// Whether a trim should begin or continue.
+    /// Returns whether a trim should begin or continue.
     pub(super) fn has_work(&self, core: &Core) -> bool {
         !matches!(self.phase, Phase::Idle)
             || !self.blocked_by_intake && (core.has_complete_blocks() || self.has_many_free(core))
     }
 
-    /// Whether most entries of dense blocks are in the pool, and more than after the last scan that gained nothing.
+    /// Returns whether most entries of dense blocks are in the pool, and more than after the last scan that gained
+    /// nothing.
     fn has_many_free(&self, core: &Core) -> bool {
         core.is_mostly_free() && core.pool.len() > self.fruitless_len
     }

@@ -64,8 +64,8 @@ impl DriverCore {
         }
     }
 
-    /// Makes a bounded turn. Appends expired entries to `due`, which has fewer than [`MAX_BATCH`]. Returns whether the round
-    /// is over.
+    /// Makes a bounded turn. Appends expired entries to `due`, which has fewer than [`MAX_BATCH`]. Returns whether the
+    /// round is over.
     pub(crate) fn turn(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
         self.collect(core) && self.step(core, due)
     }
@@ -75,13 +75,14 @@ impl DriverCore {
         self.levels.next_deadline().unwrap_or(u64::MAX)
     }
 
-    /// Cascades entries ahead of time, in a bounded turn. Returns whether more are left, or an entry was appended to `due`.
+    /// Cascades entries ahead of time, in a bounded turn. Returns whether more are left, or an entry was appended to
+    /// `due`.
     ///
     /// When a slot of an upper level expires, all its entries cascade before the first of them can run. Those that
     /// cascaded ahead of time shorten this delay.
     ///
-    /// On its way it unlinks entries that are disarmed. One that is armed again at that moment is not due, because its new
-    /// deadline is not before the tick by which it was linked, which is ahead.
+    /// On its way it unlinks entries that are disarmed. One that is armed again at that moment is not due, because its
+    /// new deadline is not before the tick by which it was linked, which is ahead.
     pub(crate) fn cascade_ahead(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
         for _ in 0..MAX_CASCADED_AHEAD {
             match self.levels.cascade_ahead(&mut Entries::new(&core.slab, self.now, &self.levels)) {
@@ -93,8 +94,8 @@ impl DriverCore {
         true
     }
 
-    /// Whether the driver may sleep until [the next deadline](Self::next_deadline): the intake is empty, and there is
-    /// nothing to trim.
+    /// Returns whether the driver may sleep until [the next deadline](Self::next_deadline): the intake is empty, and
+    /// there is nothing to trim.
     pub(crate) fn is_idle(&self, core: &Core) -> bool {
         core.intake_is_empty() && !self.trim.has_work(core)
     }
@@ -118,7 +119,7 @@ impl DriverCore {
         core.drain_cache(&mut self.free_entries);
     }
 
-    /// Whether there is memory to trim.
+    /// Returns whether there is memory to trim.
     pub(crate) fn has_memory_to_trim(&self, core: &Core) -> bool {
         self.trim.has_work(core)
     }

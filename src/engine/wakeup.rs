@@ -123,7 +123,7 @@ impl DriverWakeup {
         self.parker.attach();
     }
 
-    /// Whether the calling thread is the one that sleeps as the driver.
+    /// Returns whether the calling thread is the one that sleeps as the driver.
     pub(crate) fn is_attached_here(&self) -> bool {
         self.parker.is_attached_here()
     }

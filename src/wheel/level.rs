@@ -57,8 +57,8 @@ impl Level {
     /// Returns the block of `deadline`, if it is in the window at tick `now`.
     #[inline]
     pub(super) fn block_in_window(&self, deadline: u64, now: u64) -> Option<u64> {
-        // Most levels are ruled out without a division. The window begins with the present slot, so before `now`, and may
-        // end one slot before the deadline.
+        // Most levels are ruled out without a division. The window begins with the present slot, so before `now`, and
+        // may end one slot before the deadline.
         if deadline - now > self.reach {
             return None;
         }

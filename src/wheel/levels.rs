@@ -29,8 +29,8 @@
 //! The level below covers the first slot of a window. So above level 0, no node is ever linked into the first slot.
 //! That slot has nodes only while it expires.
 //!
-//! `ring(i)` is `slots(i)`, rounded up to a power of two, so the remainder is a mask. With 64 slots a level, the default,
-//! every quotient is a shift. `docs/tuning.md` has the table of what each level reaches at which tick.
+//! `ring(i)` is `slots(i)`, rounded up to a power of two, so the remainder is a mask. With 64 slots a level, the
+//! default, every quotient is a shift. `docs/tuning.md` has the table of what each level reaches at which tick.
 //!
 //! # Time
 //!
@@ -255,8 +255,8 @@ impl Levels {
         Some((level, first, first.saturating_add(ring.span.get() - 1)))
     }
 
-    /// Links a node by its deadline, which must be later than the present tick. `block_of` is the rule: the node goes to
-    /// the lowest level for which it returns a block.
+    /// Links a node by its deadline, which must be later than the present tick. `block_of` is the rule: the node goes
+    /// to the lowest level for which it returns a block.
     #[inline]
     pub(super) fn link(
         &mut self,

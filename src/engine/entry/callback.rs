@@ -201,7 +201,8 @@ impl Callback {
     #[cold]
     pub(super) fn note_reset(&mut self, due: u64) {
         if self.role() == Role::Periodic {
-            // SAFETY: we have the box that `periodic` wrote to ourselves, because only that makes a callback of this role.
+            // SAFETY: we have the box that `periodic` wrote to ourselves, because only that makes a callback of this
+            // role.
             unsafe { &mut *self.data.as_mut_ptr().cast::<Box<dyn PeriodicCallback>>() }.reset(due);
         }
     }

@@ -41,8 +41,8 @@ pub(crate) enum Release {
     Closed,
 }
 
-/// What the driver must do with an entry from the intake: unlink it if it was `linked`, and then link it by its deadline
-/// if it is `pending`, or recycle it if it is `free`.
+/// What the driver must do with an entry from the intake: unlink it if it was `linked`, and then link it by its
+/// deadline if it is `pending`, or recycle it if it is `free`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Collected {
     pub(crate) linked: bool,

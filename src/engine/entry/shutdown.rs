@@ -24,8 +24,8 @@ impl Entry {
     }
 
     /// Takes the pending timer of a closed entry, and passes it to `found`. A timer that is running is left alone; with
-    /// `end_run`, a periodic one ends with this run. Returns false if the timer is running and `end_run` is false. `now` is
-    /// the present tick.
+    /// `end_run`, a periodic one ends with this run. Returns false if the timer is running and `end_run` is false.
+    /// `now` is the present tick.
     pub(crate) fn claim(&self, end_run: bool, now: u64, found: &mut impl FnMut(Found)) -> bool {
         let claimable = |state: State| state.has(ARMED) && (end_run || !state.has(RUNNING));
         match self.try_transition(|state| claimable(state).then(|| state.without(ARMED))) {

@@ -35,8 +35,8 @@ pub(super) const LINKED: u64 = 1 << 4;
 pub(super) const DISPATCHED: u64 = 1 << 5;
 /// The callback runs more than once. The timer stays armed while it runs.
 pub(super) const PERIODIC: u64 = 1 << 6;
-/// A reset has set the deadline since the last run began. It replaces the deadline that a periodic callback returns, and
-/// the callback [learns](super::PeriodicCallback::reset) of it.
+/// A reset has set the deadline since the last run began. It replaces the deadline that a periodic callback returns,
+/// and the callback [learns](super::PeriodicCallback::reset) of it.
 pub(super) const RESET: u64 = 1 << 7;
 /// A thread sleeps until `RUNNING` is cleared.
 pub(super) const HAS_WAITER: u64 = 1 << 8;
@@ -57,8 +57,8 @@ const FLAGS: u64 = (1 << DEADLINE_SHIFT) - 1;
 /// Distance from the present within which the word alone has the exact deadline, in ticks: 9 years of microseconds.
 ///
 /// It is a quarter of the 2^50 ticks that 50 bits tell apart. So a reader completes the deadline correctly even if its
-/// present differs from the writer's by up to as much again. Real time does not pass that far in between, and virtual time
-/// ends at this tick.
+/// present differs from the writer's by up to as much again. Real time does not pass that far in between, and virtual
+/// time ends at this tick.
 pub(crate) const EXACT_RANGE: u64 = 1 << 48;
 /// The multiple that stands for a deadline that never comes.
 const NEVER: u64 = !FLAGS;
