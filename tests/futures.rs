@@ -644,7 +644,7 @@ fn wakers_are_called_on_the_shards_own_thread() {
     let timer = Timer::builder().shards(1).thread_name("futures").build().unwrap();
     let name = Arc::new(Name(Mutex::new(None)));
     let waker = Waker::from(name.clone());
-    let mut sleep = pin!(timer.sleep(MS));
+    let mut sleep = pin!(timer.sleep(100 * MS));
     assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     eventually("the waker is called", || name.0.lock().unwrap().is_some());
     assert_eq!(name.0.lock().unwrap().as_deref(), Some("futures-0"));

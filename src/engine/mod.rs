@@ -27,7 +27,8 @@ pub(crate) mod run;
 pub(crate) mod shutdown;
 mod stack;
 mod trim;
-#[cfg(all(test, not(loom)))]
-mod trim_tests;
 pub(crate) mod turn;
 pub(crate) mod wakeup;
+
+#[cfg(all(test, not(loom)))]
+mod trim_tests;

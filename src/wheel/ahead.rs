@@ -8,7 +8,7 @@
 
 use super::level::Level;
 use super::levels::{Levels, Step};
-use super::links::{NIL, Nodes};
+use super::links::Nodes;
 
 impl Levels {
     /// Cascades a node ahead of time, from the next slot of a level above 0. Returns [`Done`](Step::Done) if there is
@@ -26,9 +26,6 @@ impl Levels {
 
     /// Returns the first node of a slot above level 0 that is the next one of its level.
     fn upcoming(&self) -> Option<u32> {
-        self.levels.iter().skip(1).find_map(|ring| {
-            let next = ring.slot_of(self.now / ring.span + 1);
-            ring.heads.get(next).copied().filter(|&head| head != NIL)
-        })
+        self.levels.iter().skip(1).find_map(|ring| ring.first(ring.slot_of(self.now / ring.span + 1)))
     }
 }

@@ -23,8 +23,9 @@ pub(super) struct Level {
     /// Number of slots of the ring, less one.
     mask: u64,
     pub(super) occupancy: Occupancy,
-    /// The first node of each slot, or `NIL`; empty until the level is used.
-    pub(super) heads: Vec<u32>,
+    /// For each slot, the complement of its first node or of `NIL`; empty until the level is used. So empty slots are
+    /// zeros, for which the system finds memory only when one of them is used.
+    heads: Vec<u32>,
 }
 
 impl Level {
@@ -43,7 +44,7 @@ impl Level {
     fn allocate(&mut self) {
         let slots = self.mask as usize + 1;
         self.occupancy = Occupancy::new(slots);
-        self.heads = vec![NIL; slots];
+        self.heads = vec![!NIL; slots];
     }
 
     /// Frees the slots, unless one of them is occupied.
@@ -102,29 +103,41 @@ impl Level {
         (first + distance) * self.span.get()
     }
 
-    /// Makes `id` the head of a slot. Returns the previous head.
+    /// Returns the first node of a slot.
+    #[inline]
+    pub(super) fn first(&self, slot: usize) -> Option<u32> {
+        self.heads.get(slot).map(|&head| !head).filter(|&id| id != NIL)
+    }
+
+    /// Makes `id` the first node of a slot that has others.
+    #[inline]
+    pub(super) fn set_first(&mut self, slot: usize, id: u32) {
+        self.heads[slot] = !id;
+    }
+
+    /// Makes `id` the first node of a slot. Returns the previous one, or `NIL`.
     #[inline]
     pub(super) fn push(&mut self, slot: usize, id: u32) -> u32 {
         if slot >= self.heads.len() {
             self.allocate();
         }
-        let head = mem::replace(&mut self.heads[slot], id);
-        if head == NIL {
+        let first = !mem::replace(&mut self.heads[slot], !id);
+        if first == NIL {
             self.occupancy.insert(slot);
         }
-        head
+        first
     }
 
-    /// Marks a slot as empty. Returns its head.
+    /// Marks a slot as empty. Returns its first node.
     #[inline]
     pub(super) fn vacate(&mut self, slot: usize) -> u32 {
         self.occupancy.remove(slot);
-        mem::replace(&mut self.heads[slot], NIL)
+        !mem::replace(&mut self.heads[slot], !NIL)
     }
 
     /// Marks all slots as empty.
     pub(super) fn clear(&mut self) {
         self.occupancy.clear();
-        self.heads.fill(NIL);
+        self.heads.fill(!NIL);
     }
 }

@@ -167,7 +167,7 @@ impl Levels {
             Some((level, slot)) if links.next == NIL => {
                 self.vacate(level, slot);
             }
-            Some((level, slot)) => self.levels[level].heads[slot] = links.next,
+            Some((level, slot)) => self.levels[level].set_first(slot, links.next),
         }
     }
 
@@ -207,7 +207,7 @@ impl Levels {
     /// Returns the node that expires or cascades next.
     pub(crate) fn first(&self) -> Option<u32> {
         let expired = [self.expired.head, self.expiring].into_iter().find(|&head| head != NIL);
-        expired.or_else(|| self.next_event().map(|event| self.levels[event.level.0].heads[event.slot]))
+        expired.or_else(|| self.next_event().and_then(|event| self.levels[event.level.0].first(event.slot)))
     }
 
     /// Advances time towards `target` by one node at most. O(levels).

@@ -13,8 +13,6 @@ mod capacity;
 mod facade;
 mod level;
 mod levels;
-#[cfg(all(test, not(loom)))]
-mod levels_tests;
 mod links;
 mod node;
 mod occupancy;
@@ -23,3 +21,6 @@ pub use facade::Wheel;
 pub(crate) use levels::{Levels, Step};
 pub(crate) use links::{Links, Nodes};
 pub use node::Key;
+
+#[cfg(all(test, not(loom)))]
+mod levels_tests;

@@ -155,8 +155,6 @@
 //! are rare.
 
 mod callback;
-#[cfg(all(test, not(loom)))]
-mod callback_tests;
 mod driver;
 mod layout;
 mod outcome;
@@ -173,3 +171,6 @@ pub(crate) use outcome::{Cancelled, Collected, DriverNotice, Expire, Finish, Fou
 pub(crate) use poll::PollOutcome;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;
+
+#[cfg(all(test, not(loom)))]
+mod callback_tests;
