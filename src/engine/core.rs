@@ -23,11 +23,12 @@ use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, fence_between_seq_cst, 
 
 /// The shared half of a shard. The driver alone owns the other half, [`DriverCore`](super::turn::DriverCore).
 pub(crate) struct Core {
+    // Models explore these three by themselves, too.
     pub(crate) slab: Slab,
     pub(crate) pool: Pool,
+    pub(crate) wakeup: DriverWakeup,
     /// The entries that callers have pushed and the driver has not taken.
     pub(super) intake: Stack,
-    pub(crate) wakeup: DriverWakeup,
     /// The shard has been shut down: its driver must end.
     pub(super) closing: AtomicBool,
     /// Number of handles that keep a closed shard's memory. Below zero while the shutdown is still counting them.

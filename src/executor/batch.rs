@@ -34,13 +34,13 @@ pub(super) mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A batch that calls one function a number of times.
-    pub(in crate::executor) struct Callbacks {
+    pub(crate) struct Callbacks {
         callbacks: Vec<Box<dyn Fn() + Send + Sync>>,
         taken: AtomicUsize,
     }
 
     impl Callbacks {
-        pub(in crate::executor) fn of(callbacks: usize, call: impl Fn() + Clone + Send + Sync + 'static) -> Self {
+        pub(crate) fn of(callbacks: usize, call: impl Fn() + Clone + Send + Sync + 'static) -> Self {
             let callbacks = (0..callbacks).map(|_| Box::new(call.clone()) as _).collect();
             Self { callbacks, taken: AtomicUsize::new(0) }
         }

@@ -8,8 +8,8 @@ use std::time::Instant;
 use super::batch::Batch;
 use super::borrowed::BorrowedPool;
 use super::extras::Extras;
+use super::facade::Execute;
 use super::job_queue::JobQueue;
-use super::kinds::Execute;
 use super::workers;
 
 /// A running executor, to which drivers dispatch batches.

@@ -2,7 +2,7 @@
 //!
 //! | file         | concern                                                                                  |
 //! |--------------|------------------------------------------------------------------------------------------|
-//! | `kinds`      | the executors from which a user chooses                                                  |
+//! | `facade`     | the executors from which a user chooses                                                  |
 //! | `batch`      | what executors run: batches, and loans of a driver                                       |
 //! | `dispatcher` | dispatches batches to the executor                                                       |
 //! | `job_queue`  | the queue of a timer's own pool, and the loop of its workers                             |
@@ -18,10 +18,10 @@ mod borrowed;
 mod dispatcher;
 #[cfg(not(loom))]
 mod extras;
+#[cfg(not(loom))]
+mod facade;
 #[cfg(any(not(loom), shuttle))]
 pub(crate) mod job_queue;
-#[cfg(not(loom))]
-mod kinds;
 #[cfg(not(loom))]
 mod pool;
 #[cfg(not(loom))]
@@ -29,7 +29,7 @@ mod workers;
 
 pub(crate) use batch::{Batch, Loan};
 #[cfg(not(loom))]
-pub use kinds::{Execute, Executor};
+pub use facade::{Execute, Executor};
 #[cfg(not(loom))]
 pub(crate) use {
     borrowed::BorrowedPool,

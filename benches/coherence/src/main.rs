@@ -5,8 +5,8 @@
 //! is counted.
 //!
 //! The modules up to `wheel` are the source files of the crate, compiled against a `std` that counts. This package
-//! replaces three modules: `sync`, for its cell; `clock`, because time is virtual and no counter of the processor is
-//! read; and `executor`, of which only the part that runs callbacks on the driver's thread is present.
+//! replaces three modules: `sync`, for its cell; `clock`, because time is virtual; and `executor`, of which only the part
+//! that runs callbacks on the driver's thread is present.
 
 // The unit tests of these files run in the crate itself.
 #![cfg(not(test))]

@@ -190,7 +190,7 @@ impl Callback {
     ///
     /// # Panics
     /// If the callback is a one-shot.
-    pub(in super::super) fn run_again(&mut self) -> Option<u64> {
+    pub(crate) fn run_again(&mut self) -> Option<u64> {
         assert!(self.role() == Role::Periodic, "a one-shot callback runs once");
         // SAFETY: the vtable is for the data, which we have to ourselves. The `run` of a periodic callback leaves it
         // valid.

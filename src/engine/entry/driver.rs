@@ -30,7 +30,7 @@ impl Entry {
 
     /// Decides what becomes of an entry that the driver has unlinked from the wheel, because its slot expired at tick
     /// `now`, or because it is not armed.
-    pub(in super::super) fn expire(&self, now: u64) -> Expire {
+    pub(crate) fn expire(&self, now: u64) -> Expire {
         let mut outcome = Expire::Enqueued;
         self.transition(|state| {
             let unlinked = state.without(LINKED);

@@ -15,9 +15,9 @@ pub(crate) struct Entry {
     /// The [state word](super::state).
     pub(super) state: AtomicU64,
     /// Index of the next entry in the intake.
-    pub(in super::super) next_in_intake: AtomicU32,
+    pub(crate) next_in_intake: AtomicU32,
     /// Index of the first entry of the next batch in the pool.
-    pub(in super::super) next_batch: AtomicU32,
+    pub(crate) next_batch: AtomicU32,
     /// Low half of the tick at which the driver has linked the entry, or [`UNKNOWN_TICK`].
     registered_tick: AtomicU32,
     /// Where the entry is linked in the wheel. The driver writes the links before it reads them.
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 }
 
 /// Indices of other entries, as many as fit in the cell of the callback.
-pub(in super::super) type FreeList = [u32; size_of::<Callback>() / size_of::<u32>()];
+pub(crate) type FreeList = [u32; size_of::<Callback>() / size_of::<u32>()];
 
 /// The `registered_tick` of an entry whose tick is too far away for its low half to identify it.
 const UNKNOWN_TICK: u32 = u32::MAX;
@@ -39,7 +39,7 @@ const REGISTERED_RANGE: u64 = 1 << 30;
 
 impl Entry {
     /// Returns a free entry.
-    pub(in super::super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             state: AtomicU64::new(State::FREE.0),
             next_in_intake: AtomicU32::new(0),
@@ -82,7 +82,7 @@ impl Entry {
     /// that another thread may have written since. Must be called after the push, with a fence in between. Calls
     /// `present` only if the two differ.
     #[inline]
-    pub(in super::super) fn earliest_deadline(&self, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn earliest_deadline(&self, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
         // SeqCst: comes after the push; see the head of `wakeup`. Loom model `in_flight`.
         let state = State(self.state.load(Ordering::SeqCst));
         // Without `ENQUEUED`, the driver has collected the entry since the push, and knows its deadline.
@@ -95,7 +95,7 @@ impl Entry {
     /// Returns the tick at which the driver has linked the entry, or `None` if that is unknown. `now` is the present
     /// tick.
     #[inline]
-    pub(in super::super) fn registered_tick(&self, now: u64) -> Option<u64> {
+    pub(crate) fn registered_tick(&self, now: u64) -> Option<u64> {
         // Relaxed: written before the transition that set `LINKED`, and not again while the caller may read it.
         let registered_tick = self.registered_tick.load(Ordering::Relaxed);
         let distance = registered_tick.wrapping_sub(now as u32) as i32;
@@ -188,7 +188,7 @@ impl Entry {
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
     #[inline]
-    pub(in super::super) unsafe fn write_links(&self, list: FreeList) {
+    pub(crate) unsafe fn write_links(&self, list: FreeList) {
         // SAFETY: we have the cell to ourselves, because we own the entry by this function's contract. An unused entry
         // has no callback, and the indices fit.
         self.callback.with_mut(|cell| unsafe { cell.cast::<FreeList>().write(list) });
@@ -200,25 +200,25 @@ impl Entry {
     /// The caller must own the entry, which must be free or cached. `write_links` must have been called since the entry
     /// was last armed.
     #[inline]
-    pub(in super::super) unsafe fn read_links(&self) -> FreeList {
+    pub(crate) unsafe fn read_links(&self) -> FreeList {
         // SAFETY: we own the entry, and the cell contains the indices, both by this function's contract.
         self.callback.with(|cell| unsafe { cell.cast::<FreeList>().read() })
     }
 
     /// Returns the links of the wheel. Only the driver may call this.
-    pub(in super::super) fn links(&self) -> Links {
+    pub(crate) fn links(&self) -> Links {
         // SAFETY: we own the links, because only the driver calls this.
         self.links.with(|links| unsafe { *links })
     }
 
     /// Replaces the links of the wheel. Only the driver may call this.
-    pub(in super::super) fn set_links(&self, new: Links) {
+    pub(crate) fn set_links(&self, new: Links) {
         // SAFETY: we own the links, because only the driver calls this.
         self.links.with_mut(|links| unsafe { *links = new });
     }
 
     /// Changes the links of the wheel in place. Only the driver may call this.
-    pub(in super::super) fn change_links(&self, change: impl FnOnce(&mut Links)) {
+    pub(crate) fn change_links(&self, change: impl FnOnce(&mut Links)) {
         // SAFETY: we own the links, because only the driver calls this. Their bytes are never uninitialised.
         self.links.with_mut(|links| change(unsafe { &mut *links }));
     }

@@ -18,7 +18,7 @@ impl Entry {
     }
 
     /// Returns whether the entry contains the callback of a pending timer, of this role.
-    pub(in super::super) fn holds(&self, role: Role) -> bool {
+    pub(crate) fn holds(&self, role: Role) -> bool {
         let state = self.state();
         state.has(ARMED) && state.role() == role
     }

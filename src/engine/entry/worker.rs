@@ -27,7 +27,7 @@ impl Entry {
 
     /// Gives up the claim of [`discard`](Self::discard), after the callback was dropped. Returns whether the caller
     /// must recycle the entry.
-    pub(in super::super) fn finish_discard(&self) -> bool {
+    pub(crate) fn finish_discard(&self) -> bool {
         self.clear_claim(DISPATCHED).free
     }
 
