@@ -1,0 +1,84 @@
+//! Unit tests of `slab`.
+
+use std::collections::HashSet;
+
+use super::*;
+
+#[test]
+fn an_entry_is_one_cache_line() {
+    assert_eq!(size_of::<Entry>(), 64);
+}
+
+#[test]
+fn every_index_has_an_entry_of_its_own() {
+    for frame in [1, 4, 16] {
+        let slab = Slab::with_frame(frame);
+        let (mut next, mut entries) = (0, HashSet::new());
+        for _ in 0..50 {
+            assert_eq!(slab.alloc_new_frame(), Ok(next));
+            for index in slab.entries(slab.blocks_of(next)) {
+                assert!(entries.insert(ptr::from_ref(slab.get(index))));
+            }
+            next += frame;
+        }
+        assert_eq!(slab.close().count(), (next * BLOCK) as usize);
+        assert!(slab.close().all(|entry| entries.remove(&ptr::from_ref(entry))));
+        assert_eq!(slab.alloc_new_frame(), Err(AllocError::Closed));
+    }
+}
+
+#[test]
+fn a_closed_slab_has_no_entry_of_a_retired_frame() {
+    for frame in [1, 4, 16] {
+        let slab = Slab::with_frame(frame);
+        (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
+        let (first, last) = (7 * frame, 33 * frame);
+        // SAFETY: we own the entries, because this thread has allocated their frames. They are free.
+        unsafe { slab.retire(first..last) };
+        assert_eq!(slab.len(), 14 * (frame * BLOCK) as usize);
+        let again = slab.alloc_retired_frame().unwrap().unwrap();
+        assert!((first..last).contains(&again));
+        assert_eq!(slab.close().count(), slab.len());
+        assert_eq!(slab.alloc_retired_frame(), Err(AllocError::Closed));
+        // SAFETY: as above.
+        unsafe { slab.retire(0..frame) };
+        assert_eq!(slab.len(), 16 * (frame * BLOCK) as usize, "the frame that was refused is not retired either");
+    }
+}
+
+#[test]
+fn a_scan_has_every_entry_but_those_of_retired_frames() {
+    for frame in [1, 4, 16] {
+        let slab = Slab::with_frame(frame);
+        assert_eq!(slab.in_memory().count(), 0);
+        (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
+        assert_eq!(slab.in_memory().count(), (40 * frame * BLOCK) as usize);
+        // SAFETY: we own the frames, because this thread has allocated them.
+        unsafe { slab.retire(7 * frame..33 * frame) };
+        assert_eq!(slab.in_memory().count(), (14 * frame * BLOCK) as usize);
+        slab.alloc_retired_frame().unwrap().unwrap();
+        assert_eq!(slab.in_memory().count(), slab.len());
+    }
+}
+
+/// The driver claims a frame block by block. A thread may have adopted a later block meanwhile.
+#[test]
+fn a_frame_that_is_claimed_in_part_is_given_back() {
+    let slab = Slab::with_frame(4);
+    slab.alloc_new_frame().unwrap();
+    for index in (0..4 * BLOCK).filter(|&index| index != 2 * BLOCK) {
+        // SAFETY: we own the entries, because this thread has allocated their frame. They are free, and no driver runs.
+        unsafe { slab.gather(index) };
+    }
+    let mut back = Vec::new();
+    assert!(!slab.claim_frame(0, |index| back.push(index)));
+    assert_eq!(back, (0..2 * BLOCK).collect::<Vec<_>>());
+    assert_eq!(slab.count_aside(0), 2 * BLOCK - 1);
+}
+
+#[test]
+fn no_more_entries_are_allocated_than_an_index_can_name() {
+    let slab = Slab::new();
+    slab.counts.blocks.store((1 << 26) - (SMALLEST_SEGMENT / BLOCK), Ordering::Relaxed);
+    assert_eq!(slab.alloc_new_frame(), Err(AllocError::NoMemory));
+}

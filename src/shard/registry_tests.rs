@@ -1,0 +1,83 @@
+//! Unit tests of `registry`.
+
+use super::*;
+use std::time::Duration;
+
+/// Returns the number of counters in the list.
+fn linked(registry: &Registry) -> usize {
+    let guard = epoch::pin();
+    // SAFETY: the first counters are in the list, because no thread unlinks any meanwhile.
+    unsafe { list_from(registry.list.head(), &guard) }.count()
+}
+
+#[test]
+fn counts_outlive_their_thread() {
+    let registry = Registry::new(16);
+    let (stays, ends) = (registry.register(), registry.register());
+    stays.counters.scheduled.add(1, false);
+    ends.counters.scheduled.add(10, false);
+    assert!(!registry.unregister(&ends));
+    drop(ends);
+    assert_eq!(registry.read().scheduled, 11);
+    registry.register().counters.scheduled.add(100, false);
+    assert_eq!((registry.read().scheduled, linked(&registry)), (111, 3));
+    assert_eq!(registry.sum(|counters| counters.scheduled.get(), |folded| folded.scheduled), 111);
+}
+
+#[test]
+fn counters_of_a_peak_are_folded_and_freed() {
+    const PEAK: usize = 10_000;
+    let registry = Registry::new(16);
+    let stays = registry.register();
+    let all: Vec<_> = (0..PEAK).map(|_| registry.register()).collect();
+    let weak: Vec<_> = all.iter().map(Arc::downgrade).collect();
+    for counters in all {
+        counters.counters.fired.add(1, false);
+        counters.counters.record_lateness(Duration::from_millis(1), false);
+        registry.unregister(&counters);
+    }
+    assert!(registry.has_surplus());
+    let mut turns = 0;
+    while registry.trim() {
+        turns += 1;
+        if turns % 100 == 0 {
+            let read = registry.read();
+            assert_eq!((read.fired, read.lateness.count()), (PEAK as u64, PEAK as u64));
+        }
+    }
+    assert!(!registry.has_surplus());
+    let read = registry.read();
+    assert_eq!((read.fired, read.lateness.count()), (PEAK as u64, PEAK as u64));
+    assert_eq!(linked(&registry), 2, "the first stay");
+    // Other tests may have pinned the epoch.
+    let freed = || weak.iter().filter(|counters| counters.strong_count() == 0).count();
+    while freed() < PEAK - 1 {
+        std::thread::yield_now();
+        registry.trim();
+    }
+    stays.counters.fired.add(1, false);
+    assert_eq!(registry.read().fired, PEAK as u64 + 1);
+}
+
+#[test]
+fn threads_that_come_and_go_lose_no_count() {
+    let registry = Registry::new(1);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let counters = registry.register();
+                    counters.counters.fired.add(1, false);
+                    registry.unregister(&counters);
+                }
+            });
+        }
+        let mut last = 0;
+        while last < 800 {
+            let now = registry.read().fired;
+            assert!((last..=800).contains(&now));
+            last = now;
+            registry.trim();
+        }
+    });
+}
