@@ -134,8 +134,9 @@
 //!
 //! # How it works
 //!
-//! By default, each core has a *shard*: a hierarchical timing wheel, and a *driver* thread that sleeps until the next
-//! occupied slot of it. A timer is one cache line, plus a box for a closure that is large or repeats. A thread arms a
+//! By default, each core has a *shard*: a hierarchical timing wheel, and a *driver* thread. One thread sleeps until the
+//! next timer of all shards with little to do; the others sleep. [`Timer::take_driver`] gives a shard to the program's
+//! own loop instead. A timer is one cache line, plus a box for a closure that is large or repeats. A thread arms a
 //! timer by one atomic step on that line. It enqueues the timer for the driver only if the driver would otherwise come
 //! too late. [architecture.md] follows a timer through the crate, and [protocols.md] has the protocols between threads.
 //!
@@ -227,7 +228,7 @@ pub use {
     queue::{DelayKey, DelayQueue, Expired},
     shard::SlowCallback,
     stats::{Lateness, ShardStats, Stats},
-    timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer},
+    timer::{Builder, Driver, Timer, Unfired, UnfiredTimer, WeakTimer},
 };
 
 /// Compiles and runs the programs of `docs` as tests.
@@ -244,6 +245,8 @@ mod timer_docs {
     mod choosing {}
     #[doc = include_str!("../docs/tuning.md")]
     mod tuning {}
+    #[doc = include_str!("../docs/embedding/game-loop.md")]
+    mod game_loop {}
     #[doc = include_str!("../docs/embedding/threads.md")]
     mod threads {}
 }

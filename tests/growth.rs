@@ -98,8 +98,8 @@ fn idle_extra_threads_end_and_leave_no_thread_awake() {
     assert!(timer.stats().extra_threads >= 8, "extra threads stay while they are idle for a short time");
     eventually("the extra threads have ended", || timer.stats().extra_threads == 0);
     assert!(idle.elapsed() >= IDLE - 10 * MS);
-    // A driver, two workers, and the monitor.
-    eventually("only the other threads are left", || threads_named(name) == 4);
+    // A driver and two workers.
+    eventually("only the other threads are left", || threads_named(name) == 3);
     thread::sleep(200 * MS);
     let before = sleeps_of(name);
     thread::sleep(500 * MS);

@@ -227,3 +227,56 @@ fn a_loan_that_has_ended_wakes_no_thread() {
     thread::sleep(300 * MS);
     assert_eq!(sleeps_of("lend-rest"), before);
 }
+
+/// Returns the name of the thread that wakes a task whose home is in the second shard.
+fn driver_of_the_second_shard(timer: &Timer) -> String {
+    let _first = timer.schedule(HOUR, || ()).unwrap();
+    let busy = Busy { timer: timer.clone(), name: "", runs: Arc::default(), stream: Vec::new() };
+    thread::spawn(move || busy.driver()).join().unwrap()
+}
+
+fn two_shards(name: &str) -> Timer {
+    Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).thread_name(name).build().unwrap()
+}
+
+/// The leader calls a waker that takes two milliseconds, and sleeps for one.
+#[test]
+fn a_leader_drives_both_shards_while_it_has_little_to_do() {
+    struct Spins;
+    impl Wake for Spins {
+        fn wake(self: Arc<Self>) {
+            let begun = Instant::now();
+            while begun.elapsed() < 2 * MS {}
+        }
+    }
+
+    let _turn = TURN.lock();
+    let timer = two_shards("lead-much");
+    assert_eq!(driver_of_the_second_shard(&timer), "lead-much-0");
+    let waker = Waker::from(Arc::new(Spins));
+    let mut name = String::new();
+    eventually("the shard has its own thread", || {
+        for _ in 0..50 {
+            let mut sleep = timer.sleep(MS);
+            while Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending() {
+                thread::sleep(MS / 4);
+            }
+        }
+        name = driver_of_the_second_shard(&timer);
+        name == "lead-much-1"
+    });
+    eventually("the leader drives again", || driver_of_the_second_shard(&timer) == "lead-much-0");
+}
+
+#[test]
+fn a_deputy_resigns_when_the_leader_calls_no_waker() {
+    let _turn = TURN.lock();
+    let timer = two_shards("lead-deputy");
+    for _ in 0..3 {
+        assert_eq!(driver_of_the_second_shard(&timer), "lead-deputy-0");
+        thread::sleep(300 * MS);
+        let before = sleeps_of("lead-deputy");
+        thread::sleep(300 * MS);
+        assert_eq!(sleeps_of("lead-deputy"), before);
+    }
+}

@@ -169,6 +169,50 @@ fn no_callback_runs_inside_one_that_holds_a_lock_across_a_join() {
     }
 }
 
+/// One half of a join is stolen, and its thread waits in a join of its own. So that thread does not know that it works for
+/// a callback.
+#[test]
+fn no_callback_runs_inside_a_stolen_half_that_waits() {
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let (lock, (sender, receiver)) = (Arc::new(Mutex::new(())), channel());
+    let spin_until = |stolen: &AtomicBool| {
+        let start = Instant::now();
+        while !stolen.load(Ordering::SeqCst) && start.elapsed() < 50 * MS {
+            thread::yield_now();
+        }
+    };
+    for _ in 0..20 {
+        let (service, lock, sender) = (timer.downgrade(), lock.clone(), sender.clone());
+        let waits = move || {
+            let timer = service.upgrade().unwrap();
+            let guard = lock.lock().unwrap();
+            let stolen = [false, false].map(AtomicBool::new);
+            let inner_half = || {
+                stolen[1].store(true, Ordering::SeqCst);
+                for _ in 0..4 {
+                    let (lock, sender) = (lock.clone(), sender.clone());
+                    let locks = move || {
+                        drop(lock.lock().unwrap());
+                        sender.send(()).unwrap();
+                    };
+                    timer.schedule(Duration::ZERO, locks).unwrap();
+                    thread::sleep(4 * MS);
+                }
+            };
+            let outer_half = || {
+                stolen[0].store(true, Ordering::SeqCst);
+                rayon::join(|| spin_until(&stolen[1]), inner_half);
+            };
+            rayon::join(|| spin_until(&stolen[0]), outer_half);
+            drop(guard);
+        };
+        timer.schedule(MS, waits).unwrap();
+        for _ in 0..4 {
+            wait_for(&receiver);
+        }
+    }
+}
+
 #[test]
 fn rayon_works_inside_callbacks() {
     for executor in pools_of_two() {

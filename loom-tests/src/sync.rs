@@ -84,3 +84,12 @@ impl Parker {
         self.notify_of_attached().notify();
     }
 }
+
+/// Returns a number of the calling thread.
+pub(crate) fn thread_number() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    thread_static! {
+        static NUMBER: u64 = const { NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) };
+    }
+    NUMBER.with(|number| *number)
+}

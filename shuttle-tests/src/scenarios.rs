@@ -11,8 +11,10 @@ mod pool;
 
 use std::env;
 
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::sync::{Arc, Barrier, mpsc};
+use shuttle::{Config, MaxSteps, Runner};
 
 use crate::engine::memory::Cache;
 use crate::fixture::{Clock, Counts, Fixture, VirtualShard, once};
@@ -21,9 +23,25 @@ use harness::Harness;
 
 /// Explores a number of random schedules, and the same number of schedules with few preemptions.
 fn explore(scenario: fn()) {
-    let schedules = env::var("SHUTTLE_SCHEDULES").map_or(100, |number| number.parse().expect("a number of schedules"));
-    shuttle::check_random(scenario, schedules);
-    shuttle::check_pct(scenario, schedules, 3);
+    explore_fairly(scenario);
+    Runner::new(PctScheduler::new(3, schedules()), config()).run(scenario);
+}
+
+/// Explores a number of random schedules, for a scenario in which a thread without preemption would take seconds of
+/// virtual time.
+fn explore_fairly(scenario: fn()) {
+    Runner::new(RandomScheduler::new(schedules()), config()).run(scenario);
+}
+
+/// Limits the steps of a schedule, so that a scenario without end fails soon.
+fn config() -> Config {
+    let mut config = Config::default();
+    config.max_steps = MaxSteps::FailAfter(200_000);
+    config
+}
+
+fn schedules() -> usize {
+    env::var("SHUTTLE_SCHEDULES").map_or(100, |number| number.parse().expect("a number of schedules"))
 }
 
 /// Clients schedule, cancel, reset and release timers, while time advances.

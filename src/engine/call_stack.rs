@@ -63,11 +63,12 @@ mod tests {
     use std::panic::{self, AssertUnwindSafe};
 
     use super::*;
+    use crate::engine::wakeup::DriverWakeup;
 
     #[test]
     fn callbacks_nest() {
         let (outer, inner) = (Entry::new(), Entry::new());
-        let shards = [Core::new(None, 0), Core::new(None, 0)];
+        let shards = [Core::new(None, 0, DriverWakeup::alone()), Core::new(None, 0, DriverWakeup::alone())];
         enter(&shards[0], &outer, || {
             enter(&shards[1], &inner, || {
                 assert!(inside_entry(&outer) && inside_entry(&inner) && inside_shard(&shards[0]));
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_callback_that_unwinds_is_popped() {
-        let (core, outer, inner) = (Core::new(None, 0), Entry::new(), Entry::new());
+        let (core, outer, inner) = (Core::new(None, 0, DriverWakeup::alone()), Entry::new(), Entry::new());
         enter(&core, &outer, || {
             let unwinds = || enter(&core, &inner, || panic::resume_unwind(Box::new("unwinds")));
             assert!(panic::catch_unwind(AssertUnwindSafe(unwinds)).is_err());

@@ -42,12 +42,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(lazy_wakeup: Option<u64>, retain_min: usize) -> Self {
+    pub(crate) fn new(lazy_wakeup: Option<u64>, retain_min: usize, wakeup: DriverWakeup) -> Self {
         Self {
             slab: Slab::new(),
             pool: Pool::new(),
             intake: Stack::new(),
-            wakeup: DriverWakeup::new(),
+            wakeup,
             closing: AtomicBool::new(false),
             pins: AtomicI64::new(0),
             run_ended: (Mutex::new(()), Condvar::new()),
@@ -275,10 +275,10 @@ impl Core {
         }
     }
 
-    /// Returns whether the calling thread is the driver, or inside a callback of this shard. Such a thread must not
+    /// Returns whether the calling thread drives this shard, or is inside one of its callbacks. Such a thread must not
     /// wait for the shard.
     pub(crate) fn is_on_this_thread(&self) -> bool {
-        self.is_inside_callback() || self.wakeup.is_attached_here()
+        self.is_inside_callback() || self.wakeup.is_driven_here()
     }
 
     /// Returns whether the calling thread is inside a callback of this shard.

@@ -12,18 +12,24 @@
 //! | [`call_stack`] | the callbacks that the current thread is inside of                              |
 //! | [`shutdown`]   | closes all entries, and takes the pending timers                                |
 //! | [`trim`]       | gives free memory back to the system                                            |
-//! | [`loan`]       | where the driver is stored while a worker drives                                |
+//! | [`role`]       | which thread drives which shard, and where a driver lies meanwhile              |
+//! | [`alarm`]      | how the thread that has a role sleeps                                           |
+//! | [`program_waker`] | how a program's loop that has a role is woken                                |
+//! | [`seat`]       | where a role that is lent lies while no thread has it                           |
 //!
 //! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. It reads real
 //! time for one purpose, the limit of a wait for a callback. loom and shuttle therefore compile these very files, with
 //! a `sync` and a `system` of their own. `shard` binds the engine to the rest of the crate.
 
+pub(crate) mod alarm;
 pub(crate) mod call_stack;
 pub(crate) mod core;
 pub(crate) mod entry;
-pub(crate) mod loan;
 pub(crate) mod memory;
+pub(crate) mod program_waker;
+pub(crate) mod role;
 pub(crate) mod run;
+pub(crate) mod seat;
 pub(crate) mod shutdown;
 mod stack;
 mod trim;

@@ -37,10 +37,10 @@ impl Core {
     /// The file's head explains what happens to timers that other threads arm or reset meanwhile. Loom models
     /// `shutdown`, `shutdown_sleep`, `shutdown_memory`, `backlog`.
     pub(crate) fn close(&self) -> Closing {
-        // Release: pairs with `is_closing`. The fence in `wake_by` makes sure that the driver sees it. Loom model
+        // Release: pairs with `is_closing`. The fence in `wake_for_close` makes sure that the driver sees it. Loom model
         // `sleep`.
         self.closing.store(true, Ordering::Release);
-        self.wakeup.wake_by(0);
+        self.wakeup.wake_for_close();
         let mut closing = Closing { closures: 0, wakers: 0, values: 0, running: 0, unpinned: false };
         let mut handles = 0;
         for entry in self.slab.close() {

@@ -4,6 +4,7 @@ use super::core::Core;
 use super::entry::{Callback, Release, Role};
 use super::memory::{Cache, Slab};
 use super::turn::DriverCore;
+use super::wakeup::DriverWakeup;
 use crate::wheel::Levels;
 
 const TIMERS: u32 = 200_000;
@@ -17,7 +18,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(frame: u32) -> Self {
-        let mut core = Core::new(None, 1 << 10);
+        let mut core = Core::new(None, 1 << 10, DriverWakeup::alone());
         core.slab = Slab::with_frame(frame);
         Self { core, driver: DriverCore::new(Levels::new_ahead(0, &[64]).unwrap()), cache: Cache::new() }
     }
@@ -54,7 +55,7 @@ impl Fixture {
                 break;
             }
         }
-        assert!(self.driver.is_idle(&self.core) && due.is_empty());
+        assert!(!self.driver.has_work(&self.core) && due.is_empty());
     }
 }
 
@@ -175,7 +176,7 @@ fn a_trim_that_the_intake_has_blocked_continues() {
     let Fixture { core, driver, cache } = &mut fixture;
     core.drain_cache(cache);
     while driver.reclaim(core) {}
-    assert!(core.slab.len() >= TIMERS as usize && !driver.has_memory_to_trim(core), "all are in the intake");
+    assert!(core.slab.len() >= TIMERS as usize && !driver.has_work(core), "all are in the intake");
     fixture.drive();
     assert_eq!(fixture.core.slab.len(), 0);
 }
@@ -184,7 +185,7 @@ fn a_trim_that_the_intake_has_blocked_continues() {
 #[test]
 fn a_pop_that_is_not_counted_yet_causes_one_scan() {
     let mut fixture = Fixture::new(1);
-    fixture.core = Core::new(None, 1);
+    fixture.core = Core::new(None, 1, DriverWakeup::alone());
     let timers: Vec<_> = (0..64).map(|_| fixture.schedule()).collect();
     fixture.drive();
     timers.into_iter().for_each(|index| fixture.cancel(index));

@@ -6,8 +6,8 @@
 //! 2. [`turn`](DriverCore::turn), called until the round is over, links these entries into the wheel. Then it steps the
 //!    wheel to the tick that the clock said, and fills batches with the expired entries.
 //! 3. After the round, [`cascade_ahead`](DriverCore::cascade_ahead) and [`reclaim`](DriverCore::reclaim) do work that
-//!    is not urgent. If the driver then [`is_idle`](DriverCore::is_idle), it sleeps until
-//!    [`next_deadline`](DriverCore::next_deadline).
+//!    is not urgent. If no such work is left ([`has_work`](DriverCore::has_work)) and the intake is empty, the driver
+//!    sleeps until [`next_deadline`](DriverCore::next_deadline).
 //!
 //! # Order
 //!
@@ -34,7 +34,7 @@ const MAX_COLLECTED: usize = limit(512);
 const MAX_STEPS: usize = limit(1024);
 /// Maximum number of entries that a turn cascades ahead of time: some 50 µs, as each is a cache miss.
 const MAX_CASCADED_AHEAD: usize = limit(256);
-/// Maximum number of entries in a batch.
+/// Maximum number of entries that expire in a turn.
 const MAX_BATCH: usize = limit(256);
 
 /// What the driver alone touches of a shard.
@@ -94,10 +94,9 @@ impl DriverCore {
         true
     }
 
-    /// Returns whether the driver may sleep until [the next deadline](Self::next_deadline): the intake is empty, and
-    /// there is nothing to trim.
-    pub(crate) fn is_idle(&self, core: &Core) -> bool {
-        core.intake_is_empty() && !self.trim.has_work(core)
+    /// Returns whether there is anything to cascade ahead of time, or to trim.
+    pub(crate) fn has_work(&self, core: &Core) -> bool {
+        self.levels.has_upcoming() || self.trim.has_work(core)
     }
 
     /// Moves the driver's cache to the pool, and trims memory, in a bounded turn. Must be called before the driver
@@ -117,11 +116,6 @@ impl DriverCore {
     /// Moves the driver's cache to the pool.
     pub(crate) fn drain_cache(&mut self, core: &Core) {
         core.drain_cache(&mut self.free_entries);
-    }
-
-    /// Returns whether there is memory to trim.
-    pub(crate) fn has_memory_to_trim(&self, core: &Core) -> bool {
-        self.trim.has_work(core)
     }
 
     /// Links entries of the backlog. Returns whether none are left.

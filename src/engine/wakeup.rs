@@ -11,11 +11,11 @@
 //! wake_tick := tick of the next deadline   push an entry with the deadline `tick`
 //! fence D                                  fence C
 //! is there anything to do?                 is wake_tick > tick?
-//! if not: sleep until wake_tick            if so: wake_tick := tick, and unpark the driver
+//! if not: sleep until wake_tick            if so: wake_tick := tick, and wake the driver
 //! wake_tick := AWAKE
 //! ```
 //!
-//! The caller lowers `wake_tick` by one `fetch_min`, and unparks the driver only if it lowered it.
+//! The caller lowers `wake_tick` by one `fetch_min`, and wakes the driver only if it lowered it.
 //!
 //! # Why no wake-up is lost
 //!
@@ -86,46 +86,52 @@
 //! and this argument shows that the accesses are equivalent to it. A caller that writes anything but an entry has a
 //! real fence: see [`DriverWakeup::wake_by`].
 //!
-//! # Which thread is unparked
+//! # Which thread is woken
 //!
-//! The driver may change threads: see [`loan`](super::loan). A thread [attaches](DriverWakeup::attach) itself before it
-//! sleeps as the driver. A caller that lowers `wake_tick` has read the value of one such sleep. So the caller unparks
-//! the thread of that sleep, or one that attached later. In the latter case that sleep is already over.
+//! The word belongs to a shard. The thread that drives the shard may drive others, too: the [role](super::role) of the
+//! shard says which. Each role has an [alarm](super::alarm). The same protocol follows there, one level up, with the
+//! words of its shards in place of the intake. Beside the roles of the timer's own threads there is the program's loop,
+//! which sleeps by itself: a [`ProgramWaker`] wakes it.
 //!
 //! # Cost
 //!
-//! Only a caller that lowers `wake_tick` makes a system call: a burst of equal deadlines wakes the driver once. The
-//! word is changed by read-modify-writes only, because loom cannot order a plain store against them.
+//! Only a caller that lowers `wake_tick` reads the role: a burst of equal deadlines wakes the driver once. The word is
+//! changed by read-modify-writes only, because loom cannot order a plain store against them.
 
-use std::time::Duration;
+use super::alarm::{AWAKE, Alarm, Alarms};
+use super::program_waker::ProgramWaker;
+use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence, fence_between_seq_cst};
 
-use crate::sync::{AtomicU64, Ordering, Parker, fence, fence_between_seq_cst};
+/// The role of a shard that the program's own loop drives. All others are indices of alarms.
+pub(crate) const PROGRAM: u32 = u32::MAX;
 
-/// The value of `wake_tick` while the driver is awake. The driver checks the intake before it sleeps again.
-const AWAKE: u64 = 0;
-
-/// The driver's sleep. Any thread may end it.
+/// Until when a shard needs no driver, and which role drives it.
 pub(crate) struct DriverWakeup {
     /// Tick until which the driver sleeps, or `AWAKE`.
     wake_tick: AtomicU64,
     /// Tick at which the driver's last sleep began.
     asleep_since: AtomicU64,
-    parker: Parker,
+    /// The role that drives the shard.
+    role: AtomicU32,
+    alarms: Arc<Alarms>,
+    pub(crate) program: ProgramWaker,
 }
 
 impl DriverWakeup {
-    pub(crate) fn new() -> Self {
-        Self { wake_tick: AtomicU64::new(AWAKE), asleep_since: AtomicU64::new(0), parker: Parker::new() }
+    pub(crate) fn new(alarms: Arc<Alarms>, role: u32) -> Self {
+        Self {
+            wake_tick: AtomicU64::new(AWAKE),
+            asleep_since: AtomicU64::new(0),
+            role: AtomicU32::new(role),
+            alarms,
+            program: ProgramWaker::new(),
+        }
     }
 
-    /// Makes the calling thread the one that sleeps as the driver.
-    pub(crate) fn attach(&self) {
-        self.parker.attach();
-    }
-
-    /// Returns whether the calling thread is the one that sleeps as the driver.
-    pub(crate) fn is_attached_here(&self) -> bool {
-        self.parker.is_attached_here()
+    /// The wakeup of a shard that is alone, with its only role.
+    #[cfg(any(test, loom))]
+    pub(crate) fn alone() -> Self {
+        Self::new(Arc::new(Alarms::new(1)), 0)
     }
 
     /// Makes sure that the driver sees by `tick` what the caller wrote before this call. Wait-free, except for the
@@ -148,11 +154,31 @@ impl DriverWakeup {
     /// Like [`wake_by`](Self::wake_by), for a caller whose write is already ordered before the load here.
     #[inline]
     pub(super) fn wake_by_ordered(&self, tick: u64) {
-        // SeqCst: comes after what the caller wrote; see the file's head. Acquire: the caller that lowers the word sees
-        // which thread is attached; pairs with `sleep`. Loom model `loan`. `fetch_min` is one read-modify-write: each
-        // caller that loads a later tick either lowers the word or finds that another caller has.
-        if self.wake_tick.load(Ordering::SeqCst) > tick && self.wake_tick.fetch_min(tick, Ordering::Acquire) > tick {
-            self.parker.unpark();
+        // SeqCst: comes after what the caller wrote; see the file's head. `fetch_min` is one read-modify-write: each
+        // caller that loads a later tick either lowers the word or finds that another caller has. Relaxed: the fence in
+        // `wake_driver` orders it. Loom models `sleep` and `roles`.
+        if self.wake_tick.load(Ordering::SeqCst) > tick && self.wake_tick.fetch_min(tick, Ordering::Relaxed) > tick {
+            self.wake_driver(tick);
+        }
+    }
+
+    /// Makes sure that the role which drives the shard reads the lowered word by `tick`.
+    #[cold]
+    fn wake_driver(&self, tick: u64) {
+        // SeqCst: orders the lowered word before the loads of the role and of its alarm. Pairs with the fences
+        // of `with_driver` and of `Alarm::sleep`. Loom model `roles`.
+        fence(Ordering::SeqCst);
+        match self.role() {
+            PROGRAM => self.program.wake(),
+            role => self.alarms.get(role).wake_by_ordered(tick),
+        }
+    }
+
+    /// Wakes the driver because the shard is closed. Calls the waker of a program's loop in any case.
+    pub(crate) fn wake_for_close(&self) {
+        self.wake_by(AWAKE);
+        if self.role() == PROGRAM {
+            self.program.wake_anyway();
         }
     }
 
@@ -165,39 +191,62 @@ impl DriverWakeup {
         self.wake_by(since.saturating_add(lazy_wakeup));
     }
 
-    /// Sleeps until the tick `until`, or until an earlier tick that a caller sets meanwhile. Returns at once unless
-    /// `nothing_to_do`, called when callers can already wake this thread, returns true.
-    ///
-    /// `timeout` converts a tick into the time that is left until then: zero if the tick has come, `None` if time alone
-    /// never brings it. Returns how often the thread woke up. That includes wake-ups after which it slept on, until an
-    /// earlier tick.
-    pub(crate) fn sleep(
-        &self,
-        now: u64,
-        until: u64,
-        timeout: impl Fn(u64) -> Option<Duration>,
-        nothing_to_do: impl FnOnce() -> bool,
-    ) -> u64 {
+    /// Lets the shard sleep until the tick `until`, or until an earlier tick that a caller sets. Returns false, and keeps
+    /// it awake, unless `nothing_to_do`, called when callers can already wake it, returns true.
+    pub(crate) fn fall_asleep(&self, now: u64, until: u64, nothing_to_do: impl FnOnce() -> bool) -> bool {
         self.asleep_since.store(now, Ordering::Relaxed);
-        // Release: publishes which thread is attached to the callers that lower the word; pairs with `wake_by_ordered`.
-        // Loom model `loan`. The fence, D in the file's head, orders the write before the check that follows. Loom
-        // model `sleep`.
-        self.wake_tick.swap(until.max(AWAKE + 1), Ordering::Release);
+        self.wake_tick.swap(until.max(AWAKE + 1), Ordering::Relaxed);
+        // SeqCst: D in the file's head. Orders the write before the check that follows. Loom model `sleep`.
         fence(Ordering::SeqCst);
-        let mut wakeups = 0;
-        if nothing_to_do() {
-            loop {
-                // Relaxed: a caller unparks this thread after it lowers the word, which orders that before the next
-                // load.
-                let timeout = timeout(self.wake_tick.load(Ordering::Relaxed));
-                if timeout == Some(Duration::ZERO) {
-                    break;
-                }
-                self.parker.park(timeout);
-                wakeups += 1;
-            }
+        let sleeps = nothing_to_do();
+        if !sleeps {
+            self.wake_up();
         }
+        sleeps
+    }
+
+    /// Ends the shard's sleep: its driver is about to look at everything.
+    pub(crate) fn wake_up(&self) {
+        // Relaxed: the fence of the next sleep orders this before the checks there, and the fence of `with_driver` before
+        // a wake-up of the role. Loom models `sleep` and `roles`.
         self.wake_tick.swap(AWAKE, Ordering::Relaxed);
-        wakeups
+    }
+
+    /// Returns the tick by which the shard needs its driver.
+    pub(crate) fn wake_tick(&self) -> u64 {
+        // Relaxed: the reader has a fence before this, or is unparked after a change. Loom model `roles`.
+        self.wake_tick.load(Ordering::Relaxed)
+    }
+
+    /// Returns the role that drives the shard.
+    pub(crate) fn role(&self) -> u32 {
+        // Relaxed: the readers have fences before this, or hold the lock of the slot. Loom model `roles`.
+        self.role.load(Ordering::Relaxed)
+    }
+
+    /// Gives the shard from one role to another, and wakes that. Returns false, without effect, if the shard has a third.
+    pub(crate) fn change_role(&self, from: u32, to: u32) -> bool {
+        // Relaxed: the fence in `wake_driver` orders it; see the head of `role`. Loom model `roles`.
+        let is_changed = self.role.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_changed {
+            self.wake_role();
+        }
+        is_changed
+    }
+
+    /// Wakes the role that drives the shard, so that it looks at the shard now.
+    pub(crate) fn wake_role(&self) {
+        self.wake_driver(AWAKE);
+    }
+
+    /// Returns the alarm of the shard's role, which is not the program's.
+    pub(crate) fn alarm(&self) -> &Alarm {
+        self.alarms.get(self.role())
+    }
+
+    /// Returns whether the calling thread drives by the shard's role. False for a program's loop, for which no thread
+    /// waits.
+    pub(crate) fn is_driven_here(&self) -> bool {
+        self.role() != PROGRAM && self.alarm().is_attached_here()
     }
 }

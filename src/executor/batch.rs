@@ -1,4 +1,6 @@
-//! What executors run: batches of callbacks, and loans of a shard's driver. They know neither timers nor shards.
+//! What executors run: batches of callbacks, and roles, the right to drive shards. They know neither timers nor shards.
+
+use std::time::Duration;
 
 use crate::sync::Arc;
 
@@ -7,10 +9,6 @@ use crate::sync::Arc;
 pub(crate) trait Batch: Send + Sync + 'static {
     /// Runs all callbacks that no worker has taken.
     fn run(&self);
-    /// Runs the next callback that no worker has taken. Returns false if there is none.
-    fn run_one(&self) -> bool;
-    /// Returns whether a worker has taken a callback.
-    fn is_started(&self) -> bool;
     /// Returns whether no callback is left to take. Callbacks that were taken may still be running.
     fn is_exhausted(&self) -> bool;
     /// Splits the batch into one for each callback, or fewer once the timers are shut down.
@@ -19,13 +17,26 @@ pub(crate) trait Batch: Send + Sync + 'static {
         Self: Sized;
 }
 
-/// A shard's driver, lent to a worker.
-pub(crate) trait Loan: Send + Sync + 'static {
-    /// Drives the shard until callbacks expire, and returns them for the worker to run. If it gives the driver back,
-    /// returns an empty batch. `None`: the loan is over.
-    fn next_batch(&self) -> Option<Arc<dyn Batch>>;
-    /// Makes the loan end soon. Any thread may call this at any time.
-    fn recall(&self);
+/// The right to drive shards, which a job may carry.
+///
+/// No dispatch precedes the batches of a role. So while a role lasts, a thread other than its worker must call
+/// [`Dispatcher::check`](super::Dispatcher::check) from time to time: a callback of such a batch may take long.
+pub(crate) trait Role: Send + Sync + 'static {
+    /// Drives on the calling worker until callbacks have expired, and returns them for the worker to run. `None`: the
+    /// role has ended.
+    fn next_batch(&self, holder: &dyn Holder) -> Option<Arc<dyn Batch>>;
+    /// Ends the role: the worker is needed elsewhere.
+    fn give_up(&self);
+}
+
+/// The worker that has a role.
+pub(crate) trait Holder {
+    /// Parks the calling thread, for `timeout` at most, until another thread unparks it or a job needs it. Returns
+    /// whether a job needs it: the role should end then.
+    ///
+    /// Meanwhile the worker counts as parked, and other parked workers are preferred to it. It does not search for
+    /// rayon's work.
+    fn park(&self, timeout: Option<Duration>) -> bool;
 }
 
 /// A batch for tests of the executors.
@@ -48,19 +59,9 @@ pub(super) mod tests {
 
     impl super::Batch for Callbacks {
         fn run(&self) {
-            while self.run_one() {}
-        }
-
-        fn run_one(&self) -> bool {
-            let next = self.callbacks.get(self.taken.fetch_add(1, Ordering::Relaxed));
-            next.is_some_and(|call| {
+            while let Some(call) = self.callbacks.get(self.taken.fetch_add(1, Ordering::Relaxed)) {
                 call();
-                true
-            })
-        }
-
-        fn is_started(&self) -> bool {
-            self.taken.load(Ordering::Relaxed) > 0
+            }
         }
 
         fn is_exhausted(&self) -> bool {

@@ -1,72 +1,73 @@
 //! A rayon pool of the program: one that its user passes, or the global one.
 //!
-//! Batches wait in a queue. For each of them a *ticket* is spawned into the pool: a small job that runs the first batch
-//! of the queue. A worker that waits inside `rayon::join` takes tickets like any other job.
+//! Its threads do not run the worker loop. So for each job of the [queue](super::job_queue), a *ticket* is spawned into
+//! the pool: a small job of rayon's that runs the first job of the queue. A worker that waits inside `rayon::join` takes
+//! tickets like any other job.
 //!
 //! If that worker is inside a callback, it must not run another callback on top of it: the waiting one may hold a lock
 //! that the other needs. So it *defers* the ticket. It runs the ticket once the outer callback and the rest of its
 //! batch have returned. Meanwhile other threads may be idle, which rayon has not woken for the ticket. So the worker
 //! also spawns one ticket on each thread of the pool.
 //!
-//! **Invariant.** There is a ticket for each batch in the queue at any time, in rayon's queues or deferred. A ticket
-//! that finds the queue empty does nothing.
+//! This protects only the thread that runs the outer callback. A worker that has stolen one half of a `join` of that
+//! callback does not know whose half it is, and runs tickets while it waits inside that half. [`Executor::Rayon`] says
+//! what follows for callbacks.
+//!
+//! **Invariant.** There is a ticket for each job in the queue at any time: in rayon's queues, deferred, or about to be
+//! spawned by the thread that added the job. *Proof:* each thread that adds a job spawns a ticket afterwards. A dispatch
+//! and a check do so for the jobs that they add, and a ticket for the late job that it puts back. Each ticket removes at
+//! least one job before it ends, unless it finds none. A ticket that is deferred stays so until its thread runs it, or
+//! leaves a job to the tickets that it has spawned.
+//!
+//! [`Executor::Rayon`]: super::Executor::Rayon
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::batch::Batch;
+use super::job_queue::JobQueue;
 use crate::error::BuildError;
-use crate::sync::lock;
 
 /// A rayon pool of the program, and the queue of the batches for it.
 pub(crate) struct BorrowedPool {
     /// `None` for the global pool.
     pool: Option<Arc<rayon::ThreadPool>>,
     /// Tickets refer to the queue alone. They may outlive the timer in the pool, and must not keep the pool alive.
-    queue: Arc<Queue>,
-}
-
-type Queue = Mutex<VecDeque<Job>>;
-
-struct Job {
-    batch: Arc<dyn Batch>,
-    /// A worker has started the batch, and takes long.
-    is_straggler: bool,
+    queue: Arc<JobQueue>,
 }
 
 thread_local! {
     /// This thread runs a ticket.
     static IN_TICKET: Cell<bool> = const { Cell::new(false) };
     /// The queues of the tickets that this thread has deferred.
-    static DEFERRED: RefCell<Vec<Arc<Queue>>> = const { RefCell::new(Vec::new()) };
+    static DEFERRED: RefCell<Vec<Arc<JobQueue>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl BorrowedPool {
     pub(crate) fn new(pool: Arc<rayon::ThreadPool>) -> Self {
-        Self { pool: Some(pool), queue: Arc::default() }
+        Self { pool: Some(pool), queue: new_queue() }
     }
 
     /// Uses the global pool, and starts it if the program has not.
     pub(crate) fn global() -> Result<Self, BuildError> {
         start_global_pool().map_err(BuildError::ThreadStart)?;
-        Ok(Self { pool: None, queue: Arc::default() })
+        Ok(Self { pool: None, queue: new_queue() })
     }
 
     /// Submits a batch. The calling thread must belong to no rayon pool.
     pub(super) fn push(&self, batch: Arc<dyn Batch>) {
-        self.submit(Job { batch, is_straggler: false });
+        self.queue.push(batch, None, Instant::now());
+        self.spawn_ticket();
     }
 
-    /// Makes more workers run the rest of a batch. Returns false, without effect, if no worker has started it.
-    pub(super) fn assist(&self, batch: Arc<dyn Batch>) -> bool {
-        let started = batch.is_started();
-        if started && !batch.is_exhausted() {
-            self.submit(Job { batch, is_straggler: true });
-        }
-        started
+    /// Watches the batches: see [`Dispatcher::check`](super::Dispatcher::check).
+    pub(super) fn check(&self, now: Instant) -> Option<Duration> {
+        let (next, added) = self.queue.check(now);
+        (0..added).for_each(|_| self.spawn_ticket());
+        next
     }
 
     /// Returns whether the calling thread is the only one of the pool. False for the global pool, of which this is
@@ -76,8 +77,7 @@ impl BorrowedPool {
         self.pool.as_ref().is_some_and(|pool| needs(pool))
     }
 
-    fn submit(&self, job: Job) {
-        enqueue(&self.queue, job);
+    fn spawn_ticket(&self) {
         let queue = self.queue.clone();
         let ticket = move || run_ticket(queue);
         match &self.pool {
@@ -87,8 +87,13 @@ impl BorrowedPool {
     }
 }
 
+/// Returns a queue that has tickets instead of workers.
+fn new_queue() -> Arc<JobQueue> {
+    Arc::new(JobQueue::new(0, 0))
+}
+
 /// Runs the first job of the queue or, inside a callback, defers the ticket.
-fn run_ticket(queue: Arc<Queue>) {
+fn run_ticket(queue: Arc<JobQueue>) {
     if IN_TICKET.get() {
         DEFERRED.with_borrow_mut(|deferred| deferred.push(queue.clone()));
         rayon::spawn_broadcast(move |_| {
@@ -102,7 +107,7 @@ fn run_ticket(queue: Arc<Queue>) {
 }
 
 /// Runs the first job of the queue, and then one for each ticket that is deferred meanwhile.
-fn run_jobs(queue: &Arc<Queue>) {
+fn run_jobs(queue: &Arc<JobQueue>) {
     IN_TICKET.set(true);
     run_job(queue);
     while let Some(queue) = DEFERRED.with_borrow_mut(Vec::pop) {
@@ -112,23 +117,9 @@ fn run_jobs(queue: &Arc<Queue>) {
 }
 
 /// Runs the first job of the queue. Batches do not unwind.
-fn run_job(queue: &Arc<Queue>) {
-    let job = lock(queue).pop_front();
-    let Some(Job { batch, is_straggler }) = job else { return };
-    if is_straggler && !batch.is_exhausted() {
-        // Each worker that finds callbacks left calls one more before it starts.
-        enqueue(queue, Job { batch: batch.clone(), is_straggler });
-        let queue = queue.clone();
-        rayon::spawn(move || run_ticket(queue));
-    }
-    batch.run();
-}
-
-/// Adds a job. Stragglers come before batches that no worker has started, as their callbacks expired earlier.
-fn enqueue(queue: &Queue, job: Job) {
-    let mut jobs = lock(queue);
-    let index = if job.is_straggler { jobs.iter().take_while(|job| job.is_straggler).count() } else { jobs.len() };
-    jobs.insert(index, job);
+fn run_job(queue: &Arc<JobQueue>) {
+    let again = queue.clone();
+    queue.run_ticket(Instant::now(), || rayon::spawn(move || run_ticket(again)));
 }
 
 /// Starts rayon's global pool. Returns an error where rayon would panic.

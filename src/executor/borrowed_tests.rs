@@ -1,10 +1,11 @@
 //! Unit tests of `borrowed`.
 
-use std::sync::{Barrier, mpsc};
+use std::sync::{Barrier, Mutex, mpsc};
 use std::time::Duration;
 
 use super::super::batch::tests::Callbacks;
 use super::*;
+use crate::executor::job_queue::LATE_AFTER;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -17,38 +18,27 @@ fn once(call: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Callbacks> {
     Arc::new(Callbacks::of(1, call))
 }
 
-fn logging(log: &Arc<Mutex<Vec<&'static str>>>, text: &'static str) -> Job {
+/// Adds a batch that writes to the log.
+fn push_logging(queue: &JobQueue, log: &Arc<Mutex<Vec<&'static str>>>, text: &'static str) {
     let log = log.clone();
-    Job { batch: once(move || log.lock().unwrap().push(text)), is_straggler: false }
-}
-
-#[test]
-fn stragglers_come_before_batches_that_no_worker_has_started() {
-    let (queue, log) = (Queue::default(), Arc::default());
-    for (text, is_straggler) in [("third", false), ("first", true), ("fourth", false), ("second", true)] {
-        enqueue(&queue, Job { is_straggler, ..logging(&log, text) });
-    }
-    while let Some(job) = lock(&queue).pop_front() {
-        job.batch.run();
-    }
-    assert_eq!(*log.lock().unwrap(), ["first", "second", "third", "fourth"]);
+    queue.push(once(move || log.lock().unwrap().push(text)), None, Instant::now());
 }
 
 #[test]
 fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
-    let (queue, log) = (Arc::<Queue>::default(), Arc::<Mutex<Vec<_>>>::default());
+    let (queue, log) = (new_queue(), Arc::<Mutex<Vec<_>>>::default());
     // On the only thread of a pool, so no other thread takes the ticket.
     pool_of(1).install(|| {
         let (inside, outer) = (queue.clone(), log.clone());
         let takes_a_ticket = once(move || {
-            enqueue(&inside, logging(&outer, "deferred"));
+            push_logging(&inside, &outer, "deferred");
             run_ticket(inside.clone());
             outer.lock().unwrap().push("returns");
         });
-        enqueue(&queue, Job { batch: takes_a_ticket, is_straggler: false });
+        queue.push(takes_a_ticket, None, Instant::now());
         run_ticket(queue.clone());
         assert_eq!(*log.lock().unwrap(), ["returns", "deferred"]);
-        enqueue(&queue, logging(&log, "at once"));
+        push_logging(&queue, &log, "at once");
         run_ticket(queue.clone());
         assert_eq!(log.lock().unwrap().last(), Some(&"at once"), "no callback is running any more");
     });
@@ -56,24 +46,23 @@ fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
 
 #[test]
 fn a_ticket_inside_a_callback_wakes_other_threads() {
-    let (queue, (sender, receiver)) = (Arc::<Queue>::default(), mpsc::channel());
+    let (queue, (sender, receiver)) = (new_queue(), mpsc::channel());
     let receiver = Arc::new(Mutex::new(receiver));
     pool_of(2).install(|| {
         let inside = queue.clone();
         let waits = once(move || {
             let sender = sender.clone();
-            let batch = once(move || sender.send(()).unwrap());
-            enqueue(&inside, Job { batch, is_straggler: false });
+            inside.push(once(move || sender.send(()).unwrap()), None, Instant::now());
             run_ticket(inside.clone());
             receiver.lock().unwrap().recv_timeout(TIMEOUT).expect("the other thread is idle");
         });
-        enqueue(&queue, Job { batch: waits, is_straggler: false });
+        queue.push(waits, None, Instant::now());
         run_ticket(queue);
     });
 }
 
 #[test]
-fn all_idle_threads_assist_with_a_straggler() {
+fn all_idle_threads_assist_with_a_late_batch() {
     const THREADS: usize = 3;
     let pool = BorrowedPool::new(pool_of(THREADS));
     let (meeting, (sender, receiver)) = (Arc::new(Barrier::new(THREADS)), mpsc::channel());
@@ -82,22 +71,44 @@ fn all_idle_threads_assist_with_a_straggler() {
         meeting.wait();
         sender.send(true).unwrap();
     }));
-    pool.push(batch.clone());
+    pool.push(batch);
     receiver.recv_timeout(TIMEOUT).unwrap();
-    assert!(pool.assist(batch), "it has started");
+    thread::sleep(LATE_AFTER);
+    assert_eq!(pool.check(Instant::now()), None, "one more is called, who calls the next");
     let met = std::iter::from_fn(|| Some(receiver.recv_timeout(TIMEOUT).expect("each has a thread")));
     assert_eq!(met.filter(|&met| met).take(THREADS).count(), THREADS);
 }
 
 #[test]
-fn a_batch_that_no_worker_has_started_is_in_the_queue_once() {
+fn a_check_adds_no_ticket_for_a_batch_that_no_worker_has_started() {
     let pool = BorrowedPool::new(pool_of(1));
+    let (begin, begun) = mpsc::channel();
     let (sender, receiver) = mpsc::channel::<()>();
     let receiver = Arc::new(Mutex::new(receiver));
-    pool.push(once(move || _ = receiver.lock().unwrap().recv()));
-    let batch = once(|| ());
-    pool.push(batch.clone());
-    assert!(!pool.assist(batch.clone()) && !pool.assist(batch), "the only thread is busy");
-    assert!(lock(&pool.queue).len() <= 2, "it is there once, beside the job that the thread may not have taken yet");
+    pool.push(once(move || {
+        begin.send(()).unwrap();
+        _ = receiver.lock().unwrap().recv();
+    }));
+    begun.recv_timeout(TIMEOUT).unwrap();
+    pool.push(once(|| ()));
+    let now = Instant::now();
+    assert!(pool.check(now).is_some_and(|next| next <= LATE_AFTER), "it may be taken in time");
+    assert_eq!(pool.check(now + LATE_AFTER), None, "the only thread is busy");
+    drop(sender);
+}
+
+/// The queue refers to no pool, and a ticket to the queue alone.
+#[test]
+fn a_ticket_does_not_keep_the_pool_alive() {
+    let threads = pool_of(1);
+    let (sender, receiver) = mpsc::channel::<()>();
+    let receiver = Arc::new(Mutex::new(receiver));
+    let pool = BorrowedPool::new(threads.clone());
+    (0..2).for_each(|_| {
+        let receiver = receiver.clone();
+        pool.push(once(move || _ = receiver.lock().unwrap().recv()));
+    });
+    drop(pool);
+    assert_eq!(Arc::strong_count(&threads), 1);
     drop(sender);
 }

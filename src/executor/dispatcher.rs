@@ -3,13 +3,14 @@
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::thread::Thread;
+use std::time::{Duration, Instant};
 
-use super::batch::Batch;
+use super::batch::{Batch, Role};
 use super::borrowed::BorrowedPool;
 use super::extras::Extras;
 use super::facade::Execute;
-use super::job_queue::JobQueue;
+use super::job_queue::{FIRST_CHECK, JobQueue, LATE_AFTER};
 use super::workers;
 
 /// A running executor, to which drivers dispatch batches.
@@ -31,11 +32,6 @@ pub(crate) fn erase(batch: Arc<impl Batch>) -> Arc<dyn Batch> {
 }
 
 impl Dispatcher {
-    /// Returns whether [`dispatch`](Self::dispatch) runs foreign code on the calling thread.
-    pub(crate) fn runs_foreign_code(&self) -> bool {
-        matches!(self, Self::Inline | Self::Custom(_))
-    }
-
     /// Returns whether [`dispatch`](Self::dispatch) may wait for foreign code.
     pub(crate) fn may_block(&self) -> bool {
         matches!(self, Self::Custom(_))
@@ -52,21 +48,22 @@ impl Dispatcher {
         }
     }
 
-    /// Submits the batch for execution, or runs it. A panic of the executor itself goes to `panicked`. Returns the
-    /// batch if the caller should watch it: see [`assist`](Self::assist).
-    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<B>> {
+    /// Returns whether a pool runs the batches, so that [`dispatch`](Self::dispatch) only queues them.
+    pub(crate) fn has_pool(&self) -> bool {
+        matches!(self, Self::Own { .. } | Self::Borrowed(_))
+    }
+
+    /// Returns whether the workers can drive: they are threads of the timer's own pool.
+    pub(crate) fn lends(&self) -> bool {
+        matches!(self, Self::Own { .. })
+    }
+
+    /// Submits the batch for execution, or runs it. A panic of the executor itself goes to `panicked`.
+    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
-            Self::Own { queue, .. } => {
-                // One hand-over for the whole batch, because it costs as much as several callbacks.
-                let batch = Arc::new(batch);
-                queue.push(batch.clone());
-                return Some(batch);
-            }
-            Self::Borrowed(pool) => {
-                let batch = Arc::new(batch);
-                pool.push(batch.clone());
-                return Some(batch);
-            }
+            // One hand-over for the whole batch, because it costs as much as several callbacks.
+            Self::Own { queue, .. } => _ = queue.push(Arc::new(batch), None, Instant::now()),
+            Self::Borrowed(pool) => pool.push(Arc::new(batch)),
             Self::Inline => batch.run(),
             Self::Custom(custom) => {
                 for single in batch.into_singles() {
@@ -77,31 +74,57 @@ impl Dispatcher {
                 }
             }
         }
-        None
     }
 
-    /// Returns the queue of the timer's own pool, whose workers can drive.
-    pub(crate) fn own_queue(&self) -> Option<&Arc<JobQueue>> {
-        if let Self::Own { queue, .. } = self { Some(queue) } else { None }
-    }
-
-    /// Makes idle workers assist with a batch that was not finished [`STRAGGLER_AFTER`] after its dispatch. Returns
-    /// false if no worker has started it; the caller should then call again. Calls `unpin` before it starts a thread,
-    /// which inherits the cores of the caller.
-    ///
-    /// [`STRAGGLER_AFTER`]: super::job_queue::STRAGGLER_AFTER
-    pub(crate) fn assist(&self, batch: Arc<impl Batch>, unpin: impl FnOnce()) -> bool {
+    /// Queues a batch whose worker then has the role. Returns false, without effect on the role, if no worker is parked:
+    /// then the batch is queued alone. Only a timer's own pool [takes roles](Self::lends).
+    pub(crate) fn dispatch_with_role(&self, batch: Arc<dyn Batch>, role: Arc<dyn Role>) -> bool {
         match self {
-            Self::Own { queue, extras } => {
-                let has_monitor = queue.alert(batch, Instant::now());
-                if let Some(extras) = extras.as_ref().filter(|_| !has_monitor) {
-                    unpin();
-                    extras.start_monitor();
-                }
-                true
-            }
-            Self::Borrowed(pool) => pool.assist(batch),
-            Self::Inline | Self::Custom(_) => true,
+            Self::Own { queue, .. } => return queue.push(batch, Some(&role), Instant::now()),
+            Self::Borrowed(pool) => pool.push(batch),
+            Self::Inline | Self::Custom(_) => batch.run(),
         }
+        false
+    }
+
+    /// Returns the time after a dispatch at which its driver should first call [`check`](Self::check).
+    pub(crate) fn first_check(&self) -> Duration {
+        if self.lends() { FIRST_CHECK } else { LATE_AFTER }
+    }
+
+    /// Watches what was dispatched: makes more workers assist with what takes long. Returns when to call it again. Any
+    /// thread may call it. A driver must do so [`LATE_AFTER`](super::LATE_AFTER) after each dispatch to a pool, even if an
+    /// earlier answer was a later time.
+    pub(crate) fn check(&self, now: Instant) -> Option<Duration> {
+        match self {
+            Self::Own { queue, .. } => queue.check(now).0,
+            Self::Borrowed(pool) => pool.check(now),
+            Self::Inline | Self::Custom(_) => None,
+        }
+    }
+
+    /// Makes the thread the grower: whenever it is unparked, it must call [`grow`](Self::grow).
+    pub(crate) fn set_grower(&self, thread: Thread) {
+        if let Self::Own { queue, .. } = self {
+            queue.set_grower(thread);
+        }
+    }
+
+    /// Returns whether the grower was called, and should call [`grow`](Self::grow).
+    pub(crate) fn wants_growth(&self) -> bool {
+        if let Self::Own { queue, .. } = self { queue.wants_growth() } else { false }
+    }
+
+    /// Starts extra threads, if the pool has called the grower for them. Returns when to call it again. Calls `unpin`
+    /// before it starts a thread, which inherits the cores of the caller.
+    pub(crate) fn grow(&self, unpin: impl FnOnce()) -> Option<Duration> {
+        let Self::Own { queue, extras } = self else { return None };
+        let start = |count| {
+            extras.as_ref().map_or(0, |extras| {
+                unpin();
+                extras.start(count)
+            })
+        };
+        queue.grow(Instant::now(), start, || extras.as_ref().is_some_and(|extras| extras.forget_ended()))
     }
 }

@@ -1,15 +1,14 @@
-//! The threads of a pool's extra workers, and the monitor that starts them. The head of `job_queue/growth.rs` says
-//! when.
+//! The threads of a pool's extra workers. The head of `job_queue/growth.rs` says when they start.
 
 use std::collections::HashMap;
 use std::mem;
 use std::thread::JoinHandle;
 
-use super::job_queue::{JobQueue, MonitorThread, TimedWait};
-use super::workers::{Panicked, Workers, join, serve, spawn};
+use super::job_queue::JobQueue;
+use super::workers::{Panicked, Workers, join, serve};
 use crate::sync::{Arc, Mutex, lock};
 
-/// The monitor of a queue, and the threads that it starts.
+/// The extra threads of a pool.
 pub(crate) struct Extras {
     queue: Arc<JobQueue>,
     /// Prefix of the threads' names.
@@ -20,14 +19,12 @@ pub(crate) struct Extras {
 
 #[derive(Default)]
 struct Threads {
-    /// `None` before the first alert.
-    monitor: Option<JoinHandle<()>>,
     /// The number of the next extra worker.
     next: u64,
     /// The extra workers, by their number.
     serving: HashMap<u64, Workers>,
-    /// The last extra worker that was idle for too long. It has ended, or is about to end.
-    ended: Vec<JoinHandle<()>>,
+    /// Threads that were idle for too long, and are about to end.
+    ending: Vec<JoinHandle<()>>,
 }
 
 impl Extras {
@@ -35,55 +32,50 @@ impl Extras {
         Self { queue: queue.clone(), name: name.to_owned(), panicked, threads: Mutex::default() }
     }
 
-    /// Starts the monitor, unless there is one. If the system refuses, the next call tries again. The calling thread
-    /// must not be pinned, because all these threads inherit its cores.
-    pub(super) fn start_monitor(self: &Arc<Self>) {
-        let mut threads = lock(&self.threads);
-        if threads.monitor.is_none() {
-            let this = self.clone();
-            let monitor = move || this.queue.monitor_loop(&Monitor(&this));
-            threads.monitor = spawn(format!("{}-monitor", self.name), monitor).ok();
-        }
+    /// Starts extra workers. Returns how many the system has started. The calling thread must not be pinned, because
+    /// they inherit its cores.
+    pub(super) fn start(self: &Arc<Self>, count: usize) -> usize {
+        (0..count).take_while(|_| self.start_one()).count()
     }
 
-    /// Waits for the end of all threads. The queue must be closed, and no thread may start the monitor any more.
-    pub(super) fn join(&self) {
-        let monitor = lock(&self.threads).monitor.take();
-        monitor.into_iter().for_each(join);
-        let Threads { serving, ended, .. } = mem::take(&mut *lock(&self.threads));
-        let serving = serving.into_values().flat_map(Workers::end);
-        ended.into_iter().chain(serving).for_each(join);
-    }
-}
-
-/// The calling thread, as the monitor.
-struct Monitor<'a>(&'a Arc<Extras>);
-
-impl TimedWait for Monitor<'_> {}
-
-impl MonitorThread for Monitor<'_> {
-    fn start_extra(&self) -> bool {
+    fn start_one(self: &Arc<Self>) -> bool {
         // The lock is held until the new thread is in the list: the thread removes itself when it ends.
-        let mut threads = lock(&self.0.threads);
+        let mut threads = lock(&self.threads);
         let number = threads.next;
         threads.next += 1;
-        let extras = self.0.clone();
+        let extras = self.clone();
         let serve_until_idle = move || {
-            serve(&extras.queue, true);
+            serve(&extras.queue, true, &extras.panicked);
             let mut threads = lock(&extras.threads);
-            let this: Vec<_> = threads.serving.remove(&number).into_iter().flat_map(Workers::end).collect();
-            // The system keeps the stack of a thread until another thread has joined it. So each thread that ends joins
-            // the one that ended before it.
-            let previous = mem::replace(&mut threads.ended, this);
+            let this = threads.serving.remove(&number);
+            threads.ending.extend(this.into_iter().flat_map(Workers::end));
             drop(threads);
-            previous.into_iter().for_each(join);
+            extras.queue.call_grower();
         };
-        let name = |_| format!("{}-extra-{number}", self.0.name);
-        match Workers::start(1, name, serve_until_idle, self.0.panicked.clone()) {
+        let name = |_| format!("{}-extra-{number}", self.name);
+        match Workers::start(1, name, serve_until_idle, self.panicked.clone()) {
             Ok(workers) => threads.serving.insert(number, workers).is_none(),
             // The only thread was not started, so there is none to join.
             Err(_) => false,
         }
+    }
+
+    /// Drops the handles of threads that have ended, as the system keeps their stacks until then. Returns whether others
+    /// are about to end.
+    pub(super) fn forget_ended(&self) -> bool {
+        let mut threads = lock(&self.threads);
+        threads.ending.retain(|thread| !thread.is_finished());
+        !threads.ending.is_empty()
+    }
+
+    /// Waits for the end of all threads, of which the calling one must be none. The queue must be closed, and no thread
+    /// may start extra workers any more.
+    pub(super) fn join(&self) {
+        let serving = mem::take(&mut lock(&self.threads).serving);
+        let serving: Vec<_> = serving.into_values().flat_map(Workers::end).collect();
+        serving.into_iter().for_each(join);
+        let ending = mem::take(&mut lock(&self.threads).ending);
+        ending.into_iter().for_each(join);
     }
 }
 
@@ -93,6 +85,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use super::super::workers::spawn;
     use super::*;
 
     #[test]
@@ -107,11 +100,17 @@ mod tests {
             };
             spawn("lingers".to_owned(), linger).unwrap()
         };
-        lock(&extras.threads).monitor = Some(lingering());
+        lock(&extras.threads).ending.push(lingering());
+        assert!(extras.forget_ended(), "it lingers");
         extras.join();
-        assert_eq!(ended.load(Ordering::SeqCst), 1, "the monitor");
-        lock(&extras.threads).ended.push(lingering());
-        extras.join();
-        assert_eq!(ended.load(Ordering::SeqCst), 2, "one that was idle for too long");
+        assert_eq!(ended.load(Ordering::SeqCst), 1);
+        lock(&extras.threads).ending.push(lingering());
+        for _ in 0..1000 {
+            if !extras.forget_ended() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!((ended.load(Ordering::SeqCst), lock(&extras.threads).ending.len()), (2, 0));
     }
 }

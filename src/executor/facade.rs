@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
 ///
-/// Timers that are due together reach the executor together, up to 256 at a time, in the order of their ticks. Futures
-/// and delay queues do not use it: drivers call wakers, and hand values over. [tuning.md] compares the executors.
+/// Timers that are due together reach the executor together, some hundred at a time. Those of one shard do so in the
+/// order of their ticks. Futures and delay queues do not use it: drivers call wakers, and hand values over. [tuning.md]
+/// compares the executors.
 ///
 /// ```
 /// use corewheel::{Executor, Timer};
@@ -22,9 +23,9 @@ use std::sync::Arc;
 /// Callbacks may use rayon: `join`, `scope`, `par_iter`, `spawn`. The work goes to the pool in which the callback runs,
 /// or to rayon's global pool with `Inline` and `Custom`.
 ///
-/// A thread that waits inside such a call runs other work of rayon meanwhile. With `Pool`, `Rayon` and `RayonGlobal`,
-/// it never runs another callback on top of one that waits. So a callback may hold a lock over `rayon::join` that other
-/// callbacks take. A [custom executor](Self::Custom) may behave otherwise.
+/// A thread that waits inside such a call runs other work of rayon meanwhile. With `Pool`, that is never another
+/// callback. So a callback may hold a lock over `rayon::join` that other callbacks take. With [`Rayon`](Self::Rayon) and
+/// `RayonGlobal`, such a lock can deadlock, and a [custom executor](Self::Custom) may behave otherwise.
 ///
 /// A callback that waits for work in its pool must not wait there for itself: see
 /// [`Timer::shutdown`](crate::Timer::shutdown) and [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
@@ -47,8 +48,8 @@ pub enum Executor {
     ///
     /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
     /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:
-    /// the first worker at once, each further one about a millisecond later. A panic of work that was `spawn`ed goes to
-    /// [`on_panic`](crate::Builder::on_panic).
+    /// the first worker at once, and further ones about a millisecond later each, or as soon as one has found some. A
+    /// panic of work that was `spawn`ed goes to [`on_panic`](crate::Builder::on_panic).
     Pool {
         /// The number of threads; minimum: 1.
         threads: usize,
@@ -56,10 +57,17 @@ pub enum Executor {
     /// The program's own rayon pool, built with [`corewheel::rayon`](crate::rayon).
     ///
     /// Callbacks are jobs of this pool like any other. A thread of it that waits inside `rayon::join` and similar calls
-    /// may run a callback meanwhile, unless it is inside a callback already. So other code in this pool should hold no
-    /// lock over such a wait that a callback takes. This concerns jobs of `rayon::spawn` and `install`, even those of
-    /// callbacks, and callbacks that a [custom executor](Self::Custom) runs in this pool. A panic of work that a callback
-    /// has `spawn`ed goes to the pool's own `panic_handler`; without one, rayon aborts the process.
+    /// may run a callback meanwhile, unless a callback runs on that thread already.
+    ///
+    /// **A callback must hold no lock over nested `join`s that another callback takes.** Another thread may steal one half of
+    /// the outer `join`. While it waits inside that half, rayon may run the other callback there, on top of it. That
+    /// callback waits for the lock, and the first callback for its half: a deadlock. rayon does not tell whose work a
+    /// thread has stolen. [`Pool`](Self::Pool) does not have this problem.
+    ///
+    /// Other code in this pool should hold no lock over a wait inside rayon that a callback takes. This concerns jobs of
+    /// `rayon::spawn` and `install`, even those of callbacks, and callbacks that a [custom executor](Self::Custom) runs in
+    /// this pool. A panic of work that a callback has `spawn`ed goes to the pool's own `panic_handler`; without one,
+    /// rayon aborts the process.
     ///
     /// ```
     /// use corewheel::{Executor, Timer, rayon};
@@ -74,8 +82,8 @@ pub enum Executor {
     /// Rayon's global pool. The timer starts it with rayon's defaults if the program has not. Otherwise as
     /// [`Rayon`](Self::Rayon).
     RayonGlobal,
-    /// The driver thread of the shard: for callbacks that only wake something. A callback that takes long delays every
-    /// other timer of its shard.
+    /// The thread that drives the shard: its driver thread, or the loop that has its [`Driver`](crate::Driver). For
+    /// callbacks that only wake something. A callback that takes long delays every other timer of its shard.
     Inline,
     /// Any other executor. It receives one job for each callback.
     Custom(Arc<dyn Execute>),
@@ -108,9 +116,9 @@ pub enum Executor {
 pub trait Execute: Send + Sync + 'static {
     /// Runs `job`, now or later, on any thread.
     ///
-    /// A driver thread calls this. While the call lasts, it blocks that shard alone. A job that is dropped unrun drops
-    /// its closure and counts the timer as cancelled, except as stated below. A panic of `execute` is caught and passed
-    /// to [`on_panic`](crate::Builder::on_panic).
+    /// The thread that drives the shard calls this. While the call lasts, it blocks that shard alone. A job that is
+    /// dropped unrun drops its closure and counts the timer as cancelled, except as stated below. A panic of `execute`
+    /// is caught and passed to [`on_panic`](crate::Builder::on_panic).
     ///
     /// A [`reset`](crate::TimerHandle::reset) to a later deadline removes the timer from a job that waits. That job
     /// then does nothing, run or dropped. The timer stays pending, and another job follows at its new deadline.
@@ -120,7 +128,7 @@ pub trait Execute: Send + Sync + 'static {
     /// no other job. A job that is run or dropped after the shutdown does nothing.
     ///
     /// An executor that runs jobs in a rayon pool runs them on top of whatever waits in that pool, as rayon does with
-    /// any job. [`Executor::Rayon`] does not do that to callbacks.
+    /// any job. [`Executor::Rayon`] does that to callbacks only in the case that it describes.
     fn execute(&self, job: Box<dyn FnOnce() + Send>);
 }
 

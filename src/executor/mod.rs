@@ -3,13 +3,13 @@
 //! | file         | concern                                                                                  |
 //! |--------------|------------------------------------------------------------------------------------------|
 //! | `facade`     | the executors from which a user chooses                                                  |
-//! | `batch`      | what executors run: batches, and loans of a driver                                       |
+//! | `batch`      | what executors run: batches, and roles                                                  |
 //! | `dispatcher` | dispatches batches to the executor                                                       |
-//! | `job_queue`  | the queue of a timer's own pool, and the loop of its workers                             |
+//! | `job_queue`  | the queue of every pool, and the loop of the workers of a timer's own pool               |
 //! | `pool`       | that pool: its start and its end                                                         |
 //! | `workers`    | threads of a rayon pool that serve the queue                                             |
 //! | `extras`     | extra threads, while those are blocked                                                   |
-//! | `borrowed`   | a rayon pool of the program                                                              |
+//! | `borrowed`   | a rayon pool of the program, and its tickets                                             |
 
 pub(crate) mod batch;
 #[cfg(not(loom))]
@@ -27,14 +27,14 @@ mod pool;
 #[cfg(not(loom))]
 mod workers;
 
-pub(crate) use batch::{Batch, Loan};
+pub(crate) use batch::{Batch, Holder, Role};
 #[cfg(not(loom))]
 pub use facade::{Execute, Executor};
 #[cfg(not(loom))]
 pub(crate) use {
     borrowed::BorrowedPool,
     dispatcher::{Dispatcher, erase},
-    job_queue::{ExtraThreads, JobQueue, STRAGGLER_AFTER},
+    job_queue::{ExtraThreads, JobQueue},
     pool::Pool,
-    workers::{join, spawn},
+    workers::{join, serves_here, spawn},
 };

@@ -24,14 +24,17 @@ impl Pool {
         if threads == 0 {
             return Err(BuildError::NoPoolThreads);
         }
-        let queue = Arc::new(JobQueue::new(threads, max_extra));
-        let served = queue.clone();
-        let serve = move || serve(&served, false);
-        let workers = Workers::start(threads, |index| format!("{name}-pool-{index}"), serve, panicked.clone());
-        let workers =
-            workers.inspect_err(|_| queue.close()).map_err(|failed| BuildError::ThreadStart(failed.join()))?;
         // The pool grows only where the system tells which threads are asleep.
         let grows = max_extra > 0 && ThreadNumber::current().is_some();
+        let queue = Arc::new(JobQueue::new(threads, if grows { max_extra } else { 0 }));
+        let (served, reporter) = (queue.clone(), panicked.clone());
+        let serve = move || serve(&served, false, &reporter);
+        let workers = Workers::start(threads, |index| format!("{name}-pool-{index}"), serve, panicked.clone());
+        let workers = workers.map_err(|(cause, started)| {
+            queue.close();
+            started.into_iter().for_each(join);
+            BuildError::ThreadStart(cause)
+        })?;
         let extras = grows.then(|| Arc::new(Extras::new(&queue, name, panicked)));
         Ok(Self { workers, queue, extras })
     }
@@ -43,11 +46,6 @@ impl Pool {
     /// Returns the queue that the threads serve.
     pub(crate) fn queue(&self) -> &Arc<JobQueue> {
         &self.queue
-    }
-
-    /// Returns the number of the pool's own threads, without extra ones.
-    pub(crate) fn threads(&self) -> usize {
-        self.workers.len()
     }
 
     /// Returns whether the calling thread is one of the pool's, or an extra one.

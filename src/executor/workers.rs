@@ -7,11 +7,12 @@ use std::any::Any;
 use std::cell::Cell;
 use std::io;
 use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::sync::Weak;
 use std::thread::{self, JoinHandle};
 
-use super::job_queue::{JobQueue, SleepProbe, TimedWait, WorkerThread};
+use super::job_queue::{JobQueue, SleepProbe, WorkerThread};
 use crate::sync::Arc;
 use crate::system::ThreadNumber;
 
@@ -37,37 +38,28 @@ pub(super) fn is_served_here(queue: &Arc<JobQueue>) -> impl Fn() -> bool + Clone
     move || serves_here(queue.as_ptr())
 }
 
-pub(super) fn serves_here(queue: *const JobQueue) -> bool {
+pub(crate) fn serves_here(queue: *const JobQueue) -> bool {
     ptr::eq(SERVED.get(), queue)
 }
 
-/// Makes the calling thread, which belongs to rayon, a worker of the queue.
-pub(super) fn serve(queue: &Arc<JobQueue>, is_extra: bool) {
+/// Makes the calling thread, which belongs to rayon, a worker of the queue. The payload of a role's panic goes to
+/// `panicked`, and the worker goes on; an extra one returns.
+pub(super) fn serve(queue: &Arc<JobQueue>, is_extra: bool, panicked: &Panicked) {
     SERVED.set(Arc::as_ptr(queue));
-    queue.worker_loop(&RayonThread, is_extra);
-}
-
-/// The start of a pool failed: the reason, and the threads that were started before.
-pub(super) struct StartError {
-    cause: io::Error,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl StartError {
-    /// Joins the threads that were started. Their queue must be closed.
-    pub(super) fn join(self) -> io::Error {
-        // Each leaves the queue, finds that its pool is gone, and ends.
-        self.threads.into_iter().for_each(join);
-        self.cause
+    let serve = || queue.worker_loop(&RayonThread, is_extra);
+    while let Err(payload) = panic::catch_unwind(AssertUnwindSafe(serve)) {
+        panicked(payload);
+        if is_extra {
+            return;
+        }
     }
 }
+
+/// The start of a pool failed: the reason, and the threads that were started before. Once the queue is closed, each of
+/// them finds that its pool is gone, and ends.
+pub(super) type StartError = (io::Error, Vec<JoinHandle<()>>);
 
 impl Workers {
-    /// Returns the number of threads.
-    pub(super) fn len(&self) -> usize {
-        self.threads.len()
-    }
-
     /// Starts a rayon pool. Each of its threads runs `serve` first. `panicked` receives the payloads of panics in work that
     /// callbacks have given to the pool.
     pub(super) fn start(
@@ -94,10 +86,7 @@ impl Workers {
             .build();
         match pool {
             Ok(pool) => Ok(Self { pool, threads: started }),
-            Err(error) => {
-                let cause = failure.unwrap_or_else(|| io::Error::other(error));
-                Err(StartError { cause, threads: started })
-            }
+            Err(error) => Err((failure.unwrap_or_else(|| io::Error::other(error)), started)),
         }
     }
 
@@ -110,8 +99,6 @@ impl Workers {
 
 /// The calling thread, which belongs to rayon.
 struct RayonThread;
-
-impl TimedWait for RayonThread {}
 
 impl WorkerThread for RayonThread {
     fn run_own_task(&self) -> bool {

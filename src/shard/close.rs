@@ -106,19 +106,20 @@ impl Shard {
 
     /// Closes the shard of a driver that has panicked, completes its sleeps, and reports the panic. Closures stay
     /// pending until the shutdown hands them back.
-    pub(super) fn driver_panicked(this: &Arc<Self>, payload: Box<dyn Any + Send>) {
-        Self::close(this);
+    pub(super) fn driver_panicked(&self, payload: Box<dyn Any + Send>) {
+        let this = self.this.upgrade().expect("a shard that is driven is alive");
+        Self::close(&this);
         this.end_values();
         this.complete_sleeps();
         let thread = thread::current();
         let message = format!(
-            "corewheel: the thread {:?} of a shard has panicked, which is a defect of corewheel: {}. The shard is shut \
-             down; its pending callbacks do not run, and are handed back by the timer's shutdown",
+            "corewheel: the driver of a shard has panicked on the thread {:?}, which is a defect of corewheel: {}. The \
+             shard is shut down; its pending callbacks do not run, and are handed back by the timer's shutdown",
             thread.name().unwrap_or_default(),
             panic_message(&*payload)
         );
         // The drop of the payload may panic, too.
-        catch_panic(&&**this, || drop(payload));
+        catch_panic(&self, || drop(payload));
         if this.on_panic.is_none() {
             // Best effort: the process may have no standard error.
             let _ = writeln!(io::stderr(), "{message}");
@@ -133,12 +134,6 @@ impl Shard {
     pub(super) unsafe fn last_handle_released(this: NonNull<Self>) {
         // SAFETY: we own the count that `close` left to the handles, because the caller has released the last of them.
         drop(unsafe { Arc::from_raw(this.as_ptr()) });
-    }
-
-    /// Returns whether the calling thread is the shard's driver, or inside one of its callbacks. The shard may then be
-    /// waiting for this thread.
-    pub(crate) fn is_on_this_thread(&self) -> bool {
-        self.core.is_on_this_thread()
     }
 
     /// Returns whether the calling thread is inside a callback of this shard.

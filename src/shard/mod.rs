@@ -51,7 +51,7 @@ mod virtual_time;
 #[cfg(not(loom))]
 pub(crate) use self::{
     coop::{Coop, Progress},
-    driver::{Deferred, DriverThread, defer, drive},
+    driver::{Deferred, DriverThread, Drivers, ProgramDriver, defer, drive},
     limit::Limit,
     raw_handle::RawHandle,
     shard::{PanicHook, Shard, ShardSettings},

@@ -1,6 +1,6 @@
 //! `RawHandle`: what the owner of a handle does with its entry.
 //!
-//! A `TimerHandle`, a guard and a [`SleepEntry`](super::SleepEntry) each own one entry through a raw handle, from
+//! A `TimerHandle` and a [`SleepEntry`](super::SleepEntry) each own one entry through a raw handle, from
 //! [`schedule`](Shard::schedule) or a reservation to [`release`](Shard::release). The flag `HANDLE` in the entry's
 //! state stands for it. A call makes a transition, and then does what follows from it:
 //!

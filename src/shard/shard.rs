@@ -1,11 +1,12 @@
 //! `Shard`: one [engine](crate::engine), and the clock, the counters and the hooks that it is bound to.
 //!
-//! A service creates its shards when it starts. The driver, the thread states and the batches refer to a shard. Each
+//! A service creates its shards when it starts. The roles, the thread states and the batches refer to a shard. Each
 //! handle keeps the shard's memory, also after the service has ended: see [`close`](super::close).
 //!
 //! | part                  | written by                         | read by                          |
 //! |-----------------------|------------------------------------|----------------------------------|
 //! | `core`                | any thread, by the engine's rules  | any thread                       |
+//! | `slot`                | the thread that has the role       | the same                         |
 //! | `registry`, `common`  | threads that start, count or end; the driver's trim | `stats`, `len` |
 //! | `homes`               | threads that start or end          | `choose_home`                    |
 //! | `limit`               | each `schedule` and each end of a timer, if `max_pending` is set | `schedule` |
@@ -23,22 +24,28 @@
 
 use std::any::Any;
 use std::panic::RefUnwindSafe;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
+use super::driver::Driver;
 use super::limit::Limit;
 use super::registry::{Registered, Registry};
 use super::slow::SlowMonitor;
+use super::thread_state;
 use super::virtual_time::{NeedsThisThread, VirtualTime};
 use crate::clock::Ticks;
 use crate::engine::core::Core;
 use crate::engine::entry::{Entry, Role};
+use crate::engine::role::Slot;
 use crate::engine::shutdown::Closing;
+use crate::engine::wakeup::DriverWakeup;
 use crate::stats::{self, ShardStats, ThreadCounters};
 use crate::system::Process;
+use crate::wheel::Levels;
 
 /// Delay before non-urgent work wakes the driver: half of the documented 100 ms. At least a tick.
 const LAZY_WAKEUP: Duration = Duration::from_millis(50);
@@ -54,6 +61,8 @@ pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 
 /// What a service sets for each of its shards.
 pub(crate) struct ShardSettings {
+    pub(crate) levels: Levels,
+    pub(crate) wakeup: DriverWakeup,
     pub(crate) ticks: Ticks,
     pub(crate) limit: Option<Arc<Limit>>,
     pub(crate) on_panic: Option<Arc<PanicHook>>,
@@ -64,14 +73,17 @@ pub(crate) struct ShardSettings {
 
 impl ShardSettings {
     /// The settings of a shard without a limit and without hooks, whose executor has threads of its own.
-    pub(crate) fn new(ticks: Ticks) -> Self {
-        Self { ticks, limit: None, on_panic: None, on_slow: None, needs_this_thread: Box::new(|| false) }
+    pub(crate) fn new(levels: Levels, wakeup: DriverWakeup, ticks: Ticks) -> Self {
+        let needs_this_thread = Box::new(|| false);
+        Self { levels, wakeup, ticks, limit: None, on_panic: None, on_slow: None, needs_this_thread }
     }
 }
 
 /// One shard of a service.
 pub(crate) struct Shard {
     pub(super) core: Core,
+    /// Where the driver lies while no thread drives.
+    pub(super) slot: Slot<Box<Driver>>,
     pub(crate) ticks: Ticks,
     /// The process that created the shard, and has its driver.
     process: Process,
@@ -97,11 +109,13 @@ pub(crate) struct Shard {
 impl Shard {
     /// Creates an open shard without a driver.
     pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
-        let ShardSettings { ticks, limit, on_panic, on_slow, needs_this_thread } = settings;
+        let ShardSettings { levels, wakeup, ticks, limit, on_panic, on_slow, needs_this_thread } = settings;
         let registry = Registry::new(RETAINED_COUNTERS);
+        // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
+        let lazy_wakeup = ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP).max(1));
         Arc::new_cyclic(|this| Self {
-            // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
-            core: Core::new(ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP).max(1)), MIN_RETAINED),
+            core: Core::new(lazy_wakeup, MIN_RETAINED, wakeup),
+            slot: Slot::new(Box::new(Driver::new(levels))),
             process: Process::current(),
             this: this.clone(),
             common: registry.register(),
@@ -145,6 +159,17 @@ impl Shard {
                 return shard;
             }
         }
+    }
+
+    /// Returns the index of the calling thread's home among the `shards` of a service. See `thread_state::with_home`.
+    pub(crate) fn home(service: u64, shards: &[Arc<Shard>], turn: usize) -> usize {
+        let home = thread_state::with_home(service, || Self::choose_home(shards, turn), |thread| thread.shard());
+        shards.iter().position(|shard| NonNull::from(&**shard) == home).expect("a shard of this service")
+    }
+
+    /// Adds a thread that makes this shard its home.
+    pub(super) fn enter_home(&self) {
+        self.homes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Removes a thread that had chosen this shard from its count.

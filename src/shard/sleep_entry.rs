@@ -19,8 +19,7 @@ use std::task::Waker;
 use super::coop::{Coop, Progress};
 use super::raw_handle::RawHandle;
 use crate::clock::{Deadline, Ticks};
-use crate::engine::entry::Callback;
-use crate::engine::entry::{Entry, PollOutcome};
+use crate::engine::entry::{Callback, Entry, PollOutcome};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 

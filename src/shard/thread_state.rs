@@ -181,6 +181,25 @@ pub(super) fn with_home<'a, R>(
     with_match(|key| key.home_of == service, service, choose, f)
 }
 
+/// Makes one of the `shards` of a service the calling thread's home there.
+pub(super) fn move_home(service: u64, shards: &[Arc<Shard>], home: &Shard) {
+    let enter = || {
+        home.enter_home();
+        home
+    };
+    let leave = |thread: &mut ThreadState| {
+        let is_other = thread.key.shard != home.into();
+        if is_other {
+            thread.key.home_of = NONE;
+        }
+        is_other.then_some(thread.key.shard)
+    };
+    if let Some(other) = with_home(service, enter, leave) {
+        shards.iter().filter(|shard| NonNull::from(&***shard) == other).for_each(|shard| shard.leave_home());
+        with_home(service, enter, |_| ());
+    }
+}
+
 /// Calls `f` with the state that `matches`, which is usually the one used last.
 #[inline(always)]
 fn with_match<'a, R>(

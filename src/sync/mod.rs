@@ -10,6 +10,7 @@
 //! | `cell`   | `UnsafeCell` with the interface of loom's            |
 //! | `lock`   | locks that a panic does not poison                   |
 //! | `parker` | parks one thread; another unparks it                 |
+//! | `thread_number` | a number for each thread                      |
 //! | `stack`  | a lock-free stack of nodes that threads share        |
 
 pub(crate) mod cell;
@@ -19,6 +20,8 @@ mod native;
 #[cfg(any(not(loom), shuttle))]
 pub(crate) mod parker;
 pub(crate) mod stack;
+#[cfg(not(loom))]
+mod thread_number;
 
 #[cfg(not(loom))]
 pub(crate) use native::*;

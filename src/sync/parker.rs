@@ -31,6 +31,9 @@ impl Parker {
     /// Makes the calling thread the one that parks here. An `unpark` that is not ordered after this call may unpark the
     /// thread that was attached before.
     pub(crate) fn attach(&self) {
+        if self.is_attached_here() {
+            return;
+        }
         let this = thread::current();
         let mut threads = lock(&self.threads);
         let known = threads.iter().position(|thread| thread.id() == this.id());

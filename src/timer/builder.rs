@@ -89,7 +89,8 @@ impl Builder {
         Self { tick, ..self }
     }
 
-    /// Sets the number of shards, each of which has a wheel and a driver thread.
+    /// Sets the number of shards, each of which has a wheel and a driver thread. The threads of shards with little to
+    /// do sleep, if the executor is a pool: one thread expires what is due in all of them.
     ///
     /// Default: [`available_parallelism`](std::thread::available_parallelism); minimum: 1. One shard is enough for a
     /// program with one busy thread.
@@ -104,12 +105,12 @@ impl Builder {
         Self { shards, ..self }
     }
 
-    /// Sets whether each driver thread is pinned to one core. Default: false.
+    /// Sets whether each driver thread is pinned to one core. Default: false. If so, each drives its own shard alone.
     ///
     /// Pinning is best effort and never an error. It works on Linux, Android, Windows and macOS; elsewhere the setting
     /// has no effect.
     ///
-    /// The driver of shard *i* stays on the *i*-th core that the thread that builds the timer may use; the count begins
+    /// The driver thread of shard *i* stays on the *i*-th core that the thread that builds the timer may use; the count begins
     /// again after the last. While the driver calls foreign code (a callback, a waker, an
     /// [executor](Executor::Custom)), it may use all of these cores, and so may a thread that this code starts. Two
     /// processes that pin, or two containers on one machine, use the same cores. Pin only where the process has its

@@ -4,6 +4,7 @@
 //! |------------|--------------------------------------------------------------------------|
 //! | `facade`   | `Timer` and `WeakTimer`: read, shut down                                 |
 //! | `builder`  | the settings, and the building of a timer from them                      |
+//! | `driver`   | `Driver`: the program's own loop drives a shard                          |
 //! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring        |
 //! | `queues`   | the delay queues of a timer, which its shutdown closes                    |
 //! | `sleep`    | makes futures                                                            |
@@ -13,6 +14,7 @@
 //! | `unfired`  | the timers that a shutdown hands back                                    |
 
 mod builder;
+mod driver;
 mod facade;
 mod periodic;
 mod queues;
@@ -23,6 +25,7 @@ mod threads;
 mod unfired;
 
 pub use builder::Builder;
+pub use driver::Driver;
 pub use facade::{Timer, WeakTimer};
 pub(crate) use queues::QueueRef;
 pub use unfired::{Unfired, UnfiredTimer};

@@ -1,7 +1,7 @@
 //! `Service`: what a `Timer` and its clones share: the shards, the threads, and the shutdown.
 //!
-//! **Start.** `start` creates the levels of the wheels, starts the pool, and then creates each shard and starts its
-//! driver's thread. If a thread cannot be started, the drop of the unfinished service ends the others.
+//! **Start.** `start` creates the levels of the wheels, starts the pool, and then creates all shards and starts the
+//! own thread of each. If a thread cannot be started, the drop of the unfinished service ends the others.
 //!
 //! **Use.** `schedule` and `sleep` find the calling thread's home shard, and do the rest there.
 //!
@@ -35,10 +35,10 @@ use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::engine::entry::{Callback, Role};
 use crate::error::{BuildError, Rejection};
-use crate::executor::{BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
+use crate::executor::{self, BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{self, DriverThread, Limit, Shard, ShardSettings, SleepEntry};
+use crate::shard::{self, DriverThread, Drivers, Limit, ProgramDriver, Shard, ShardSettings, SleepEntry};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::Process;
@@ -91,42 +91,47 @@ impl Service {
             Executor::Inline => (Dispatcher::Inline, None),
             Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
         };
-        let pool_threads = pool.as_ref().map_or(0, Pool::threads);
+        let ticks = Ticks::new(builder.clock, builder.tick);
         let needs_this_thread = dispatcher.need_this_thread();
-        let mut service = Self {
+        let limit = builder.max_pending.map(|max| Arc::new(Limit::new(max)));
+        // A driver that runs foreign code must block no other shard. A pinned one stays on its core.
+        let is_flexible = dispatcher.has_pool() && !builder.pin_cores && ticks.manual().is_none();
+        let mut levels = levels.into_iter();
+        let drivers = Drivers::new(builder.shards, dispatcher.clone(), is_flexible, |index, wakeup| {
+            let levels = levels.next().expect("one for each shard");
+            let shard = Shard::new(ShardSettings {
+                limit: limit.clone(),
+                on_panic: builder.on_panic.clone(),
+                on_slow: builder.on_slow.clone().map(|hook| hook.monitor(index)),
+                needs_this_thread: Box::new(needs_this_thread.clone()),
+                ..ShardSettings::new(levels, wakeup, ticks.clone())
+            });
+            reporter.get_or_init(|| Arc::downgrade(&shard));
+            shard
+        });
+        let drivers = Arc::new(drivers);
+        let service = Self {
             id: new_id(),
-            ticks: Ticks::new(builder.clock, builder.tick),
-            shards: Vec::new(),
+            ticks,
+            shards: drivers.shards().to_vec(),
             next: AtomicUsize::new(0),
             queues: OpenQueues::default(),
             closed: AtomicBool::new(false),
             process: Process::current(),
             queue: pool.as_ref().map(Pool::queue).cloned(),
-            threads: Mutex::new(Threads { drivers: Vec::new(), pool }),
+            threads: Mutex::new(Threads { own: Vec::new(), drivers: Some(drivers.clone()), pool }),
         };
-        // A worker that drives serves no other shard. So lending needs a worker for each shard, or no shard lends.
-        let lending_shards = pool_threads >= builder.shards && !builder.pin_cores && service.ticks.manual().is_none();
-        let lending_shards = lending_shards.then_some(builder.shards);
-        let limit = builder.max_pending.map(|max| Arc::new(Limit::new(max)));
-        for (index, levels) in levels.into_iter().enumerate() {
-            let on_slow = builder.on_slow.clone().map(|hook| hook.monitor(index));
-            let shard = Shard::new(ShardSettings {
-                limit: limit.clone(),
-                on_panic: builder.on_panic.clone(),
-                on_slow,
-                needs_this_thread: Box::new(needs_this_thread.clone()),
-                ..ShardSettings::new(service.ticks.clone())
-            });
-            reporter.get_or_init(|| Arc::downgrade(&shard));
+        for index in 0..builder.shards {
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let name = format!("{}-{index}", builder.thread_name);
-            let (driven, dispatcher) = (shard.clone(), dispatcher.clone());
-            let drive = move |status: &_| shard::drive(driven, levels, dispatcher, core, lending_shards, status);
-            let driver = DriverThread::start(name, drive);
+            let drivers = drivers.clone();
+            let driver = DriverThread::start(name, move |status| shard::drive(drivers, index as u32, core, status));
             // On an error, the drop of `service` ends the threads that have been started.
             let driver = driver.map_err(BuildError::ThreadStart)?;
-            service.shards.push(shard);
-            lock(&service.threads).drivers.push(driver);
+            if index == 0 {
+                dispatcher.set_grower(driver.thread());
+            }
+            lock(&service.threads).own.push(driver);
         }
         Ok(service)
     }
@@ -158,6 +163,19 @@ impl Service {
     pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
         let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
         Sleep::new(entry, deadline, || self.next_shard().clone())
+    }
+
+    /// Gives the calling thread's home shard to the program's loop. `None` if it has that shard already, if the timer
+    /// is shut down or in virtual time, or if the calling thread is one of the timer's.
+    pub(super) fn take_driver(&self) -> Option<ProgramDriver> {
+        let drivers = if self.is_closed() { None } else { lock(&self.threads).drivers.clone() }?;
+        let is_own =
+            drivers.drives_here() || self.queue.as_ref().is_some_and(|queue| executor::serves_here(Arc::as_ptr(queue)));
+        if is_own || self.ticks.manual().is_some() {
+            return None;
+        }
+        let home = Shard::home(self.id, &self.shards, self.next_index());
+        ProgramDriver::take(&drivers, self.id, home)
     }
 
     /// Counts a timer that is rejected before it comes to a shard.
@@ -224,7 +242,10 @@ impl Service {
     /// Passes every closure that has not fired to `unfired`, with its shard and its tick, and ends the threads. The
     /// head of this file has the order. Waits until the instant `limit`.
     fn end(&self, limit: Option<Instant>, mut unfired: impl FnMut(&Shard, u64, Callback)) {
-        let threads = mem::take(&mut *lock(&self.threads));
+        let mut threads = mem::take(&mut *lock(&self.threads));
+        let drivers = threads.drivers.take();
+        drivers.iter().for_each(|drivers| drivers.wake_all());
+        let is_driver = drivers.as_ref().is_some_and(|drivers| drivers.drives_here());
         let on_pool = threads.pool.as_ref().is_some_and(Pool::is_on_this_thread);
         // Work on the timer's own pool outside of any callback was given to the pool by some callback. That callback
         // may be waiting for this very work, for example for half of a `rayon::join`. It is unknown which callback that
@@ -247,7 +268,9 @@ impl Service {
 
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
         // threads end by themselves.
-        let inside = on_pool || self.shards.iter().any(|shard| shard.is_on_this_thread());
+        let inside = on_pool || is_driver || self.shards.iter().any(|shard| shard.is_inside_callback());
+        // Perhaps the drop of a custom executor.
+        self.shards[0].catch_panic(|| drop(drivers));
         match limit {
             Some(limit) if in_time && !inside => threads.end_within(limit),
             _ => threads.end(in_time && !inside),

@@ -169,7 +169,7 @@ fn a_driver_that_panics_while_a_worker_drives_closes_its_shard() {
     thread::sleep(SEC / 5);
     break_shard(&timer, 0);
     let report = in_time(move || reports.recv().unwrap());
-    assert!(report.contains("corewheel-0") && report.contains("a test has broken the wheel"), "{report}");
+    assert!(report.contains("corewheel-") && report.contains("a test has broken the wheel"), "{report}");
     assert!(timer.schedule(Duration::ZERO, || ()).unwrap_err().is_shutdown());
     let shutting = timer.clone();
     assert_eq!(in_time(move || shutting.shutdown().len()), 1);

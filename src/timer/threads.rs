@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
 
 use crate::executor::{self, Pool};
-use crate::shard::DriverThread;
+use crate::shard::{DriverThread, Drivers};
 use crate::sync::lock;
 
 /// The threads of a service. None are left once a shutdown has taken them.
 #[derive(Default)]
 pub(super) struct Threads {
-    pub(super) drivers: Vec<DriverThread>,
+    pub(super) own: Vec<DriverThread>,
+    /// What these threads drive, and their executor.
+    pub(super) drivers: Option<Arc<Drivers>>,
     pub(super) pool: Option<Pool>,
 }
 
@@ -19,7 +21,7 @@ impl Threads {
     /// Ends the threads; with `wait`, returns when they have ended.
     pub(super) fn end(self, wait: bool) {
         if wait {
-            self.drivers.into_iter().for_each(DriverThread::join);
+            self.own.into_iter().for_each(DriverThread::join);
         }
         if let Some(pool) = self.pool {
             pool.stop(wait);

@@ -24,6 +24,11 @@ impl Levels {
         Step::Cascaded
     }
 
+    /// Returns whether there is a node to cascade ahead of time. O(levels).
+    pub(crate) fn has_upcoming(&self) -> bool {
+        self.upcoming().is_some()
+    }
+
     /// Returns the first node of a slot above level 0 that is the next one of its level.
     fn upcoming(&self) -> Option<u32> {
         self.levels.iter().skip(1).find_map(|ring| ring.first(ring.slot_of(self.now / ring.span + 1)))

@@ -11,13 +11,13 @@ use std::fmt;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crate::error::BuildError;
-pub(crate) use batch::{Batch, Loan};
+pub(crate) use batch::{Batch, Holder, Role};
 
-pub(crate) const STRAGGLER_AFTER: Duration = Duration::from_millis(1);
+pub(crate) const LATE_AFTER: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Default)]
 pub enum Executor {
@@ -58,10 +58,6 @@ pub(crate) enum Dispatcher {
 }
 
 impl Dispatcher {
-    pub(crate) fn runs_foreign_code(&self) -> bool {
-        true
-    }
-
     pub(crate) fn may_block(&self) -> bool {
         matches!(self, Self::Custom(_))
     }
@@ -70,7 +66,7 @@ impl Dispatcher {
         || false
     }
 
-    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) -> Option<Arc<B>> {
+    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
             Self::Own(pool) => match *pool {},
             Self::Borrowed(pool) => match **pool {},
@@ -84,15 +80,36 @@ impl Dispatcher {
                 }
             }
         }
+    }
+
+    pub(crate) fn has_pool(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn lends(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn dispatch_with_role<R: Role>(&self, _: Arc<dyn Batch>, _: Arc<R>) -> bool {
+        false
+    }
+
+    pub(crate) fn check(&self, _: Instant) -> Option<Duration> {
         None
     }
 
-    pub(crate) fn own_queue(&self) -> Option<&Arc<JobQueue>> {
-        None
+    pub(crate) fn first_check(&self) -> Duration {
+        LATE_AFTER
     }
 
-    pub(crate) fn assist<B>(&self, _batch: Arc<B>, _unpin: impl FnOnce()) -> bool {
-        true
+    pub(crate) fn set_grower(&self, _: Thread) {}
+
+    pub(crate) fn wants_growth(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn grow(&self, _unpin: impl FnOnce()) -> Option<Duration> {
+        None
     }
 }
 
@@ -114,10 +131,6 @@ impl Pool {
         Err(BuildError::NoPoolThreads)
     }
 
-    pub(crate) fn threads(&self) -> usize {
-        match *self {}
-    }
-
     pub(crate) fn dispatcher(&self) -> Dispatcher {
         match *self {}
     }
@@ -137,10 +150,10 @@ impl Pool {
     pub(crate) fn extra_threads(&self) -> ExtraThreads {
         match *self {}
     }
+}
 
-    pub(crate) fn push_with_loan<B, L>(&self, _: Arc<B>, _: Arc<L>, _shards: usize, _now: Instant) -> bool {
-        match *self {}
-    }
+pub(crate) fn serves_here(_: *const JobQueue) -> bool {
+    false
 }
 
 pub(crate) struct ExtraThreads {

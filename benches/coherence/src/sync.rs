@@ -6,6 +6,8 @@ mod lock;
 mod parker;
 #[path = "../../../src/sync/stack.rs"]
 pub(crate) mod stack;
+#[path = "../../../src/sync/thread_number.rs"]
+mod thread_number;
 
 pub(crate) use lock::{lock, unpoisoned};
 pub(crate) use parker::Parker;
@@ -14,6 +16,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, 
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;
 pub(crate) use std::thread_local as thread_static;
+pub(crate) use thread_number::thread_number;
 
 #[inline(always)]
 pub(crate) fn fence_between_seq_cst() {}

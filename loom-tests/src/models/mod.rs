@@ -11,14 +11,16 @@ mod delay_queue;
 mod drain;
 mod elapsed;
 mod in_flight;
-mod loan;
 mod periodic;
+mod program;
 mod quiescence;
 mod rearm_in_place;
 mod recycle;
 #[cfg(crossbeam_loom)]
 mod registry;
 mod reset;
+mod roles;
+mod seat;
 mod shutdown;
 mod shutdown_inside;
 mod shutdown_memory;

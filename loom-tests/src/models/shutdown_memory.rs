@@ -20,6 +20,7 @@ use super::{Fixture, explore};
 use crate::engine::core::Core;
 use crate::engine::entry::Release;
 use crate::engine::memory::Cache;
+use crate::engine::wakeup::DriverWakeup;
 use crate::race_detector::RaceDetector;
 
 /// A thread schedules in a block that was retired.
@@ -109,7 +110,10 @@ impl RawHandle {
 #[test]
 fn the_last_pin_frees_the_shard() {
     explore(|| {
-        let shard = Arc::new(Shard { core: Core::new(None, usize::MAX), memory: RaceDetector::default() });
+        let shard = Arc::new(Shard {
+            core: Core::new(None, usize::MAX, DriverWakeup::alone()),
+            memory: RaceDetector::default(),
+        });
         let mut cache = Cache::new();
         let threads = [(); 2].map(|()| {
             let (_, index) = shard.core.reserve(&mut cache).unwrap();

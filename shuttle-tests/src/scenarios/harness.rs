@@ -8,7 +8,7 @@ use shuttle::thread::{self, JoinHandle};
 
 use crate::engine::memory::Cache;
 use crate::engine::turn::DriverCore;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, sleep};
 
 const WORKERS: usize = 2;
 /// A tick after all others.
@@ -93,7 +93,7 @@ impl Harness {
 
     fn drive(&self, workers: &mpsc::Sender<Batch>) {
         let core = &self.fixture.core;
-        core.wakeup.attach();
+        core.wakeup.alarm().attach();
         let mut driver = self.state.driver.lock().unwrap().take().unwrap();
         loop {
             let last = self.has_ended();
@@ -103,8 +103,8 @@ impl Harness {
                 break;
             }
             let timeout = |tick| (tick <= self.now()).then_some(Duration::ZERO);
-            let idle = || driver.is_idle(core) && !self.has_ended() && self.now() == now;
-            core.wakeup.sleep(now, driver.next_deadline(), timeout, idle);
+            let idle = || !driver.has_work(core) && core.intake_is_empty() && !self.has_ended() && self.now() == now;
+            sleep(&core.wakeup, now, driver.next_deadline(), timeout, idle);
         }
         *self.state.driver.lock().unwrap() = Some(driver);
     }

@@ -1,34 +1,35 @@
 //! The queue of a pool's batches.
 //!
-//! No job waits while a worker is idle or while all are blocked, and no thread runs a callback on top of another.
+//! No job waits while a worker is parked or while all are blocked, and no thread runs a callback on top of another.
 //! Callbacks here wait for each other. If the queue keeps its promise, they all run, and the workers end when the queue
 //! is closed. Otherwise shuttle finds a deadlock.
 //!
-//! Fails under mutations: `queue-put-no-wake`, `queue-straggler-not-assisted`, `queue-no-lookout`,
-//! `queue-no-next-lookout`, `queue-alert-needs-parked`, `queue-no-rayon-tasks`, `queue-close-no-wake`,
-//! `queue-loan-not-recalled`, `queue-loan-few-workers`, `queue-loan-ignores-blocked`, `queue-drive-no-search`; of its
-//! growth: `growth-no-monitor`, `growth-monitor-late`, `growth-never-blocked`, `growth-close-no-wake`,
-//! `growth-watches-jobs-only`, `monitor-starts-none`.
+//! Fails under mutations: `queue-close-no-wake`, `growth-never-blocked`, `queue-dispatch-no-wake`,
+//! `queue-late-not-put-back`, `queue-check-adds-none`, `queue-found-ignored`, `queue-call-unseen`,
+//! `queue-early-call-unseen`, `queue-no-search-beside-jobs`, `queue-searches-own`, `queue-parks-unwatched`,
+//! `queue-always-watched`, `queue-role-kept`, `queue-role-after-close`, `queue-role-sleeps-beside-job`,
+//! `growth-not-called`, `growth-called-once`, `growth-no-check`, `queue-search-no-wake`,
+//! `growth-grower-no-wake`.
+
+use std::time::Duration;
 
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::thread;
 
 use super::explore;
-use super::pool::{Barrier, BusyShard, Callback, Callbacks, Pool, Shard};
-use crate::executor::batch::Loan;
-use crate::executor::job_queue::STRAGGLER_AFTER;
+use super::pool::{Barrier, Callback, Driving, Pool};
 use crate::sync::Arc;
 
 /// Each of three workers must get a batch, because the callbacks of three batches wait for each other, three times.
 #[test]
-fn no_job_waits_while_a_worker_is_idle() {
+fn no_job_waits_while_a_worker_is_parked() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
         for _ in 0..3 {
             let barrier = Barrier::new(4);
             let drivers = [(); 3].map(|()| {
                 let (pool, callback) = (pool.clone(), barrier.callback());
-                thread::spawn(move || drop(pool.push(vec![callback])))
+                thread::spawn(move || pool.push(vec![callback]))
             });
             drivers.into_iter().for_each(|driver| driver.join().unwrap());
             barrier.wait();
@@ -37,58 +38,47 @@ fn no_job_waits_while_a_worker_is_idle() {
     });
 }
 
-/// The callbacks of one batch wait for each other and for a second batch, so idle workers must assist.
+/// The callbacks of one batch wait for each other and for a second batch, so all idle workers must assist.
 #[test]
-fn stragglers_are_assisted() {
+fn late_batches_are_assisted() {
     explore(|| {
-        let (pool, threads) = Pool::start(3);
+        let (pool, threads) = Pool::start(4);
         for _ in 0..2 {
-            let barrier = Barrier::new(4);
-            let straggler = pool.push(vec![barrier.callback(), barrier.callback()]);
-            let other = pool.push(vec![barrier.callback()]);
-            pool.alert_if_unfinished(&straggler);
-            pool.alert_if_unfinished(&other);
+            let barrier = Barrier::new(5);
+            pool.push([(); 3].map(|()| barrier.callback()).into());
+            pool.push(vec![barrier.callback()]);
             barrier.wait();
         }
         pool.shut_down(threads);
     });
 }
 
-/// The callbacks of one batch need all workers, of which the driver calls only one.
-#[test]
-fn each_lookout_calls_the_next() {
-    explore(|| {
-        let (pool, threads) = Pool::start(3);
-        let barrier = Barrier::new(4);
-        let batch = pool.push([(); 3].map(|()| barrier.callback()).into());
-        pool.alert_if_unfinished(&batch);
-        barrier.wait();
-        pool.shut_down(threads);
-    });
-}
-
-/// All workers are busy when a batch is put and when its driver raises the alert. Its first callback waits for the
-/// second.
+/// All workers are busy for long when a batch is dispatched. Its first callback waits for the second.
 #[test]
 fn a_batch_that_starts_late_is_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
         let (busy, gate) = (Barrier::new(3), Barrier::new(3));
         for _ in 0..2 {
-            let (busy, gate) = (busy.clone(), gate.clone());
-            pool.push(vec![Box::new(move |_| {
-                busy.wait();
-                gate.wait();
-            })]);
+            pool.push(vec![busy_until(&busy, &gate)]);
         }
         busy.wait();
         let late = Barrier::new(3);
-        let batch = pool.push(vec![late.callback(), late.callback()]);
-        pool.alert_if_unfinished(&batch);
+        pool.push(vec![late.callback(), late.callback()]);
+        pool.wait_until_the_driver_rests();
         gate.wait();
         late.wait();
         pool.shut_down(threads);
     });
+}
+
+/// Returns a callback that comes to one barrier and then waits at another.
+fn busy_until(begun: &Barrier, gate: &Barrier) -> Callback {
+    let (begun, gate) = (begun.clone(), gate.clone());
+    Box::new(move |_| {
+        begun.wait();
+        gate.wait();
+    })
 }
 
 /// A callback waits for a task that it gave to rayon. Another leaves such a task, which waits for a second one.
@@ -96,28 +86,83 @@ fn a_batch_that_starts_late_is_assisted() {
 fn idle_workers_run_rayon_tasks() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let barrier = Barrier::new(3);
-        let inside = barrier.clone();
-        let batch = pool.push(vec![Box::new(move |pool: &Pool| {
-            let task = inside.clone();
-            pool.spawn(Box::new(move |_| task.wait()));
-            inside.wait();
+        let end = Barrier::new(2);
+        let ending = end.clone();
+        pool.push(vec![Box::new(move |pool: &Pool| {
+            pool.wait_for_task();
+            ending.wait();
         })]);
-        pool.alert_if_unfinished(&batch);
-        barrier.wait();
-        // The callback leaves a task that needs two workers.
-        let barrier = Barrier::new(3);
-        let outer = barrier.clone();
-        let batch = pool.push(vec![Box::new(move |pool: &Pool| {
-            let first = outer.clone();
+        end.wait();
+        let end = Barrier::new(2);
+        let ending = end.clone();
+        pool.push(vec![Box::new(move |pool: &Pool| {
+            let ending = ending.clone();
             pool.spawn(Box::new(move |pool| {
-                let second = first.clone();
-                pool.spawn(Box::new(move |_| second.wait()));
-                first.wait();
+                pool.wait_for_task();
+                ending.wait();
             }));
         })]);
-        pool.alert_if_unfinished(&batch);
-        barrier.wait();
+        end.wait();
+        pool.shut_down(threads);
+    });
+}
+
+/// A worker parks while the other is in a callback, and no driver watches any more. Only then the callback waits for a task
+/// that it gave to rayon.
+#[test]
+fn a_worker_that_parks_late_runs_rayon_tasks() {
+    explore(|| {
+        let (pool, threads) = Pool::start(2);
+        let (busy, gate, go, end) = (Barrier::new(3), Barrier::new(2), Barrier::new(2), Barrier::new(2));
+        pool.push(vec![busy_until(&busy, &gate)]);
+        let (begun, going, ending) = (busy.clone(), go.clone(), end.clone());
+        pool.push(vec![Box::new(move |pool: &Pool| {
+            begun.wait();
+            going.wait();
+            pool.wait_for_task();
+            ending.wait();
+        })]);
+        busy.wait();
+        pool.wait_until_the_driver_rests();
+        gate.wait();
+        go.wait();
+        end.wait();
+        pool.shut_down(threads);
+    });
+}
+
+/// A callback gives each worker a task, and ends at once. Other batches make workers park at any time.
+#[test]
+fn a_broadcast_reaches_all_workers() {
+    const WORKERS: usize = 4;
+    explore(|| {
+        let (pool, threads) = Pool::start(WORKERS);
+        let end = Barrier::new(WORKERS + 1);
+        let ending = end.clone();
+        pool.push(vec![Box::new(|_| ())]);
+        pool.push(vec![Box::new(move |pool| {
+            let ending = ending.clone();
+            pool.broadcast(move |_| drop(ending.arrive()));
+        })]);
+        pool.push(vec![Box::new(|_| ())]);
+        end.wait();
+        pool.shut_down(threads);
+    });
+}
+
+/// The same with tasks that wait for each other.
+#[test]
+fn a_broadcast_reaches_all_workers_at_once() {
+    const WORKERS: usize = 3;
+    explore(|| {
+        let (pool, threads) = Pool::start(WORKERS);
+        let end = Barrier::new(WORKERS + 1);
+        let ending = end.clone();
+        pool.push(vec![Box::new(move |pool| {
+            let ending = ending.clone();
+            pool.broadcast(move |_| ending.wait());
+        })]);
+        end.wait();
         pool.shut_down(threads);
     });
 }
@@ -129,8 +174,7 @@ fn extra_workers_run_jobs_while_all_are_blocked() {
         let (pool, threads) = Pool::start_with(2, 4);
         for _ in 0..2 {
             let barrier = Barrier::new(5);
-            let batches = [(); 4].map(|()| pool.push(vec![barrier.blocking_callback()]));
-            batches.iter().for_each(|batch| pool.alert_if_unfinished(batch));
+            (0..4).for_each(|_| pool.push(vec![barrier.blocking_callback()]));
             barrier.wait();
         }
         assert!(pool.queue.extra_threads().needed >= 2);
@@ -140,86 +184,94 @@ fn extra_workers_run_jobs_while_all_are_blocked() {
 
 /// The callbacks of one batch block one after the other.
 #[test]
-fn extra_workers_assist_a_straggler() {
+fn extra_workers_assist_a_late_batch() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 4);
         let barrier = Barrier::new(4);
-        let batch = pool.push([(); 3].map(|()| barrier.blocking_callback()).into());
-        pool.alert_if_unfinished(&batch);
+        pool.push([(); 3].map(|()| barrier.blocking_callback()).into());
         barrier.wait();
         pool.shut_down(threads);
     });
 }
 
-/// The lookout is called for a job, and then blocks in the straggler, so there is no lookout.
-#[test]
-fn extra_workers_start_when_the_lookout_takes_a_job() {
-    explore(|| {
-        let (pool, threads) = Pool::start_with(2, 4);
-        let barrier = Barrier::new(4);
-        let batch = pool.push([(); 3].map(|()| barrier.blocking_callback()).into());
-        pool.alert_if_unfinished(&batch);
-        pool.push(vec![Box::new(|_| ())]);
-        barrier.wait();
-        pool.shut_down(threads);
-    });
-}
-
-/// The only worker is busy, but not blocked, when a batch is put and when its driver raises the alert.
-///
-/// The worker then begins the batch, whose first callback waits for the second. No thread raises the alert again.
+/// The only worker is busy, but not blocked, when a batch is dispatched. It then begins the batch, whose first callback
+/// waits for the second.
 #[test]
 fn a_batch_that_starts_late_gets_an_extra_worker() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 2);
         let (busy, gate) = (Barrier::new(2), Barrier::new(2));
-        let (begun, opened) = (busy.clone(), gate.clone());
-        pool.push(vec![Box::new(move |_| {
-            begun.wait();
-            opened.wait();
-        })]);
+        pool.push(vec![busy_until(&busy, &gate)]);
         busy.wait();
         let late = Barrier::new(3);
-        let batch = pool.push(vec![late.blocking_callback(), late.blocking_callback()]);
-        pool.alert_if_unfinished(&batch);
+        pool.push(vec![late.blocking_callback(), late.blocking_callback()]);
         gate.wait();
         late.wait();
         pool.shut_down(threads);
     });
 }
 
-/// Busy workers that are not asleep get no extra workers, however long they run.
+/// Busy workers that are not asleep get no extra workers, however long they run. Nor does one worker that is blocked,
+/// while another is parked.
 #[test]
-fn busy_workers_get_no_extra_workers() {
+fn only_blocked_workers_get_extra_workers() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
         let gate = Barrier::new(3);
-        let batches = [(); 2].map(|()| pool.push(vec![gate.callback()]));
-        let waiting = pool.push(vec![Box::new(|_| ())]);
-        batches.iter().chain([&waiting]).for_each(|batch| pool.alert_if_unfinished(batch));
+        (0..2).for_each(|_| pool.push(vec![gate.callback()]));
+        pool.push(vec![Box::new(|_| ())]);
+        pool.sleep(Duration::from_millis(10));
+        gate.wait();
+        let gate = Barrier::new(2);
+        pool.push(vec![gate.blocking_callback()]);
+        pool.sleep(Duration::from_millis(10));
         gate.wait();
         assert_eq!(pool.queue.extra_threads().needed, 0);
         pool.shut_down(threads);
     });
 }
 
-/// A worker that drives a shard is recalled when all workers are needed. While it drives, the other shard has a worker.
+/// Each worker sleeps with a role. Two batches need both, and wait for each other.
 #[test]
-fn workers_that_drive_are_recalled_on_demand() {
+fn workers_that_park_with_a_role_take_jobs() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let (barrier, lent) = (Barrier::new(3), Barrier::new(2));
-        let batch = || Callbacks::new(&pool, vec![lent.callback()]);
-        let shards = [(); 2].map(|()| Shard::new(&pool, Vec::new()));
-        // Both workers may be idle by now, or one, or none.
-        let is_lent = pool.queue.push_with_loan(Arc::new(batch()), shards[0].clone(), 2, pool.now());
-        lent.wait();
-        let batches = [(); 2].map(|()| pool.push(vec![barrier.callback()]));
-        batches.iter().for_each(|batch| pool.alert_if_unfinished(batch));
+        let roles = [Driving::new(&pool, Vec::new(), false), Driving::napping(&pool, Duration::from_micros(500))];
+        roles.iter().for_each(|role| pool.push_with_role(role));
+        let barrier = Barrier::new(3);
+        (0..2).for_each(|_| pool.push(vec![barrier.callback()]));
         barrier.wait();
-        if is_lent {
-            assert!(*shards[0].is_recalled.lock().unwrap());
+        assert!(roles.iter().all(|role| role.ended.load(Ordering::SeqCst)));
+        pool.shut_down(threads);
+    });
+}
+
+/// A worker that sleeps with a role takes no job while another is parked. A close ends its sleep.
+#[test]
+fn a_close_ends_roles() {
+    explore(|| {
+        let (pool, threads) = Pool::start(2);
+        let role = Driving::new(&pool, Vec::new(), false);
+        pool.push_with_role(&role);
+        while !role.rests.load(Ordering::SeqCst) {
+            thread::yield_now();
         }
+        pool.shut_down(threads);
+        assert!(role.ended.load(Ordering::SeqCst));
+    });
+}
+
+/// The only worker drives a shard that is always busy, until a batch waits.
+#[test]
+fn a_role_is_given_up_for_a_job() {
+    explore(|| {
+        let (pool, threads) = Pool::start(1);
+        let role = Driving::new(&pool, Vec::new(), true);
+        pool.push_with_role(&role);
+        let barrier = Barrier::new(2);
+        pool.push(vec![barrier.callback()]);
+        barrier.wait();
+        assert!(role.ended.load(Ordering::SeqCst));
         pool.shut_down(threads);
     });
 }
@@ -238,58 +290,51 @@ fn workers_that_drive_run_rayon_tasks() {
             ending.wait();
         })]);
         begun.wait();
-        let first = Callbacks::new(&pool, vec![Box::new(|_| ())]);
-        assert!(pool.queue.push_with_loan(Arc::new(first), BusyShard::new(&pool, &done), 1, pool.now()));
+        let role = Driving::new(&pool, Vec::new(), true);
+        pool.push_with_role(&role);
         ended.wait();
+        assert!(!role.ended.load(Ordering::SeqCst));
         pool.shut_down(threads);
+        assert!(role.ended.load(Ordering::SeqCst));
     });
 }
 
-/// With two shards and one worker that is busy for long, the other worker is lent to neither shard.
+/// A callback gives each worker a task, while one of them sleeps with a role. It does its task when the role ends.
 #[test]
-fn no_worker_drives_if_another_shard_needs_it() {
+fn a_broadcast_reaches_a_worker_whose_role_ends() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
-        let (busy, gate, barrier) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
-        let (started, opened) = (busy.clone(), gate.clone());
-        let block: Callback = Box::new(move |_| {
-            started.wait();
-            opened.wait();
-        });
-        pool.push(vec![block]);
-        busy.wait();
-        let shard = Shard::new(&pool, Vec::new());
-        let first = Callbacks::new(&pool, vec![Box::new(|_| ())]);
-        assert!(!pool.queue.push_with_loan(Arc::new(first), shard, 2, pool.now() + STRAGGLER_AFTER));
-        pool.push(vec![barrier.callback()]);
-        barrier.wait();
-        gate.wait();
+        let role = Driving::napping(&pool, Duration::from_micros(500));
+        pool.push_with_role(&role);
+        let (done, end) = (Barrier::new(2), Barrier::new(3));
+        let (doing, ending) = (done.clone(), end.clone());
+        pool.push(vec![Box::new(move |pool| {
+            let ending = ending.clone();
+            pool.broadcast(move |_| drop(ending.arrive()));
+            doing.wait();
+        })]);
+        done.wait();
+        role.ends.store(true, Ordering::SeqCst);
+        end.wait();
         pool.shut_down(threads);
     });
 }
 
 /// A worker that drives runs callbacks that block. They get an extra worker like any other callbacks.
 #[test]
-fn callbacks_of_a_lent_shard_are_assisted() {
+fn callbacks_of_a_role_are_assisted() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 2);
-        let (begun, barrier) = (Barrier::new(2), Barrier::new(3));
-        let (started, waiting) = (begun.clone(), barrier.clone());
-        let first: Callback = Box::new(move |_| {
-            started.wait();
-            waiting.wait_asleep();
-        });
-        let shard = Shard::new(&pool, vec![first, barrier.blocking_callback()]);
-        let lent = Callbacks::new(&pool, vec![Box::new(|_| ())]);
-        let batch = shard.batch.lock().unwrap().clone();
-        if pool.queue.push_with_loan(Arc::new(lent), shard.clone(), 1, pool.now()) {
-            // The driver's own thread notices that the worker does not return, and raises the alert for its batch.
-            begun.wait();
-            batch.iter().for_each(|batch| pool.alert_if_unfinished(batch));
-            barrier.wait();
+        let barrier = Barrier::new(3);
+        let batch = vec![barrier.blocking_callback(), barrier.blocking_callback()];
+        let role = Driving::new(&pool, vec![batch], false);
+        pool.push_with_role(&role);
+        while barrier.missing() > 1 {
+            // No dispatch precedes the batches of a role.
+            pool.check_in_time();
+            thread::yield_now();
         }
-        drop(batch);
-        shard.recall();
+        barrier.wait();
         pool.shut_down(threads);
     });
 }

@@ -1,218 +1,438 @@
-//! A pool's queue together with the loans of a driver.
+//! Roles on loan together with a pool's queue.
 //!
-//! The queue and the loans are the crate's. The driver's own thread and the worker call them in the order of
-//! `src/shard/driver/drive.rs`; the driver itself is replaced by a list of what it will do. A worker that waits in a callback, or in a
-//! task of rayon that it found, does not come back. Then the driver's own thread takes the driver and lends it to the
-//! next worker.
+//! The queue, the seats, the alarms and the roles are the crate's. So is the order of calls in which a role is lent, a
+//! worker drives, and the own thread gets the role back: it is in `src/engine/seat.rs`. The rest follows
+//! `src/shard/driver/{thread,drivers,lending}.rs`, which need clocks and threads of the system. A list of callbacks
+//! replaces the wheel, and every batch is lent.
 //!
-//! Fails under mutations: `loan-running-lost`, `loan-rest-lost`, `queue-late-forgotten`, `queue-assist-no-alert`.
+//! Each callback that was pushed runs once, unless a close comes first. One thread drives a shard at a time. At the end
+//! no worker, role or job is left. Otherwise shuttle finds a deadlock, or an assertion fails.
+//!
+//! Fails under mutations: `lending-seat-not-reclaimed`, `lending-look-ignored`,
+//! `lending-worker-not-attached`, `lending-own-not-attached`, `role-empty-slot-due`.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use shuttle::thread::{self, JoinHandle};
 
-use super::explore;
 use super::pool::{Barrier, Callback, Callbacks, Pool};
-use crate::engine::loan::Loans;
-use crate::executor::batch::{Batch, Loan};
-use crate::executor::job_queue::STRAGGLER_AFTER;
-use crate::sync::{Arc, Condvar, MutexGuard};
+use super::{explore, explore_fairly};
+use crate::engine::alarm::Alarms;
+use crate::engine::role::{self, Driven, Next, Slot, Turn, with_driver};
+use crate::engine::seat::Seat;
+use crate::engine::wakeup::DriverWakeup;
+use crate::executor::{self, Batch, Holder};
+use crate::sync::thread::Thread;
+use crate::sync::{Arc, Mutex, Parker};
 
-/// What the driver will do.
-type Driver = VecDeque<Step>;
+/// Interval at which an own thread checks whether the worker has come back.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
+/// The tick at which all callbacks are due.
+const DUE: u64 = 1;
+/// The maximum number of callbacks that expire in one turn.
+const TURN: usize = 2;
 
-enum Step {
-    /// These callbacks expire.
-    Expire(Vec<Callback>),
-    /// The driver sleeps: it comes to the first barrier, and then waits at the other.
-    Sleep(Barrier, Barrier),
-}
-
-type Slot = crate::engine::loan::Slot<Driver, Arc<Callbacks>>;
-
-/// A shard that lends its driver.
-struct Shard {
+/// Some shards with their own threads, and a pool.
+struct Service {
     pool: Arc<Pool>,
-    loans: Loans<Driver, Arc<Callbacks>>,
-    ended: AtomicBool,
+    shards: Vec<Arc<Shard>>,
+    alarms: Arc<Alarms>,
+    seats: Vec<Seat<Role>>,
+    /// How long a worker sleeps before it gives the role up. `None`: until it is needed.
+    pause: Option<Duration>,
+    pushed: AtomicUsize,
+    run: Arc<AtomicUsize>,
 }
 
-/// One loan, as the worker sees it.
-struct Lent {
-    shard: Arc<Shard>,
-    number: u64,
+/// A shard whose timers are callbacks that are due at once.
+struct Shard {
+    wakeup: DriverWakeup,
+    slot: Slot<Driver>,
+    intake: Mutex<VecDeque<Callback>>,
+    is_driven: AtomicBool,
+    closing: AtomicBool,
+    has_ended: AtomicBool,
+}
+
+/// The driver of a shard.
+struct Driver;
+
+struct Role {
+    number: u32,
+    last: usize,
+}
+
+/// A role on loan, as the worker sees it.
+struct Loan {
+    service: Arc<Service>,
+    number: u32,
+    own: Thread,
+}
+
+impl Driven for Shard {
+    type Expired = Vec<Callback>;
+    type Driver = Driver;
+
+    fn wakeup(&self) -> &DriverWakeup {
+        &self.wakeup
+    }
+
+    fn slot(&self) -> &Slot<Driver> {
+        &self.slot
+    }
+
+    fn due_tick(&self) -> u64 {
+        DUE
+    }
+
+    fn turn(&self, _: &mut Driver, _: bool) -> Turn<Vec<Callback>> {
+        assert!(!self.is_driven.swap(true, Ordering::SeqCst), "two threads drive a shard");
+        let turn = self.step();
+        self.is_driven.store(false, Ordering::SeqCst);
+        turn
+    }
+
+    fn driver_ended(&self) {
+        assert!(!self.has_ended.swap(true, Ordering::SeqCst), "a driver ends twice");
+    }
 }
 
 impl Shard {
-    fn new(pool: &Arc<Pool>) -> Arc<Self> {
-        Arc::new(Self { pool: pool.clone(), loans: Loans::new(), ended: AtomicBool::new(false) })
-    }
-
-    /// Starts the driver's own thread.
-    fn start(self: &Arc<Self>, steps: impl Into<Driver>) -> JoinHandle<()> {
-        let (shard, driver) = (self.clone(), steps.into());
-        thread::spawn(move || shard.drive(driver))
-    }
-
-    /// Drives on the calling thread, the driver's own, and lends the driver with each batch.
-    fn drive(self: &Arc<Self>, mut driver: Driver) {
-        while let Some(batch) = self.next_batch(&mut driver) {
-            let number = self.loans.lend(driver, batch.clone());
-            let loan = Arc::new(Lent { shard: self.clone(), number });
-            if !self.pool.queue.push_with_loan(batch, loan.clone(), 1, self.pool.now()) {
-                loan.recall();
-            }
-            let returned = self.loans.wait(wait_for_time, || false);
-            driver = returned.driver;
-            returned.running.iter().for_each(|batch| self.pool.alert_if_unfinished(batch));
+    fn step(&self) -> Turn<Vec<Callback>> {
+        if self.closing.load(Ordering::SeqCst) {
+            return Turn::Closed;
         }
-        self.ended.store(true, Ordering::SeqCst);
-    }
-
-    /// Drives until callbacks expire.
-    fn next_batch(&self, driver: &mut Driver) -> Option<Arc<Callbacks>> {
-        loop {
-            match driver.pop_front()? {
-                Step::Expire(callbacks) => return Some(Arc::new(Callbacks::new(&self.pool, callbacks))),
-                Step::Sleep(begun, ended) => {
-                    drop(begun.arrive());
-                    ended.wait();
-                }
-            }
+        let mut intake = self.intake.lock().unwrap();
+        let expired: Vec<_> = (0..TURN).map_while(|_| intake.pop_front()).collect();
+        drop(intake);
+        if !expired.is_empty() {
+            return Turn::Expired(expired);
         }
+        let is_idle = || self.intake.lock().unwrap().is_empty() && !self.closing.load(Ordering::SeqCst);
+        if self.wakeup.fall_asleep(0, u64::MAX, is_idle) { Turn::Asleep { has_work: false } } else { Turn::More }
+    }
+}
+
+impl Service {
+    /// Starts a service with this number of shards, all of the first role, and as many own threads.
+    ///
+    /// The first role is lent with each batch. The other own threads dispatch.
+    fn start(pool: &Arc<Pool>, shards: usize, pause: Option<Duration>) -> (Arc<Self>, Vec<JoinHandle<()>>) {
+        let alarms = Arc::new(Alarms::new(shards));
+        let shard = |_| {
+            Arc::new(Shard {
+                wakeup: DriverWakeup::new(alarms.clone(), 0),
+                slot: Slot::new(Driver),
+                intake: Mutex::default(),
+                is_driven: AtomicBool::new(false),
+                closing: AtomicBool::new(false),
+                has_ended: AtomicBool::new(false),
+            })
+        };
+        let service = Arc::new(Self {
+            pool: pool.clone(),
+            shards: (0..shards).map(shard).collect(),
+            alarms: alarms.clone(),
+            seats: (0..shards).map(|_| Seat::new()).collect(),
+            pause,
+            pushed: AtomicUsize::new(0),
+            run: Arc::default(),
+        });
+        let threads = (0..shards as u32).map(|number| {
+            let service = service.clone();
+            thread::spawn(move || service.drive(number))
+        });
+        let threads = threads.collect();
+        (service, threads)
     }
 
-    /// Advances the clock and wakes the driver's own thread, until that has ended.
-    fn pass_time(&self) {
-        while !self.ended.load(Ordering::SeqCst) {
-            self.pool.advance(Duration::from_millis(1));
-            // Only wakes the thread: no loan has this number.
-            self.loans.recall(u64::MAX);
+    /// Schedules a callback that is due at once.
+    fn push(&self, shard: usize, callback: impl Fn(&Pool) + Send + Sync + 'static) {
+        self.pushed.fetch_add(1, Ordering::SeqCst);
+        let (run, has_run) = (self.run.clone(), AtomicBool::new(false));
+        let once: Callback = Box::new(move |pool| {
+            assert!(!has_run.swap(true, Ordering::SeqCst), "a callback runs twice");
+            callback(pool);
+            run.fetch_add(1, Ordering::SeqCst);
+        });
+        self.shards[shard].intake.lock().unwrap().push_back(once);
+        self.shards[shard].wakeup.wake_by(DUE);
+    }
+
+    fn push_all(&self, shard: usize, callbacks: usize) {
+        (0..callbacks).for_each(|_| self.push(shard, |_| ()));
+    }
+
+    /// Waits until all callbacks have run.
+    fn wait(&self) {
+        while self.run.load(Ordering::SeqCst) < self.pushed.load(Ordering::SeqCst) {
             thread::yield_now();
         }
     }
-}
 
-/// Waits until time has passed or the driver has come back. Either counts as a timeout.
-fn wait_for_time<'a>(returned: &'a Condvar, slot: MutexGuard<'a, Slot>) -> (MutexGuard<'a, Slot>, bool) {
-    (returned.wait(slot).unwrap(), true)
-}
-
-impl Loan for Lent {
-    fn next_batch(&self) -> Option<Arc<dyn Batch>> {
-        let Shard { loans, .. } = &*self.shard;
-        let mut driver = loans.borrow(self.number)?;
-        let next = if loans.is_over(self.number) { None } else { self.shard.next_batch(&mut driver) };
-        let Some(batch) = next else {
-            let rest = Arc::new(Callbacks::new(&self.shard.pool, Vec::new()));
-            loans.give_up(driver, rest.clone());
-            return Some(rest);
-        };
-        loans.put_back(self.number, driver, batch.clone());
-        Some(batch)
+    fn close(&self) {
+        for shard in &self.shards {
+            shard.closing.store(true, Ordering::SeqCst);
+            shard.wakeup.wake_by(0);
+        }
+        self.alarms.wake_all();
     }
 
-    fn recall(&self) {
-        self.shard.loans.recall(self.number);
+    /// Closes the service, and asserts that nothing is left.
+    fn shut_down(self: Arc<Self>, own: Vec<JoinHandle<()>>, workers: Vec<JoinHandle<()>>) {
+        self.close();
+        own.into_iter().for_each(|thread| thread.join().unwrap());
+        self.pool.clone().shut_down(workers);
+        let left: usize = self.shards.iter().map(|shard| shard.intake.lock().unwrap().len()).sum();
+        assert_eq!(self.run.load(Ordering::SeqCst) + left, self.pushed.load(Ordering::SeqCst));
+        assert_eq!(Arc::strong_count(&self), 1, "a job or a role is left");
     }
-}
 
-/// A callback waits for the other one of its batch, and then for the last batch. So does a task that it gave to rayon. So
-/// two workers do not come back, one of them from a search, and the third runs the last batch.
-#[test]
-fn a_driver_is_taken_from_each_worker_that_does_not_come_back() {
-    explore(|| {
-        let (pool, threads) = Pool::start(3);
-        let shard = Shard::new(&pool);
-        let (pair, last, quick) = (Barrier::new(2), Barrier::new(3), Arc::new(AtomicUsize::new(0)));
-        let quickly = || {
-            let quick = quick.clone();
-            let count: Callback = Box::new(move |_| _ = quick.fetch_add(1, Ordering::SeqCst));
-            vec![count]
-        };
-        let (other, task, end) = (pair.clone(), last.clone(), Barrier::new(2));
-        let ending = end.clone();
-        let slow: Callback = Box::new(move |pool| {
-            let inside = task.clone();
-            pool.spawn(Box::new(move |_| inside.wait()));
-            other.wait();
-            task.wait();
-            drop(ending.arrive());
-        });
-        let open: Callback = Box::new(move |_| drop(last.arrive()));
-        let batches = [quickly(), vec![slow, pair.callback()], quickly(), quickly(), vec![open], quickly()];
-        let driver = shard.start(batches.map(Step::Expire));
-        shard.pass_time();
-        driver.join().unwrap();
-        end.wait();
-        pool.shut_down(threads);
-        assert_eq!(quick.load(Ordering::SeqCst), 4);
-    });
-}
+    fn shards_of(&self, role: u32) -> &[Arc<Shard>] {
+        let first = role as usize;
+        if role == 0 { &self.shards } else { &self.shards[first..=first] }
+    }
 
-/// A callback gives each worker a task, while one of them sleeps as the driver. That worker does its task when the loan
-/// ends, and the task waits for one that the other worker must do.
-#[test]
-fn the_work_of_a_broadcast_is_done_after_a_loan() {
-    explore(|| {
-        let (pool, threads) = Pool::start(2);
-        let shard = Shard::new(&pool);
-        let (asleep, awake, end) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
-        let nothing = vec![Box::new(|_: &Pool| ()) as Callback];
-        let driver = shard.start([Step::Expire(nothing), Step::Sleep(asleep.clone(), awake.clone())]);
-        asleep.wait();
-        let ending = end.clone();
-        pool.push(vec![Box::new(move |pool| {
-            let (origin, end) = (thread::current().id(), ending.clone());
-            pool.broadcast(move |pool| {
-                if thread::current().id() != origin {
-                    pool.wait_for_task();
-                    drop(end.arrive());
+    fn are_closed(&self, role: u32) -> bool {
+        self.shards_of(role).iter().all(|shard| shard.closing.load(Ordering::SeqCst))
+    }
+
+    /// The loop of an own thread: `OwnThread::run`.
+    fn drive(self: &Arc<Self>, number: u32) {
+        self.alarms.get(number).attach();
+        let mut role = Some(Role { number, last: 0 });
+        while let Some(mut current) = role.take().or_else(|| self.wait_for_role(number)) {
+            let is_over = self.are_closed(number);
+            match self.next(&mut current) {
+                Some(expired) => role = self.deliver(expired, current),
+                None if is_over => break,
+                None => {
+                    self.sleep(&current, None, |parker, timeout| {
+                        parker.park(timeout);
+                        false
+                    });
+                    role = Some(current);
                 }
+            }
+        }
+        for shard in self.shards_of(number) {
+            with_driver(&**shard, number, |driver| shard.turn(driver, true));
+        }
+    }
+
+    /// `Drivers::next`.
+    fn next(&self, role: &mut Role) -> Option<Callbacks> {
+        let (shards, mut expired) = (self.shards_of(role.number), Vec::new());
+        while expired.len() < TURN {
+            match role::next(shards, role.number, &mut role.last, expired.is_empty()) {
+                Next::Expired(turned) => {
+                    role::handed_out(&*shards[role.last], role.number);
+                    expired.extend(turned);
+                }
+                Next::Turned => {}
+                Next::Idle => break,
+            }
+        }
+        (!expired.is_empty()).then(|| Callbacks::new(&self.pool, expired))
+    }
+
+    /// `OwnThread::deliver` and `OwnThread::lend`.
+    fn deliver(self: &Arc<Self>, expired: Callbacks, role: Role) -> Option<Role> {
+        let (number, queue, now) = (role.number, &self.pool.queue, self.pool.now());
+        self.pool.check_in_time();
+        if number > 0 {
+            queue.push(Arc::new(expired), None, now);
+            return Some(role);
+        }
+        let loan = Loan { service: self.clone(), number, own: crate::sync::thread::current() };
+        self.seats[number as usize].lend(role, || queue.push(Arc::new(expired), Some(&(Arc::new(loan) as _)), now))
+    }
+
+    /// `Drivers::sleep`.
+    fn sleep(&self, role: &Role, longest: Option<Duration>, mut park: impl FnMut(&Parker, Option<Duration>) -> bool) {
+        let ends = longest.map(|longest| self.pool.now() + longest);
+        let shards = self.shards_of(role.number);
+        let earliest = || if self.are_closed(role.number) { 0 } else { role::earliest(shards, role.number) };
+        let is_needed = Cell::new(false);
+        let timeout = |tick| {
+            let is_over = tick <= DUE || is_needed.get();
+            if is_over { Some(Duration::ZERO) } else { ends.map(|at| at.saturating_duration_since(self.pool.now())) }
+        };
+        self.alarms.get(role.number).sleep(earliest, timeout, |parker, timeout| is_needed.set(park(parker, timeout)));
+    }
+
+    /// `OwnThread::wait_for_role`.
+    fn wait_for_role(&self, number: u32) -> Option<Role> {
+        let mut looked = self.pool.now();
+        let pause = || {
+            self.pool.queue.check(self.pool.now());
+            self.pool.park(Some(CHECK_INTERVAL));
+            let now = self.pool.now();
+            let is_look = now >= looked + CHECK_INTERVAL;
+            if is_look {
+                looked = now;
+            }
+            is_look
+        };
+        let role = self.seats[number as usize].wait(self.alarms.get(number), || self.are_closed(number), pause)?;
+        self.pool.check_in_time();
+        Some(role)
+    }
+}
+
+impl executor::Role for Loan {
+    fn next_batch(&self, holder: &dyn Holder) -> Option<Arc<dyn Batch>> {
+        let seat = &self.service.seats[self.number as usize];
+        let drive = |role: &mut Role| self.drive(role, holder);
+        let hand_out = |expired| Some(Arc::new(expired) as Arc<dyn Batch>);
+        seat.drive(self.service.alarms.get(self.number), drive, hand_out, |role| self.return_role(role))
+    }
+
+    fn give_up(&self) {
+        if let Some(role) = self.service.seats[self.number as usize].take() {
+            self.return_role(role);
+        }
+    }
+}
+
+impl Loan {
+    fn drive(&self, role: &mut Role, holder: &dyn Holder) -> Option<Callbacks> {
+        while !self.service.are_closed(self.number) {
+            let expired = self.service.next(role);
+            if expired.is_some() {
+                return expired;
+            }
+            let (ends, mut is_needed) = (self.service.pause.map(|pause| self.service.pool.now() + pause), false);
+            self.service.sleep(role, self.service.pause, |_, timeout| {
+                is_needed |= holder.park(timeout);
+                is_needed
             });
-        })]);
-        // The alert may end: the worker that sleeps is not busy.
-        for _ in 0..10 {
-            pool.advance(Duration::from_millis(100));
+            if is_needed || ends.is_some_and(|ends| self.service.pool.now() >= ends) {
+                break;
+            }
+        }
+        None
+    }
+
+    fn return_role(&self, role: Role) {
+        self.service.seats[self.number as usize].give_up(role);
+        self.own.unpark();
+    }
+}
+
+const PAUSES: [Option<Duration>; 2] = [None, Some(Duration::from_micros(500))];
+
+/// Two threads push to two shards, which fold and unfold meanwhile. So both the first role, which is lent, and the
+/// second one drive.
+fn timers_run(pause: Option<Duration>) {
+    let (pool, workers) = Pool::start(2);
+    let (service, own) = Service::start(&pool, 2, pause);
+    let callers = [0, 1].map(|shard| {
+        let service = service.clone();
+        thread::spawn(move || (0..3).for_each(|step| service.push_all((shard + step) % 2, 1 + step)))
+    });
+    let folds = service.clone();
+    let folds = thread::spawn(move || {
+        for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+            folds.shards[1].wakeup.change_role(from, to);
             thread::yield_now();
         }
-        awake.wait();
-        shard.pass_time();
-        driver.join().unwrap();
-        end.wait();
-        pool.shut_down(threads);
+    });
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+    folds.join().unwrap();
+    service.wait();
+    service.shut_down(own, workers);
+}
+
+#[test]
+fn each_timer_runs_while_roles_are_lent() {
+    explore(|| timers_run(PAUSES[0]));
+    explore(|| timers_run(PAUSES[1]));
+}
+
+/// A callback waits for one of its own batch, and both for one that expires later, of the same shard or of another.
+#[test]
+fn a_role_is_taken_from_a_worker_that_does_not_come_back() {
+    explore(|| {
+        let (pool, workers) = Pool::start(3);
+        let (service, own) = Service::start(&pool, 2, None);
+        service.push_all(0, 1);
+        for last in 0..2 {
+            let (all, begun) = (Barrier::new(3), Barrier::new(3));
+            for _ in 0..2 {
+                let (all, begun) = (all.clone(), begun.clone());
+                service.push(0, move |_| {
+                    drop(begun.arrive());
+                    all.wait();
+                });
+            }
+            begun.wait();
+            let all = all.clone();
+            service.push(last, move |_| all.wait());
+            service.wait();
+        }
+        service.shut_down(own, workers);
     });
 }
 
-/// A worker that drives is slow to begin the second callback of a batch. Another runs it, and it waits for a task that it
-/// gave to rayon. The worker that drives does not know of it, and finds nothing else to do.
+/// Workers that sleep with a role are needed for jobs, which wait for each other, and for a callback of the role.
 #[test]
-fn the_work_of_an_assistant_is_done_after_a_loan() {
+fn a_worker_that_sleeps_with_a_role_is_needed() {
     explore(|| {
-        let (pool, threads) = Pool::start(2);
-        let shard = Shard::new(&pool);
-        let (begun, assisted, end) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
-        let (begins, first, second, ending) = (begun.clone(), assisted.clone(), assisted, end.clone());
-        let slow: Callback = Box::new(move |_| {
-            drop(begins.arrive());
-            first.wait();
+        let (pool, workers) = Pool::start(2);
+        let (service, own) = Service::start(&pool, 1, None);
+        for _ in 0..2 {
+            service.push_all(0, 2);
+            service.wait();
+            let jobs = Barrier::new(3);
+            (0..2).for_each(|_| pool.push(vec![jobs.callback()]));
+            jobs.wait();
+            let both = Barrier::new(2);
+            pool.push(vec![both.callback()]);
+            service.push(0, move |_| both.wait());
+            service.wait();
+        }
+        service.shut_down(own, workers);
+    });
+}
+
+/// All workers wait in callbacks. Extra ones run the rest, and give roles up.
+#[test]
+fn extra_workers_give_roles_up() {
+    explore_fairly(|| {
+        let (pool, workers) = Pool::start_with(1, 3);
+        let (service, own) = Service::start(&pool, 1, PAUSES[1]);
+        let all = Barrier::new(3);
+        for _ in 0..3 {
+            let all = all.clone();
+            service.push(0, move |_| all.wait_asleep());
+        }
+        service.wait();
+        service.push_all(0, 2);
+        service.wait();
+        service.shut_down(own, workers);
+    });
+}
+
+/// A close comes in any phase. What has not expired by then does not run.
+#[test]
+fn a_close_ends_each_role_and_each_loan() {
+    explore(|| {
+        let (pool, workers) = Pool::start(2);
+        let (service, own) = Service::start(&pool, 2, None);
+        let closer = service.clone();
+        let caller = service.clone();
+        let caller = thread::spawn(move || (0..4).for_each(|step| caller.push_all(step % 2, 2)));
+        let closer = thread::spawn(move || {
+            closer.shards[1].wakeup.change_role(0, 1);
+            thread::yield_now();
+            closer.close();
         });
-        let assist: Callback = Box::new(move |pool| {
-            drop(second.arrive());
-            pool.wait_for_task();
-            drop(ending.arrive());
-        });
-        let nothing = || vec![Box::new(|_: &Pool| ()) as Callback];
-        let driver = shard.start([nothing(), vec![slow, assist]].map(Step::Expire));
-        begun.wait();
-        pool.advance(STRAGGLER_AFTER);
-        // The worker that comes for this finds the straggler.
-        pool.push(nothing());
-        shard.pass_time();
-        driver.join().unwrap();
-        end.wait();
-        pool.shut_down(threads);
+        caller.join().unwrap();
+        closer.join().unwrap();
+        service.shut_down(own, workers);
     });
 }

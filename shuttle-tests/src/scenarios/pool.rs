@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use shuttle::thread::{self, JoinHandle};
 
-use crate::executor::batch::{Batch, Loan};
-use crate::executor::job_queue::{JobQueue, MonitorThread, STRAGGLER_AFTER, SleepProbe, TimedWait, WorkerThread};
+use crate::executor::batch::{Batch, Holder, Role};
+use crate::executor::job_queue::{JobQueue, LATE_AFTER, SleepProbe, WorkerThread};
+use crate::sync::thread::{self, JoinHandle, Thread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 pub(super) type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
@@ -20,8 +20,13 @@ pub(super) struct Pool {
     start: Instant,
     /// Microseconds since the start.
     clock: AtomicU64,
-    /// Threads that wait with a timeout, which ends whenever the clock advances.
-    timed: Mutex<Vec<Arc<Condvar>>>,
+    /// Threads that are parked with a timeout, which ends whenever the clock advances.
+    timed: Mutex<Vec<Thread>>,
+    /// When the driver should next check the queue.
+    check_at: Mutex<Option<Instant>>,
+    driver: Mutex<Option<Thread>>,
+    /// The driver sleeps without a timeout.
+    driver_rests: AtomicBool,
     extras: Mutex<Vec<JoinHandle<()>>>,
     ended: AtomicBool,
 }
@@ -84,8 +89,8 @@ impl Callbacks {
     }
 }
 
-/// The calling thread: a worker, or the monitor.
-struct Thread(Arc<Pool>);
+/// The calling thread, as a worker.
+struct Worker(Arc<Pool>);
 
 impl Pool {
     /// Starts a pool with this number of workers, and returns its threads.
@@ -93,7 +98,7 @@ impl Pool {
         Self::start_with(workers, 0)
     }
 
-    /// The same with a monitor, if `max_extra` allows extra workers.
+    /// The same with extra workers.
     pub(super) fn start_with(workers: usize, max_extra: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         let pool = Arc::new(Self {
             queue: JobQueue::new(workers, max_extra),
@@ -101,6 +106,9 @@ impl Pool {
             start: Instant::now(),
             clock: AtomicU64::new(0),
             timed: Mutex::default(),
+            check_at: Mutex::default(),
+            driver: Mutex::default(),
+            driver_rests: AtomicBool::new(false),
             extras: Mutex::default(),
             ended: AtomicBool::new(false),
         });
@@ -109,17 +117,60 @@ impl Pool {
                 let pool = pool.clone();
                 thread::spawn(move || {
                     WORKER.with(|worker| worker.set(index));
-                    pool.queue.worker_loop(&Thread(pool.clone()), false);
+                    pool.queue.worker_loop(&Worker(pool.clone()), false);
                 })
             })
             .collect();
-        if max_extra > 0 {
-            let pool = pool.clone();
-            threads.push(thread::spawn(move || pool.queue.monitor_loop(&Thread(pool.clone()))));
-        }
+        let driver = pool.clone();
+        let driver = thread::spawn(move || driver.watch());
         let clock = pool.clone();
-        threads.push(thread::spawn(move || clock.pass_time()));
+        threads.extend([driver, thread::spawn(move || clock.pass_time())]);
         (pool, threads)
+    }
+
+    /// What a driver does between its dispatches: it checks the queue, and grows the pool.
+    fn watch(self: &Arc<Self>) {
+        self.driver.lock().unwrap().replace(thread::current());
+        self.queue.set_grower(thread::current());
+        while !self.ended.load(Ordering::SeqCst) {
+            let now = self.now();
+            let mut check_at = self.check_at.lock().unwrap();
+            if check_at.is_some_and(|at| at <= now) {
+                *check_at = self.queue.check(now).0.map(|time| now + time);
+            }
+            let left = check_at.map(|at| at.saturating_duration_since(now));
+            drop(check_at);
+            let start = |count| (0..count).map(|_| self.start_extra()).count();
+            let timeout = self.queue.grow(now, start, || false).into_iter().chain(left).min();
+            self.driver_rests.store(timeout.is_none(), Ordering::SeqCst);
+            self.park(timeout);
+            self.driver_rests.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Makes the driver check the queue in time.
+    pub(super) fn check_in_time(&self) {
+        let late_at = self.now() + LATE_AFTER;
+        let mut check_at = self.check_at.lock().unwrap();
+        *check_at = Some(check_at.map_or(late_at, |at| at.min(late_at)));
+        drop(check_at);
+        self.driver_rests.store(false, Ordering::SeqCst);
+        self.driver.lock().unwrap().iter().for_each(Thread::unpark);
+    }
+
+    /// Waits until the driver sleeps without a timeout.
+    pub(super) fn wait_until_the_driver_rests(&self) {
+        while !self.driver_rests.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    }
+
+    /// Waits until so much time has passed. That is for ever if no thread waits for it.
+    pub(super) fn sleep(&self, time: Duration) {
+        let ends = self.now() + time;
+        while self.now() < ends {
+            thread::yield_now();
+        }
     }
 
     /// Advances the clock in steps of half a millisecond while a thread waits with a timeout.
@@ -128,10 +179,30 @@ impl Pool {
             let timed = self.timed.lock().unwrap().clone();
             if !timed.is_empty() {
                 self.advance(Duration::from_micros(500));
-                timed.iter().for_each(|call| call.notify_one());
+                timed.iter().for_each(Thread::unpark);
             }
             thread::yield_now();
         }
+    }
+
+    pub(super) fn park(&self, timeout: Option<Duration>) {
+        if timeout.is_none() {
+            return thread::park();
+        }
+        self.timed.lock().unwrap().push(thread::current());
+        thread::park();
+        let this = thread::current().id();
+        self.timed.lock().unwrap().retain(|thread| thread.id() != this);
+    }
+
+    fn start_extra(self: &Arc<Self>) {
+        let pool = self.clone();
+        let mut extras = self.extras.lock().unwrap();
+        let index = self.tasks.lock().unwrap().len() - 1 - extras.len();
+        extras.push(thread::spawn(move || {
+            WORKER.with(|worker| worker.set(index));
+            pool.queue.worker_loop(&Worker(pool.clone()), true);
+        }));
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -143,18 +214,24 @@ impl Pool {
         self.clock.fetch_add(u64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
     }
 
-    /// Puts a batch into the queue, as a driver does.
-    pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) -> Arc<Callbacks> {
-        let batch = Arc::new(Callbacks::new(self, callbacks));
-        self.queue.push(batch.clone());
-        batch
+    /// Dispatches a batch.
+    pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) {
+        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), None, self.now());
+        self.check_in_time();
     }
 
-    /// Raises the alert for a batch that is not finished in time, as a driver does.
-    pub(super) fn alert_if_unfinished(&self, batch: &Arc<Callbacks>) {
-        self.advance(STRAGGLER_AFTER);
-        if Arc::strong_count(batch) > 1 {
-            self.queue.alert(batch.clone(), self.now());
+    /// Dispatches a batch with a role, again and again until a worker is parked.
+    pub(super) fn push_with_role(self: &Arc<Self>, role: &Arc<Driving>) {
+        loop {
+            let begun = Barrier::new(2);
+            let batch = Arc::new(Callbacks::new(self, vec![begun.callback()]));
+            let takes_role = self.queue.push(batch, Some(&(role.clone() as _)), self.now());
+            self.check_in_time();
+            begun.wait();
+            if takes_role {
+                break;
+            }
+            thread::yield_now();
         }
     }
 
@@ -184,20 +261,28 @@ impl Pool {
         found
     }
 
-    pub(super) fn shut_down(self: Arc<Self>, threads: Vec<JoinHandle<()>>) {
+    pub(super) fn shut_down(self: Arc<Self>, mut threads: Vec<JoinHandle<()>>) {
         self.queue.close();
-        let mut threads = threads;
-        let clock = threads.pop().unwrap();
+        let drives = threads.split_off(threads.len() - 2);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+        self.ended.store(true, Ordering::SeqCst);
+        self.driver.lock().unwrap().iter().for_each(Thread::unpark);
+        drives.into_iter().for_each(|thread| thread.join().unwrap());
         let extras = std::mem::take(&mut *self.extras.lock().unwrap());
         extras.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(self.queue.extra_threads().threads, 0);
-        self.ended.store(true, Ordering::SeqCst);
-        clock.join().unwrap();
     }
 }
 
-impl WorkerThread for Thread {
+impl WorkerThread for Worker {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park(&self, timeout: Option<Duration>) {
+        self.0.park(timeout);
+    }
+
     fn sleep_probe(&self) -> SleepProbe {
         let status = SLEEP_STATUS.with(Arc::clone);
         Arc::new(move || status.probe())
@@ -217,55 +302,14 @@ impl WorkerThread for Thread {
     }
 }
 
-impl TimedWait for Thread {
-    fn now(&self) -> Instant {
-        self.0.now()
-    }
-
-    fn wait_timeout<'a, T>(
-        &self,
-        condvar: &Arc<Condvar>,
-        guard: MutexGuard<'a, T>,
-        _timeout: Duration,
-    ) -> MutexGuard<'a, T> {
-        self.0.timed.lock().unwrap().push(condvar.clone());
-        let guard = condvar.wait(guard).unwrap();
-        self.0.timed.lock().unwrap().retain(|other| !Arc::ptr_eq(other, condvar));
-        guard
-    }
-}
-
-impl MonitorThread for Thread {
-    fn start_extra(&self) -> bool {
-        let pool = self.0.clone();
-        let mut extras = self.0.extras.lock().unwrap();
-        let index = self.0.tasks.lock().unwrap().len() - 1 - extras.len();
-        extras.push(thread::spawn(move || {
-            WORKER.with(|worker| worker.set(index));
-            pool.queue.worker_loop(&Thread(pool.clone()), true);
-        }));
-        true
-    }
-}
-
 impl Batch for Callbacks {
     fn run(&self) {
-        while self.run_one() {}
-    }
-
-    fn run_one(&self) -> bool {
-        let next = self.callbacks.get(self.taken.fetch_add(1, Ordering::SeqCst));
-        if let Some(callback) = next {
+        while let Some(callback) = self.callbacks.get(self.taken.fetch_add(1, Ordering::SeqCst)) {
             let nested = IN_CALLBACK.with(|inside| inside.replace(true));
             assert!(!nested, "nested callbacks");
             callback(&self.pool);
             IN_CALLBACK.with(|inside| inside.set(false));
         }
-        next.is_some()
-    }
-
-    fn is_started(&self) -> bool {
-        self.taken.load(Ordering::SeqCst) > 0
     }
 
     fn is_exhausted(&self) -> bool {
@@ -301,6 +345,11 @@ impl Barrier {
         missing
     }
 
+    /// Returns how many have not come yet.
+    pub(super) fn missing(&self) -> usize {
+        *self.0.0.lock().unwrap()
+    }
+
     /// As `wait`, but reports the thread as asleep.
     pub(super) fn wait_asleep(&self) {
         SLEEP_STATUS.with(Arc::clone).asleep_during(|| self.wait());
@@ -317,67 +366,54 @@ impl Barrier {
     }
 }
 
-/// A shard that a worker drives until it is recalled. Only one batch is due in it.
-pub(super) struct Shard {
-    pub(super) batch: Mutex<Option<Arc<Callbacks>>>,
-    pub(super) is_recalled: Mutex<bool>,
-    recalled: Condvar,
+/// A role: some batches, and then either sleep or batches without end.
+pub(super) struct Driving {
+    pool: Arc<Pool>,
+    batches: Mutex<VecDeque<Vec<Callback>>>,
+    /// How long the worker sleeps once no batch is left. `None`: until it is needed.
+    pause: Option<Duration>,
+    /// Batches expire as fast as the worker runs them.
+    is_busy: bool,
+    /// The worker has slept or is about to.
+    pub(super) rests: AtomicBool,
+    pub(super) ended: AtomicBool,
+    /// The role ends at the next nap.
+    pub(super) ends: AtomicBool,
 }
 
-impl Shard {
-    pub(super) fn new(pool: &Arc<Pool>, callbacks: Vec<Callback>) -> Arc<Self> {
-        let batch = Callbacks::new(pool, callbacks);
-        Arc::new(Self {
-            batch: Mutex::new(Some(Arc::new(batch))),
-            is_recalled: Mutex::new(false),
-            recalled: Condvar::new(),
-        })
+impl Driving {
+    pub(super) fn new(pool: &Arc<Pool>, batches: Vec<Vec<Callback>>, is_busy: bool) -> Arc<Self> {
+        Arc::new(Self::with(pool, batches, None, is_busy))
+    }
+
+    /// A role without batches, whose worker sleeps for so long again and again.
+    pub(super) fn napping(pool: &Arc<Pool>, pause: Duration) -> Arc<Self> {
+        Arc::new(Self::with(pool, Vec::new(), Some(pause), false))
+    }
+
+    fn with(pool: &Arc<Pool>, batches: Vec<Vec<Callback>>, pause: Option<Duration>, is_busy: bool) -> Self {
+        let (pool, batches) = (pool.clone(), Mutex::new(batches.into()));
+        let [rests, ended, ends] = [false; 3].map(AtomicBool::new);
+        Self { pool, batches, pause, is_busy, rests, ended, ends }
     }
 }
 
-impl Loan for Shard {
-    fn next_batch(&self) -> Option<Arc<dyn Batch>> {
-        if let Some(batch) = self.batch.lock().unwrap().take() {
-            return Some(batch);
+impl Role for Driving {
+    fn next_batch(&self, holder: &dyn Holder) -> Option<Arc<dyn Batch>> {
+        assert!(!self.ended.load(Ordering::SeqCst), "the role has ended");
+        let next = self.batches.lock().unwrap().pop_front();
+        if next.is_some() || self.is_busy {
+            let passes = || vec![Box::new(|pool: &Pool| pool.advance(Duration::from_micros(500))) as Callback];
+            thread::yield_now();
+            return Some(Arc::new(Callbacks::new(&self.pool, next.unwrap_or_else(passes))));
         }
-        let mut is_recalled = self.is_recalled.lock().unwrap();
-        while !*is_recalled {
-            is_recalled = self.recalled.wait(is_recalled).unwrap();
-        }
+        self.rests.store(true, Ordering::SeqCst);
+        while !self.ends.load(Ordering::SeqCst) && !holder.park(self.pause) {}
+        self.ended.store(true, Ordering::SeqCst);
         None
     }
 
-    fn recall(&self) {
-        *self.is_recalled.lock().unwrap() = true;
-        self.recalled.notify_all();
+    fn give_up(&self) {
+        self.ended.store(true, Ordering::SeqCst);
     }
-}
-
-/// A shard whose callbacks expire as fast as a worker runs them, until `done`.
-pub(super) struct BusyShard {
-    pub(super) pool: Arc<Pool>,
-    pub(super) done: Arc<AtomicBool>,
-    batches: AtomicUsize,
-}
-
-impl BusyShard {
-    pub(super) fn new(pool: &Arc<Pool>, done: &Arc<AtomicBool>) -> Arc<Self> {
-        Arc::new(Self { pool: pool.clone(), done: done.clone(), batches: AtomicUsize::new(0) })
-    }
-}
-
-impl Loan for BusyShard {
-    fn next_batch(&self) -> Option<Arc<dyn Batch>> {
-        if self.done.load(Ordering::SeqCst) {
-            return None;
-        }
-        assert!(self.batches.fetch_add(1, Ordering::SeqCst) < 500, "the worker drives for ever");
-        let callback: Callback = Box::new(|pool| {
-            pool.advance(Duration::from_micros(500));
-        });
-        thread::yield_now();
-        Some(Arc::new(Callbacks::new(&self.pool, vec![callback])))
-    }
-
-    fn recall(&self) {}
 }

@@ -132,7 +132,7 @@ impl Callback {
         unsafe { Self::new(waker, vtable) }
     }
 
-    /// A callback that makes a value of a queue due. The closure, which must fit, is called with the tick of the
+    /// Returns a callback that makes a value of a queue due. The closure, which must fit, is called with the tick of the
     /// deadline.
     #[inline]
     pub(crate) fn value<F: FnOnce(u64) + Send + 'static>(f: F) -> Self {
@@ -173,8 +173,8 @@ impl Callback {
         self.vtable.role
     }
 
-    /// Runs a one-shot callback, or makes the last run of a periodic one. A value of a queue becomes due
-    /// with the tick `due`; other callbacks do not read it.
+    /// Runs a one-shot callback, or makes the last run of a periodic one. A value of a queue becomes due with the tick
+    /// `due`; other callbacks do not read it.
     pub(crate) fn run(mut self, due: u64) {
         if self.role() == Role::Periodic {
             self.run_again();

@@ -306,7 +306,7 @@ impl Slab {
                 Err(_) if !slot.load(Ordering::Acquire).is_null() => return Ok(()),
                 fresh => Box::into_raw(fresh?),
             };
-            // Release: publishes the segment; pairs with `segment`. Loom model `recycle`.
+            // Release: publishes the segment; pairs with `find`. Loom model `recycle`.
             if slot.compare_exchange(ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 // SAFETY: we own the box, because it was not published.
                 drop(unsafe { Box::from_raw(fresh) });

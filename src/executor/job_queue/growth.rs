@@ -5,8 +5,8 @@
 //!
 //! # Blocked, or waiting for a core
 //!
-//! A *monitor* thread samples the busy workers. A worker is *blocked* if two samples,
-//! [`MIN_INTERVAL`](super::monitor::MIN_INTERVAL) or more apart, find it in the same activity and asleep throughout.
+//! The timer samples the busy workers. A worker is *blocked* if two samples,
+//! [`MIN_INTERVAL`] or more apart, find it in the same run and asleep throughout.
 //! The system counts how often a thread has gone to sleep: if that count is the same in both samples, the thread has
 //! not run in between. A worker that waits for a core is not asleep, so overload starts no extra worker. A flag says
 //! whether the worker is inside foreign code, which is a callback or rayon's work. So a worker that waits for the lock
@@ -24,27 +24,54 @@
 //!
 //! # What wakes or starts an extra worker
 //!
-//! - `push` wakes an idle one, if no worker of the pool is parked and the target has room.
-//! - The monitor takes the place of the [lookout](super#the-alert) while the alert is on and no worker is parked. It
-//!   sleeps until a batch is a straggler or a job waits. Then it samples the busy workers, wakes idle extra workers,
-//!   and starts new ones, until no callback waits. The longer it has started none, the longer its interval becomes, up
-//!   to [`MAX_INTERVAL`](super::monitor::MAX_INTERVAL). While all workers stay busy, that costs some 20 µs every 8 ms.
+//! - A dispatch wakes an idle one, if no worker of the pool is parked and the target has room. So does a worker that
+//!   puts a late batch back.
+//! - A [check](JobQueue::check) that finds a late job and no parked worker calls the *grower*, a thread of the timer's.
+//!   Every [`MIN_INTERVAL`] at first, it samples the busy workers, wakes idle extra workers, and starts new ones, until
+//!   no late job waits or a worker is parked. The longer it has started none, the longer its interval becomes, up to
+//!   [`MAX_INTERVAL`]. While all workers stay busy, that costs some 20 µs every 8 ms.
 //!
-//! Two kinds of steps may make the monitor necessary: an alert, and a step that leaves no worker parked during one.
-//! Each of them wakes the monitor if it is needed. A job that finds neither a worker nor an idle extra waits for the
-//! alert of its driver.
+//! The grower also checks the queue where no driver does: see the [head](super#the-check) of the room.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::probe::{SleepSample, WorkerProbe};
-use super::state::{Activity, Growth, Parked, State, Worker};
-use super::thread::TimedWait;
-use crate::sync::MutexGuard;
+use super::queue::JobQueue;
+use super::state::{Parked, Run, State, is_late};
+use crate::sync::thread::Thread;
+use crate::sync::{Arc, AtomicBool, Ordering, lock};
 
 /// Time without a job after which an extra worker ends.
-const IDLE: Duration = Duration::from_secs(5);
+pub(super) const IDLE: Duration = Duration::from_secs(5);
 /// A worker that is known to be blocked is sampled once in this number of rounds.
 const RESAMPLED: u64 = 8;
+/// Minimum time between two samples of the same worker. A callback that naps for less is not blocked.
+const MIN_INTERVAL: Duration = Duration::from_micros(600);
+/// Maximum time between two samples while callbacks wait.
+const MAX_INTERVAL: Duration = Duration::from_millis(8);
+
+/// The part of the queue's state that is about its growth.
+#[derive(Default)]
+pub(super) struct Growth {
+    /// Number of the pool's own threads.
+    own: usize,
+    /// Maximum number of extra workers.
+    pub(super) limit: usize,
+    /// Number of extra workers, including those that are being started.
+    pub(super) extras: usize,
+    /// Number of times that an extra worker was woken or started.
+    needed: u64,
+    /// Idle extra workers; the last one became idle last.
+    pub(super) idle: Vec<Parked>,
+    /// When the grower last started a worker or began to sample. `None` while it need not sample.
+    since: Option<Instant>,
+    /// Time of the next sample.
+    sample_at: Option<Instant>,
+    round: u64,
+    grower: Option<Thread>,
+    /// The grower should call [`JobQueue::grow`].
+    pub(super) is_called: Arc<AtomicBool>,
+}
 
 /// Statistics of a pool's extra workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,8 +92,8 @@ impl State {
     /// Returns the number of workers that are neither blocked nor parked nor idle, and the most that should run.
     fn running(&self) -> (usize, usize) {
         let Growth { own, extras, idle, .. } = &self.growth;
-        let blocked = self.active.iter().filter(|activity| activity.sample.is_blocked).count();
-        // This counts workers that were woken or started, but have not taken the lock yet.
+        let blocked = self.running.iter().filter(|run| run.sample.is_blocked).count();
+        // This counts workers that were woken or started, but have not taken the lock yet, and those that drive.
         (own + extras - self.parked.len() - idle.len() - blocked, own + blocked)
     }
 
@@ -88,27 +115,20 @@ impl State {
         woken
     }
 
-    /// Wakes the monitor if it is needed. Must be called after each step that may make it necessary.
-    pub(super) fn wake_monitor(&mut self) {
-        if self.growth.monitor_is_parked && self.needs_monitor() {
-            self.growth.monitor_is_parked = false;
-            self.growth.monitor.notify_one();
+    /// Returns whether the grower samples the busy workers. Calls it if it should begin.
+    pub(super) fn check_growth(&mut self, now: Instant) -> bool {
+        let has_late_job = self.jobs.front().is_some_and(|job| is_late(job.since, now));
+        if !has_late_job || !self.parked.is_empty() || self.growth.limit == 0 || self.closed {
+            self.growth.since = None;
+        } else if self.growth.since.is_none() {
+            self.growth.since = Some(now);
+            self.growth.call_grower();
         }
-    }
-
-    /// Returns whether there are callbacks left to start, an alert, and no lookout.
-    pub(super) fn needs_monitor(&self) -> bool {
-        self.alert.is_some() && self.parked.is_empty() && self.has_unstarted_callbacks()
-    }
-
-    /// Returns whether callbacks are left to start, in a job or in a batch that a worker runs.
-    pub(super) fn has_unstarted_callbacks(&self) -> bool {
-        let has_more = |activity: &Activity| activity.batch.as_ref().is_some_and(|batch| !batch.is_exhausted());
-        !self.jobs.is_empty() || self.active.iter().any(has_more)
+        self.growth.since.is_some()
     }
 
     /// Wakes idle extra workers for which there is room. Returns the number that the caller must start.
-    pub(super) fn grow(&mut self) -> usize {
+    fn make_room(&mut self) -> usize {
         let (running, target) = self.running();
         let room = target.saturating_sub(running);
         let woken = self.wake_extras(room);
@@ -119,48 +139,116 @@ impl State {
         starting
     }
 
-    /// Corrects the counts for `count` workers that [`grow`](Self::grow) requested and the system refused to start.
-    pub(super) fn not_started(&mut self, count: usize) {
+    /// Corrects the counts for `count` workers that [`make_room`](Self::make_room) requested and the system refused to start.
+    fn not_started(&mut self, count: usize) {
         self.growth.extras -= count;
         self.growth.needed -= count as u64;
     }
 
-    /// Returns the busy workers to sample in this round, each with the id of its activity.
-    pub(super) fn to_sample(&self, round: u64) -> Vec<(u64, WorkerProbe)> {
-        let is_due =
-            |activity: &&Activity| !activity.sample.is_blocked || (activity.id + round).is_multiple_of(RESAMPLED);
-        self.active.iter().filter(is_due).map(|activity| (activity.id, activity.probe.clone())).collect()
+    /// Returns the busy workers to sample in this round, each with the id of its run.
+    fn to_sample(&self, round: u64) -> Vec<(u64, WorkerProbe)> {
+        let is_due = |run: &&Run| !run.sample.is_blocked || (run.id + round).is_multiple_of(RESAMPLED);
+        let due = self.running.iter().filter(is_due);
+        due.filter_map(|run| Some((run.id, run.probe.clone()?))).collect()
     }
 
-    pub(super) fn record_samples(&mut self, samples: &[(u64, Option<u64>)]) {
-        for activity in &mut self.active {
-            if let Some(&(_, asleep)) = samples.iter().find(|(id, _)| *id == activity.id) {
-                let is_blocked = asleep.is_some() && asleep == activity.sample.asleep;
-                activity.sample = SleepSample { asleep, is_blocked };
+    fn record_samples(&mut self, samples: &[(u64, Option<u64>)]) {
+        for run in &mut self.running {
+            if let Some(&(_, asleep)) = samples.iter().find(|(id, _)| *id == run.id) {
+                let is_blocked = asleep.is_some() && asleep == run.sample.asleep;
+                run.sample = SleepSample { asleep, is_blocked };
             }
         }
     }
 }
 
-/// Waits until the extra worker is woken. Returns `Err` if it was idle for [`IDLE`] and should end.
-pub(super) fn wait_idle<'a>(
-    mut state: MutexGuard<'a, State>,
-    worker: &Worker,
-    thread: &impl TimedWait,
-) -> Result<MutexGuard<'a, State>, MutexGuard<'a, State>> {
-    let ends = thread.now() + IDLE;
-    state.growth.idle.push(worker.parked());
-    loop {
-        // Only a wake-up removes the worker from the list, so a spurious one leaves it there.
-        let Some(index) = state.growth.idle.iter().position(|parked| parked.worker == worker.id) else {
-            return Ok(state);
-        };
-        let left = ends.saturating_duration_since(thread.now());
-        if left.is_zero() {
-            state.growth.idle.remove(index);
-            return Err(state);
+impl Growth {
+    pub(super) fn new(own: usize, limit: usize) -> Self {
+        Self { own, limit, ..Self::default() }
+    }
+
+    /// Makes the grower call [`JobQueue::grow`].
+    pub(super) fn call_grower(&self) {
+        // Relaxed: the unpark publishes it to the grower's next call.
+        self.is_called.store(true, Ordering::Relaxed);
+        self.grower.iter().for_each(Thread::unpark);
+    }
+}
+
+impl JobQueue {
+    /// Makes the thread the grower: it must call [`grow`](Self::grow) each time it is unparked.
+    pub(crate) fn set_grower(&self, thread: Thread) {
+        lock(&self.state).growth.grower = Some(thread);
+    }
+
+    /// Makes the grower call [`grow`](Self::grow).
+    pub(crate) fn call_grower(&self) {
+        lock(&self.state).growth.call_grower();
+    }
+
+    /// Returns whether the grower was called.
+    pub(crate) fn wants_growth(&self) -> bool {
+        // Relaxed: see `call_grower`.
+        self.is_called.load(Ordering::Relaxed)
+    }
+
+    /// Returns the statistics of the extra workers.
+    pub(crate) fn extra_threads(&self) -> ExtraThreads {
+        let state = lock(&self.state);
+        ExtraThreads { threads: state.growth.extras as u64, needed: state.growth.needed }
+    }
+
+    /// Does the grower's work. Returns when to call it again; it must also be called whenever the grower is unparked.
+    ///
+    /// `start` starts a number of threads that run the worker loop as extra workers. It returns how many the system has
+    /// started. `has_ending` returns whether it should be called again, because extra threads are about to end.
+    pub(crate) fn grow(
+        &self,
+        now: Instant,
+        start: impl FnOnce(usize) -> usize,
+        has_ending: impl FnOnce() -> bool,
+    ) -> Option<Duration> {
+        // Relaxed: see `call_grower`. This may overwrite a later call. But that call is made under the lock, so what it is
+        // for is seen below.
+        if !self.is_called.load(Ordering::Relaxed) {
+            return None;
         }
-        state = thread.wait_timeout(&worker.condvar, state, left);
+        self.is_called.store(false, Ordering::Relaxed);
+        let has_ending = has_ending().then_some(MAX_INTERVAL);
+        let next = self.check(now).0.into_iter().chain(self.sample(now, start)).chain(has_ending).min();
+        if next.is_some() {
+            // Relaxed: only the grower reads it.
+            self.is_called.store(true, Ordering::Relaxed);
+        }
+        next
+    }
+
+    /// Samples the busy workers, and wakes or starts extra workers, if a late job waits and no worker is parked.
+    fn sample(&self, now: Instant, start: impl FnOnce(usize) -> usize) -> Option<Duration> {
+        let mut state = lock(&self.state);
+        let growth = &mut state.growth;
+        growth.since?;
+        if let Some(sample_at) = growth.sample_at.filter(|&at| at > now) {
+            return Some(sample_at - now);
+        }
+        growth.round += 1;
+        let workers = state.to_sample(state.growth.round);
+        drop(state);
+        let samples: Vec<_> = workers.into_iter().map(|(id, probe)| (id, probe.sample())).collect();
+        let mut state = lock(&self.state);
+        state.record_samples(&samples);
+        let starting = if state.check_growth(now) { state.make_room() } else { 0 };
+        drop(state);
+        let started = if starting > 0 { start(starting) } else { 0 };
+        let mut state = lock(&self.state);
+        state.not_started(starting - started);
+        let since = state.growth.since.as_mut()?;
+        if started > 0 {
+            *since = now;
+        }
+        let interval = ((now - *since) / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
+        state.growth.sample_at = Some(now + interval);
+        Some(interval)
     }
 }
 

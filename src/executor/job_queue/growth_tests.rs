@@ -3,22 +3,21 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::super::JobQueue;
+use super::super::{JobQueue, LATE_AFTER};
 use super::*;
-use crate::sync::{Arc, Condvar, lock};
+use crate::executor::batch::tests::Callbacks;
 
 /// Returns the queue of a pool of two busy workers. The number is what the sleep probes of both return; zero stands
 /// for `None`.
 fn busy() -> (JobQueue, Arc<AtomicU64>) {
     let (queue, sleeps) = (JobQueue::new(2, 8), Arc::new(AtomicU64::new(0)));
-    let mut state = lock(&queue.0);
-    for worker in 1..=2 {
+    let mut state = lock(&queue.state);
+    for _ in 0..2 {
         let sleeps = sleeps.clone();
         let sleep_probe = Arc::new(move || Some(sleeps.load(Ordering::Relaxed)).filter(|&sleeps| sleeps > 0));
         let probe = WorkerProbe::new(sleep_probe);
         probe.in_foreign_code.store(true, Ordering::Relaxed);
-        let (id, since, batch) = (worker as u64, Instant::now(), None);
-        state.active.push(Activity { worker, id, since, batch, probe, sample: SleepSample::default() });
+        state.begin(None, Instant::now() - LATE_AFTER, false, Some(&probe));
     }
     drop(state);
     (queue, sleeps)
@@ -28,13 +27,13 @@ fn busy() -> (JobQueue, Arc<AtomicU64>) {
 fn sample(state: &mut State) -> usize {
     let samples: Vec<_> = state.to_sample(0).into_iter().map(|(id, probe)| (id, probe.sample())).collect();
     state.record_samples(&samples);
-    state.active.iter().filter(|activity| activity.sample.is_blocked).count()
+    state.running.iter().filter(|run| run.sample.is_blocked).count()
 }
 
 #[test]
 fn a_worker_is_blocked_if_it_slept_from_one_sample_to_the_next() {
     let (queue, sleep_count) = busy();
-    let mut state = lock(&queue.0);
+    let mut state = lock(&queue.state);
     let mut blocked = |sleeps| {
         sleep_count.store(sleeps, Ordering::Relaxed);
         sample(&mut state)
@@ -48,49 +47,130 @@ fn a_worker_is_blocked_if_it_slept_from_one_sample_to_the_next() {
 fn a_worker_that_waits_for_the_queue_is_not_blocked() {
     let (queue, sleep_count) = busy();
     sleep_count.store(1, Ordering::Relaxed);
-    let mut state = lock(&queue.0);
-    state.active[0].probe.in_foreign_code.store(false, Ordering::Relaxed);
+    let mut state = lock(&queue.state);
+    state.running[0].probe.iter().for_each(|probe| probe.in_foreign_code.store(false, Ordering::Relaxed));
     assert_eq!((sample(&mut state), sample(&mut state)), (0, 1));
 }
 
 #[test]
 fn the_target_grows_by_one_worker_for_each_blocked_one() {
     let (queue, _) = busy();
-    let mut state = lock(&queue.0);
-    assert_eq!((state.grow(), state.exceeds_target()), (0, false));
-    state.active[0].sample.is_blocked = true;
-    assert_eq!((state.grow(), state.grow(), state.exceeds_target()), (2, 0, false), "those being started count");
-    state.active[1].sample.is_blocked = true;
-    assert_eq!((state.grow(), state.exceeds_target()), (2, false), "four for two that are blocked");
-    state.active[0].sample.is_blocked = false;
+    let mut state = lock(&queue.state);
+    assert_eq!((state.make_room(), state.exceeds_target()), (0, false));
+    state.running[0].sample.is_blocked = true;
+    assert_eq!(
+        (state.make_room(), state.make_room(), state.exceeds_target()),
+        (2, 0, false),
+        "those being started count"
+    );
+    state.running[1].sample.is_blocked = true;
+    assert_eq!((state.make_room(), state.exceeds_target()), (2, false), "four for two that are blocked");
+    state.running[0].sample.is_blocked = false;
     assert!(state.exceeds_target(), "four and one are more than three");
     state.not_started(2);
     assert_eq!((state.exceeds_target(), state.growth.extras, state.growth.needed), (false, 2, 2));
     state.growth.limit = 2;
-    state.active[0].sample.is_blocked = true;
-    assert_eq!(state.grow(), 0, "the limit is reached");
+    state.running[0].sample.is_blocked = true;
+    assert_eq!(state.make_room(), 0, "the limit is reached");
 }
 
 #[test]
 fn a_blocked_worker_is_sampled_in_one_of_several_rounds() {
     let (queue, _) = busy();
-    let mut state = lock(&queue.0);
+    let mut state = lock(&queue.state);
     let samples = |state: &State| (0..RESAMPLED).map(|round| state.to_sample(round).len()).sum::<usize>();
     assert_eq!(samples(&state), 2 * RESAMPLED as usize);
-    state.active[0].sample.is_blocked = true;
+    state.running[0].sample.is_blocked = true;
     assert_eq!(samples(&state), RESAMPLED as usize + 1);
 }
 
 #[test]
 fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
     let (queue, _) = busy();
-    let mut state = lock(&queue.0);
+    let mut state = lock(&queue.state);
     state.growth.extras = 2;
-    let idle = |worker| Parked { worker, condvar: Arc::new(Condvar::new()) };
-    state.growth.idle.extend([3, 4].map(idle));
+    state.growth.idle.extend([(); 2].map(|()| Parked::here(false, 0)));
     state.wake_extra();
     assert_eq!((state.growth.idle.len(), state.growth.needed), (2, 0), "two run already");
-    state.active[0].sample.is_blocked = true;
+    state.running[0].sample.is_blocked = true;
     state.wake_extra();
     assert_eq!((state.growth.idle.len(), state.growth.needed), (1, 1));
+}
+
+/// Adds a batch that was dispatched [`LATE_AFTER`] ago.
+fn add_late(queue: &JobQueue, now: Instant) {
+    queue.push(Arc::new(Callbacks::of(1, || ())), None, now - LATE_AFTER);
+}
+
+#[test]
+fn the_grower_samples_until_no_late_job_waits() {
+    let (queue, sleep_count) = busy();
+    let start = Instant::now();
+    let grow = |now| {
+        let mut asked = 0;
+        let again = queue.grow(
+            now,
+            |count| {
+                asked += count;
+                count
+            },
+            || false,
+        );
+        (asked, again)
+    };
+    assert_eq!(grow(start), (0, None), "it is not called");
+    add_late(&queue, start);
+    assert_eq!(grow(start), (0, None), "no check has found it");
+    sleep_count.store(1, Ordering::Relaxed);
+    assert_eq!(queue.check(start), (None, 0));
+    assert_eq!(grow(start), (0, Some(MIN_INTERVAL)), "one sample");
+    assert_eq!(grow(start + MIN_INTERVAL / 2), (0, Some(MIN_INTERVAL / 2)), "too early");
+    assert_eq!(grow(start + MIN_INTERVAL), (4, Some(MIN_INTERVAL)), "both are blocked");
+    for (after, interval) in [(600, 600), (2_000, 600), (100_000, 8_000)] {
+        let now = start + MIN_INTERVAL + Duration::from_micros(after);
+        assert_eq!(grow(now), (0, Some(Duration::from_micros(interval.max(after / 4).min(8_000)))), "{after}");
+    }
+    assert_eq!((queue.extra_threads().threads, queue.extra_threads().needed), (4, 4));
+    let taken = lock(&queue.state).jobs.pop_front();
+    assert!(taken.is_some());
+    assert_eq!(grow(start + Duration::from_secs(1)), (0, None), "no job waits");
+}
+
+#[test]
+fn threads_that_the_system_refuses_do_not_count() {
+    let (queue, sleep_count) = busy();
+    sleep_count.store(1, Ordering::Relaxed);
+    let start = Instant::now();
+    add_late(&queue, start);
+    queue.check(start);
+    queue.grow(start, |_| unreachable!("one sample"), || false);
+    queue.grow(start + MIN_INTERVAL, |_| 1, || false);
+    assert_eq!((queue.extra_threads().threads, queue.extra_threads().needed), (1, 1));
+}
+
+#[test]
+fn the_grower_comes_again_while_extra_threads_end() {
+    let (queue, _) = busy();
+    queue.call_grower();
+    let now = Instant::now();
+    assert_eq!(queue.grow(now, |count| count, || true), Some(MAX_INTERVAL));
+    assert_eq!(queue.grow(now, |count| count, || false), None);
+    assert_eq!(queue.grow(now, |count| count, || unreachable!("it is not called")), None);
+}
+
+#[test]
+fn nothing_grows_beside_a_parked_worker_or_without_extra_workers() {
+    for limit in [0, 8] {
+        let queue = JobQueue::new(2, limit);
+        let now = Instant::now();
+        add_late(&queue, now);
+        let mut state = lock(&queue.state);
+        if limit > 0 {
+            state.park(false);
+        }
+        assert!(!state.check_growth(now));
+        state.parked.clear();
+        assert_eq!(state.check_growth(now), limit > 0);
+        assert!(!state.check_growth(now - LATE_AFTER), "the job is not late yet");
+    }
 }

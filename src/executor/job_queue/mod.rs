@@ -1,75 +1,82 @@
-//! The job queue: batches wait here for the workers of a timer's own pool, and the workers for batches.
+//! The job queue: batches wait here for workers, and the workers of a timer's own pool for batches.
 //!
-//! # What is a worker
+//! # Jobs
 //!
-//! A worker is a thread that runs [`worker_loop`](JobQueue::worker_loop) at the bottom of its stack, from its start to
-//! its end. Only this loop starts callbacks, and nothing in rayon's queues runs the loop. So a thread is one worker at
-//! most. A callback that waits inside `rayon::join` may run other work of rayon meanwhile, but never another callback.
+//! A *job* is a batch that waits for a worker, perhaps with a [role](super::Role). A dispatch adds the job at the end and wakes
+//! the worker that parked last, whose caches are warm. A worker parks only under the lock under which it finds no job.
+//! **So while a worker is parked, no job waits longer than a woken worker takes to come.**
+//!
+//! A batch is *late* [`LATE_AFTER`] after its dispatch or after its start. Each worker that takes a late job puts a copy
+//! of it back at the end of the queue, under the same lock, and wakes one more worker. So a late batch is in the queue
+//! until a worker finds nothing left of it to start, and idle workers join one after another. All copies share the
+//! cursor of the batch. A batch that is not late has one worker, because to wake another costs as much as many
+//! callbacks.
+//!
+//! # Workers
+//!
+//! A *worker* is a thread that runs [`worker_loop`](JobQueue::worker_loop) at the bottom of its stack, from its start to
+//! its end. Only this loop starts callbacks, and nothing in rayon's queues runs the loop. So a callback that waits
+//! inside `rayon::join` may run other work of rayon meanwhile, but never another callback. A
+//! [borrowed pool](super::borrowed) has no such threads: it runs a ticket for each job instead.
+//!
 //! While workers are blocked inside callbacks, there are [extra](growth) ones.
 //!
-//! # A worker's next action
+//! # The check
 //!
-//! A worker takes the first of these that applies, under one lock that it holds for some instructions:
-//!
-//! 1. It *assists* with a *straggler*, a batch that a worker started over [`STRAGGLER_AFTER`] ago and that has
-//!    callbacks left to start. It does not assist twice in a row while a job waits.
-//! 2. On [alert](self#the-alert), it *searches* for rayon's work, if its last search is over
-//!    [`MAX_STINT`](state::MAX_STINT) ago.
-//! 3. It runs the first *job*, a batch that no worker has started.
-//! 4. On alert, it searches, if it has run something since its last search.
-//! 5. It parks until it is woken.
-//!
-//! An extra worker first checks whether there is [room](growth) for it. `push` wakes the worker that parked last, whose
-//! caches are warm. So while a worker is parked, no job waits longer than a woken worker takes to come.
+//! A batch that was taken in time may become late afterwards. So each driver calls [`check`](JobQueue::check)
+//! [`LATE_AFTER`] after a dispatch, and again as the answer says. It puts late batches into the queue, once each. Jobs
+//! that wait need no check: they are late when they are taken. The check also calls for searches while a worker is
+//! parked, and for [growth] while none is. It need not come again if all workers are busy, so a busy pool wakes no
+//! driver. If a worker parks afterwards, or finds rayon's work, and no check is to come, it calls the *grower*: a thread
+//! of the timer's that checks then.
 //!
 //! # Rayon's work
 //!
-//! A callback gives work to rayon by `spawn`, `join` and so on. The work goes to the rayon queue of the worker that
-//! runs the callback, and other workers steal it. After each batch, a worker does the work in its own rayon queue.
-//! rayon wakes no thread for the rest, as no worker ever sleeps inside rayon. The alert makes workers search for it.
+//! A callback gives work to rayon by `spawn`, `join` and so on. The work goes to the rayon queue of its worker, or with
+//! `spawn_broadcast` to a queue of each worker that no other reads. rayon wakes no thread for it, as no worker ever
+//! sleeps inside rayon. Two rules replace that:
 //!
-//! # The alert
+//! 1. After each batch, a worker does the work in its own rayon queues. If there was any, it calls for a search.
+//! 2. While any run takes over 50 µs, the check calls for a search, at intervals of 1 ms to 64 ms. A vain search doubles
+//!    the interval. Work that is found resets it, and so does a run that is late. A busy worker searches every 10 ms
+//!    then.
 //!
-//! A driver raises the alert when a batch is not finished [`STRAGGLER_AFTER`] after its dispatch. The cause is a
-//! callback that takes long, work that it left to rayon, or a pool whose workers are all busy. The driver raises the
-//! alert once for each batch, so a busy pool does not keep a driver awake. Busy workers need no wake-up: each of them
-//! reads the alert before it parks. A worker that has run rayon's work raises the alert, too, and so does one that
-//! assists: no driver watches the batch of a worker that [drives](self#a-worker-that-drives).
+//! A call for a search wakes the worker that parked first, and those that have parked since the caller's run began. They
+//! do rayon's work from all queues until there is none. A worker that has found some calls again. A worker that is about
+//! to park searches first, if there was a call since its last search began.
 //!
-//! On alert the worker that parked first is the *lookout*, the leader of a leader-follower pattern: it alone parks with
-//! a timeout. It wakes for the next straggler, and searches for rayon's work after 1 ms, 2 ms, 4 ms, and so on, up to
-//! 64 ms. Before it does either, it makes the next parked worker the lookout. So idle workers join one after another.
+//! *This chain reaches all parts of a broadcast.* Let the broadcast happen in a run, and let its worker find its own
+//! part after that run: it calls. At that time each other worker is in one of three states. If it parked before the run
+//! began, it has not done its part, and neither have those that parked before it. As they are first in the list, they
+//! are woken one after another: each finds its part, and so calls. If it has parked since, this call wakes it. Otherwise
+//! it searches before it parks, because it sees the call, or it does its own work after its next batch. A worker that is
+//! woken for a job does so, too.
 //!
-//! The alert ends when a lookout finds no worker busy, no job, and each batch finished for which a driver has raised it.
-//! If any worker has found rayon's work meanwhile, all parked workers search once more before that. Without an alert,
-//! workers park without a timeout.
+//! # Roles
 //!
-//! # A worker that drives
+//! After the batch of a job with a role, the worker drives: it runs the batches that [`Role::next_batch`] returns. It
+//! ends the role when a job waits and no worker is parked. It may park meanwhile: then it is in the list of parked
+//! workers, before all others. So a dispatch wakes it only if no other worker is parked, and searchers come before it.
+//! An extra worker gives each role up at once.
 //!
-//! A job may come with the [`Loan`](super::Loan) of a shard. After the batch, the worker drives that shard and runs the
-//! callbacks that expire there. Meanwhile it counts as neither busy nor parked, and takes no job. This requires that
-//! few jobs wait, and that the pool has a worker for each shard. Workers that have been in one activity over
-//! [`STRAGGLER_AFTER`] do not count. If a batch waits nevertheless and no worker is parked, the alert recalls all
-//! loans. A worker whose driver is taken back may have a batch already, and not be busy with it yet. So the alert lasts
-//! until the batch is finished.
+//! # The lock
 //!
-//! A callback may wait for a task that it gave to rayon. So after a batch, a worker that drives searches for rayon's
-//! work, if another worker has been in one activity over [`STRAGGLER_AFTER`]. It does so at most every
-//! [`MAX_STINT`](state::MAX_STINT).
+//! One lock guards all of this, for some instructions at a time. Nothing foreign is called or dropped under it. Workers
+//! park by the token of their thread. Only the removal from the list of parked workers ends a wait, so a token that
+//! is spent elsewhere, or comes too often, does no harm: a worker reads the list before each sleep.
 //!
-//! # The files
+//! | file      | concern                                                       |
+//! |-----------|---------------------------------------------------------------|
+//! | `queue`   | [`JobQueue`], and the loop of a worker                        |
+//! | `state`   | the state behind its lock, and the check                      |
+//! | `growth`  | how many extra workers run, and what starts them              |
+//! | `probe`   | what the grower reads of a worker                             |
+//! | `thread`  | what the queue needs of the threads that serve it             |
 //!
-//! | file      | concern                                                                  |
-//! |-----------|--------------------------------------------------------------------------|
-//! | `queue`   | [`JobQueue`], and the loop of a worker                                   |
-//! | `state`   | the state behind its lock, and the choice of a worker's next action      |
-//! | `growth`  | how many extra workers run, and what wakes them                          |
-//! | `monitor` | the loop of the monitor, which samples the workers and starts extra ones |
-//! | `probe`   | what the monitor reads of a worker                                       |
-//! | `thread`  | what the queue needs of the threads that serve it                        |
+//! [`Role`]: super::Role
+//! [`Role::next_batch`]: super::Role::next_batch
 
 mod growth;
-mod monitor;
 mod probe;
 mod queue;
 mod state;
@@ -77,5 +84,5 @@ mod thread;
 
 pub(crate) use growth::ExtraThreads;
 pub(crate) use queue::JobQueue;
-pub(crate) use state::STRAGGLER_AFTER;
-pub(crate) use thread::{MonitorThread, SleepProbe, TimedWait, WorkerThread};
+pub(crate) use state::{FIRST_CHECK, LATE_AFTER};
+pub(crate) use thread::{SleepProbe, WorkerThread};

@@ -1,9 +1,9 @@
-//! What the monitor reads of a worker: whether it is asleep inside foreign code.
+//! What the grower reads of a worker: whether it is asleep inside foreign code.
 
 use super::thread::SleepProbe;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
-/// What the monitor reads of a worker.
+/// What the grower reads of a worker.
 #[derive(Clone)]
 pub(super) struct WorkerProbe {
     sleep_probe: SleepProbe,
@@ -11,7 +11,7 @@ pub(super) struct WorkerProbe {
     pub(super) in_foreign_code: Arc<AtomicBool>,
 }
 
-/// The monitor's last sample of an activity.
+/// The last sample of a run.
 #[derive(Default)]
 pub(super) struct SleepSample {
     /// Number of times that the thread had gone to sleep. `None` if it was not asleep inside foreign code.

@@ -1,254 +1,263 @@
 //! `JobQueue`, and the loop of its workers: see the [head](super) of the room.
 
-use std::collections::VecDeque;
 use std::mem;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::growth::{ExtraThreads, wait_idle};
-use super::state::{Action, Growth, Job, MAX_INTERVAL, MAX_STINT, Parked, STRAGGLER_AFTER, State, Worker, park};
+use super::growth::{Growth, IDLE};
+use super::probe::WorkerProbe;
+use super::state::{Job, Parked, State};
 use super::thread::WorkerThread;
-use crate::executor::batch::{Batch, Loan};
-use crate::sync::{Arc, Mutex, lock};
+use crate::executor::batch::{Batch, Holder, Role};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, lock};
+
+/// Maximum time for which a worker does only rayon's work. Also the minimum time between two searches of a worker for
+/// which jobs wait.
+const MAX_STINT: Duration = Duration::from_millis(10);
 
 /// The queue of batches of one pool.
-pub(crate) struct JobQueue(pub(super) Mutex<State>);
+pub(crate) struct JobQueue {
+    pub(super) state: Mutex<State>,
+    pub(super) is_called: Arc<AtomicBool>,
+}
 
 impl JobQueue {
-    /// Creates the queue of a pool with this number of threads. While workers are blocked, up to `max_extra` extra ones
-    /// run, if a thread runs the [`monitor_loop`](Self::monitor_loop).
+    /// Creates the queue of a pool whose `threads` run the [`worker_loop`](Self::worker_loop). While they are blocked, up
+    /// to `max_extra` extra ones do, if a thread [grows](Self::grow) the pool. A borrowed pool has no such threads: it
+    /// runs tickets.
     pub(crate) fn new(threads: usize, max_extra: usize) -> Self {
-        Self(Mutex::new(State {
-            jobs: VecDeque::new(),
-            loans: Vec::new(),
-            active: Vec::new(),
-            parked: Vec::new(),
-            alert: None,
-            growth: Growth::new(threads, max_extra),
-            workers: 0,
-            activities: 0,
-            closed: false,
-        }))
+        let state = State::new(Growth::new(threads, max_extra));
+        let is_called = state.growth.is_called.clone();
+        Self { state: Mutex::new(state), is_called }
     }
 
-    /// Adds a batch, and wakes a worker for it. Drops the batch if the queue is closed.
-    pub(crate) fn push(&self, batch: Arc<dyn Batch>) {
-        let mut state = lock(&self.0);
+    /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. Drops the batch if the
+    /// queue is closed. Returns whether the worker will have the role: only if one is parked that has none.
+    pub(crate) fn push(&self, batch: Arc<dyn Batch>, role: Option<&Arc<dyn Role>>, now: Instant) -> bool {
+        let mut state = lock(&self.state);
         if state.closed {
             drop(state);
-            return drop(batch);
-        }
-        state.jobs.push_back(Job { batch, loan: None });
-        let woken = state.parked.pop();
-        if woken.is_none() {
-            state.wake_extra();
-        }
-        drop(state);
-        woken.into_iter().for_each(Parked::unpark);
-    }
-
-    /// Adds a batch, whose worker then drives one of the `shards` until the loan is over. Returns false if the pool has
-    /// too few workers for that: it then runs the batch, and no worker drives.
-    pub(crate) fn push_with_loan(
-        &self,
-        batch: Arc<dyn Batch>,
-        loan: Arc<dyn Loan>,
-        shards: usize,
-        now: Instant,
-    ) -> bool {
-        let mut state = lock(&self.0);
-        if !state.may_lend(shards, now) {
-            drop(state);
-            self.push(batch);
             return false;
         }
-        state.loans.push(loan.clone());
-        state.jobs.push_back(Job { batch, loan: Some(loan) });
-        let woken = state.parked.pop();
+        let role = role.filter(|_| state.parked.last().is_some_and(|parked| !parked.has_role)).cloned();
+        let takes_role = role.is_some();
+        let woken = state.dispatch(Job { batch, role, since: now });
         drop(state);
-        woken.into_iter().for_each(Parked::unpark);
-        true
+        woken.iter().for_each(Thread::unpark);
+        takes_role
     }
 
-    /// Raises the [alert](super#the-alert) for a batch that was not finished [`STRAGGLER_AFTER`] after its dispatch.
-    /// Returns whether there is a monitor.
-    pub(crate) fn alert(&self, late: Arc<dyn Batch>, now: Instant) -> bool {
-        let mut state = lock(&self.0);
-        state.raise_alert(now, false, Some(Arc::downgrade(&late)));
-        state.growth.has_monitor
+    /// Watches the busy workers: see [the check](super#the-check). Returns when to call it again, and the number of jobs
+    /// that it has added, for each of which a borrowed pool must run one more ticket.
+    pub(crate) fn check(&self, now: Instant) -> (Option<Duration>, usize) {
+        let mut exhausted = Vec::new();
+        let (next, added) = lock(&self.state).check(now, &mut exhausted);
+        (next.map(|at| at.saturating_duration_since(now)), added)
     }
 
-    /// Returns the statistics of the extra workers.
-    pub(crate) fn extra_threads(&self) -> ExtraThreads {
-        let state = lock(&self.0);
-        ExtraThreads { threads: state.growth.extras as u64, needed: state.growth.needed }
+    /// Runs the first job, as a ticket of a borrowed pool. Before that, calls `spawn` if one more ticket is needed.
+    pub(crate) fn run_ticket(&self, now: Instant, spawn: impl FnOnce()) {
+        let mut exhausted = Vec::new();
+        let Some((job, run, is_late)) = lock(&self.state).take(now, None, &mut exhausted) else { return };
+        drop(exhausted);
+        if is_late {
+            spawn();
+        }
+        job.batch.run();
+        let ended = lock(&self.state).end(run);
+        drop(ended);
     }
 
-    /// Drops all jobs and loans.
-    #[cfg(test)]
-    pub(crate) fn clear(&self) {
-        let mut state = lock(&self.0);
-        let dropped = (mem::take(&mut state.jobs), mem::take(&mut state.loans));
-        drop(state);
-        drop(dropped);
+    /// Closes the queue: the workers end once no job is left.
+    pub(crate) fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        state.parked.drain(..).for_each(Parked::unpark);
+        state.growth.idle.drain(..).for_each(Parked::unpark);
     }
 
     /// Calls `f` under the lock.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _locked = lock(&self.0);
+        let _locked = lock(&self.state);
         f()
     }
 
-    /// Closes the queue: the workers end once no job is left.
-    pub(crate) fn close(&self) {
-        let mut state = lock(&self.0);
-        state.closed = true;
-        state.parked.drain(..).for_each(Parked::unpark);
-        state.growth.close();
-    }
-
     /// Makes the calling thread a worker until the queue is closed. An extra worker also returns after some idle
-    /// seconds. Must be called once on each such thread, at the bottom of its stack.
+    /// seconds. Must be called at the bottom of the thread's stack. A panic of a role unwinds; batches do not panic.
     pub(crate) fn worker_loop(&self, thread: &impl WorkerThread, is_extra: bool) {
-        let mut worker = lock(&self.0).register(thread, is_extra);
-        while let Some(action) = self.next(&mut worker, thread) {
-            match action {
-                Action::Run(Job { batch, loan }) => {
-                    self.run(batch, &worker, thread);
-                    if let Some(loan) = loan {
-                        self.drive(&*loan, &mut worker, thread);
-                        lock(&self.0).loans.retain(|other| !Arc::ptr_eq(other, &loan));
-                    }
+        let mut worker = Worker::new(self, thread, is_extra);
+        while let Some(action) = worker.next() {
+            worker.act(action);
+        }
+    }
+}
+
+/// What a worker does next.
+enum Action {
+    Run(Arc<dyn Batch>),
+    /// Searches all queues of the pool for rayon's work.
+    Search,
+}
+
+/// The calling thread, as a worker.
+struct Worker<'a, T> {
+    queue: &'a JobQueue,
+    thread: &'a T,
+    is_extra: bool,
+    probe: WorkerProbe,
+    /// What it drives.
+    role: Option<Arc<dyn Role>>,
+    /// What it is doing.
+    run: Option<u64>,
+    /// It has found rayon's work in this run.
+    found: bool,
+    /// Number of calls to search when it last began a search.
+    calls: u64,
+    /// Time from which it searches even if jobs wait, while any run takes long.
+    search_at: Instant,
+}
+
+impl<'a, T: WorkerThread> Worker<'a, T> {
+    fn new(queue: &'a JobQueue, thread: &'a T, is_extra: bool) -> Self {
+        let (probe, search_at) = (WorkerProbe::new(thread.sleep_probe()), thread.now() + MAX_STINT);
+        lock(&queue.state).workers += usize::from(!is_extra);
+        // A call that came before the worker counts: its rayon queue may have work already.
+        Self { queue, thread, is_extra, probe, role: None, run: None, found: false, calls: 0, search_at }
+    }
+
+    /// Returns what the worker does next. `None`: the queue is closed and empty, or an idle extra worker ends.
+    fn next(&mut self) -> Option<Action> {
+        loop {
+            let now = self.thread.now();
+            // Declared before the lock, so dropped after it.
+            let (mut exhausted, mut ended) = (Vec::new(), None);
+            let mut state = lock(&self.queue.state);
+            if let Some(run) = self.run.take() {
+                ended = state.end(run);
+                ended.iter().for_each(|run| state.record_search(run, mem::take(&mut self.found), now));
+            }
+            // Another worker may wait for rayon's work.
+            if !self.is_extra && now >= self.search_at && state.has_late_run(now) {
+                return Some(self.begin(state, None, now));
+            }
+            if let Some(role) = self.role.take() {
+                let has_job = state.has_job(now, &mut exhausted) && state.parked.is_empty();
+                let is_needed = has_job || self.is_extra || state.closed;
+                drop((state, exhausted, ended));
+                if is_needed {
+                    role.give_up();
+                } else if let Some(batch) = role.next_batch(self) {
+                    self.role = Some(role);
+                    return Some(self.begin(lock(&self.queue.state), Some(batch), self.thread.now()));
                 }
-                Action::Assist(batch) => {
-                    let ends = thread.now() + STRAGGLER_AFTER;
-                    worker.probe.run_foreign(|| while batch.run_one() && thread.now() < ends {});
-                    self.run_own_tasks(&worker, thread);
-                }
-                Action::Search => self.search(&mut worker, thread),
+                continue;
+            }
+            let may_run = !self.is_extra || !state.exceeds_target();
+            if may_run && let Some((job, run, _)) = state.take(now, Some(&self.probe), &mut exhausted) {
+                (self.run, self.role) = (Some(run), job.role);
+                return Some(Action::Run(job.batch));
+            }
+            if state.closed {
+                return None;
+            }
+            if self.is_extra {
+                state.growth.idle.push(Parked::here(false, 0));
+            } else if self.calls == state.calls {
+                state.park(false);
+            } else {
+                return Some(self.begin(state, None, now));
+            }
+            drop((state, exhausted, ended));
+            if !self.wait(self.is_extra.then_some(IDLE), true) {
+                return None;
             }
         }
     }
 
-    /// Runs a batch, and then the work that it has left to rayon.
-    fn run(&self, batch: Arc<dyn Batch>, worker: &Worker, thread: &impl WorkerThread) {
-        worker.probe.run_foreign(|| batch.run());
-        self.run_own_tasks(worker, thread);
-        // The batch counts as unfinished until here, so that its driver raises the alert for the work above, too.
-        drop(batch);
+    /// Begins to run a batch or, with `None`, to search.
+    fn begin(&mut self, mut state: MutexGuard<'_, State>, batch: Option<Arc<dyn Batch>>, now: Instant) -> Action {
+        self.run = Some(state.begin(batch.clone(), now, false, Some(&self.probe)));
+        if batch.is_none() {
+            self.calls = state.calls;
+        }
+        batch.map_or(Action::Search, Action::Run)
     }
 
-    /// Drives a shard until the loan is over, and runs the callbacks that expire there.
-    fn drive(&self, loan: &dyn Loan, worker: &mut Worker, thread: &impl WorkerThread) {
-        let next = |worker: &mut Worker| {
-            // The driver's own thread takes the driver back if the search takes long.
-            if lock(&self.0).must_search(worker, thread.now()) {
-                self.search(worker, thread);
+    /// Waits until another thread removes this one from the list of parked or of idle workers, for `timeout` at most.
+    /// Returns false if that has not happened; then the thread is no longer in the list, either. If not `lasting`, any
+    /// unpark ends the wait.
+    fn wait(&self, timeout: Option<Duration>, lasting: bool) -> bool {
+        let ends = timeout.map(|timeout| self.thread.now() + timeout);
+        let mut is_over = false;
+        loop {
+            let left = ends.map(|ends| ends.saturating_duration_since(self.thread.now()));
+            let mut state = lock(&self.queue.state);
+            let list = if self.is_extra { &mut state.growth.idle } else { &mut state.parked };
+            let this = thread::current().id();
+            let Some(index) = list.iter().position(|parked| parked.thread.id() == this) else { return true };
+            if is_over || left == Some(Duration::ZERO) {
+                list.remove(index);
+                return false;
             }
-            let mut state = lock(&self.0);
-            state.end_activity(worker.id);
-            state.end_alert_if_all_drive();
             drop(state);
-            loan.next_batch()
-        };
-        while let Some(batch) = next(worker) {
-            lock(&self.0).begin_activity(worker, Some(batch.clone()), false, thread.now());
-            self.run(batch, worker, thread);
+            self.thread.park(left);
+            is_over = !lasting;
         }
     }
 
-    /// Does the work that callbacks left in the worker's own rayon queue.
-    fn run_own_tasks(&self, worker: &Worker, thread: &impl WorkerThread) {
-        if worker.is_extra {
-            // An extra worker is alone in its rayon pool, so no other thread would do the work.
-            return worker.probe.run_foreign(|| while thread.run_own_task() {});
-        }
-        let mut now = thread.now();
-        let ends = now + MAX_STINT;
-        let mut found = false;
-        worker.probe.run_foreign(|| {
-            while now < ends && thread.run_own_task() {
-                found = true;
-                now = thread.now();
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Run(batch) => {
+                self.probe.run_foreign(|| batch.run());
+                self.run_tasks(T::run_own_task);
             }
-        });
-        if found {
-            // More work may be left: here, or in the queues of parked workers, by `rayon::spawn_broadcast`.
-            let mut state = lock(&self.0);
-            match &mut state.alert {
-                Some(alert) => alert.found = true,
-                None => state.raise_alert(now, true, None),
+            Action::Search => {
+                self.run_tasks(T::run_any_task);
+                self.search_at = self.thread.now() + MAX_STINT;
             }
         }
     }
 
-    /// Searches for rayon's work, and does it.
-    fn search(&self, worker: &mut Worker, thread: &impl WorkerThread) {
-        let began = thread.now();
-        let (mut now, mut found) = (began, false);
-        worker.has_searched = true;
-        worker.probe.run_foreign(|| {
-            while thread.run_any_task() {
-                found = true;
-                now = thread.now();
-                if now - began >= MAX_STINT {
-                    worker.has_searched = false;
+    /// Does rayon's work.
+    fn run_tasks(&mut self, run_task: impl Fn(&T) -> bool) {
+        let mut ends = None;
+        self.probe.run_foreign(|| {
+            while run_task(self.thread) {
+                let now = self.thread.now();
+                // An extra worker is alone in its rayon pool, so no other thread would do the work.
+                if now >= *ends.get_or_insert(now + MAX_STINT) && !self.is_extra {
                     break;
                 }
             }
         });
-        worker.search_at = now + MAX_STINT;
-        let was_lookout = mem::take(&mut worker.is_lookout);
-        let mut state = lock(&self.0);
-        if found {
-            state.raise_alert(now, true, None);
-        } else if was_lookout && let Some(alert) = &mut state.alert {
-            // The next lookout may have parked for the old interval. It then wakes once too early, and parks again.
-            alert.search_at += alert.interval;
-            alert.interval = (alert.interval * 2).min(MAX_INTERVAL);
-        }
+        self.found = ends.is_some() && !self.is_extra;
     }
+}
 
-    /// Returns the worker's next action. `None`: the queue is closed and empty, or an idle extra worker ends.
-    fn next(&self, worker: &mut Worker, thread: &impl WorkerThread) -> Option<Action> {
-        let mut now = thread.now();
-        let mut state = lock(&self.0);
-        state.end_activity(worker.id);
-        loop {
-            if (!worker.is_extra || !state.exceeds_target())
-                && let Some(action) = state.choose(worker, now)
-            {
-                let batch = match &action {
-                    Action::Run(Job { batch, .. }) | Action::Assist(batch) => Some(batch.clone()),
-                    Action::Search => None,
-                };
-                let assists = matches!(action, Action::Assist(_));
-                state.begin_activity(worker, batch, assists, now);
-                if assists && state.alert.is_none() {
-                    // No driver watches a batch that a worker runs while it drives.
-                    state.raise_alert(now, false, None);
-                }
-                return Some(action);
-            }
-            if state.closed {
-                break;
-            }
-            if worker.is_extra {
-                match wait_idle(state, worker, thread) {
-                    Ok(woken) => state = woken,
-                    Err(ends) => {
-                        state = ends;
-                        break;
-                    }
-                }
-            } else {
-                state = park(state, worker, thread);
-            }
-            now = thread.now();
+impl<T: WorkerThread> Holder for Worker<'_, T> {
+    fn park(&self, timeout: Option<Duration>) -> bool {
+        let (now, mut exhausted) = (self.thread.now(), Vec::new());
+        let mut state = lock(&self.queue.state);
+        if state.has_job(now, &mut exhausted) || state.closed {
+            return true;
         }
-        if worker.is_extra {
-            state.growth.remove_extra();
+        state.park(true);
+        drop((state, exhausted));
+        self.wait(timeout, false)
+    }
+}
+
+impl<T> Drop for Worker<'_, T> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.queue.state);
+        let ended = self.run.and_then(|run| state.end(run));
+        if self.is_extra {
+            state.growth.extras -= 1;
+        } else {
+            state.workers -= 1;
         }
-        None
+        drop(state);
+        drop(ended);
     }
 }

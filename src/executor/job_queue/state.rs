@@ -1,348 +1,254 @@
-//! The state behind the queue's lock, and the choice of a worker's next action: see the [head](super) of the room.
+//! The state behind the queue's lock: see the [head](super) of the room.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::growth::Growth;
 use super::probe::{SleepSample, WorkerProbe};
-use super::thread::WorkerThread;
-use crate::executor::batch::{Batch, Loan};
-use crate::sync::{Arc, Condvar, MutexGuard, Weak, unpoisoned};
+use crate::executor::batch::{Batch, Role};
+use crate::sync::Arc;
+use crate::sync::thread::{self, Thread};
 
-/// Time after which a batch gets more workers. It is the default tick: a driver that wakes for the next tick then
-/// checks the batch without a wake-up of its own.
-pub(crate) const STRAGGLER_AFTER: Duration = Duration::from_millis(1);
-/// Maximum time for which a busy worker serves only jobs, on alert, or only rayon's work.
-pub(super) const MAX_STINT: Duration = Duration::from_millis(10);
-/// Interval between two searches of the lookout, at first.
+/// Time after its dispatch or its start at which a batch is late. It is the default tick: a driver that wakes for the
+/// next tick then checks the batch without a wake-up of its own.
+pub(crate) const LATE_AFTER: Duration = Duration::from_millis(1);
+/// Time after a dispatch at which its driver first checks a pool whose workers may search: some time after
+/// [`SEARCH_AFTER`].
+pub(crate) const FIRST_CHECK: Duration = Duration::from_micros(60);
+/// Time after its start at which a worker searches for work that a run has given to rayon. Longer than most runs take.
+const SEARCH_AFTER: Duration = Duration::from_micros(50);
+/// Interval between two searches for rayon's work, at first.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
-/// Maximum interval between two searches. Beside a callback that blocks for long, one thread wakes 16 times a second.
-pub(super) const MAX_INTERVAL: Duration = Duration::from_millis(64);
+/// Maximum interval between two searches. Beside a callback that blocks for long, a worker wakes 16 times a second.
+const MAX_INTERVAL: Duration = Duration::from_millis(64);
 
 /// What the queue's lock protects.
+#[derive(Default)]
 pub(super) struct State {
-    /// Batches that no worker has started, in the order in which they were pushed.
     pub(super) jobs: VecDeque<Job>,
-    /// Loans that have not ended.
-    pub(super) loans: Vec<Arc<dyn Loan>>,
-    /// What the busy workers do, in the order in which they started it.
-    pub(super) active: Vec<Activity>,
-    /// The parked workers, in the order in which they parked. On alert the first is the lookout.
+    /// What the busy workers do.
+    pub(super) running: Vec<Run>,
+    /// The parked workers, in the order in which they parked. Those that drive come first.
     pub(super) parked: Vec<Parked>,
-    pub(super) alert: Option<Alert>,
-    pub(super) growth: Growth,
-    /// Number of workers so far, which gives each its id.
+    /// Number of workers that serve the queue, without extra ones.
     pub(super) workers: usize,
-    /// Number of activities so far, which gives each its id.
-    pub(super) activities: u64,
+    /// Number of runs so far, which gives each its id.
+    runs: u64,
+    /// Number of calls to search for rayon's work.
+    pub(super) calls: u64,
+    /// Time of the next call by a check, and the interval after it.
+    search_at: Option<Instant>,
+    interval: Duration,
+    /// Time of the last dispatch. Its driver checks [`LATE_AFTER`] later, at the latest.
+    dispatched_at: Option<Instant>,
+    checked_at: Option<Instant>,
+    /// Another check will come.
+    pub(super) is_watched: bool,
+    pub(super) growth: Growth,
     pub(super) closed: bool,
 }
 
-/// The part of the queue's state that is about its growth.
-pub(super) struct Growth {
-    /// Number of the pool's own threads.
-    pub(super) own: usize,
-    /// Maximum number of extra workers.
-    pub(super) limit: usize,
-    /// Number of extra workers, including those that are being started.
-    pub(super) extras: usize,
-    /// Number of times that an extra worker was woken or started.
-    pub(super) needed: u64,
-    /// Idle extra workers; the last one became idle last.
-    pub(super) idle: Vec<Parked>,
-    /// Wakes the monitor.
-    pub(super) monitor: Arc<Condvar>,
-    pub(super) has_monitor: bool,
-    /// The monitor waits without a timeout.
-    pub(super) monitor_is_parked: bool,
-}
-
-/// A batch that no worker has started, and the shard that its worker drives afterwards.
+/// A batch that waits for a worker.
 pub(super) struct Job {
     pub(super) batch: Arc<dyn Batch>,
-    pub(super) loan: Option<Arc<dyn Loan>>,
+    /// What the worker drives afterwards.
+    pub(super) role: Option<Arc<dyn Role>>,
+    /// When the batch was dispatched, or when a worker started it.
+    pub(super) since: Instant,
 }
 
-/// What a busy worker does: it runs a batch or rayon's work.
-pub(super) struct Activity {
-    pub(super) worker: usize,
+/// What a busy worker does: it runs a batch, or rayon's work.
+pub(super) struct Run {
     pub(super) id: u64,
     pub(super) since: Instant,
     /// `None` for rayon's work.
     pub(super) batch: Option<Arc<dyn Batch>>,
-    pub(super) probe: WorkerProbe,
+    /// The batch was put back into the queue.
+    pub(super) assisted: bool,
+    /// `None` on a borrowed pool.
+    pub(super) probe: Option<WorkerProbe>,
     pub(super) sample: SleepSample,
 }
 
-/// A worker that waits on its condition variable.
+/// A worker that waits until another thread removes it from a list.
 pub(super) struct Parked {
-    pub(super) worker: usize,
-    pub(super) condvar: Arc<Condvar>,
+    pub(super) thread: Thread,
+    /// It drives.
+    pub(super) has_role: bool,
+    /// Number of runs that had begun when it parked.
+    at: u64,
 }
 
-/// A batch takes long, so workers wake to assist and to search: see the [head](super#the-alert) of the room.
-pub(super) struct Alert {
-    /// Time of the lookout's next search.
-    pub(super) search_at: Instant,
-    pub(super) interval: Duration,
-    /// Rayon's work was found since the last search by all workers.
-    pub(super) found: bool,
-    /// Batches for which the alert was raised. A worker that drives may have one before it is busy with it.
-    pub(super) late: Vec<Weak<dyn Batch>>,
-}
-
-/// The part of a worker's state that only the worker uses.
-pub(super) struct Worker {
-    pub(super) id: usize,
-    pub(super) is_extra: bool,
-    pub(super) condvar: Arc<Condvar>,
-    pub(super) probe: WorkerProbe,
-    /// Time from which it searches for rayon's work, on alert or while it drives, even if jobs wait.
-    pub(super) search_at: Instant,
-    /// It has searched for rayon's work since it last ran a batch or was woken.
-    pub(super) has_searched: bool,
-    /// Its next search is the lookout's.
-    pub(super) is_lookout: bool,
-    /// Its last action was to assist.
-    just_assisted: bool,
-}
-
-/// What a worker does next.
-pub(super) enum Action {
-    Run(Job),
-    /// Runs callbacks of a straggler for a while.
-    Assist(Arc<dyn Batch>),
-    /// Searches all queues of the pool for rayon's work.
-    Search,
+/// Returns whether what began at `since` is late.
+pub(super) fn is_late(since: Instant, now: Instant) -> bool {
+    since + LATE_AFTER <= now
 }
 
 impl State {
-    /// Adds a worker.
-    pub(super) fn register(&mut self, thread: &impl WorkerThread, is_extra: bool) -> Worker {
-        self.workers += 1;
-        Worker {
-            id: self.workers,
-            is_extra,
-            condvar: Arc::new(Condvar::new()),
-            probe: WorkerProbe::new(thread.sleep_probe()),
-            search_at: thread.now() + MAX_STINT,
-            has_searched: true,
-            is_lookout: false,
-            just_assisted: false,
-        }
+    pub(super) fn new(growth: Growth) -> Self {
+        Self { growth, interval: MIN_INTERVAL, ..Self::default() }
     }
 
-    /// Records that the worker starts a batch or, with `None`, rayon's work.
-    pub(super) fn begin_activity(
+    /// Adds a job that is dispatched at its `since`. Returns the worker to wake for it.
+    pub(super) fn dispatch(&mut self, job: Job) -> Option<Thread> {
+        self.dispatched_at = Some(job.since);
+        self.is_watched = true;
+        self.jobs.push_back(job);
+        self.call_worker()
+    }
+
+    /// Chooses the worker that parked last, whose caches are warm, or else an idle extra one.
+    fn call_worker(&mut self) -> Option<Thread> {
+        let last = self.parked.pop();
+        if last.is_none() {
+            self.wake_extra();
+        }
+        last.map(|parked| parked.thread)
+    }
+
+    /// Takes the next job, and begins its run. A late job is put back, and another worker woken for it. Returns the job,
+    /// the id of the run, and whether it is late. The caller drops `exhausted` without the lock.
+    pub(super) fn take(
         &mut self,
-        worker: &mut Worker,
-        batch: Option<Arc<dyn Batch>>,
-        assists: bool,
         now: Instant,
-    ) {
-        worker.just_assisted = assists;
-        worker.has_searched &= batch.is_none();
-        worker.is_lookout &= batch.is_none();
-        self.activities += 1;
-        let (id, probe) = (self.activities, worker.probe.clone());
-        self.active.push(Activity { worker: worker.id, id, since: now, batch, probe, sample: SleepSample::default() });
-        self.wake_monitor();
+        probe: Option<&WorkerProbe>,
+        exhausted: &mut Vec<Job>,
+    ) -> Option<(Job, u64, bool)> {
+        if !self.has_job(now, exhausted) {
+            return None;
+        }
+        let job = self.jobs.pop_front()?;
+        let is_late = is_late(job.since, now);
+        if is_late {
+            self.add_late(job.batch.clone(), job.since);
+        }
+        let run = self.begin(Some(job.batch.clone()), now, is_late, probe);
+        Some((job, run, is_late))
     }
 
-    pub(super) fn end_activity(&mut self, worker: usize) {
-        if let Some(index) = self.active.iter().position(|activity| activity.worker == worker) {
-            self.active.remove(index);
+    /// Adds a job that is late, and wakes a worker for it.
+    fn add_late(&mut self, batch: Arc<dyn Batch>, since: Instant) {
+        self.jobs.push_back(Job { batch, role: None, since });
+        self.call_worker().iter().for_each(Thread::unpark);
+    }
+
+    /// Removes jobs of which nothing is left to start from the front of the queue. Returns whether a job waits. The caller
+    /// drops `exhausted` without the lock.
+    pub(super) fn has_job(&mut self, now: Instant, exhausted: &mut Vec<Job>) -> bool {
+        // A job that carries a role is left to a worker. A young batch is not read: no worker has started it.
+        let is_over = |job: &Job| job.role.is_none() && is_late(job.since, now) && job.batch.is_exhausted();
+        while self.jobs.front().is_some_and(is_over) {
+            exhausted.extend(self.jobs.pop_front());
+        }
+        !self.jobs.is_empty()
+    }
+
+    /// Records that a worker starts a batch or, with `None`, rayon's work.
+    pub(super) fn begin(
+        &mut self,
+        batch: Option<Arc<dyn Batch>>,
+        now: Instant,
+        assisted: bool,
+        probe: Option<&WorkerProbe>,
+    ) -> u64 {
+        self.runs += 1;
+        let (id, probe) = (self.runs, probe.cloned());
+        self.running.push(Run { id, since: now, batch, assisted, probe, sample: SleepSample::default() });
+        id
+    }
+
+    /// Records the end of a run. The caller drops it without the lock.
+    pub(super) fn end(&mut self, id: u64) -> Option<Run> {
+        let index = self.running.iter().position(|run| run.id == id)?;
+        Some(self.running.swap_remove(index))
+    }
+
+    /// Adds the calling thread to those that are parked.
+    pub(super) fn park(&mut self, has_role: bool) {
+        let index = if has_role { 0 } else { self.parked.len() };
+        self.parked.insert(index, Parked::here(has_role, self.runs));
+        if !self.is_watched && !has_role && self.parked.len() < self.workers {
+            self.growth.call_grower();
         }
     }
 
-    /// Returns the worker's next action, by the list in the [head](super#a-workers-next-action) of the room. `None`: it
-    /// parks.
-    pub(super) fn choose(&mut self, worker: &Worker, now: Instant) -> Option<Action> {
-        if (!worker.just_assisted || self.jobs.is_empty())
-            && let Some(batch) = self.straggler(now)
-        {
-            return Some(Action::Assist(batch.clone()));
-        }
-        let on_alert = self.alert.is_some() && !self.closed;
-        if on_alert && now >= worker.search_at {
-            return Some(Action::Search);
-        }
-        if let Some(job) = self.jobs.pop_front() {
-            return Some(Action::Run(job));
-        }
-        (on_alert && !worker.has_searched).then_some(Action::Search)
+    /// Returns whether any run takes long.
+    pub(super) fn has_late_run(&self, now: Instant) -> bool {
+        self.running.iter().any(|run| is_late(run.since, now))
     }
 
-    /// Returns the first unexhausted batch that a worker started at least [`STRAGGLER_AFTER`] ago.
-    pub(super) fn straggler(&self, now: Instant) -> Option<&Arc<dyn Batch>> {
-        // Younger batches are not read: their cursors are hot in the caches of other workers.
-        let old = self.active.iter().take_while(|activity| activity.takes_long(now));
-        old.filter_map(|activity| activity.batch.as_ref()).find(|batch| !batch.is_exhausted())
-    }
-
-    /// Returns whether a worker may drive one of the `shards`.
-    ///
-    /// There must be a worker for each shard, so that no batch of another shard waits for a worker that drives. The
-    /// worker must also start soon, because the shard has no driver until then. So at most one job for each of the
-    /// pool's threads may wait.
-    pub(super) fn may_lend(&self, shards: usize, now: Instant) -> bool {
-        let busy_for_long = self.active.iter().filter(|activity| activity.takes_long(now)).count();
-        let workers = self.growth.own.saturating_sub(busy_for_long);
-        !self.closed && self.jobs.len() <= self.growth.own && workers >= shards
-    }
-
-    /// Returns whether a worker must search for rayon's work before it drives on. Another worker may wait for that work.
-    pub(super) fn must_search(&self, worker: &Worker, now: Instant) -> bool {
-        let other_takes_long = |activity: &Activity| activity.worker != worker.id && activity.takes_long(now);
-        now >= worker.search_at && self.active.iter().any(other_takes_long)
-    }
-
-    /// Returns when the lookout must wake, on alert: for the next straggler or for its next search.
-    pub(super) fn lookout_deadline(&self) -> Option<Instant> {
-        let alert = self.alert.as_ref()?;
-        let has_more = |activity: &&Activity| activity.batch.as_ref().is_some_and(|batch| !batch.is_exhausted());
-        let straggler = self.active.iter().find(has_more).map(|activity| activity.since + STRAGGLER_AFTER);
-        straggler.into_iter().chain([alert.search_at]).min()
-    }
-
-    /// Raises the alert, or resets its interval: the lookout searches now. The alert lasts until the batch `late` is
-    /// finished.
-    pub(super) fn raise_alert(&mut self, now: Instant, found: bool, late: Option<Weak<dyn Batch>>) {
-        let alert = self.alert.get_or_insert(Alert { search_at: now, interval: MIN_INTERVAL, found, late: Vec::new() });
-        (alert.search_at, alert.interval) = (now, MIN_INTERVAL);
-        alert.found |= found;
-        alert.late.retain(is_unfinished);
-        alert.late.extend(late);
-        self.wake_lookout();
-    }
-
-    /// Schedules the next search, for the next lookout. Called by the lookout once it has left the list.
-    fn hand_over_lookout(&mut self, now: Instant) {
-        let Some(alert) = &mut self.alert else { return };
-        alert.search_at = now + alert.interval;
-        if self.active.is_empty() && alert.interval == MAX_INTERVAL {
-            // Before the alert ends, all workers search: `rayon::spawn_broadcast` leaves work with each of them.
-            alert.found = false;
-            self.parked.drain(..).for_each(Parked::unpark);
-        }
-        self.wake_lookout();
-    }
-
-    /// Ends the alert if nothing is left to run, and the parked workers have searched in vain. Returns whether it ended.
-    fn try_end_alert(&mut self) -> bool {
-        self.end_alert(|alert| !alert.found)
-    }
-
-    /// Ends the alert if every worker drives and nothing is left to run: no lookout could end it. Workers that drive need no
-    /// alert: after each batch they do the work in their own rayon queues.
-    pub(super) fn end_alert_if_all_drive(&mut self) {
-        if self.parked.is_empty() {
-            self.end_alert(|_| true);
+    /// Records whether a worker has found rayon's work in a run. Calls others to search if it has.
+    pub(super) fn record_search(&mut self, run: &Run, found: bool, now: Instant) {
+        if found {
+            let is_slow = self.interval > MIN_INTERVAL;
+            (self.search_at, self.interval) = (Some(now + MIN_INTERVAL), MIN_INTERVAL);
+            if self.call_searchers(run.id) && (is_slow || !self.is_watched) {
+                self.growth.call_grower();
+            }
+        } else if run.batch.is_none() {
+            self.interval = (2 * self.interval).min(MAX_INTERVAL);
         }
     }
 
-    /// Ends the alert if no job waits, no worker is busy, each late batch is finished, and the condition holds.
-    fn end_alert(&mut self, condition: impl Fn(&Alert) -> bool) -> bool {
-        let is_over = |alert: &mut Alert| condition(alert) && !alert.late.iter().any(is_unfinished);
-        self.active.is_empty() && self.jobs.is_empty() && self.alert.take_if(is_over).is_some()
+    /// Wakes the worker that parked first, and those that have parked since the run began. Returns whether there is one.
+    fn call_searchers(&mut self, run: u64) -> bool {
+        self.calls += 1;
+        let mut is_first = true;
+        let is_called = |parked: &mut Parked| !parked.has_role && (std::mem::take(&mut is_first) || parked.at >= run);
+        self.parked.extract_if(.., is_called).map(Parked::unpark).count() > 0
     }
 
-    /// Wakes the lookout, which then computes its timeout anew. If no worker is parked, recalls the workers that drive,
-    /// where callbacks are left to start, and wakes the monitor, where it is needed.
-    fn wake_lookout(&mut self) {
-        if let Some(lookout) = self.parked.first() {
-            return lookout.condvar.notify_one();
+    /// Watches the busy workers: see [`JobQueue::check`](super::JobQueue::check). Returns the time of the next check,
+    /// and the number of jobs that it has added.
+    pub(super) fn check(&mut self, now: Instant, exhausted: &mut Vec<Job>) -> (Option<Instant>, usize) {
+        let has_job = self.has_job(now, exhausted);
+        let dispatched_at = self.dispatched_at.filter(|_| has_job);
+        let starts = dispatched_at.into_iter().chain(self.running.iter().map(|run| run.since));
+        let late_at = starts.map(|since| since + LATE_AFTER).filter(|&at| at > now).min();
+        let mut late = Vec::new();
+        for run in self.running.iter_mut().filter(|run| is_late(run.since, now)) {
+            if self.checked_at.is_none_or(|at| !is_late(run.since, at)) {
+                (self.search_at, self.interval) = (Some(now), MIN_INTERVAL);
+            }
+            if let Some(batch) = run.batch.as_ref().filter(|batch| !run.assisted && !batch.is_exhausted()) {
+                run.assisted = true;
+                late.push((batch.clone(), run.since));
+            }
         }
-        if self.has_unstarted_callbacks() {
-            self.loans.drain(..).for_each(|loan| loan.recall());
+        let added = late.len();
+        late.into_iter().for_each(|(batch, since)| self.add_late(batch, since));
+        let search_at = self.check_search(now);
+        self.checked_at = Some(now);
+        let next = late_at.into_iter().chain(search_at).min();
+        self.is_watched = self.check_growth(now) || next.is_some();
+        (next, added)
+    }
+
+    /// Calls a worker to search for rayon's work, if it is time. Returns the time of the next call.
+    fn check_search(&mut self, now: Instant) -> Option<Instant> {
+        if self.parked.len() >= self.workers || self.parked.iter().all(|parked| parked.has_role) {
+            return None;
         }
-        self.wake_monitor();
-    }
-}
-
-impl Activity {
-    /// Returns whether it began at least [`STRAGGLER_AFTER`] ago.
-    fn takes_long(&self, now: Instant) -> bool {
-        self.since + STRAGGLER_AFTER <= now
-    }
-}
-
-impl Growth {
-    pub(super) fn new(own: usize, limit: usize) -> Self {
-        Self {
-            own,
-            limit,
-            extras: 0,
-            needed: 0,
-            idle: Vec::new(),
-            monitor: Arc::new(Condvar::new()),
-            has_monitor: false,
-            monitor_is_parked: false,
+        let first = self.running.iter().map(|run| run.since + SEARCH_AFTER).min()?;
+        if first > now {
+            return Some(first);
         }
-    }
-
-    /// Removes an extra worker, which ends.
-    pub(super) fn remove_extra(&mut self) {
-        self.extras -= 1;
-    }
-
-    /// Wakes the idle extra workers and the monitor, all of which then end.
-    pub(super) fn close(&mut self) {
-        self.idle.drain(..).for_each(Parked::unpark);
-        self.monitor.notify_one();
-    }
-}
-
-impl Worker {
-    pub(super) fn parked(&self) -> Parked {
-        Parked { worker: self.id, condvar: self.condvar.clone() }
+        if self.search_at.is_none_or(|at| at <= now) {
+            self.search_at = Some(now + self.interval);
+            self.call_searchers(u64::MAX);
+        }
+        self.search_at
     }
 }
 
 impl Parked {
-    pub(super) fn unpark(self) {
-        self.condvar.notify_one();
+    /// The calling thread.
+    pub(super) fn here(has_role: bool, at: u64) -> Self {
+        Self { thread: thread::current(), has_role, at }
     }
-}
 
-/// Returns whether a driver, a queue or a worker still has the batch.
-fn is_unfinished(batch: &Weak<dyn Batch>) -> bool {
-    batch.strong_count() > 0
-}
-
-/// Parks the worker until it is woken or, as the lookout, has something to do.
-pub(super) fn park<'a>(
-    mut state: MutexGuard<'a, State>,
-    worker: &mut Worker,
-    thread: &impl WorkerThread,
-) -> MutexGuard<'a, State> {
-    state.parked.push(worker.parked());
-    loop {
-        // Only a wake-up removes the worker from the list, so a spurious one leaves it there.
-        let Some(index) = state.parked.iter().position(|parked| parked.worker == worker.id) else {
-            worker.has_searched = false;
-            return state;
-        };
-        let timeout = match state.lookout_deadline().filter(|_| index == 0) {
-            None => None,
-            Some(at) => {
-                let now = thread.now();
-                if at <= now {
-                    if state.try_end_alert() {
-                        continue;
-                    }
-                    state.parked.remove(index);
-                    worker.is_lookout = true;
-                    worker.has_searched = false;
-                    state.hand_over_lookout(now);
-                    return state;
-                }
-                Some(at - now)
-            }
-        };
-        state = match timeout {
-            None => unpoisoned(worker.condvar.wait(state)),
-            Some(timeout) => thread.wait_timeout(&worker.condvar, state, timeout),
-        };
+    pub(super) fn unpark(self) {
+        self.thread.unpark();
     }
 }
 

@@ -1,121 +1,215 @@
 //! Unit tests of `state`.
 
-use std::cell::Cell;
-
-use super::super::{JobQueue, SleepProbe, TimedWait};
+use super::super::{JobQueue, SleepProbe, WorkerThread};
 use super::*;
 use crate::executor::batch::tests::Callbacks;
 use crate::sync::lock;
 
-/// Returns a worker that has just assisted.
-fn assistant() -> Worker {
-    Worker {
-        id: 7,
-        is_extra: false,
-        condvar: Arc::new(Condvar::new()),
-        probe: WorkerProbe::new(Arc::new(|| None)),
-        search_at: Instant::now() + MAX_STINT,
-        has_searched: true,
-        is_lookout: false,
-        just_assisted: true,
-    }
+fn batch() -> Arc<Callbacks> {
+    Arc::new(Callbacks::of(1, || ()))
+}
+
+/// Takes the next job, and returns its batch and whether it is late.
+fn take(state: &mut State, now: Instant) -> Option<(Arc<dyn Batch>, bool)> {
+    let (job, run, is_late) = state.take(now, None, &mut Vec::new())?;
+    state.end(run);
+    Some((job.batch, is_late))
+}
+
+fn check(state: &mut State, now: Instant) -> (Option<Duration>, usize) {
+    let (next, added) = state.check(now, &mut Vec::new());
+    (next.map(|at| at - now), added)
+}
+
+fn is(taken: Option<(Arc<dyn Batch>, bool)>, batch: &Arc<Callbacks>, late: bool) -> bool {
+    taken.is_some_and(|(taken, is_late)| std::ptr::addr_eq(Arc::as_ptr(&taken), Arc::as_ptr(batch)) && is_late == late)
 }
 
 #[test]
-fn a_job_comes_between_two_assists() {
-    let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
-    let now = Instant::now() + STRAGGLER_AFTER;
-    let mut state = lock(&queue.0);
-    let batch: Arc<dyn Batch> = Arc::new(Callbacks::of(3, || ()));
-    let mut other = Worker { id: 9, ..assistant() };
-    state.begin_activity(&mut other, Some(batch.clone()), false, now - STRAGGLER_AFTER);
-    assert!(matches!(state.choose(&worker, now), Some(Action::Assist(_))), "no job waits");
-    state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
-    assert!(matches!(state.choose(&worker, now), Some(Action::Run(_))));
-    state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
-    worker.just_assisted = false;
-    assert!(matches!(state.choose(&worker, now), Some(Action::Assist(_))));
-    batch.run();
-    assert!(matches!(state.choose(&worker, now), Some(Action::Run(_))), "nothing is left of the straggler");
-}
-
-#[test]
-fn a_busy_worker_searches_for_rayons_work_only_on_alert() {
-    let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
-    let now = worker.search_at;
-    let mut state = lock(&queue.0);
-    let put = |state: &mut State| {
-        state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
-    };
-    put(&mut state);
-    assert!(matches!(state.choose(&worker, now), Some(Action::Run(_))), "without an alert");
-    state.raise_alert(now, false, None);
-    put(&mut state);
-    assert!(matches!(state.choose(&worker, now), Some(Action::Search)));
-    worker.search_at = now + MAX_STINT;
-    assert!(matches!(state.choose(&worker, now), Some(Action::Run(_))), "it has just searched");
-    assert!(state.choose(&worker, now).is_none());
-    state.begin_activity(&mut worker, Some(Arc::new(Callbacks::of(1, || ()))), false, now);
-    assert!(matches!(state.choose(&worker, now), Some(Action::Search)), "it has run a batch since");
-}
-
-#[test]
-fn an_alert_ends_when_no_worker_is_busy_and_no_work_was_found() {
-    let (queue, mut worker) = (JobQueue::new(2, 0), assistant());
-    let now = Instant::now();
-    let mut state = lock(&queue.0);
-    for (is_busy, has_job, found) in [(true, false, false), (false, true, false), (false, false, true)] {
-        state.raise_alert(now, found, None);
-        if is_busy {
-            state.begin_activity(&mut worker, None, false, now);
-        }
-        if has_job {
-            state.jobs.push_back(Job { batch: Arc::new(Callbacks::of(1, || ())), loan: None });
-        }
-        assert!(!state.try_end_alert() && state.alert.is_some());
-        state.end_activity(worker.id);
-        state.jobs.clear();
-    }
-    state.alert = None;
-    state.raise_alert(now, false, None);
-    assert!(state.try_end_alert() && state.alert.is_none());
-    assert!(!state.try_end_alert(), "it has ended");
-}
-
-#[test]
-fn all_workers_search_before_an_alert_ends() {
+fn a_late_job_is_put_back_until_it_is_exhausted() {
     let queue = JobQueue::new(2, 0);
-    let now = Instant::now();
-    let mut state = lock(&queue.0);
-    state.parked.extend([assistant().parked(), Worker { id: 8, ..assistant() }.parked()]);
-    state.raise_alert(now, true, None);
-    state.hand_over_lookout(now);
-    assert_eq!((state.parked.len(), state.lookout_deadline()), (2, Some(now + MIN_INTERVAL)));
-    assert!(!state.try_end_alert(), "some have not searched");
-    state.alert.as_mut().unwrap().interval = MAX_INTERVAL;
-    state.hand_over_lookout(now);
-    assert_eq!((state.parked.len(), state.lookout_deadline()), (0, Some(now + MAX_INTERVAL)));
-    assert!(state.try_end_alert());
+    let [late, young] = [(); 2].map(|()| batch());
+    let start = Instant::now();
+    let now = start + LATE_AFTER;
+    queue.push(late.clone(), None, start);
+    queue.push(young.clone(), None, now);
+    let mut state = lock(&queue.state);
+    state.parked.extend([(); 2].map(|()| Parked::here(false, 0)));
+    assert!(is(take(&mut state, now), &late, true));
+    assert_eq!(state.parked.len(), 1, "one more worker is woken");
+    assert!(is(take(&mut state, now), &young, false), "the late one is behind it");
+    assert!(is(take(&mut state, now), &late, true));
+    assert_eq!(state.parked.len(), 0);
+    late.run();
+    let mut exhausted = Vec::new();
+    assert!(state.take(now, None, &mut exhausted).is_none());
+    assert_eq!((exhausted.len(), Arc::strong_count(&late)), (1, 2), "the caller drops it");
 }
 
-/// A thread that is never woken, and the number of rayon's tasks in its own queue.
-struct Unwoken(Cell<usize>);
+#[test]
+fn a_batch_that_takes_long_is_assisted_once() {
+    let queue = JobQueue::new(2, 0);
+    let (slow, start) = (batch(), Instant::now());
+    let now = start + LATE_AFTER;
+    queue.push(slow.clone(), None, start);
+    let mut state = lock(&queue.state);
+    assert_eq!(check(&mut state, start), (Some(LATE_AFTER), 0), "it may be taken in time");
+    let run = state.take(start, None, &mut Vec::new()).unwrap().1;
+    assert_eq!(check(&mut state, start + LATE_AFTER / 2), (Some(LATE_AFTER / 2), 0));
+    assert_eq!(check(&mut state, now), (None, 1));
+    assert_eq!(check(&mut state, now), (None, 0), "no worker is parked");
+    assert!(is(take(&mut state, now), &slow, true));
+    assert_eq!(check(&mut state, now), (None, 0), "who takes it late puts it back");
+    slow.run();
+    state.end(run);
+    assert!(take(&mut state, now).is_none());
+}
 
-impl TimedWait for Unwoken {
-    fn now(&self) -> Instant {
-        Instant::now()
+#[test]
+fn an_exhausted_batch_is_not_assisted() {
+    let queue = JobQueue::new(2, 0);
+    let (slow, start) = (batch(), Instant::now());
+    queue.push(slow.clone(), None, start);
+    let mut state = lock(&queue.state);
+    assert!(state.take(start, None, &mut Vec::new()).is_some());
+    slow.run();
+    assert_eq!((check(&mut state, start + LATE_AFTER), state.jobs.len()), ((None, 0), 0));
+}
+
+/// Returns a queue of a pool of four workers, of which three are parked and one is busy.
+fn busy(start: Instant) -> JobQueue {
+    let queue = JobQueue::new(4, 0);
+    queue.push(batch(), None, start);
+    let mut state = lock(&queue.state);
+    state.workers = 4;
+    let job = state.take(start, None, &mut Vec::new()).unwrap().0;
+    job.batch.run();
+    (0..3).for_each(|_| state.park(false));
+    drop(state);
+    queue
+}
+
+/// Records a search of a worker.
+fn record_search(state: &mut State, now: Instant, found: bool) {
+    let run = state.begin(None, now, false, None);
+    let ended = state.end(run).unwrap();
+    state.record_search(&ended, found, now);
+}
+
+#[test]
+fn a_worker_searches_at_growing_intervals_while_a_run_takes_long() {
+    let start = Instant::now();
+    let queue = busy(start);
+    let mut state = lock(&queue.state);
+    let mut now = start + LATE_AFTER;
+    for interval in [1, 2, 4, 8, 16, 32, 64, 64] {
+        assert_eq!(check(&mut state, now), (Some(Duration::from_millis(interval)), 0));
+        assert_eq!(state.parked.len(), 2, "the first is called");
+        assert!(check(&mut state, now).0.is_some() && state.parked.len() == 2, "only once");
+        record_search(&mut state, now, false);
+        state.park(false);
+        now += Duration::from_millis(interval);
     }
+    record_search(&mut state, now, true);
+    assert_eq!(check(&mut state, now), (Some(MIN_INTERVAL), 0), "work was found");
+    state.interval = MAX_INTERVAL;
+    state.begin(None, now, false, None);
+    assert_eq!(check(&mut state, now + LATE_AFTER), (Some(MIN_INTERVAL), 0), "another run takes long");
+}
 
-    fn wait_timeout<'a, T>(&self, _: &Arc<Condvar>, _: MutexGuard<'a, T>, _: Duration) -> MutexGuard<'a, T> {
+#[test]
+fn no_check_follows_if_no_worker_can_search() {
+    let start = Instant::now();
+    let queue = busy(start);
+    let mut state = lock(&queue.state);
+    let now = start + LATE_AFTER;
+    state.parked.iter_mut().for_each(|parked| parked.has_role = true);
+    assert_eq!((check(&mut state, now), state.is_watched), ((None, 0), false), "all drive");
+    state.parked.clear();
+    assert_eq!(check(&mut state, now), (None, 0), "none is parked");
+    state.running.clear();
+    (0..3).for_each(|_| state.park(false));
+    assert_eq!((check(&mut state, now), state.is_watched), ((None, 0), false), "none runs anything");
+    state.park(false);
+    assert_eq!(check(&mut state, now), (None, 0), "all are parked");
+}
+
+#[test]
+fn the_first_worker_searches_and_those_that_have_parked_since() {
+    let start = Instant::now();
+    let queue = busy(start);
+    let mut state = lock(&queue.state);
+    let run = state.begin(None, start, false, None);
+    (0..2).for_each(|_| state.park(false));
+    state.park(true);
+    assert!(state.call_searchers(run));
+    let left: Vec<_> = state.parked.iter().map(|parked| (parked.has_role, parked.at < run)).collect();
+    assert_eq!(left, [(true, false), (false, true), (false, true)]);
+    state.parked.truncate(1);
+    assert!(!state.call_searchers(run), "a worker that drives does not search");
+}
+
+#[test]
+fn who_parks_unwatched_beside_a_busy_worker_calls_the_grower() {
+    let is_called = |watched, workers, has_role| {
+        let queue = JobQueue::new(2, 0);
+        let mut state = lock(&queue.state);
+        (state.is_watched, state.workers) = (watched, workers);
+        state.park(has_role);
+        state.growth.is_called.load(crate::sync::Ordering::Relaxed)
+    };
+    assert!(is_called(false, 2, false));
+    for (watched, workers, has_role) in [(true, 2, false), (false, 1, false), (false, 2, true)] {
+        assert!(!is_called(watched, workers, has_role), "{watched} {workers} {has_role}");
+    }
+}
+
+#[test]
+fn work_that_is_found_calls_the_grower_if_no_check_comes_soon() {
+    let start = Instant::now();
+    let is_called = |watched, interval, parked| {
+        let queue = busy(start);
+        let mut state = lock(&queue.state);
+        (state.is_watched, state.interval) = (watched, interval);
+        state.parked.truncate(parked);
+        record_search(&mut state, start, true);
+        state.growth.is_called.load(crate::sync::Ordering::Relaxed)
+    };
+    assert!(is_called(false, MIN_INTERVAL, 1) && is_called(true, MAX_INTERVAL, 1));
+    assert!(!is_called(true, MIN_INTERVAL, 1) && !is_called(false, MAX_INTERVAL, 0));
+}
+
+#[test]
+fn a_role_goes_only_to_a_parked_worker_that_has_none() {
+    struct NoRole;
+    impl Role for NoRole {
+        fn next_batch(&self, _: &dyn crate::executor::batch::Holder) -> Option<Arc<dyn Batch>> {
+            None
+        }
+        fn give_up(&self) {}
+    }
+    let queue = JobQueue::new(2, 0);
+    let push = || queue.push(batch(), Some(&(Arc::new(NoRole) as _)), Instant::now());
+    assert!(!push(), "none is parked");
+    lock(&queue.state).park(true);
+    assert!(!push(), "it has a role");
+    lock(&queue.state).park(false);
+    assert!(push());
+    queue.close();
+    assert!(!push());
+    assert_eq!(lock(&queue.state).jobs.iter().map(|job| job.role.is_some()).collect::<Vec<_>>(), [false, false, true]);
+}
+
+/// A thread that never sleeps.
+struct Awake;
+
+impl WorkerThread for Awake {
+    fn park(&self, _: Option<Duration>) {
         unreachable!("the queue is closed")
     }
-}
 
-impl WorkerThread for Unwoken {
     fn run_own_task(&self) -> bool {
-        let left = self.0.get();
-        self.0.set(left.saturating_sub(1));
-        left > 0
+        false
     }
 
     fn run_any_task(&self) -> bool {
@@ -128,12 +222,25 @@ impl WorkerThread for Unwoken {
 }
 
 #[test]
-fn an_assistant_runs_what_its_callbacks_leave_to_rayon() {
-    let (queue, thread) = (JobQueue::new(2, 0), Unwoken(Cell::new(2)));
-    let batch = Arc::new(Callbacks::of(1, || ()));
-    let mut other = assistant();
-    lock(&queue.0).begin_activity(&mut other, Some(batch.clone()), false, Instant::now() - STRAGGLER_AFTER);
-    queue.close();
-    queue.worker_loop(&thread, false);
-    assert_eq!((batch.is_exhausted(), thread.0.get()), (true, 0));
+fn a_panic_of_a_role_leaves_nothing_behind() {
+    struct Panics;
+    impl Role for Panics {
+        fn next_batch(&self, _: &dyn crate::executor::batch::Holder) -> Option<Arc<dyn Batch>> {
+            std::panic::resume_unwind(Box::new(()))
+        }
+        fn give_up(&self) {
+            std::panic::resume_unwind(Box::new(()))
+        }
+    }
+    for is_extra in [false, true] {
+        let queue = JobQueue::new(1, 1);
+        let mut state = lock(&queue.state);
+        state.growth.extras = usize::from(is_extra);
+        state.jobs.push_back(Job { batch: batch(), role: Some(Arc::new(Panics)), since: Instant::now() });
+        drop(state);
+        let serve = std::panic::AssertUnwindSafe(|| queue.worker_loop(&Awake, is_extra));
+        assert!(std::panic::catch_unwind(serve).is_err());
+        let state = lock(&queue.state);
+        assert_eq!((state.running.len(), state.workers, state.growth.extras), (0, 0, 0));
+    }
 }

@@ -1,12 +1,12 @@
-//! `TimerBatch`: up to 256 expired timers on their way through the executor.
+//! `TimerBatch`: some hundred expired timers on their way through the executor.
 //!
-//! The driver makes a batch, and either dispatches it to the executor or lends itself to a worker together with it.
-//! Each entry in it is `DISPATCHED`, until a worker [runs](crate::shard::hooks) it or the drop of the batch discards it.
+//! A batch has what expired in some turns, of one shard or of several. Each entry in it is `DISPATCHED`, until a worker
+//! [runs](crate::shard::hooks) it or the drop of the batch discards it.
 //!
 //! Workers take the entries one by one from a shared cursor, so callbacks start in the order of their deadlines. A
-//! batch has one worker at first, because waking another costs as much as many callbacks. The driver
-//! [watches](super::stragglers) the batch. If it takes too long, idle workers take entries from the same cursor. So a
-//! slow callback delays no other for long while a worker is idle.
+//! batch has one worker at first, because waking another costs as much as many callbacks. If it takes long, the
+//! [queue](crate::executor) gives it to idle workers, too, which take entries from the same cursor. So a slow callback
+//! delays no other for long while a worker is idle.
 //!
 //! Rejected: to halve the batch with `rayon::join`, which needs fewer steps. A worker that waits for a stolen half runs
 //! other batches meanwhile, on top of the first. Their callbacks then wait for each other on one stack.
@@ -17,58 +17,61 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::executor;
 use crate::shard::Shard;
 
-/// Dispatched entries in the order of their deadlines.
+/// Dispatched entries. Those of one shard are in the order of their deadlines.
 ///
 /// Dropping a batch cancels the timers that no worker has taken, except those that were reset to a later deadline.
+#[derive(Default)]
 pub(super) struct TimerBatch {
-    shard: Arc<Shard>,
-    /// The tick at which the entries expired.
-    due: u64,
-    entries: Vec<u32>,
+    turns: Vec<Turn>,
+    /// Each entry, with the index of its turn.
+    entries: Vec<(u32, u32)>,
     /// The cursor: index of the next entry. It may exceed the length, when several workers find the end.
     taken: AtomicUsize,
 }
 
+/// A turn in which entries expired.
+#[derive(Clone)]
+struct Turn {
+    shard: Arc<Shard>,
+    /// The tick at which they expired.
+    due: u64,
+}
+
 impl TimerBatch {
-    /// Creates a batch of entries that expired at tick `due`.
-    pub(super) fn new(shard: Arc<Shard>, due: u64, entries: Vec<u32>) -> Self {
-        Self { shard, due, entries, taken: AtomicUsize::new(0) }
+    /// Adds an entry that expired at tick `due`.
+    pub(super) fn push(&mut self, shard: &Arc<Shard>, due: u64, index: u32) {
+        if !self.turns.last().is_some_and(|turn| Arc::ptr_eq(&turn.shard, shard) && turn.due == due) {
+            self.turns.push(Turn { shard: shard.clone(), due });
+        }
+        self.entries.push((self.turns.len() as u32 - 1, index));
     }
 
-    /// Returns whether the batch was created without entries.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Takes the next entry. Wait-free.
-    fn next(&self) -> Option<u32> {
-        // Relaxed: the `Arc` of the batch publishes its entries, and `fetch_add` returns each index once.
-        self.entries.get(self.taken.fetch_add(1, Ordering::Relaxed)).copied()
+    /// Runs all entries that no thread has taken.
+    pub(super) fn run(&self) {
+        while let Some((turn, index)) = self.next() {
+            turn.shard.run(index, turn.due);
+        }
     }
 
-    /// Leaves the remaining entries to the shutdown, which ends every timer.
-    pub(super) fn leave_to_shutdown(&self) {
-        // Relaxed: as above.
-        self.taken.store(self.entries.len(), Ordering::Relaxed);
+    /// Takes the next entry. Wait-free.
+    fn next(&self) -> Option<(&Turn, u32)> {
+        // Relaxed: the `Arc` of the batch publishes its entries, and `fetch_add` returns each index once.
+        let &(turn, index) = self.entries.get(self.taken.fetch_add(1, Ordering::Relaxed))?;
+        Some((&self.turns[turn as usize], index))
     }
 }
 
 impl executor::Batch for TimerBatch {
     fn run(&self) {
-        while self.run_one() {}
-    }
-
-    fn run_one(&self) -> bool {
-        let next = self.next();
-        if let Some(index) = next {
-            self.shard.run(index, self.due);
-        }
-        next.is_some()
-    }
-
-    fn is_started(&self) -> bool {
-        // Relaxed: a hint.
-        self.taken.load(Ordering::Relaxed) > 0
+        self.run();
     }
 
     fn is_exhausted(&self) -> bool {
@@ -78,18 +81,23 @@ impl executor::Batch for TimerBatch {
 
     fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
-            if self.shard.core.is_closing() {
-                self.leave_to_shutdown();
+            let (turn, index) = self.next()?;
+            let single = Self { turns: vec![turn.clone()], entries: vec![(0, index)], taken: AtomicUsize::new(0) };
+            if turn.shard.core.is_closing() {
+                // The shutdown ends every timer that is left here.
+                self.taken.store(self.entries.len(), Ordering::Relaxed);
+                single.taken.store(1, Ordering::Relaxed);
+                return None;
             }
-            self.next().map(|index| Self::new(self.shard.clone(), self.due, vec![index]))
+            Some(single)
         })
     }
 }
 
 impl Drop for TimerBatch {
     fn drop(&mut self) {
-        while let Some(index) = self.next() {
-            self.shard.discard(index, self.due);
+        while let Some((turn, index)) = self.next() {
+            turn.shard.discard(index, turn.due);
         }
     }
 }

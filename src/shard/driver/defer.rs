@@ -30,16 +30,24 @@ impl TurnGuard {
         DEFERRED.set(Some(Vec::new()));
         Self(())
     }
+
+    /// Ends the turn, and publishes what was deferred. The drop of what this returns may call foreign code.
+    pub(super) fn publish(self) -> Vec<Box<dyn Deferred>> {
+        publish_deferred()
+    }
 }
 
 impl Drop for TurnGuard {
     fn drop(&mut self) {
-        let mut deferred = DEFERRED.take().unwrap_or_default();
-        deferred.iter_mut().for_each(|work| work.publish());
-        for work in deferred {
-            drop(work);
-        }
+        // Nothing is left, except after a panic.
+        drop(publish_deferred());
     }
+}
+
+fn publish_deferred() -> Vec<Box<dyn Deferred>> {
+    let mut deferred = DEFERRED.take().unwrap_or_default();
+    deferred.iter_mut().for_each(|work| work.publish());
+    deferred
 }
 
 /// Adds `part` to the work that accepts it, or to new work. Outside of a turn, that is done at once.

@@ -1,65 +1,72 @@
-//! `Load`: measures whether a driver is busy, and so whether a loan pays.
+//! `Load`: how busy the thread of a role is.
 //!
-//! A driver on loan saves the wake-up of a worker for each batch, but occupies that worker. This pays while callbacks
-//! expire often. The measure is the *pause*. A pause lasts from one moment at which callbacks begin to expire to the
-//! next such moment, with an idle driver in between.
+//! Three decisions depend on it:
 //!
-//! | the driver        | when                                                | then                                     |
-//! |-------------------|-----------------------------------------------------|------------------------------------------|
-//! | is busy           | [`BUSY_AFTER`] pauses in a row were [`SHORT_PAUSE`] or less | its thread [lends](mod@super::drive) it, and it trims memory rarely |
-//! | is no longer busy | it is idle, and the last pause ended [`LONG_PAUSE`] ago | the worker gives it back                 |
-//! | has a burst       | [`BURST`] callbacks expired without a pause         | the worker gives it back                 |
+//! | the thread            | when                                                     | then                                    |
+//! |-----------------------|----------------------------------------------------------|-----------------------------------------|
+//! | should lend its role  | [`BUSY_AFTER`] pauses in a row were [`SHORT_PAUSE`] or less | a worker drives, and runs the callbacks |
+//! | has the role back     | the last pause ended [`LONG_PAUSE`] ago, or it was awake for [`BURST`] | it drives, and all workers run callbacks |
+//! | is behind, as leader  | it was awake for [`BURST`], or for more than half of [`WINDOW`] | shards get their own threads     |
+//! | has little to do      | it was awake for less than a quarter of [`WINDOW`], and so was the leader | its shard is folded    |
 //!
-//! A loan that has ended starts the count again. If no worker was free for a loan, the driver tries again after
-//! [`RETRY_AFTER`] more short pauses.
+//! A *pause* lasts from one moment at which callbacks begin to expire to the next such moment, with a sleep in between.
+//! A role on loan saves the wake-up of a worker for each batch, but occupies that worker. This pays while callbacks
+//! expire often.
 
 use std::time::{Duration, Instant};
 
 /// Maximum length of a short pause.
 const SHORT_PAUSE: Duration = Duration::from_millis(5);
-/// Number of short pauses in a row after which the driver is busy.
+/// Number of short pauses in a row after which a loan pays.
 const BUSY_AFTER: u32 = 8;
-/// Number of short pauses between two attempts to lend, if no worker was free.
-const RETRY_AFTER: u32 = 2;
 /// Length of a pause that ends a loan.
 const LONG_PAUSE: Duration = Duration::from_millis(10);
-/// Time between two turns of non-urgent work, of some 50 µs each, while the driver is busy.
-const TRIM_INTERVAL: Duration = Duration::from_millis(1);
-/// Number of callbacks without a pause that are more than one worker should run. A loan ends then: the driver's own
-/// thread drives, and all workers run callbacks. A worker needs some 10 ms to get there.
-const BURST: usize = 1 << 14;
+/// Time without a sleep after which one thread is not enough: more workers are needed, and more threads that drive.
+const BURST: Duration = Duration::from_millis(10);
+/// Time over which a thread measures how much of it it was awake.
+const WINDOW: Duration = Duration::from_millis(50);
 
-/// The recent load of one driver.
+/// The recent load of one role.
 pub(super) struct Load {
     /// The time at which the first callbacks after the last pause expired.
     since: Instant,
-    /// Number of callbacks that have expired since then.
-    callbacks: usize,
+    /// Callbacks have expired since then.
+    has_callbacks: bool,
     /// Number of short pauses in a row.
     short_pauses: u32,
-    /// The time of the last trim while busy.
-    last_trim: Instant,
+    /// The end of the last sleep.
+    awake_since: Instant,
+    /// The begin of the window, and the time asleep since.
+    window: (Instant, Duration),
 }
 
 impl Load {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { since: now, callbacks: 0, short_pauses: 0, last_trim: now }
+        Self { since: now, has_callbacks: false, short_pauses: 0, awake_since: now, window: (now, Duration::ZERO) }
     }
 
-    /// Records that this many callbacks have expired.
-    pub(super) fn record_callbacks(&mut self, callbacks: usize) {
-        if self.callbacks == 0 {
+    /// Records that callbacks have expired.
+    pub(super) fn record_callbacks(&mut self) {
+        if !self.has_callbacks {
             let now = Instant::now();
             self.short_pauses = if now - self.since <= SHORT_PAUSE { self.short_pauses + 1 } else { 0 };
-            self.since = now;
+            (self.since, self.has_callbacks) = (now, true);
         }
-        self.callbacks += callbacks;
     }
 
-    /// Records that nothing has expired: a pause begins.
-    pub(super) fn record_idle(&mut self) {
-        self.callbacks = 0;
+    /// Records that the thread has slept since `from`. At the end of a window, returns the share of it that the thread
+    /// was awake, in percent.
+    pub(super) fn record_sleep(&mut self, from: Instant) -> Option<u32> {
+        self.has_callbacks = false;
+        self.awake_since = Instant::now();
+        self.window.1 += self.awake_since - from;
+        let (length, asleep) = (from - self.window.0, self.window.1 - (self.awake_since - from));
+        if length < WINDOW {
+            return None;
+        }
+        self.window = (self.awake_since, Duration::ZERO);
+        Some(((length.saturating_sub(asleep)).as_micros() * 100 / length.as_micros()) as u32)
     }
 
     /// Returns whether a loan pays.
@@ -67,9 +74,9 @@ impl Load {
         self.short_pauses >= BUSY_AFTER
     }
 
-    /// Returns whether callbacks expire faster than one worker should run them.
+    /// Returns whether there is more to do than one thread should do.
     pub(super) fn is_burst(&self) -> bool {
-        self.callbacks >= BURST
+        self.awake_since.elapsed() >= BURST
     }
 
     /// Returns the time that is left until the pause is a long one, or `None` if it already is.
@@ -77,29 +84,10 @@ impl Load {
         LONG_PAUSE.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// Returns how long the driver should delay its next turn of non-urgent work, or `None` if that turn may begin now.
-    ///
-    /// Callbacks that expire during the turn wait for its end. So a busy driver makes one turn in each
-    /// [`TRIM_INTERVAL`].
-    pub(super) fn trim_delay(&mut self) -> Option<Duration> {
-        if !self.is_busy() || self.since.elapsed() > SHORT_PAUSE {
-            return None;
-        }
-        let left = TRIM_INTERVAL.checked_sub(self.last_trim.elapsed()).filter(|left| !left.is_zero());
-        if left.is_none() {
-            self.last_trim = Instant::now();
-        }
-        left
-    }
-
-    /// Records that a loan has ended.
+    /// Records that a loan has ended, or that no worker was free for one.
     pub(super) fn loan_ended(&mut self) {
         self.short_pauses = 0;
-    }
-
-    /// Records that no worker was free for a loan.
-    pub(super) fn loan_refused(&mut self) {
-        self.short_pauses = BUSY_AFTER - RETRY_AFTER;
+        self.awake_since = Instant::now();
     }
 }
 

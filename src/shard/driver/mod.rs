@@ -2,24 +2,32 @@
 //!
 //! | file         | concern                                                                       |
 //! |--------------|-------------------------------------------------------------------------------|
-//! | `rounds`     | `Driver`: reads the clock, turns the wheel, trims memory, sleeps              |
-//! | `drive`      | the threads that call the `Driver`: its own, or a worker while it is busy     |
-//! | `load`       | measures whether the driver is busy                                           |
-//! | `thread`     | the driver's own thread, as a shutdown waits for it                           |
-//! | `batch`      | expired timers on their way through the executor                              |
-//! | `stragglers` | calls assistance for slow batches                                             |
+//! | `rounds`     | `Driver`: one shard's wheel, in bounded turns                                 |
+//! | `expired`    | what expires in a turn: values, callbacks, wakers, in this order              |
+//! | `batch`      | expired callbacks on their way through the executor                           |
 //! | `defer`      | wakes the consumers of a delay queue once a turn                              |
+//! | `drivers`    | `Drivers`: all shards of a service, their roles, the leader                   |
+//! | `deputy`     | notices when the leader is stuck                                              |
+//! | `thread`     | a shard's own thread, and how a shutdown waits for it                         |
+//! | `lending`    | a worker drives for a while                                                   |
+//! | `load`       | how busy a role's thread is                                                   |
+//! | `program`    | the program's own loop drives                                                 |
 
 mod batch;
 mod defer;
-mod drive;
+mod deputy;
+mod drivers;
+mod expired;
+mod lending;
 mod load;
+mod program;
 mod rounds;
-mod stragglers;
 mod thread;
 
 pub(crate) use self::{
     defer::{Deferred, defer},
-    drive::drive,
-    thread::DriverThread,
+    drivers::Drivers,
+    program::ProgramDriver,
+    rounds::Driver,
+    thread::{DriverThread, drive},
 };

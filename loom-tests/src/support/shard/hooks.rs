@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use super::binding::Shard;
+use super::shard::Shard;
 use super::thread_state;
 
 impl Shard {

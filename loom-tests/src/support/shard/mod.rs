@@ -4,12 +4,13 @@
 //!
 //! | file           | concern                                                    |
 //! |----------------|------------------------------------------------------------|
-//! | `binding`      | [`Shard`]: the parts of one shard                          |
+//! | `shard`        | [`Shard`]: the parts of one shard                          |
 //! | `hooks`        | counts how timers end                                      |
 //! | `thread_state` | the state of a thread for the only shard of a model        |
 
-mod binding;
 mod hooks;
+#[expect(clippy::module_inception, reason = "its own name is the best one")]
+mod shard;
 pub(crate) mod thread_state;
 
-pub(crate) use binding::Shard;
+pub(crate) use shard::Shard;

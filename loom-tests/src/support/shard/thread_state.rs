@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::mem;
 use std::ptr::NonNull;
 
-use super::binding::Shard;
+use super::shard::Shard;
 use crate::engine::memory::Cache;
 use crate::sync::thread_static;
 

@@ -1,0 +1,162 @@
+//! Explores the waker of a program's loop.
+//!
+//! The loop asks for an answer: it rearms the waker, and then looks for pushes. Callers push, and then wake the
+//! program.
+//!
+//! Invariant: no push is missed by a loop that sleeps until its waker is called. After each answer, callers call the
+//! waker at most once. Each waker is dropped once, and its memory is used by one thread at a time.
+//!
+//! Fails under mutations:
+//!
+//! - `program-relaxed`, `program-not-released`, `program-not-acquired`: a waker is called before it is seen to be
+//!   whole;
+//! - `program-rearm-nothing`: the loop does not rearm its waker;
+//! - `program-wake-silent`: a caller leaves no note for the waker that is set next;
+//! - `program-set-silent`, `program-set-keeps`: a waker that is set late is not called, or is called again;
+//! - `program-set-twice`: a waker that is set late is called by both threads;
+//! - `program-wakes-itself`: the loop's own thread calls the waker;
+//! - `program-remove-armed`: a removed waker stays armed;
+//! - `program-drop-armed`: the drop forgets the armed waker;
+//! - `wakeup-close-program-silent`, `program-close-silent`, `program-close-no-note`: a close does not call a waker
+//!   that was called before, or that is set next.
+
+use super::explore;
+use crate::engine::alarm::Alarms;
+use crate::engine::wakeup::{DriverWakeup, PROGRAM};
+use crate::fixture::LoopWaker;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Arc, AtomicU64, Ordering, fence};
+
+/// A shard that the program's loop drives.
+#[derive(Clone)]
+struct Program(Arc<(DriverWakeup, AtomicU64)>);
+
+impl Program {
+    fn new() -> Self {
+        let wakeup = DriverWakeup::new(Arc::new(Alarms::new(1)), PROGRAM);
+        wakeup.program.attach();
+        Self(Arc::new((wakeup, AtomicU64::new(0))))
+    }
+
+    fn wakeup(&self) -> &DriverWakeup {
+        &self.0.0
+    }
+
+    fn push(&self) {
+        self.0.1.fetch_add(1, Ordering::Relaxed);
+        self.wakeup().wake_role();
+    }
+
+    /// Returns how many pushes the answer takes into account.
+    fn answer(&self) -> u64 {
+        self.wakeup().program.rearm();
+        fence(Ordering::SeqCst);
+        self.0.1.load(Ordering::Relaxed)
+    }
+
+    fn spawn(&self, f: impl FnOnce(&Self) + Send + 'static) -> JoinHandle<()> {
+        let this = self.clone();
+        thread::spawn(move || f(&this))
+    }
+}
+
+#[test]
+fn a_push_after_an_answer_calls_the_waker_once() {
+    explore(|| {
+        let (program, waker) = (Program::new(), LoopWaker::new());
+        program.wakeup().program.set(&waker.waker());
+        program.answer();
+        program.wakeup().wake_role();
+        assert_eq!(waker.calls(), 0, "the loop's own thread wakes nobody");
+        let callers = [(); 2].map(|()| program.spawn(Program::push));
+        let mut answers = 1;
+        while program.answer() < 2 {
+            waker.park();
+            answers += 1;
+        }
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        // `set` arms the waker, and each answer does it again.
+        assert!(waker.calls() <= 1 + answers, "{} calls after {answers} answers", waker.calls());
+        drop(program);
+        assert_eq!(waker.wakers(), 0);
+    });
+}
+
+#[test]
+fn a_waker_that_is_set_late_is_called_once() {
+    explore(|| {
+        let (program, waker) = (Program::new(), LoopWaker::new());
+        program.answer();
+        let callers = [(); 2].map(|()| program.spawn(Program::push));
+        program.wakeup().program.set(&waker.waker());
+        waker.park();
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert_eq!(waker.calls(), 1);
+        drop(program);
+        assert_eq!(waker.wakers(), 0);
+    });
+}
+
+#[test]
+fn a_new_waker_replaces_the_old_one() {
+    explore(|| {
+        let (program, [old, new]) = (Program::new(), [(); 2].map(|()| LoopWaker::new()));
+        program.wakeup().program.set(&old.waker());
+        program.answer();
+        let caller = program.spawn(Program::push);
+        program.wakeup().program.set(&new.waker());
+        assert!(old.calls() <= 1);
+        new.park();
+        caller.join().unwrap();
+        assert_eq!((old.wakers(), new.calls()), (0, 1));
+        drop(program);
+        assert_eq!(new.wakers(), 0);
+    });
+}
+
+#[test]
+fn a_removed_waker_is_dropped() {
+    explore(|| {
+        let (program, waker) = (Program::new(), LoopWaker::new());
+        program.wakeup().program.set(&waker.waker());
+        program.answer();
+        let callers = [(); 2].map(|()| program.spawn(Program::push));
+        program.wakeup().program.remove();
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert!(waker.calls() <= 1);
+        assert_eq!(waker.wakers(), 0);
+    });
+}
+
+#[test]
+fn a_close_calls_a_waker_that_was_called() {
+    explore(|| {
+        let (program, waker) = (Program::new(), LoopWaker::new());
+        program.wakeup().program.set(&waker.waker());
+        program.answer();
+        let caller = program.spawn(Program::push);
+        let closer = program.spawn(|program| {
+            program.push();
+            program.wakeup().wake_for_close();
+        });
+        waker.park();
+        caller.join().unwrap();
+        closer.join().unwrap();
+        assert_eq!(waker.calls(), 2);
+        drop(program);
+        assert_eq!(waker.wakers(), 0);
+    });
+}
+
+#[test]
+fn a_close_calls_a_waker_that_is_set_late() {
+    explore(|| {
+        let (program, waker) = (Program::new(), LoopWaker::new());
+        let closers = [(); 2].map(|()| program.spawn(|program| program.wakeup().wake_for_close()));
+        program.wakeup().program.set(&waker.waker());
+        waker.park();
+        closers.into_iter().for_each(|closer| closer.join().unwrap());
+        drop(program);
+        assert_eq!(waker.wakers(), 0);
+    });
+}

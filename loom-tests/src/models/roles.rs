@@ -1,0 +1,226 @@
+//! Explores roles: threads that drive shards, while shards go from one role to another.
+//!
+//! Two threads have a role each, or one thread and a program's loop. Callers push, a thread changes the role of a
+//! shard, and another closes all shards. Time does not advance, so only a wake-up ends a sleep.
+//!
+//! Invariant: each push is handled, by one thread or the other, and a turn is made by one thread at a time. A close
+//! ends all threads, and the loop.
+//!
+//! Fails under mutations:
+//!
+//! - `wakeup-lower-no-fence`: a caller that has lowered `wake_tick` has no fence before it reads the role;
+//! - `wakeup-lower-no-wake`, `wakeup-program-no-wake`, `alarm-no-unpark`: such a caller wakes no thread, or not the
+//!   loop;
+//! - `wakeup-awake-kept-asleep`, `role-asleep-in-turn`: a shard counts as asleep although there is something to do;
+//! - `wakeup-change-no-wake`: a change of the role does not wake the new one;
+//! - `alarm-wake-first`: a close does not wake all threads;
+//! - `alarm-sleep-no-fence`, `alarm-no-second-look`: a thread sleeps without a fence, or without a second look;
+//! - `alarm-idle-only`: a caller wakes the thread only if it sleeps without a deadline;
+//! - `role-put-back-no-fence`, `role-put-back-no-wake`: a thread that puts a driver back does not see the new role,
+//!   or does not wake it;
+//! - `role-program-not-woken`, `role-driver-not-wanted`: such a thread does not wake a program that waits for the
+//!   driver;
+//! - `role-any`: a thread drives a shard whose role it has lost;
+//! - `role-work-lost`, `role-work-not-due`: non-urgent work is forgotten when the role changes;
+//! - `role-spins`: a thread spins while another one makes a turn of its shard;
+//! - `role-one-shard`: a thread sleeps by one of its shards.
+
+use super::explore;
+use crate::engine::role::Next;
+use crate::fixture::{LoopWaker, Roles};
+
+/// A thread is in a turn when the shard is given to another role. A push remains for that.
+#[test]
+fn a_change_of_the_role_during_a_turn() {
+    explore(|| {
+        let roles = Roles::new(&[0], 2);
+        roles.push(0);
+        roles.push(0);
+        let new = roles.spawn(|roles| {
+            roles.give(0, 1);
+            roles.drive(1);
+        });
+        roles.turns(0);
+        new.join().unwrap();
+    });
+}
+
+/// The shard goes to a thread that sleeps, or is about to sleep, while a caller pushes.
+#[test]
+fn a_push_against_a_change_of_the_role() {
+    explore(|| {
+        let roles = Roles::new(&[0], 1);
+        roles.turns(0);
+        let caller = roles.spawn(|roles| roles.push(0));
+        let new = roles.spawn(|roles| roles.drive(1));
+        roles.give(0, 1);
+        new.join().unwrap();
+        caller.join().unwrap();
+    });
+}
+
+/// The shard goes to another role, which drives it while a push comes, and comes back.
+#[test]
+fn a_push_against_a_role_that_comes_back() {
+    explore(|| {
+        let roles = Roles::new(&[0], 2);
+        roles.push(0);
+        let other = roles.spawn(|roles| {
+            roles.give(0, 1);
+            roles.push(0);
+            roles.turns(1);
+            roles.give(1, 0);
+        });
+        roles.drive(0);
+        other.join().unwrap();
+    });
+}
+
+/// One thread has the shard, the other has none.
+#[test]
+fn a_close_ends_the_threads_of_both_roles() {
+    explore(|| {
+        let roles = Roles::new(&[0], 0);
+        roles.turns(0);
+        let threads = [0, 1].map(|role| roles.spawn(move |roles| roles.drive(role)));
+        roles.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// The leader must end, whichever role the closing thread sees.
+#[test]
+fn a_close_against_a_change_of_the_role() {
+    explore(|| {
+        let roles = Roles::new(&[1], 0);
+        roles.turns(1);
+        let leader = roles.spawn(|roles| roles.drive(0));
+        let other = roles.spawn(|roles| roles.give(1, 0));
+        roles.close();
+        leader.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+/// One shard gets a deadline that never comes, and the other one a push that is due.
+#[test]
+fn the_leader_wakes_for_the_earlier_of_two_shards() {
+    explore(|| {
+        let roles = Roles::new(&[0, 0], 1);
+        let later = roles.spawn(|roles| roles.wakeup(0).wake_by(50));
+        let due = roles.spawn(|roles| roles.push(1));
+        roles.drive(0);
+        later.join().unwrap();
+        due.join().unwrap();
+    });
+}
+
+/// The leader sleeps by its own shard when another one comes, which is due.
+#[test]
+fn a_shard_with_an_earlier_tick_comes_to_the_leader() {
+    explore(|| {
+        let roles = Roles::new(&[1, 0], 1);
+        [0, 1].into_iter().for_each(|role| roles.turns(role));
+        let caller = roles.spawn(|roles| roles.push(0));
+        let other = roles.spawn(|roles| roles.give(1, 0));
+        roles.drive(0);
+        caller.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+/// The program takes a shard while its thread is in a turn. A push remains for the program.
+#[test]
+fn a_program_takes_a_shard_in_a_turn() {
+    explore(|| {
+        let roles = Roles::new(&[0], 2);
+        roles.push(0);
+        roles.push(0);
+        let leader = roles.spawn(|roles| roles.turns(0));
+        let waker = LoopWaker::new();
+        roles.take_for_program(0);
+        roles.wakeup(0).program.set(&waker.waker());
+        roles.run_program(&waker);
+        roles.give_back(0);
+        leader.join().unwrap();
+        assert_eq!(waker.wakers(), 0);
+    });
+}
+
+/// The program takes a shard that sleeps, while pushes come. It has no waker at first.
+#[test]
+fn a_push_wakes_the_loop_of_a_program() {
+    explore(|| {
+        let roles = Roles::new(&[0], 2);
+        roles.turns(0);
+        let caller = roles.spawn(|roles| {
+            roles.push(0);
+            roles.push(0);
+        });
+        let waker = LoopWaker::new();
+        roles.take_for_program(0);
+        roles.wakeup(0).program.set(&waker.waker());
+        roles.run_program(&waker);
+        caller.join().unwrap();
+    });
+}
+
+/// A shard that sleeps, but has non-urgent work, goes to a thread that is about to sleep. The work makes something
+/// due.
+#[test]
+fn work_that_is_not_urgent_is_done() {
+    explore(|| {
+        let roles = Roles::with_work(&[0], 1, true);
+        assert!(matches!(roles.turn(0), Next::Turned));
+        let new = roles.spawn(|roles| roles.drive(1));
+        roles.give(0, 1);
+        new.join().unwrap();
+    });
+}
+
+/// The same while the old thread does that work, and puts back a shard that is awake.
+#[test]
+fn work_that_is_not_urgent_against_a_change_of_the_role() {
+    explore(|| {
+        let roles = Roles::with_work(&[0], 1, true);
+        let new = roles.spawn(|roles| {
+            roles.give(0, 1);
+            roles.drive(1);
+        });
+        roles.turn(0);
+        roles.turn(0);
+        new.join().unwrap();
+    });
+}
+
+/// The program drops a shard while a push comes. It calls the old waker or wakes the leader, which handles it.
+#[test]
+fn a_program_gives_a_shard_back() {
+    explore(|| {
+        let roles = Roles::new(&[0], 1);
+        let waker = LoopWaker::new();
+        roles.take_for_program(0);
+        roles.wakeup(0).program.set(&waker.waker());
+        while !roles.may_program_sleep() {}
+        let leader = roles.spawn(|roles| roles.drive(0));
+        let caller = roles.spawn(|roles| roles.push(0));
+        roles.give_back(0);
+        leader.join().unwrap();
+        caller.join().unwrap();
+        assert_eq!(waker.wakers(), 0);
+    });
+}
+
+/// The program takes a shard while it is closed.
+#[test]
+fn a_close_calls_the_waker_of_a_program() {
+    explore(|| {
+        let roles = Roles::new(&[0], 0);
+        let waker = LoopWaker::new();
+        roles.wakeup(0).program.set(&waker.waker());
+        let closer = roles.spawn(|roles| roles.close());
+        roles.take_for_program(0);
+        roles.run_program(&waker);
+        closer.join().unwrap();
+    });
+}

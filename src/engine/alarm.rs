@@ -1,0 +1,125 @@
+//! Alarms: how the thread that has a role sleeps, and how other threads wake it.
+//!
+//! A thread with a role drives some shards, one or many. It sleeps until the earliest of their `wake_tick`s. The word
+//! `until` says for how long:
+//!
+//! ```text
+//! the thread with the role                     caller
+//! ────────────────────────                     ──────
+//! until := earliest wake_tick of its shards    wake_tick of one shard := tick
+//! fence                                        fence
+//! is the earliest wake_tick still the same?    is until > tick?
+//! if so: park until then                       if so: until := tick, and unpark the thread
+//! until := AWAKE
+//! ```
+//!
+//! This is the protocol of [`wakeup`](super::wakeup) once more, with the same proof. Loom model `roles` checks it.
+//!
+//! **Which thread parks.** A role may change its thread: see [`seat`](super::seat). The new thread [attaches](Alarm::attach)
+//! itself while `until` is `AWAKE`, before it sleeps. A caller that lowers `until` has read the value of one such sleep.
+//! So it unparks the thread of that sleep, or one that attached later. In the latter case that sleep is already over.
+
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering, Parker, fence};
+
+/// The tick of what is awake: of a thread with a role, or of a shard whose driver checks the intake before it sleeps.
+pub(super) const AWAKE: u64 = 0;
+
+/// The alarms of a service, one for each role.
+pub(crate) struct Alarms(Vec<Alarm>);
+
+/// The sleep of the thread that has a role. On a cache line of its own.
+#[repr(align(128))]
+pub(crate) struct Alarm {
+    /// Tick until which the thread sleeps, or `AWAKE`.
+    until: AtomicU64,
+    parker: Parker,
+}
+
+impl Alarms {
+    pub(crate) fn new(roles: usize) -> Self {
+        Self((0..roles).map(|_| Alarm { until: AtomicU64::new(AWAKE), parker: Parker::new() }).collect())
+    }
+
+    /// Wakes all threads, because the service ends. The caller has closed its shards, and each close has a fence.
+    pub(crate) fn wake_all(&self) {
+        self.0.iter().for_each(|alarm| alarm.wake_by_ordered(AWAKE));
+    }
+
+    /// Returns whether the calling thread is the one that sleeps at any of them.
+    pub(crate) fn is_attached_here(&self) -> bool {
+        self.0.iter().any(Alarm::is_attached_here)
+    }
+
+    pub(crate) fn get(&self, role: u32) -> &Alarm {
+        &self.0[role as usize]
+    }
+}
+
+impl Alarm {
+    /// Makes the calling thread the one that sleeps here.
+    pub(crate) fn attach(&self) {
+        self.parker.attach();
+    }
+
+    /// Returns whether the calling thread is the one that sleeps here.
+    pub(crate) fn is_attached_here(&self) -> bool {
+        self.parker.is_attached_here()
+    }
+
+    /// Returns whether the thread sleeps, or is about to.
+    pub(crate) fn is_asleep(&self) -> bool {
+        // Relaxed: a hint.
+        self.until.load(Ordering::Relaxed) != AWAKE
+    }
+
+    /// Makes sure that the thread sees by `tick` what the caller wrote before this call.
+    pub(crate) fn wake_by(&self, tick: u64) {
+        // SeqCst: orders what the caller wrote before the load; see the file's head.
+        fence(Ordering::SeqCst);
+        self.wake_by_ordered(tick);
+    }
+
+    /// Like [`wake_by`](Self::wake_by), for a caller that has made a fence since its write.
+    pub(super) fn wake_by_ordered(&self, tick: u64) {
+        // Acquire: the caller that lowers the word sees which thread is attached; pairs with `sleep`. Loom model `seat`.
+        if self.until.load(Ordering::Relaxed) > tick && self.until.fetch_min(tick, Ordering::Acquire) > tick {
+            self.parker.unpark();
+        }
+    }
+
+    /// Sleeps until the tick that `earliest` returns, or until an earlier one that a caller sets. Returns how often the
+    /// thread woke up. That includes wake-ups after which it slept on, until an earlier tick.
+    ///
+    /// `timeout` converts a tick into the time that is left until then: zero if the tick has come, or if the sleep
+    /// should end for another reason; `None` if time alone never brings it. `park` parks the calling thread.
+    pub(crate) fn sleep(
+        &self,
+        earliest: impl Fn() -> u64,
+        mut timeout: impl FnMut(u64) -> Option<Duration>,
+        mut park: impl FnMut(&Parker, Option<Duration>),
+    ) -> u64 {
+        let until = earliest().max(AWAKE + 1);
+        // Release: publishes which thread is attached to the callers that lower the word; pairs with `wake_by_ordered`.
+        // Loom model `seat`.
+        self.until.swap(until, Ordering::Release);
+        // SeqCst: orders the write before the second look. Loom model `roles`.
+        fence(Ordering::SeqCst);
+        let mut wakeups = 0;
+        if earliest() >= until {
+            loop {
+                // Relaxed: a caller unparks this thread after it lowers the word, which orders that before the next
+                // load. Loom model `seat`.
+                let timeout = timeout(self.until.load(Ordering::Relaxed));
+                if timeout == Some(Duration::ZERO) {
+                    break;
+                }
+                park(&self.parker, timeout);
+                wakeups += 1;
+            }
+        }
+        self.until.swap(AWAKE, Ordering::Relaxed);
+        wakeups
+    }
+}

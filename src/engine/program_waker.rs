@@ -1,0 +1,127 @@
+//! `ProgramWaker`: wakes the loop of a program that drives a shard.
+//!
+//! The loop asks until when it may sleep, and [rearms](ProgramWaker::rearm) its waker. A thread that then arms something
+//! earlier takes the waker out and calls it: once for each answer, however many threads come. If no waker is set yet,
+//! that thread leaves a note, and the waker that is set next is called at once.
+//!
+//! The loop's own thread wakes nobody: it asks again before it sleeps. Loom model `program`.
+
+use std::ptr;
+use std::task::Waker;
+
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, lock, thread_number};
+
+/// The waker of a program's loop. Any thread may call it.
+pub(crate) struct ProgramWaker {
+    /// The number of the thread that has the loop, or zero.
+    thread: AtomicU64,
+    /// The loop has asked how long it may sleep, and has not driven since.
+    sleeps: AtomicBool,
+    /// A boxed waker, null, or `CALLED`. Threads that arm timers use this alone: they take no lock.
+    armed: AtomicPtr<Waker>,
+    /// The waker that was set last.
+    waker: Mutex<Option<Waker>>,
+}
+
+/// In place of a waker: it was called, or would have been.
+const CALLED: *mut Waker = ptr::dangling_mut();
+
+impl ProgramWaker {
+    pub(super) fn new() -> Self {
+        Self {
+            thread: AtomicU64::new(0),
+            sleeps: AtomicBool::new(false),
+            armed: AtomicPtr::new(ptr::null_mut()),
+            waker: Mutex::new(None),
+        }
+    }
+
+    /// Makes the calling thread the one that has the loop.
+    pub(crate) fn attach(&self) {
+        // Relaxed: only a thread's own number matters to it. One that finds its old number has pushed before the fence
+        // of the next sleep, which sees the push.
+        self.thread.store(thread_number(), Ordering::Relaxed);
+    }
+
+    /// Returns whether the calling thread is the one that has the loop.
+    pub(crate) fn is_here(&self) -> bool {
+        self.thread.load(Ordering::Relaxed) == thread_number()
+    }
+
+    /// Calls the waker, unless the loop is awake, or on the calling thread. Wait-free, except for the waker itself.
+    pub(super) fn wake(&self) {
+        // Relaxed: ordered as the shard's `wake_tick` is, by the fences of `wake_driver` and `fall_asleep`, or by the
+        // lock of the slot.
+        if self.sleeps.load(Ordering::Relaxed)
+            && !self.is_here()
+            && let Some(waker) = self.replace(CALLED).0
+        {
+            waker.wake();
+        }
+    }
+
+    /// Calls the waker on any thread, even if it was called before.
+    pub(super) fn wake_anyway(&self) {
+        self.replace(CALLED);
+        let waker = lock(&self.waker).clone();
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sets the waker. Calls it if the last one was called since it was armed, or would have been.
+    pub(crate) fn set(&self, waker: &Waker) {
+        let old = lock(&self.waker).replace(waker.clone());
+        // Unless another thread has called it in between.
+        if self.arm(Some(waker.clone()))
+            && let Some(waker) = self.replace(CALLED).0
+        {
+            waker.wake();
+        }
+        drop(old);
+    }
+
+    /// The loop is awake: it calls `rearm` before it sleeps.
+    pub(crate) fn wake_up(&self) {
+        self.sleeps.store(false, Ordering::Relaxed);
+    }
+
+    /// The loop is about to sleep: makes the next wake-up call the waker.
+    pub(crate) fn rearm(&self) {
+        self.sleeps.store(true, Ordering::Relaxed);
+        // Relaxed: the loop's own thread reads what it wrote, or `CALLED`, after which it looks at everything. Loom
+        // model `program`.
+        if self.armed.load(Ordering::Relaxed) == CALLED {
+            let waker = lock(&self.waker).clone();
+            self.arm(waker);
+        }
+    }
+
+    /// Removes the waker.
+    pub(crate) fn remove(&self) {
+        let old = lock(&self.waker).take();
+        self.arm(None);
+        drop(old);
+    }
+
+    /// Returns whether `CALLED` was here.
+    fn arm(&self, waker: Option<Waker>) -> bool {
+        self.replace(waker.map_or(ptr::null_mut(), |waker| Box::into_raw(Box::new(waker)))).1
+    }
+
+    /// Returns the waker that was armed, and whether `CALLED` was here instead.
+    fn replace(&self, new: *mut Waker) -> (Option<Waker>, bool) {
+        // Release: publishes the waker to the thread that takes it out, and what that thread wrote before to the loop,
+        // by `CALLED`. Acquire: pairs with it. Loom model `program`.
+        let old = self.armed.swap(new, Ordering::AcqRel);
+        if old.is_null() || old == CALLED {
+            return (None, old == CALLED);
+        }
+        // SAFETY: we own the box, because the swap has taken the only pointer to it, which `arm` made.
+        (Some(*unsafe { Box::from_raw(old) }), false)
+    }
+}
+
+impl Drop for ProgramWaker {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}

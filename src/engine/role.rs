@@ -1,0 +1,215 @@
+//! Roles: which thread drives which shard.
+//!
+//! To drive a shard is to take its driver out of its slot, to make a bounded turn, and to put the driver back. The *role*
+//! of a shard says which thread does this. Another thread may change it at any time.
+//!
+//! | role                | its shards                          | the thread that has it                                  |
+//! |---------------------|-------------------------------------|---------------------------------------------------------|
+//! | 0, the *leader's*   | all shards that are *folded*, and 0 | the first own thread, or a worker to which it is lent   |
+//! | another number      | the shard of that number, and 0 while the leader is stuck | the shard's own thread, or a worker to which it is lent |
+//! | [`PROGRAM`]         | the shards that the program drives  | the program's loop                                      |
+//!
+//! # How a shard changes its role
+//!
+//! ```text
+//! any thread             the thread with the old role         the thread with the new role
+//! ──────────             ────────────────────────────         ────────────────────────────
+//! role := new            publish until when the shard sleeps  woken: is the driver in the slot?
+//! fence                  put the driver into the slot         if so: drive, when the shard is due
+//! wake the new role      fence                                if not: sleep on
+//!                        is the role still the old one?
+//!                        if not: wake the new role
+//! ```
+//!
+//! By the fences, either the old thread finds the new role and wakes it, or the new one finds the driver and what was
+//! published. A turn is bounded, and calls no foreign code. So a new role can drive within a turn, whatever the thread
+//! with the old one does.
+//!
+//! Loom model `roles` checks this against callers that arm something earlier, and against a close.
+
+use std::mem;
+
+use super::alarm::AWAKE;
+use super::wakeup::{DriverWakeup, PROGRAM};
+use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, fence, lock};
+
+/// A shard, as a role sees it.
+pub(crate) trait Driven {
+    /// What has expired in one turn.
+    type Expired;
+    type Driver;
+
+    fn wakeup(&self) -> &DriverWakeup;
+    fn slot(&self) -> &Slot<Self::Driver>;
+    /// Returns the tick whose shards are due. A shard that is awake is always due.
+    fn due_tick(&self) -> u64;
+    /// Makes a bounded turn: of a round, or of non-urgent work if nothing is due. Must not call foreign code.
+    fn turn(&self, driver: &mut Self::Driver, is_due: bool) -> Turn<Self::Expired>;
+    /// The shard is closed, and its driver has been dropped.
+    fn driver_ended(&self);
+}
+
+/// How a turn has ended.
+pub(crate) enum Turn<E> {
+    /// These timers have expired. The shard stays awake.
+    Expired(E),
+    /// More is left to do. The shard stays awake.
+    More,
+    /// The shard sleeps. The flag says that non-urgent work is left.
+    Asleep { has_work: bool },
+    /// The shard is closed.
+    Closed,
+}
+
+/// What a role's thread should do next.
+pub(crate) enum Next<E> {
+    /// These timers have expired in the shard that was driven last. [`handed_out`] must follow.
+    Expired(E),
+    /// A turn has been made.
+    Turned,
+    /// Nothing is due: the thread may sleep.
+    Idle,
+}
+
+/// Where a shard's driver lies while no thread drives.
+pub(crate) struct Slot<D> {
+    place: Mutex<Place<D>>,
+    /// Non-urgent work is left.
+    has_work: AtomicBool,
+}
+
+struct Place<D> {
+    driver: Option<D>,
+    /// The program has looked for the driver while another thread had it.
+    is_wanted: bool,
+    /// The role that has not handed out yet what has expired here. No other role drives before that, so that timers are
+    /// handed out in the order of their ticks.
+    hands_out: Option<u32>,
+}
+
+impl<D> Place<D> {
+    /// Returns whether a thread with this role may take the driver.
+    fn is_free_for(&self, role: u32) -> bool {
+        self.driver.is_some() && self.hands_out.is_none_or(|other| other == role)
+    }
+}
+
+impl<D> Slot<D> {
+    pub(crate) fn new(driver: D) -> Self {
+        Self {
+            place: Mutex::new(Place { driver: Some(driver), is_wanted: false, hands_out: None }),
+            has_work: AtomicBool::new(false),
+        }
+    }
+
+    fn is_free_for(&self, role: u32) -> bool {
+        lock(&self.place).is_free_for(role)
+    }
+
+    fn has_work(&self) -> bool {
+        // Relaxed: the fence that follows the write in `with_driver` orders it, as what the turn has published. Loom
+        // model `roles`.
+        self.has_work.load(Ordering::Relaxed)
+    }
+}
+
+/// Calls `f` with the shard's driver, if the shard still has this role and no other thread drives it. `None`: it does
+/// not.
+pub(crate) fn with_driver<S: Driven, R>(
+    shard: &S,
+    role: u32,
+    f: impl FnOnce(&mut S::Driver) -> Turn<R>,
+) -> Option<Turn<R>> {
+    let (slot, wakeup) = (shard.slot(), shard.wakeup());
+    let mut place = lock(&slot.place);
+    if wakeup.role() != role {
+        return None;
+    }
+    let is_free = place.is_free_for(role);
+    let Some(mut driver) = place.driver.take_if(|_| is_free) else {
+        place.is_wanted = role == PROGRAM;
+        return None;
+    };
+    drop(place);
+    wakeup.wake_up();
+    let turn = f(&mut driver);
+    if matches!(turn, Turn::Closed) {
+        drop(driver);
+        shard.driver_ended();
+        return Some(turn);
+    }
+    slot.has_work.store(matches!(turn, Turn::Asleep { has_work: true }), Ordering::Relaxed);
+    let mut place = lock(&slot.place);
+    place.driver = Some(driver);
+    if matches!(turn, Turn::Expired(_)) {
+        place.hands_out = Some(role);
+    }
+    leave(place, wakeup, role);
+    Some(turn)
+}
+
+/// Records that all that has expired in the shard, by turns of this role, is handed out.
+pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32) {
+    let mut place = lock(&shard.slot().place);
+    place.hands_out = None;
+    leave(place, shard.wakeup(), role);
+}
+
+/// Wakes the role that has got the shard meanwhile, if another one has.
+fn leave<D>(mut place: MutexGuard<'_, Place<D>>, wakeup: &DriverWakeup, role: u32) {
+    let is_wanted = mem::take(&mut place.is_wanted);
+    drop(place);
+    // SeqCst: orders what this thread has published before the load of the role; see the file's head. Loom model
+    // `roles`.
+    fence(Ordering::SeqCst);
+    match wakeup.role() {
+        same if same == role => {}
+        PROGRAM if !is_wanted => {}
+        _ => wakeup.wake_role(),
+    }
+}
+
+/// Makes one turn of a shard of this role: of one that is due or, if `works`, else of one that has non-urgent work. Begins
+/// after the shard that was driven last, whose index is `last`.
+pub(crate) fn next<S: Driven>(shards: &[Arc<S>], role: u32, last: &mut usize, works: bool) -> Next<S::Expired> {
+    let now = shards[0].due_tick();
+    let mut with_work = None;
+    let after = *last + 1;
+    for index in (after..after + shards.len()).map(|index| index % shards.len()) {
+        let (slot, wakeup) = (shards[index].slot(), shards[index].wakeup());
+        if wakeup.role() != role {
+        } else if wakeup.wake_tick() > now {
+            with_work = with_work.or((works && slot.has_work()).then_some(index));
+        } else if let Some(turn) = turn(&*shards[index], role, true) {
+            *last = index;
+            return turned(turn);
+        }
+    }
+    let Some(index) = with_work else { return Next::Idle };
+    *last = index;
+    turn(&*shards[index], role, false).map_or(Next::Idle, turned)
+}
+
+fn turn<S: Driven>(shard: &S, role: u32, is_due: bool) -> Option<Turn<S::Expired>> {
+    with_driver(shard, role, |driver| shard.turn(driver, is_due))
+}
+
+fn turned<E>(turn: Turn<E>) -> Next<E> {
+    match turn {
+        Turn::Expired(expired) => Next::Expired(expired),
+        _ => Next::Turned,
+    }
+}
+
+/// Returns the tick by which the role must drive one of the shards. A shard with non-urgent work is due: it may have
+/// come since the last look. A shard that is due does not count while another thread drives it: that thread wakes the
+/// role when it puts the driver back.
+pub(crate) fn earliest<S: Driven>(shards: &[Arc<S>], role: u32) -> u64 {
+    let now = shards[0].due_tick();
+    let shards = shards.iter().filter(|shard| shard.wakeup().role() == role);
+    let ticks = shards.map(|shard| {
+        let tick = if shard.slot().has_work() { AWAKE } else { shard.wakeup().wake_tick() };
+        if tick <= now && !shard.slot().is_free_for(role) { u64::MAX } else { tick }
+    });
+    ticks.min().unwrap_or(u64::MAX)
+}

@@ -1,0 +1,282 @@
+//! `Drivers`: the shards of a service, and what their threads share.
+//!
+//! # The leader
+//!
+//! A shard whose timers are few needs no awake thread of its own. Of all such shards, which are *folded*, one thread
+//! expires what is due: the leader, the own thread of the first shard. It sleeps until the earliest of their deadlines.
+//! So how many threads are awake follows the work, not the number of shards.
+//!
+//! A leader that [is behind](super::load) gives shards to their own threads: half of them, or in a burst each that it
+//! has driven. An own thread that has little to do folds its shard again.
+//!
+//! Shards fold if a pool runs their callbacks. With another executor, callbacks run on the thread that drives, and one
+//! that blocks must not block another shard. Pinned threads and virtual time know no leader, either.
+//!
+//! The model is that of leader and followers (Schmidt et al., 2000), and of the hierarchical timer migration of Linux 6.9.
+
+use std::cell::Cell;
+use std::panic::RefUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::batch::TimerBatch;
+use super::deputy::Deputy;
+use super::expired::Expired;
+use super::load::Load;
+use crate::clock::NEVER;
+use crate::engine::alarm::Alarms;
+use crate::engine::role::{self, Next};
+use crate::engine::seat::Seat;
+use crate::engine::wakeup::DriverWakeup;
+use crate::executor::Dispatcher;
+use crate::shard::Shard;
+use crate::shard::thread_state;
+use crate::sync::Parker;
+use crate::system::Scheduling;
+
+/// The number of the leader's role.
+pub(super) const LEADER: u32 = 0;
+/// The share of its time, in percent, below which a thread has little to do.
+const LITTLE: u32 = 25;
+/// The share of its time, in percent, above which the leader has too much to do.
+const MUCH: u32 = 50;
+
+/// The shards of a service, and their executor.
+pub(crate) struct Drivers {
+    pub(super) shards: Vec<Arc<Shard>>,
+    pub(super) alarms: Arc<Alarms>,
+    pub(super) dispatcher: Dispatcher,
+    /// Where each role lies while it is on loan.
+    pub(super) seats: Vec<Seat<Box<Role>>>,
+    /// Shards fold, and roles are lent.
+    is_flexible: bool,
+    /// The share of its time that the leader was awake, in percent.
+    leader_share: AtomicU32,
+    pub(super) deputy: Deputy,
+    /// A program has left its shard while what it had dispatched must be checked.
+    must_check: AtomicBool,
+}
+
+/// The right to drive some shards, and what its thread must know for that.
+pub(super) struct Role {
+    number: u32,
+    /// Index of the shard that was driven last.
+    last: usize,
+    pub(super) load: Load,
+    /// When to check what was dispatched.
+    check_at: Option<Instant>,
+}
+
+impl Role {
+    pub(super) fn new(number: u32) -> Box<Self> {
+        Box::new(Self { number, last: 0, load: Load::new(), check_at: None })
+    }
+
+    /// Records that a batch was dispatched, which must be checked.
+    pub(super) fn dispatched(&mut self, dispatcher: &Dispatcher) {
+        let at = Instant::now() + dispatcher.first_check();
+        self.check_at = Some(self.check_at.map_or(at, |check_at| check_at.min(at)));
+    }
+
+    /// Returns whether something that was dispatched must be checked.
+    pub(super) fn must_check(&self) -> bool {
+        self.check_at.is_some()
+    }
+
+    /// Checks what was dispatched, if it is time. Returns the time until the next check.
+    pub(super) fn check(&mut self, dispatcher: &Dispatcher, now: Instant) -> Option<Duration> {
+        let left = self.check_at?.saturating_duration_since(now);
+        if !left.is_zero() {
+            return Some(left);
+        }
+        let next = dispatcher.check(now);
+        self.check_at = next.map(|left| now + left);
+        next
+    }
+}
+
+impl Drivers {
+    /// Creates shards, each from what `new` makes of its index and of who wakes its driver. `is_flexible`: shards fold,
+    /// and roles are lent.
+    pub(crate) fn new(
+        shards: usize,
+        dispatcher: Dispatcher,
+        is_flexible: bool,
+        mut new: impl FnMut(usize, DriverWakeup) -> Arc<Shard>,
+    ) -> Self {
+        let alarms = Arc::new(Alarms::new(shards));
+        let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
+        let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
+        let seats = shards.iter().map(|_| Seat::new()).collect();
+        Self {
+            shards,
+            alarms,
+            dispatcher,
+            seats,
+            is_flexible,
+            leader_share: AtomicU32::new(0),
+            deputy: Deputy::new(),
+            must_check: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the role that a shard has at first.
+    pub(super) fn first_role(&self, shard: usize) -> u32 {
+        first_role(shard, self.is_flexible)
+    }
+
+    /// Returns whether the calling thread drives, by any role but the program's.
+    pub(crate) fn drives_here(&self) -> bool {
+        self.alarms.is_attached_here()
+    }
+
+    pub(crate) fn shards(&self) -> &[Arc<Shard>] {
+        &self.shards
+    }
+
+    /// Wakes all threads, which end once their shards are closed.
+    pub(crate) fn wake_all(&self) {
+        self.alarms.wake_all();
+    }
+
+    /// Returns whether shards may be folded.
+    pub(super) fn has_leader(&self) -> bool {
+        self.is_flexible && self.shards.len() > 1
+    }
+
+    /// Gives one in `of` of the folded shards to their own threads. The first shard stays with the leader.
+    pub(super) fn unfold(&self, of: usize) {
+        for (index, shard) in self.shards_with(LEADER).filter(|&(index, _)| index > 0).step_by(of) {
+            shard.core.wakeup.change_role(LEADER, index as u32);
+        }
+    }
+
+    /// Returns the shards that have this role, with their indices.
+    fn shards_with(&self, role: u32) -> impl Iterator<Item = (usize, &Arc<Shard>)> {
+        self.shards.iter().enumerate().filter(move |(_, shard)| shard.core.wakeup.role() == role)
+    }
+
+    /// Makes the thread that drives next check what a program's loop has dispatched.
+    pub(super) fn leave_check(&self) {
+        self.must_check.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives callbacks to the executor.
+    pub(super) fn dispatch(&self, callbacks: TimerBatch) {
+        self.dispatcher.dispatch(callbacks, |payload| self.shards[0].report_panic(payload));
+    }
+
+    /// Returns whether roles may be lent to workers.
+    pub(super) fn lends(&self) -> bool {
+        self.is_flexible && self.dispatcher.lends()
+    }
+
+    /// Returns the shards that may have this role. While the leader is stuck, its own shard has another's.
+    pub(super) fn shards_of(&self, role: u32) -> &[Arc<Shard>] {
+        let first = role as usize;
+        if self.is_flexible { &self.shards } else { &self.shards[first..=first] }
+    }
+
+    /// Returns whether all shards of the role are closed.
+    pub(super) fn are_closed(&self, role: u32) -> bool {
+        self.shards_of(role).iter().all(|shard| shard.core.is_closing())
+    }
+
+    /// Makes turns of the role's shards until something is to be handed out. `None`: nothing is due.
+    pub(super) fn next(&self, role: &mut Role) -> Option<Expired> {
+        let (shards, mut expired) = (self.shards_of(role.number), Expired::default());
+        // Now that all is handed out that has expired there: timers leave a shard in the order of their ticks.
+        if role.number == LEADER && role.last > 0 && role.load.is_burst() {
+            shards[role.last].core.wakeup.change_role(LEADER, role.last as u32);
+        }
+        // In virtual time, a driver must not answer before its timers are handed out.
+        while !expired.is_full() && (self.is_flexible || expired.is_empty()) {
+            match role::next(shards, role.number, &mut role.last, expired.is_empty()) {
+                Next::Expired(turned) => expired.add(&shards[role.last], turned),
+                Next::Turned => {}
+                Next::Idle => break,
+            }
+        }
+        if !expired.callbacks.is_empty() {
+            role.load.record_callbacks();
+        }
+        if expired.is_empty() {
+            Expired::handed_out(expired.shards, role.number);
+            return None;
+        }
+        Some(expired)
+    }
+
+    /// Sleeps until a shard of the role is due, something dispatched must be checked, or the end of `longest`. `park` parks
+    /// the calling thread.
+    pub(super) fn sleep(
+        &self,
+        role: &mut Role,
+        scheduling: &mut Scheduling,
+        longest: Option<Duration>,
+        mut park: impl FnMut(&Parker, Option<Duration>) -> bool,
+    ) {
+        let begun = Instant::now();
+        // Relaxed: a wake-up publishes it.
+        if self.must_check.load(Ordering::Relaxed) && self.must_check.swap(false, Ordering::Relaxed) {
+            role.dispatched(&self.dispatcher);
+        }
+        let check = role.check(&self.dispatcher, begun);
+        let ends = [longest, check].into_iter().flatten().min().map(|time| begun + time);
+        scheduling.apply();
+        let (shards, shard) = (self.shards_of(role.number), &self.shards[role.number as usize]);
+        let earliest = || if self.are_closed(role.number) { 0 } else { role::earliest(shards, role.number) };
+        let is_needed = Cell::new(false);
+        let timeout = |tick| {
+            if is_needed.get() {
+                return Some(Duration::ZERO);
+            }
+            let left = ends.map(|at| at.saturating_duration_since(Instant::now()));
+            shard.time_until(tick).into_iter().chain(left).min()
+        };
+        let alarm = self.alarms.get(role.number);
+        let wakeups = alarm.sleep(earliest, timeout, |parker, timeout| is_needed.set(park(parker, timeout)));
+        thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
+        if let Some(share) = role.load.record_sleep(begun) {
+            self.balance(role.number, share);
+        }
+    }
+
+    /// Unfolds shards of a leader that has much to do. Folds the shard of an own thread that has little to do beside a
+    /// leader that has little to do. The thread was awake for this `share` of its time.
+    fn balance(&self, role: u32, share: u32) {
+        // Relaxed: a hint.
+        if role == LEADER {
+            self.leader_share.store(share, Ordering::Relaxed);
+            if share > MUCH && self.has_leader() {
+                self.unfold(2);
+            }
+        } else if self.is_flexible
+            && share < LITTLE
+            && self.leader_share.load(Ordering::Relaxed) < LITTLE
+            && !self.deputy.is_leader_inside()
+        {
+            self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));
+        }
+    }
+}
+
+/// Returns the role that a shard has at first: the leader's if shards fold, else its own.
+fn first_role(shard: usize, is_flexible: bool) -> u32 {
+    if is_flexible { LEADER } else { shard as u32 }
+}
+
+// See `Shard`: foreign code is called while nothing is borrowed or locked.
+impl RefUnwindSafe for Drivers {}
+
+impl Shard {
+    /// Returns the time until the tick: zero if it has come, `None` if time alone never brings it.
+    fn time_until(&self, tick: u64) -> Option<Duration> {
+        if self.quiescence().is_some() {
+            (tick == 0).then_some(Duration::ZERO)
+        } else {
+            (tick != NEVER).then(|| self.ticks.until(tick))
+        }
+    }
+}

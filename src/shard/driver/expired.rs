@@ -1,0 +1,81 @@
+//! `Expired`: the timers that have expired in some turns, on their way to the executor, to tasks and to queues.
+//!
+//! All values are made due first: a callback may wait for one, and so may a task. Then the callbacks go to the pool, and
+//! the wakers are called last. These are foreign code: a waker may wait for a callback of the same turn. An executor
+//! that runs foreign code itself comes after the wakers, because it may take longer.
+//!
+//! By then the drivers lie in their slots. So foreign code that takes long keeps no other thread from driving a shard.
+
+use std::sync::Arc;
+
+use super::batch::TimerBatch;
+use super::defer::{Deferred, TurnGuard};
+use crate::engine::entry::Role;
+use crate::engine::role::handed_out;
+use crate::shard::Shard;
+
+/// What has expired in one turn: its tick, and the timers.
+pub(crate) type Turned = (u64, Vec<u32>);
+
+/// What is to be handed out.
+#[derive(Default)]
+pub(super) struct Expired {
+    /// The shards that wait until this is handed out.
+    pub(super) shards: Vec<Arc<Shard>>,
+    pub(super) callbacks: TimerBatch,
+    pub(super) wakers: Wakers,
+}
+
+/// Foreign code, to be called last.
+#[derive(Default)]
+pub(super) struct Wakers {
+    tasks: TimerBatch,
+    /// The consumers of queues.
+    consumers: Vec<Box<dyn Deferred>>,
+}
+
+impl Expired {
+    /// Adds what has expired in one turn. Makes the values due.
+    pub(super) fn add(&mut self, shard: &Arc<Shard>, (due, entries): Turned) {
+        if !self.shards.last().is_some_and(|last| Arc::ptr_eq(last, shard)) {
+            self.shards.push(shard.clone());
+        }
+        let mut values = None;
+        for index in entries {
+            match shard.role(index) {
+                Role::Once | Role::Periodic => self.callbacks.push(shard, due, index),
+                Role::Waker => self.wakers.tasks.push(shard, due, index),
+                Role::Value => {
+                    values.get_or_insert_with(TurnGuard::begin);
+                    shard.run(index, due);
+                }
+            }
+        }
+        self.wakers.consumers.extend(values.into_iter().flat_map(TurnGuard::publish));
+    }
+
+    /// Records that this is handed out, by a thread with this role.
+    pub(super) fn handed_out(shards: Vec<Arc<Shard>>, role: u32) {
+        shards.iter().for_each(|shard| handed_out(&**shard, role));
+    }
+
+    /// Returns whether so much has expired that it should be handed out.
+    pub(super) fn is_full(&self) -> bool {
+        self.callbacks.len() + self.wakers.tasks.len() >= 128
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.callbacks.is_empty() && self.wakers.is_empty()
+    }
+}
+
+impl Wakers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.consumers.is_empty()
+    }
+
+    pub(super) fn call(self) {
+        drop(self.consumers);
+        self.tasks.run();
+    }
+}

@@ -1,0 +1,161 @@
+//! The program's own loop drives a shard: see [`Driver`](crate::Driver).
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use super::drivers::{Drivers, Role};
+use super::expired::{Expired, Turned};
+use crate::engine::role::{Driven, Turn, with_driver};
+use crate::engine::wakeup::PROGRAM;
+use crate::shard::{Shard, thread_state};
+
+/// Time after which the loop looks again for a driver that another thread still has: some turns.
+const RETRY_AFTER: Duration = Duration::from_micros(200);
+
+/// A shard's role while the program has it.
+pub(crate) struct ProgramDriver {
+    drivers: Arc<Drivers>,
+    /// The id of the service.
+    service: u64,
+    /// Index of the shard.
+    index: usize,
+    role: Box<Role>,
+}
+
+impl ProgramDriver {
+    /// Takes the role of the calling thread's home. `None` if the program has it already.
+    pub(crate) fn take(drivers: &Arc<Drivers>, service: u64, index: usize) -> Option<Self> {
+        let wakeup = &drivers.shards[index].core.wakeup;
+        loop {
+            let role = wakeup.role();
+            if role == PROGRAM {
+                return None;
+            }
+            if wakeup.change_role(role, PROGRAM) {
+                wakeup.program.attach();
+                return Some(Self { drivers: drivers.clone(), service, index, role: Role::new(PROGRAM) });
+            }
+        }
+    }
+
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        &self.drivers.shards[self.index]
+    }
+
+    /// Makes the calling thread the one that has the loop.
+    pub(crate) fn attach(&self) {
+        let (shard, shards) = (self.shard(), &self.drivers.shards);
+        if !shard.core.wakeup.program.is_here() {
+            shard.core.wakeup.program.attach();
+            thread_state::move_home(self.service, shards, shard);
+        }
+    }
+
+    /// Returns whether the timer is shut down.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shard().core.is_closing() || self.shard().is_inherited()
+    }
+
+    pub(crate) fn set_waker(&self, waker: &Waker) {
+        self.shard().core.wakeup.program.set(waker);
+        if self.is_closed() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Expires what is due now. Returns how many timers that were.
+    pub(crate) fn drive(&mut self) -> usize {
+        let (shard, mut expired) = (self.shard().clone(), 0);
+        if self.is_closed() {
+            return 0;
+        }
+        shard.core.wakeup.program.wake_up();
+        let mut is_fresh = false;
+        loop {
+            let mut is_over = false;
+            let turn = with_driver(&*shard, PROGRAM, |driver| {
+                is_fresh |= driver.is_between_rounds();
+                let turn = shard.turn(driver, true);
+                is_over = is_fresh && driver.is_between_rounds();
+                turn
+            });
+            match turn {
+                Some(Turn::Expired(turned)) => expired += self.deliver(turned),
+                Some(Turn::More) => {}
+                Some(Turn::Asleep { .. } | Turn::Closed) | None => break,
+            }
+            if is_over {
+                break;
+            }
+        }
+        // A turn of non-urgent work, now that nothing is due.
+        let last = with_driver(&*shard, PROGRAM, |driver| shard.turn(driver, false));
+        if let Some(Turn::Expired(turned)) = last {
+            expired += self.deliver(turned);
+        }
+        expired
+    }
+
+    /// Hands out what has expired in one turn. Returns how many timers that were.
+    fn deliver(&mut self, turned: Turned) -> usize {
+        let (drivers, timers, mut expired) = (&self.drivers, turned.1.len(), Expired::default());
+        expired.add(self.shard(), turned);
+        let Expired { shards, callbacks, wakers } = expired;
+        if callbacks.is_empty() {
+            Expired::handed_out(shards, PROGRAM);
+            wakers.call();
+        } else if drivers.dispatcher.has_pool() {
+            drivers.dispatch(callbacks);
+            Expired::handed_out(shards, PROGRAM);
+            self.role.dispatched(&drivers.dispatcher);
+            wakers.call();
+        } else {
+            // No other role takes the shard while the loop is here.
+            Expired::handed_out(shards, PROGRAM);
+            wakers.call();
+            drivers.dispatch(callbacks);
+        }
+        timers
+    }
+
+    /// Returns when to drive at the latest. `None`: nothing to do until woken.
+    pub(crate) fn next_wakeup(&mut self) -> Option<Instant> {
+        if self.is_closed() {
+            return None;
+        }
+        let shard = self.shard().clone();
+        shard.core.wakeup.program.rearm();
+        let now = Instant::now();
+        let check = self.role.check(&self.drivers.dispatcher, now).map(|left| now + left);
+        let mut tick = None;
+        let turn = with_driver(&*shard, PROGRAM, |driver| {
+            if shard.core.is_closing() {
+                return Turn::Closed;
+            }
+            let turn = driver.collect(&shard);
+            tick = Some(shard.core.wakeup.wake_tick());
+            turn
+        });
+        let next = match turn {
+            // Another thread is in a turn, or hands out what has expired: the loop looks again.
+            None => Some(now + RETRY_AFTER),
+            Some(Turn::Closed) => None,
+            Some(Turn::Asleep { .. }) => tick.and_then(|tick| shard.ticks.instant(tick)),
+            Some(_) => Some(now),
+        };
+        next.into_iter().chain(check).min()
+    }
+}
+
+impl Drop for ProgramDriver {
+    fn drop(&mut self) {
+        let wakeup = &self.shard().core.wakeup;
+        if self.role.must_check() {
+            self.drivers.leave_check();
+        }
+        wakeup.program.wake_up();
+        wakeup.program.remove();
+        wakeup.change_role(PROGRAM, self.drivers.first_role(self.index));
+    }
+}

@@ -1,0 +1,101 @@
+//! `Driver`: the program's own loop drives a shard.
+
+use std::fmt;
+use std::task::Waker;
+use std::time::Instant;
+
+use super::Timer;
+use crate::shard::ProgramDriver;
+
+/// Drives one shard of a [`Timer`] from the program's own loop.
+///
+/// An event loop that sleeps anyway (epoll, io_uring, a game loop, a thread-per-core runtime) can expire the timers of
+/// its thread itself. While the `Driver` exists, no thread of the timer's wakes for this shard.
+///
+/// The loop calls [`drive`](Self::drive), does its own work, and asks [`next_wakeup`](Self::next_wakeup) before it
+/// sleeps. It must also wake when its waker is called: see [`set_waker`](Self::set_waker). A loop that does not come
+/// back is late, because no thread takes its driver away. All promises of the timer hold as without a `Driver`.
+///
+/// The thread that last called a method of the `Driver` has it; until then, the thread that took it. The shard is that
+/// thread's home: timers that the thread schedules are in it. What the thread schedules calls no waker.
+///
+/// Dropping the `Driver` gives the shard back to the timer's own threads. A `Driver` does not keep the timer alive.
+///
+/// ```
+/// use corewheel::{Executor, Timer};
+/// use std::{thread, time::{Duration, Instant}};
+///
+/// let timer = Timer::builder().executor(Executor::Inline).build()?;
+/// let mut driver = timer.take_driver().expect("no loop of this thread has it yet");
+/// timer.schedule(Duration::from_millis(5), || println!("on this thread"))?;
+///
+/// let mut expired = 0;
+/// while expired == 0 {
+///     let now = Instant::now();
+///     let wakeup = driver.next_wakeup().expect("a timer is pending");
+///     thread::sleep(wakeup.saturating_duration_since(now)); // or `epoll_wait`, with this timeout
+///     expired += driver.drive();
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Driver(ProgramDriver);
+
+impl Timer {
+    /// Gives the shard of the calling thread to the program's loop.
+    ///
+    /// Returns `None` if a [`Driver`] of this shard exists, if the timer is shut down, if its time is virtual, or if the
+    /// calling thread is one of the timer's. Does not wait for callbacks: one that has started ends where it runs.
+    pub fn take_driver(&self) -> Option<Driver> {
+        self.0.take_driver().map(Driver)
+    }
+}
+
+impl Driver {
+    /// Expires what is due now. Returns how many timers that were: runs handed to the executor, sleeps completed, and
+    /// values made due.
+    ///
+    /// Never blocks by itself. It calls wakers, and hands callbacks to the executor. [`Inline`](crate::Executor::Inline)
+    /// runs them here, and a [custom](crate::Executor::Custom) executor is called here. What they make due may wait for
+    /// the next call. After a shutdown, does nothing.
+    pub fn drive(&mut self) -> usize {
+        self.attach();
+        self.0.drive()
+    }
+
+    /// Returns when to call [`drive`](Self::drive) again at the latest; `None`: there is nothing to do until the waker is
+    /// called.
+    ///
+    /// The instant is at most the tick of the earliest deadline. It may be earlier, but a loop that sleeps by it is
+    /// tickless. Each call begins anew: if another thread then arms a timer for earlier than the answer, it calls the
+    /// waker, once. Beside that, memory to be given back calls it at most once before the next `drive`, and a shutdown.
+    pub fn next_wakeup(&mut self) -> Option<Instant> {
+        self.attach();
+        self.0.next_wakeup()
+    }
+
+    /// Sets the waker of the loop. It takes effect at once: if a wake-up was due since the last
+    /// [`next_wakeup`](Self::next_wakeup), this calls the waker.
+    ///
+    /// A thread that arms a timer calls the waker, so it should only wake: write to an eventfd, wake a task. It must not
+    /// panic. Dropping the `Driver` drops the waker.
+    pub fn set_waker(&mut self, waker: &Waker) {
+        self.attach();
+        self.0.set_waker(waker);
+    }
+
+    /// Returns whether the timer has been shut down.
+    pub fn is_shutdown(&self) -> bool {
+        self.attach();
+        self.0.is_closed()
+    }
+
+    fn attach(&self) {
+        self.0.attach();
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("is_shutdown", &self.0.is_closed()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,339 @@
+//! The program's own loop drives a shard.
+#![cfg(feature = "std")]
+
+mod common;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use corewheel::{DelayQueue, Driver, Executor, ManualClock, Sleep, Timer};
+
+/// Counts its calls, and unparks the thread that created it.
+struct Calls(AtomicUsize, thread::Thread);
+
+impl Calls {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicUsize::new(0), thread::current()))
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+}
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+        self.1.unpark();
+    }
+}
+
+fn poll(sleep: Pin<&mut Sleep>) -> Poll<()> {
+    sleep.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn timer() -> Timer {
+    Timer::builder().shards(1).executor(Executor::Inline).build().unwrap()
+}
+
+/// Runs the loop of a program until `is_over`.
+fn run_loop(driver: &mut Driver, is_over: impl FnMut() -> bool) {
+    run_loop_at_least_every(TIMEOUT, driver, is_over);
+}
+
+/// Runs the loop of a program, which also looks at the pool's work.
+fn run_loop_at_least_every(longest: Duration, driver: &mut Driver, mut is_over: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_over() {
+        assert!(begun.elapsed() < TIMEOUT, "the loop does not end");
+        driver.drive();
+        if is_over() {
+            break;
+        }
+        match driver.next_wakeup() {
+            Some(at) => thread::park_timeout(at.saturating_duration_since(Instant::now()).min(longest)),
+            None => thread::park_timeout(longest),
+        }
+    }
+}
+
+#[test]
+fn a_loop_runs_callbacks_on_its_own_thread_and_never_early() {
+    let timer = timer();
+    let mut driver = timer.take_driver().unwrap();
+    assert!(timer.take_driver().is_none(), "there is a driver of this shard");
+    let (sender, receiver) = channel();
+    let this = thread::current().id();
+    for ms in [5, 1, 20, 0, 3] {
+        let (sender, deadline) = (sender.clone(), Instant::now() + ms * MS);
+        let run = move || {
+            assert_eq!(thread::current().id(), this);
+            sender.send(Instant::now() >= deadline).unwrap();
+        };
+        timer.schedule_at(deadline, run).unwrap();
+    }
+    let mut runs = 0;
+    run_loop(&mut driver, || {
+        runs += receiver.try_iter().inspect(|in_time| assert!(in_time)).count();
+        runs == 5
+    });
+    assert_eq!(driver.next_wakeup(), None, "nothing is left");
+    assert_eq!((timer.stats().completed, driver.drive()), (5, 0));
+    drop(driver);
+    timer.schedule(MS, move || sender.send(thread::current().id() != this).unwrap()).unwrap();
+    assert!(wait_for(&receiver), "the timer's own thread drives again");
+    assert!(timer.take_driver().is_some(), "it can be taken again");
+}
+
+#[test]
+fn next_wakeup_is_no_later_than_the_earliest_deadline_and_moves_on_after_a_cancel() {
+    let timer = timer();
+    let mut driver = timer.take_driver().unwrap();
+    assert_eq!(driver.next_wakeup(), None);
+    let now = Instant::now();
+    let late = timer.schedule_at(now + 3600 * SEC, || ()).unwrap();
+    let soon = timer.schedule_at(now + 10 * SEC, || ()).unwrap();
+    let next = driver.next_wakeup().unwrap();
+    assert!(next <= soon.deadline().unwrap() + MS && next > Instant::now());
+    assert!(soon.cancel());
+    let begun = Instant::now();
+    while driver.next_wakeup().is_some_and(|at| at <= now + 11 * SEC) && begun.elapsed() < TIMEOUT {
+        let wakeup = driver.next_wakeup().unwrap();
+        // The loop may not sleep longer than the promise allows.
+        thread::sleep(wakeup.saturating_duration_since(Instant::now()).min(100 * MS));
+        driver.drive();
+    }
+    assert!(driver.next_wakeup().unwrap() > now + 11 * SEC);
+    assert!(late.cancel());
+}
+
+#[test]
+fn another_thread_that_arms_something_earlier_calls_the_waker_once() {
+    let timer = timer();
+    let mut driver = timer.take_driver().unwrap();
+    let (calls, other_timer) = (Calls::new(), timer.clone());
+    driver.set_waker(&Waker::from(calls.clone()));
+    let _own = timer.schedule(60 * SEC, || ()).unwrap();
+    driver.drive();
+    assert!(driver.next_wakeup().is_some());
+    let _own = timer.schedule(30 * SEC, || ()).unwrap();
+    assert_eq!(calls.count(), 0, "the loop's own thread wakes nobody");
+    driver.next_wakeup();
+    thread::scope(|scope| {
+        let arm = |delays: &'static [u32]| {
+            let timer = &other_timer;
+            let arms = move || delays.iter().for_each(|&delay| _ = timer.schedule(delay * SEC, || ()).unwrap());
+            scope.spawn(arms).join().unwrap();
+        };
+        arm(&[50, 40]);
+        assert_eq!(calls.count(), 0, "later than the answer");
+        arm(&[20, 19, 18]);
+        assert_eq!(calls.count(), 1, "once for each answer");
+        assert!(driver.next_wakeup().is_some_and(|at| at < Instant::now() + 19 * SEC));
+        arm(&[10]);
+        assert_eq!(calls.count(), 2);
+        let late = Calls::new();
+        driver.set_waker(&Waker::from(late.clone()));
+        assert_eq!((calls.count(), late.count()), (2, 1), "a wake-up was due meanwhile");
+        assert_eq!(Arc::strong_count(&calls), 1, "the former waker is dropped");
+        drop(driver);
+        assert_eq!(Arc::strong_count(&late), 1, "with the driver");
+    });
+}
+
+#[test]
+fn a_loop_that_sleeps_is_woken_for_what_other_threads_arm() {
+    let timer = timer();
+    let mut driver = timer.take_driver().unwrap();
+    driver.set_waker(&Waker::from(Calls::new()));
+    let runs = Arc::new(AtomicUsize::new(0));
+    const EACH: usize = 300;
+    thread::scope(|scope| {
+        for seed in 0..2 {
+            let (timer, runs) = (&timer, &runs);
+            scope.spawn(move || {
+                for step in 0..EACH {
+                    let delay = ((step * 7 + seed) % 5) as u32 * MS;
+                    timer.schedule(delay, counting(runs)).unwrap();
+                    thread::sleep(MS / 4);
+                }
+            });
+        }
+        run_loop(&mut driver, || runs.load(SeqCst) == 2 * EACH);
+    });
+    assert_eq!(timer.stats().completed, 2 * EACH as u64);
+}
+
+#[test]
+fn sleeps_and_values_are_counted_by_drive() {
+    let timer = timer();
+    let mut driver = timer.take_driver().unwrap();
+    let queue = DelayQueue::new(&timer);
+    let _key = queue.push(MS, 7).unwrap();
+    let mut sleep = Box::pin(timer.sleep(MS));
+    assert!(poll(sleep.as_mut()).is_pending());
+    timer.schedule(MS, || ()).unwrap();
+    thread::sleep(5 * MS);
+    assert_eq!(driver.drive(), 3);
+    assert!(poll(sleep.as_mut()).is_ready() && queue.try_pop().is_some_and(|expired| expired.value == 7));
+}
+
+#[test]
+fn the_pool_runs_callbacks_that_a_loop_expires() {
+    for executor in [Executor::Pool { threads: 1 }, Executor::default()] {
+        let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
+        let mut driver = timer.take_driver().unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        (0..100).for_each(|ms| _ = timer.schedule(ms % 10 * MS, counting(&runs)).unwrap());
+        run_loop_at_least_every(5 * MS, &mut driver, || runs.load(SeqCst) == 100);
+    }
+}
+
+/// Two callbacks are due together, and the first waits for the second. A waker waits for both.
+#[test]
+fn workers_assist_with_what_a_loop_has_expired() {
+    struct Passes(Gate);
+    impl Wake for Passes {
+        fn wake(self: Arc<Self>) {
+            self.0.pass();
+        }
+    }
+
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let mut driver = timer.take_driver().unwrap();
+    let (gate, at) = (Gate::default(), timer.now() + 20 * MS);
+    let (opens, passes) = (gate.clone(), gate.clone());
+    timer.schedule_at(at, move || passes.pass()).unwrap();
+    timer.schedule_at(at, move || opens.open()).unwrap();
+    run_loop_at_least_every(5 * MS, &mut driver, || timer.stats().completed == 2);
+    assert_eq!(timer.stats().panicked, 0, "the other worker did not assist");
+
+    let (gate, at) = (Gate::default(), timer.now() + 20 * MS);
+    let (mut sleep, opens) = (timer.sleep_until(at), gate.clone());
+    timer.schedule_at(at, move || opens.open()).unwrap();
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&Waker::from(Arc::new(Passes(gate))))).is_pending());
+    run_loop_at_least_every(5 * MS, &mut driver, || timer.stats().completed == 4);
+    assert_eq!(timer.stats().panicked, 0, "the waker was called before the callback was dispatched");
+}
+
+#[test]
+fn each_shard_returns_to_the_timers_threads() {
+    for executor in [Executor::Inline, Executor::Pool { threads: 1 }] {
+        let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
+        let _first = timer.take_driver().unwrap();
+        let shared = timer.clone();
+        let second = move || {
+            drop(shared.take_driver().unwrap());
+            let (sender, receiver) = channel();
+            shared.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+            wait_for(&receiver);
+        };
+        thread::spawn(second).join().unwrap();
+    }
+}
+
+/// The last `next_wakeup` has taken a timer out of the wheel that no `drive` hands out.
+#[test]
+fn a_shutdown_hands_back_what_a_driver_has() {
+    let (timer, tokens) = (timer(), Tokens::default());
+    let mut driver = timer.take_driver().unwrap();
+    let token = tokens.give();
+    timer.schedule(MS, move || drop(token)).unwrap();
+    thread::sleep(5 * MS);
+    assert!(driver.next_wakeup().is_some());
+    assert_eq!(timer.shutdown().len(), 1);
+    drop((driver, timer));
+    assert_eq!(tokens.alive(), 0);
+}
+
+#[test]
+fn a_shutdown_calls_the_waker_and_ends_the_driver() {
+    let timer = timer();
+    let mut driver = timer.take_driver().unwrap();
+    let calls = Calls::new();
+    driver.set_waker(&Waker::from(calls.clone()));
+    let pending = timer.schedule(MS, || ()).unwrap();
+    assert!(!driver.is_shutdown());
+    thread::sleep(3 * MS);
+    assert_eq!(timer.shutdown().len(), 1);
+    assert!(calls.count() == 1 && driver.is_shutdown() && !pending.is_pending());
+    assert_eq!((driver.drive(), driver.next_wakeup()), (0, None));
+    assert!(timer.take_driver().is_none());
+    drop(timer);
+    assert_eq!((driver.drive(), driver.next_wakeup()), (0, None), "the timer is gone");
+}
+
+#[test]
+fn the_thread_that_uses_the_driver_has_its_shard_as_home() {
+    let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();
+    let mut driver = timer.take_driver().unwrap();
+    let (shared, calls) = (timer.clone(), Calls::new());
+    driver.set_waker(&Waker::from(calls.clone()));
+    let moved = thread::spawn(move || {
+        // Its home is the other shard, before it has the driver.
+        shared.schedule(3600 * SEC, || ()).unwrap();
+        let before = driver.next_wakeup();
+        shared.schedule(MS, || ()).unwrap();
+        assert_eq!(calls.count(), 0, "the loop's own thread wakes nobody");
+        let after = driver.next_wakeup();
+        thread::sleep(5 * MS);
+        (before, after.is_some(), driver.drive())
+    });
+    assert_eq!(moved.join().unwrap(), (None, true, 1));
+    let pending: Vec<_> = timer.stats().shards().iter().map(|shard| shard.scheduled).collect();
+    assert_eq!(pending, [1, 1]);
+}
+
+#[test]
+fn no_driver_is_given_in_virtual_time_nor_to_the_timers_threads() {
+    let virtual_time = Timer::builder().clock(ManualClock::new()).build().unwrap();
+    assert!(virtual_time.take_driver().is_none());
+    for executor in [Executor::Inline, Executor::Pool { threads: 1 }] {
+        let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
+        let (sender, receiver) = channel();
+        let inside = timer.clone();
+        timer.schedule(MS, move || sender.send(inside.take_driver().is_none()).unwrap()).unwrap();
+        assert!(wait_for(&receiver));
+        assert!(timer.take_driver().is_some());
+    }
+}
+
+/// Threads take the driver, drive for a while, and drop it, while others arm timers.
+#[test]
+fn nothing_is_lost_while_the_driver_changes_hands() {
+    for executor in [Executor::Inline, Executor::Pool { threads: 2 }] {
+        let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        const ARMED: usize = 2000;
+        thread::scope(|scope| {
+            let (timer, runs) = (&timer, &runs);
+            for _ in 0..2 {
+                scope.spawn(move || {
+                    while runs.load(SeqCst) < ARMED {
+                        let Some(mut driver) = timer.take_driver() else { continue };
+                        driver.set_waker(&Waker::from(Calls::new()));
+                        for _ in 0..3 {
+                            driver.drive();
+                            let left = driver.next_wakeup().map(|at| at.saturating_duration_since(Instant::now()));
+                            thread::park_timeout(left.unwrap_or(MS).min(MS));
+                        }
+                    }
+                });
+            }
+            (0..ARMED).for_each(|step| {
+                timer.schedule((step % 3) as u32 * MS, counting(runs)).unwrap();
+                if step % 16 == 0 {
+                    thread::sleep(MS / 2);
+                }
+            });
+            eventually("all run", || runs.load(SeqCst) == ARMED);
+        });
+        assert_eq!(timer.shutdown().len(), 0);
+    }
+}
