@@ -11,7 +11,7 @@ use crate::contender::tokio::TokioSleep;
 use crate::contender::{self, Contender, FromContender, check};
 use crate::extra::delay_queue::{CoreQueue, TokioUtilQueue};
 use crate::extra::noop::Noop;
-use crate::extra::setting::{Custom, Fine, Inline, Rayon};
+use crate::extra::setting::{Custom, Fine, Inline, Rayon, Shards};
 use crate::extra::task::TokioTask;
 use crate::queue::Queue;
 use crate::queue::heap::Heap;
@@ -33,7 +33,10 @@ pub struct ListedContender {
 
 impl FromContender for ListedContender {
     fn from_contender<C: Contender>() -> Self {
-        let takes_part = |workload| workload != Workload::Wheel;
+        let takes_part = |workload| match workload {
+            Workload::W9 => C::NAME == <CoreWheel>::NAME,
+            _ => workload != Workload::Wheel,
+        };
         Self {
             name: C::NAME,
             check: check::check::<C>,
@@ -78,18 +81,28 @@ const WAKERS: [&str; 5] = [
 pub fn all() -> Vec<ListedContender> {
     let fires = |workload| matches!(workload, Workload::W3 | Workload::W6 | Workload::W8);
     let queues = |workload| matches!(workload, Workload::W1 | Workload::W2 | Workload::W3 | Workload::W4);
+    let asleep = |workload| workload == Workload::W9;
     let mut all: Vec<ListedContender> = contender::all();
     all.extend([
         ListedContender::from_contender::<CoreWheel<Fine>>().only(|workload| workload == Workload::W3),
         ListedContender::from_contender::<CoreWheel<Inline>>().only(fires),
         ListedContender::from_contender::<CoreWheel<Rayon>>().only(fires),
         ListedContender::from_contender::<CoreWheel<Custom>>().only(fires),
+        ListedContender::from_contender::<CoreWheel<Shards<1, false>>>().only(asleep),
+        ListedContender::from_contender::<CoreWheel<Shards<2, false>>>().only(asleep),
+        ListedContender::from_contender::<CoreWheel<Shards<16, false>>>().only(asleep),
+        ListedContender::from_contender::<CoreWheel<Shards<64, false>>>().only(asleep),
+        ListedContender::from_contender::<CoreWheel<Shards<1, true>>>().only(asleep),
+        ListedContender::from_contender::<CoreWheel<Shards<2, true>>>().only(asleep),
+        ListedContender::from_contender::<CoreWheel<Shards<16, true>>>().only(asleep),
+        ListedContender::from_contender::<CoreWheel<Shards<64, true>>>().only(asleep),
+        ListedContender::from_contender::<TokioSleep<false, true>>().only(asleep),
         ListedContender::from_contender::<TokioTask>().only(|workload| workload == Workload::W8),
         ListedContender::from_contender::<TokioTask<true>>().only(|workload| workload == Workload::W8),
         ListedContender::from_contender::<CoreQueue>().only(queues),
         ListedContender::from_contender::<TokioUtilQueue>().only(queues),
         ListedContender { check: || {}, ..ListedContender::from_contender::<Noop>() }
-            .only(|workload| workload == Workload::W6),
+            .only(|workload| matches!(workload, Workload::W6 | Workload::W9)),
         ListedContender::control(churn::control, |workload| matches!(workload, Workload::W1 | Workload::W1c)),
         ListedContender::control(|_, scale| rearm::control(scale), |workload| workload == Workload::W4),
         ListedContender::queue::<Wheel<u64>>(),

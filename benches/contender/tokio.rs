@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Wake;
+use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -19,15 +20,21 @@ const USERS: usize = 8;
 ///
 /// With `ALTERNATIVE`, the runtime has tokio's other timer, `enable_alt_timer`, in which each worker keeps its own
 /// timers. It exists only in builds with `--cfg tokio_unstable`.
-pub struct TokioSleep<const ALTERNATIVE: bool = false>(Runtime);
+///
+/// With `OUTSIDE`, the users are threads of the program that have entered the runtime, so any number of them can block.
+pub struct TokioSleep<const ALTERNATIVE: bool = false, const OUTSIDE: bool = false>(Runtime);
 
-impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
-    const NAME: &'static str = if ALTERNATIVE { "tokio-alternative" } else { "tokio" };
+impl<const ALTERNATIVE: bool, const OUTSIDE: bool> Contender for TokioSleep<ALTERNATIVE, OUTSIDE> {
+    const NAME: &'static str = match (ALTERNATIVE, OUTSIDE) {
+        (true, _) => "tokio-alternative",
+        (false, true) => "tokio-outside",
+        (false, false) => "tokio",
+    };
     type Handle = Pin<Box<Sleep>>;
 
     fn start() -> Self {
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(cores() + USERS).enable_time();
+        builder.worker_threads(if OUTSIDE { cores() } else { cores() + USERS }).enable_time();
         #[cfg(tokio_unstable)]
         if ALTERNATIVE {
             builder.enable_alt_timer();
@@ -63,6 +70,14 @@ impl<const ALTERNATIVE: bool> Contender for TokioSleep<ALTERNATIVE> {
     }
 
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        if OUTSIDE {
+            let runtime = self.0.handle().clone();
+            thread::spawn(move || {
+                let _context = runtime.enter();
+                work();
+            });
+            return;
+        }
         // A task that does not yield would exhaust its budget, and then no `Sleep` would register.
         self.0.spawn(unconstrained(async { work() }));
     }

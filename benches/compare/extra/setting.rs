@@ -30,6 +30,28 @@ impl Setting for Inline {
     }
 }
 
+/// This number of shards, with the default pool or `Executor::Inline`.
+pub struct Shards<const SHARDS: usize, const INLINE: bool>;
+
+impl<const SHARDS: usize, const INLINE: bool> Setting for Shards<SHARDS, INLINE> {
+    const NAME: &'static str = match (SHARDS, INLINE) {
+        (1, false) => "corewheel-1-shard",
+        (2, false) => "corewheel-2-shards",
+        (16, false) => "corewheel-16-shards",
+        (64, false) => "corewheel-64-shards",
+        (1, true) => "corewheel-inline-1-shard",
+        (2, true) => "corewheel-inline-2-shards",
+        (16, true) => "corewheel-inline-16-shards",
+        (64, true) => "corewheel-inline-64-shards",
+        _ => panic!("no contender has this number of shards"),
+    };
+
+    fn builder() -> Builder {
+        let builder = if INLINE { Inline::builder() } else { Timer::builder() };
+        builder.shards(SHARDS)
+    }
+}
+
 /// Callbacks run in the caller's rayon pool.
 pub struct Rayon;
 

@@ -2,7 +2,7 @@
 
 use super::list::Workload;
 use super::scale::Scale;
-use super::{burst, churn, idle, open_loop, rearm, slow, storm};
+use super::{asleep, burst, churn, idle, open_loop, rearm, slow, storm};
 use crate::case::Case;
 use crate::contender::Contender;
 
@@ -17,6 +17,7 @@ impl Workload {
             Self::W5 => idle::cases::<C>(scale),
             Self::W6 => open_loop::cases::<C>(scale),
             Self::W8 => slow::cases::<C>(scale),
+            Self::W9 => asleep::cases::<C>(scale),
             Self::Wheel => Vec::new(),
         }
     }

@@ -13,12 +13,24 @@ pub enum Workload {
     W6,
     W7,
     W8,
+    W9,
     Wheel,
 }
 
 impl Workload {
-    pub const ALL: [Self; 10] =
-        [Self::W1, Self::W1c, Self::W2, Self::W3, Self::W4, Self::W5, Self::W6, Self::W7, Self::W8, Self::Wheel];
+    pub const ALL: [Self; 11] = [
+        Self::W1,
+        Self::W1c,
+        Self::W2,
+        Self::W3,
+        Self::W4,
+        Self::W5,
+        Self::W6,
+        Self::W7,
+        Self::W8,
+        Self::W9,
+        Self::Wheel,
+    ];
 
     /// Returns the name on the command line and in the record.
     pub fn name(self) -> String {
@@ -36,6 +48,7 @@ impl Workload {
             Self::W6 => "W6 open loop",
             Self::W7 => "W7 growth",
             Self::W8 => "W8 slow callbacks",
+            Self::W9 => "W9 cores asleep",
             Self::Wheel => "The wheel alone",
         }
     }
@@ -76,6 +89,10 @@ impl Workload {
                  calls back itself, or one per core, and those that its pool adds when callbacks block. Lateness is \
                  that of the other callbacks; the maximum is the last of them."
             }
+            Self::W9 => {
+                "64 threads arm timers of 0.2 to 2 s in bursts, every 250 ms for 6 s, and sleep in between. CPU is that \
+                 of the whole process. `none` arms nothing: it is the benchmark's own share."
+            }
             Self::Wheel => {
                 "One thread, with 10^5 values that wait up to two minutes of milliseconds; `advance` takes all of them \
                  out, tick by tick. `nexus-timer` looks at all its values at every tick, which takes minutes here and \
@@ -103,6 +120,7 @@ impl Workload {
             Self::W6 => "p99 ≤ 1.5 ms late at 100k/s; CPU ≤ 1/4 of heap and ≤ 1/3 of tokio",
             Self::W7 => "with 10^7 standing at most 1.3x the time with 10^3",
             Self::W8 => "the last of the others ≤ 5 ms late; beside 100 that sleep, ≤ 20 ms",
+            Self::W9 => "CPU with 64 shards ≤ 1.25x of that with 2; at 10k and 100k/s ≤ tokio",
             Self::Wheel => "insert and remove ≤ 20 ns each, ≥ 3x `BinaryHeap`, level with `nexus-timer`",
         }
     }

@@ -7,6 +7,7 @@
 //! | `scale`      | how large they are                                                      |
 //! | other files  | one workload each                                                       |
 
+pub mod asleep;
 pub mod burst;
 mod cases;
 pub mod churn;
