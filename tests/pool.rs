@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -138,27 +139,12 @@ fn no_callback_runs_inside_one_that_holds_a_lock_across_a_join() {
                 let timer = service.upgrade().unwrap();
                 let guard = lock.lock().unwrap();
                 let stolen = AtomicBool::new(false);
-                let until_stolen = || {
-                    let start = Instant::now();
-                    // If the other worker does not steal the second half in time, it runs on this thread.
-                    while !stolen.load(Ordering::SeqCst) && start.elapsed() < 50 * MS {
-                        thread::yield_now();
-                    }
-                };
                 let second_half = || {
                     stolen.store(true, Ordering::SeqCst);
                     // While the first half waits for this one, timers become due whose callbacks need the lock.
-                    for _ in 0..4 {
-                        let (lock, sender) = (lock.clone(), sender.clone());
-                        let locks = move || {
-                            drop(lock.lock().unwrap());
-                            sender.send(()).unwrap();
-                        };
-                        timer.schedule(Duration::ZERO, locks).unwrap();
-                        thread::sleep(2 * MS);
-                    }
+                    schedule_four_that_lock(&timer, &lock, &sender, 2 * MS);
                 };
-                rayon::join(until_stolen, second_half);
+                rayon::join(|| spin_until(&stolen), second_half);
                 drop(guard);
             };
             timer.schedule(MS, waits).unwrap();
@@ -169,18 +155,33 @@ fn no_callback_runs_inside_one_that_holds_a_lock_across_a_join() {
     }
 }
 
+/// Waits until the other half of a join was stolen. If no worker steals it in time, it runs on this thread.
+fn spin_until(stolen: &AtomicBool) {
+    let start = Instant::now();
+    while !stolen.load(Ordering::SeqCst) && start.elapsed() < 50 * MS {
+        thread::yield_now();
+    }
+}
+
+/// Schedules callbacks that are due at once and need the lock, one after each `pause`.
+fn schedule_four_that_lock(timer: &Timer, lock: &Arc<Mutex<()>>, sender: &Sender<()>, pause: Duration) {
+    for _ in 0..4 {
+        let (lock, sender) = (lock.clone(), sender.clone());
+        let locks = move || {
+            drop(lock.lock().unwrap());
+            sender.send(()).unwrap();
+        };
+        timer.schedule(Duration::ZERO, locks).unwrap();
+        thread::sleep(pause);
+    }
+}
+
 /// One half of a join is stolen, and its thread waits in a join of its own. So that thread does not know that it works for
 /// a callback.
 #[test]
 fn no_callback_runs_inside_a_stolen_half_that_waits() {
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
     let (lock, (sender, receiver)) = (Arc::new(Mutex::new(())), channel());
-    let spin_until = |stolen: &AtomicBool| {
-        let start = Instant::now();
-        while !stolen.load(Ordering::SeqCst) && start.elapsed() < 50 * MS {
-            thread::yield_now();
-        }
-    };
     for _ in 0..20 {
         let (service, lock, sender) = (timer.downgrade(), lock.clone(), sender.clone());
         let waits = move || {
@@ -189,15 +190,7 @@ fn no_callback_runs_inside_a_stolen_half_that_waits() {
             let stolen = [false, false].map(AtomicBool::new);
             let inner_half = || {
                 stolen[1].store(true, Ordering::SeqCst);
-                for _ in 0..4 {
-                    let (lock, sender) = (lock.clone(), sender.clone());
-                    let locks = move || {
-                        drop(lock.lock().unwrap());
-                        sender.send(()).unwrap();
-                    };
-                    timer.schedule(Duration::ZERO, locks).unwrap();
-                    thread::sleep(4 * MS);
-                }
+                schedule_four_that_lock(&timer, &lock, &sender, 4 * MS);
             };
             let outer_half = || {
                 stolen[0].store(true, Ordering::SeqCst);

@@ -364,12 +364,14 @@ fn a_waker_that_blocks_delays_only_its_shard() {
         begin.open();
         pass.pass();
     });
-    let (mut blocks, mut delayed, late) = (timer.sleep(SEC / 2), timer.sleep(SEC / 2 + 2 * MS), Task::new());
-    assert!(!odd.polls(&mut blocks) && !late.polls(&mut delayed));
+    let (at, late) = (timer.now() + SEC / 2, Task::new());
+    // The second is due in the same turn, the third in another.
+    let [mut blocks, mut together, mut delayed] = [at, at, at + SEC].map(|at| timer.sleep_until(at));
+    assert!(!odd.polls(&mut blocks) && !late.polls(&mut together) && !late.polls(&mut delayed));
     begun.pass();
     // A new thread has its home in the other shard.
     thread::scope(|scope| scope.spawn(|| block_on(timer.sleep(5 * MS))).join().unwrap());
-    eventually("its own shard is delayed for some milliseconds only", || late.woken() == 1);
+    eventually("its own shard is delayed for some milliseconds only", || late.woken() == 2);
     gate.open();
 }
 

@@ -62,8 +62,7 @@ impl Dispatcher {
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
             // One hand-over for the whole batch, because it costs as much as several callbacks.
-            Self::Own { queue, .. } => _ = queue.push(Arc::new(batch), None, Instant::now()),
-            Self::Borrowed(pool) => pool.push(Arc::new(batch)),
+            Self::Own { .. } | Self::Borrowed(_) => self.enqueue(Arc::new(batch)),
             Self::Inline => batch.run(),
             Self::Custom(custom) => {
                 for single in batch.into_singles() {
@@ -76,14 +75,22 @@ impl Dispatcher {
         }
     }
 
-    /// Queues a batch whose worker then has the role. Returns false, without effect on the role, if no worker is parked:
-    /// then the batch is queued alone. Only a timer's own pool [takes roles](Self::lends).
-    pub(crate) fn dispatch_with_role(&self, batch: Arc<dyn Batch>, role: Arc<dyn Role>) -> bool {
+    /// Queues a batch. Without a [pool](Self::has_pool), runs it.
+    pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>) {
         match self {
-            Self::Own { queue, .. } => return queue.push(batch, Some(&role), Instant::now()),
+            Self::Own { queue, .. } => _ = queue.push(batch, None, Instant::now()),
             Self::Borrowed(pool) => pool.push(batch),
             Self::Inline | Self::Custom(_) => batch.run(),
         }
+    }
+
+    /// Queues a batch whose worker then has the role. Returns false, without effect on the role, if no worker is parked:
+    /// then the batch is queued alone. Only a timer's own pool [takes roles](Self::lends).
+    pub(crate) fn dispatch_with_role(&self, batch: Arc<dyn Batch>, role: Arc<dyn Role>) -> bool {
+        if let Self::Own { queue, .. } = self {
+            return queue.push(batch, Some(&role), Instant::now());
+        }
+        self.enqueue(batch);
         false
     }
 

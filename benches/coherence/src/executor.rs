@@ -90,6 +90,10 @@ impl Dispatcher {
         false
     }
 
+    pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>) {
+        batch.run();
+    }
+
     pub(crate) fn dispatch_with_role<R: Role>(&self, _: Arc<dyn Batch>, _: Arc<R>) -> bool {
         false
     }

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::cell::RefCell;
 
 /// What is collected in a turn. Its drop, which must not panic, may call foreign code, after all else was published.
-pub(crate) trait Deferred: Any {
+pub(crate) trait Deferred: Any + Send {
     /// Makes what was collected known to other threads.
     fn publish(&mut self);
 }
@@ -80,24 +80,25 @@ pub(crate) fn defer<D: Deferred, P>(
 #[cfg(test)]
 mod tests {
     use std::mem;
-    use std::rc::Rc;
+    use std::sync::{Arc, Mutex};
 
     use super::*;
+    use crate::sync::lock;
 
-    type Done = Rc<RefCell<Vec<Vec<u32>>>>;
+    type Done = Arc<Mutex<Vec<Vec<u32>>>>;
 
     /// Collects numbers of the same tens.
     struct Tens(Vec<u32>, Done);
 
     impl Deferred for Tens {
         fn publish(&mut self) {
-            self.1.borrow_mut().push(mem::take(&mut self.0));
+            lock(&self.1).push(mem::take(&mut self.0));
         }
     }
 
     impl Drop for Tens {
         fn drop(&mut self) {
-            self.1.borrow_mut().push(vec![]);
+            lock(&self.1).push(vec![]);
         }
     }
 
@@ -112,10 +113,10 @@ mod tests {
         let done = Done::default();
         let turn = TurnGuard::begin();
         [11, 21, 12, 22, 13].into_iter().for_each(|number| defer_number(number, &done));
-        assert!(done.borrow().is_empty());
+        assert!(lock(&done).is_empty());
         drop(turn);
-        assert_eq!(done.take(), [vec![11, 12, 13], vec![21, 22], vec![], vec![]]);
+        assert_eq!(mem::take(&mut *lock(&done)), [vec![11, 12, 13], vec![21, 22], vec![], vec![]]);
         (14..16).for_each(|number| defer_number(number, &done));
-        assert_eq!(done.take(), [vec![14], vec![], vec![15], vec![]], "outside of a turn, at once");
+        assert_eq!(mem::take(&mut *lock(&done)), [vec![14], vec![], vec![15], vec![]], "outside of a turn, at once");
     }
 }

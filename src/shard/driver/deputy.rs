@@ -3,7 +3,7 @@
 //! The leader calls wakers. One that blocks should delay its own shard only, so another thread must notice. Before the
 //! leader calls wakers, it appoints a deputy, unless there is one: an own thread that is asleep. The deputy looks every
 //! [`INTERVAL`]. If the leader has been inside the same foreign code since the last look, every shard gets its own
-//! thread. The deputy drives the leader's, and grows the pool.
+//! thread. The deputy gives the wakers that are left to the pool, drives the leader's shard, and grows the pool.
 //! If the leader has called no waker since then, the deputy resigns, and sleeps as before.
 //!
 //! ```text
@@ -18,10 +18,14 @@
 //! itself appoints another first.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::drivers::{Drivers, LEADER};
+use super::expired::Wakers;
+use crate::executor::{Batch, erase};
+use crate::sync::lock;
 
 /// Time between two looks. A waker that blocks delays other shards for one to two intervals.
 const INTERVAL: Duration = Duration::from_millis(4);
@@ -33,6 +37,8 @@ pub(super) struct Deputy {
     thread: AtomicU32,
     /// How often the leader has begun or ended to call foreign code: odd while it is inside.
     phase: AtomicU64,
+    /// What the leader calls, or has called last.
+    wakers: Mutex<Arc<Wakers>>,
     /// The own thread that grows the pool: the leader, unless it is stuck.
     grower: AtomicU32,
 }
@@ -42,7 +48,12 @@ pub(super) type Seen = Option<(u64, Instant)>;
 
 impl Deputy {
     pub(super) fn new() -> Self {
-        Self { thread: AtomicU32::new(NONE), phase: AtomicU64::new(0), grower: AtomicU32::new(LEADER) }
+        Self {
+            thread: AtomicU32::new(NONE),
+            phase: AtomicU64::new(0),
+            wakers: Mutex::default(),
+            grower: AtomicU32::new(LEADER),
+        }
     }
 
     /// Returns whether the leader is inside foreign code.
@@ -53,14 +64,15 @@ impl Deputy {
 }
 
 impl Drivers {
-    /// Calls foreign code on the own thread of this number.
-    pub(super) fn call_foreign(&self, number: u32, call: impl FnOnce()) {
+    /// Calls wakers on the own thread of this number.
+    pub(super) fn call_wakers(&self, number: u32, wakers: Arc<Wakers>) {
         if !self.has_leader() {
-            return call();
+            return wakers.run();
         }
         let Deputy { thread, phase, .. } = &self.deputy;
         let is_leader = number == LEADER;
         if is_leader {
+            *lock(&self.deputy.wakers) = wakers.clone();
             // Relaxed, here and below: the fences order it; see the file's head.
             phase.fetch_add(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -71,7 +83,7 @@ impl Drivers {
             thread.store(asleep.unwrap_or(NONE), Ordering::Relaxed);
             asleep.into_iter().for_each(|other| self.alarms.get(other).wake_by(0));
         }
-        call();
+        wakers.run();
         if is_leader {
             phase.fetch_add(1, Ordering::Relaxed);
             if !self.is_grower(LEADER) {
@@ -115,6 +127,8 @@ impl Drivers {
             self.unfold(1);
             self.shards[0].core.wakeup.change_role(LEADER, number);
             self.set_grower(number);
+            self.dispatcher.enqueue(erase(lock(&self.deputy.wakers).clone()));
+            self.leave_check();
         }
         *seen = None;
         thread.store(NONE, Ordering::Relaxed);

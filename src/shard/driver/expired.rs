@@ -6,13 +6,16 @@
 //!
 //! By then the drivers lie in their slots. So foreign code that takes long keeps no other thread from driving a shard.
 
-use std::sync::Arc;
+use std::iter;
+use std::sync::{Arc, Mutex};
 
 use super::batch::TimerBatch;
 use super::defer::{Deferred, TurnGuard};
 use crate::engine::entry::Role;
 use crate::engine::role::handed_out;
+use crate::executor::Batch;
 use crate::shard::Shard;
+use crate::sync::{lock, unpoisoned};
 
 /// What has expired in one turn: its tick, and the timers.
 pub(crate) type Turned = (u64, Vec<u32>);
@@ -31,7 +34,7 @@ pub(super) struct Expired {
 pub(super) struct Wakers {
     tasks: TimerBatch,
     /// The consumers of queues.
-    consumers: Vec<Box<dyn Deferred>>,
+    consumers: Mutex<Vec<Box<dyn Deferred>>>,
 }
 
 impl Expired {
@@ -51,7 +54,8 @@ impl Expired {
                 }
             }
         }
-        self.wakers.consumers.extend(values.into_iter().flat_map(TurnGuard::publish));
+        let consumers = unpoisoned(self.wakers.consumers.get_mut());
+        consumers.extend(values.into_iter().flat_map(TurnGuard::publish));
     }
 
     /// Records that this is handed out, by a thread with this role.
@@ -71,11 +75,24 @@ impl Expired {
 
 impl Wakers {
     pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.consumers.is_empty()
+        self.tasks.is_empty() && lock(&self.consumers).is_empty()
+    }
+}
+
+impl Batch for Wakers {
+    fn run(&self) {
+        let next_consumer = || lock(&self.consumers).pop();
+        while let Some(consumer) = next_consumer() {
+            drop(consumer);
+        }
+        self.tasks.run();
     }
 
-    pub(super) fn call(self) {
-        drop(self.consumers);
-        self.tasks.run();
+    fn is_exhausted(&self) -> bool {
+        lock(&self.consumers).is_empty() && self.tasks.is_exhausted()
+    }
+
+    fn into_singles(self) -> impl Iterator<Item = Self> {
+        iter::once(self)
     }
 }

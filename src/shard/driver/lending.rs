@@ -36,7 +36,7 @@ impl executor::Role for Loan {
                 self.drivers.dispatch(callbacks);
             }
             Expired::handed_out(shards, self.number);
-            wakers.call();
+            wakers.run();
             runs.map(|callbacks| executor::erase(Arc::new(callbacks)))
         };
         seat.drive(alarm, drive, hand_out, |role| self.return_role(role))

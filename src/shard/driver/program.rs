@@ -8,6 +8,7 @@ use super::drivers::{Drivers, Role};
 use super::expired::{Expired, Turned};
 use crate::engine::role::{Driven, Turn, with_driver};
 use crate::engine::wakeup::PROGRAM;
+use crate::executor::Batch;
 use crate::shard::{Shard, thread_state};
 
 /// Time after which the loop looks again for a driver that another thread still has: some turns.
@@ -104,16 +105,16 @@ impl ProgramDriver {
         let Expired { shards, callbacks, wakers } = expired;
         if callbacks.is_empty() {
             Expired::handed_out(shards, PROGRAM);
-            wakers.call();
+            wakers.run();
         } else if drivers.dispatcher.has_pool() {
             drivers.dispatch(callbacks);
             Expired::handed_out(shards, PROGRAM);
             self.role.dispatched(&drivers.dispatcher);
-            wakers.call();
+            wakers.run();
         } else {
             // No other role takes the shard while the loop is here.
             Expired::handed_out(shards, PROGRAM);
-            wakers.call();
+            wakers.run();
             drivers.dispatch(callbacks);
         }
         timers

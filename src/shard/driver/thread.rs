@@ -92,7 +92,7 @@ impl OwnThread<'_> {
         Expired::handed_out(now, self.number);
         if !wakers.is_empty() {
             self.scheduling.restore();
-            drivers.call_foreign(self.number, || wakers.call());
+            drivers.call_wakers(self.number, Arc::new(wakers));
         }
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
