@@ -11,6 +11,7 @@ use fastrand::Rng;
 
 use crate::fault;
 use crate::polled_sleep::{self, PolledSleep};
+use crate::rayon_work::RayonWork;
 use crate::record::{Probe, TimerRecord, earliest, mark};
 use crate::repeating::Repeating;
 use crate::round::Round;
@@ -142,7 +143,15 @@ impl Actor {
                 };
                 timer.schedule(delay, continues).map_err(ScheduleError::without_closure)
             }
-            4..=19 => {
+            4 => {
+                let work = RayonWork::random(&mut self.random);
+                let works = move || {
+                    probe.run();
+                    work.run();
+                };
+                timer.schedule(delay, works).map_err(ScheduleError::without_closure)
+            }
+            5..=19 => {
                 let ballast = [7_u8; 64];
                 let large = move || {
                     assert_eq!(ballast, [7; 64]);

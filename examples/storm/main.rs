@@ -11,6 +11,8 @@
 //! | `record`       | the record of one timer                                            |
 //! | `repeating`    | a repeating callback                                               |
 //! | `slow_run`     | a callback that keeps its thread busy                              |
+//! | `rayon_work`   | a callback that gives work to rayon                                |
+//! | `program_loop` | a loop of the program's that drives a shard                        |
 //! | `polled_sleep` | a sleep that is polled without an executor                         |
 //! | `round`        | what the threads of a round share                                  |
 //! | `tally`        | counts that the records do not contain                             |
@@ -26,6 +28,8 @@ mod args;
 mod fault;
 mod hunt;
 mod polled_sleep;
+mod program_loop;
+mod rayon_work;
 mod record;
 mod repeating;
 mod round;

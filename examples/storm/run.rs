@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::error::Error;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use crate::account::Account;
 use crate::actor::Actor;
 use crate::fault;
 use crate::polled_sleep;
+use crate::program_loop;
 use crate::record::Records;
 use crate::round::Round;
 use crate::setting::Setting;
@@ -46,17 +47,25 @@ pub fn run(
         shared: Mutex::default(),
         tally: Mutex::default(),
     });
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for _ in 0..threads {
-            let (round, timer, random) = (&round, &timer, random.fork());
-            scope.spawn(move || run_threads(round, timer, random));
+        for _ in 0..setting.loops {
+            let (timer, is_over, random) = (&timer, &is_over, random.fork());
+            scope.spawn(move || program_loop::run(timer, is_over, random));
         }
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                let (round, timer, random) = (&round, &timer, random.fork());
+                scope.spawn(move || run_threads(round, timer, random));
+            }
+        });
+        round.shared().clear();
+        if drains {
+            wait_until_empty(&timer, &setting);
+        }
+        is_over.store(true, Relaxed);
+        round.collect(polled_sleep::close(&timer));
     });
-    round.shared().clear();
-    if drains {
-        wait_until_empty(&timer, &setting);
-    }
-    round.collect(polled_sleep::close(&timer));
 
     let faults = fault::count();
     let mut tally = std::mem::take(&mut *round.tally());

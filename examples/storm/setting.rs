@@ -16,11 +16,12 @@ type Named = (&'static str, fn() -> Executor);
 
 const TICKS: [u64; 5] = [1, 20, 100, 1000, 5000];
 const WHEELS: [&[usize]; 6] = [&[64], &[2], &[3, 3, 3], &[60, 60, 12], &[256, 16], &[10_000]];
-const EXECUTORS: [Named; 7] = [
+const EXECUTORS: [Named; 8] = [
     ("the default pool", Executor::default),
     ("a pool of 1", || Executor::Pool { threads: 1 }),
     ("a pool of 3", || Executor::Pool { threads: 3 }),
     ("the caller's pool", || Executor::Rayon(POOL.clone())),
+    ("the global pool", || Executor::RayonGlobal),
     ("inline", || Executor::Inline),
     ("a queue", || Executor::Custom(Arc::new(Queue))),
     ("at once", || Executor::Custom(Arc::new(AtOnce))),
@@ -68,6 +69,8 @@ pub struct Setting {
     executor: Named,
     pub max_pending: Option<usize>,
     pin_cores: bool,
+    /// Number of loops of the program's that drive shards.
+    pub loops: usize,
 }
 
 impl Setting {
@@ -80,6 +83,7 @@ impl Setting {
             executor: EXECUTORS[of(EXECUTORS.len())],
             max_pending: (of(4) == 0).then(|| 1 + of(2000)),
             pin_cores: of(2) == 0,
+            loops: of(4).saturating_sub(1),
         }
     }
 
@@ -109,8 +113,9 @@ impl Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tick, shards, wheel, executor: (executor, _), max_pending, pin_cores } = self;
-        write!(f, "{shards} shards, tick {tick:?}, wheel {wheel:?}, executor {executor}, pinned {pin_cores}")?;
+        let Self { tick, shards, wheel, executor: (executor, _), max_pending, pin_cores, loops } = self;
+        write!(f, "{shards} shards, {loops} loops, tick {tick:?}, wheel {wheel:?}")?;
+        write!(f, ", executor {executor}, pinned {pin_cores}")?;
         max_pending.map_or(Ok(()), |limit| write!(f, ", at most {limit} pending"))
     }
 }
