@@ -12,14 +12,20 @@ use crate::shard::ProgramDriver;
 /// An event loop that sleeps anyway (epoll, io_uring, a game loop, a thread-per-core runtime) can expire the timers of
 /// its thread itself. While the `Driver` exists, no thread of the timer's wakes for this shard.
 ///
-/// The loop calls [`drive`](Self::drive), does its own work, and asks [`next_wakeup`](Self::next_wakeup) before it
-/// sleeps. It must also wake when its waker is called: see [`set_waker`](Self::set_waker). A loop that does not come
-/// back is late, because no thread takes its driver away. All promises of the timer hold as without a `Driver`.
+/// The loop calls [`drive`](Self::drive), does its own work, and asks [`next_wakeup`](Self::next_wakeup) last, right
+/// before it sleeps. It must also wake when its waker is called: see [`set_waker`](Self::set_waker). A loop that only
+/// polls, as a game loop does, needs neither.
+///
+/// A loop that does not come back is late, because no thread takes its driver away: with the shard's timers, and with
+/// its look after callbacks in a pool that take long. Drop the `Driver` before a long job, and take it again after it.
+/// Otherwise all promises of the timer hold as without a `Driver`.
 ///
 /// The thread that last called a method of the `Driver` has it; until then, the thread that took it. The shard is that
-/// thread's home: timers that the thread schedules are in it. What the thread schedules calls no waker.
+/// thread's home: timers that the thread schedules are in it. What the thread schedules calls no waker, so it asks
+/// `next_wakeup` after that.
 ///
-/// Dropping the `Driver` gives the shard back to the timer's own threads. A `Driver` does not keep the timer alive.
+/// Dropping the `Driver` gives the shard back to the timer's own threads. A `Driver` does not keep the timer alive: the
+/// end of the last [`Timer`] shuts it down.
 ///
 /// ```
 /// use corewheel::{Executor, Timer};
@@ -31,9 +37,9 @@ use crate::shard::ProgramDriver;
 ///
 /// let mut expired = 0;
 /// while expired == 0 {
-///     let now = Instant::now();
-///     let wakeup = driver.next_wakeup().expect("a timer is pending");
-///     thread::sleep(wakeup.saturating_duration_since(now)); // or `epoll_wait`, with this timeout
+///     let timeout = driver.next_wakeup().map(|at| at.saturating_duration_since(Instant::now()));
+///     // Or `epoll_wait` with this timeout. Without one, until the waker is called.
+///     timeout.map_or_else(thread::park, thread::park_timeout);
 ///     expired += driver.drive();
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
