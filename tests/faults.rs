@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::hint;
 use std::io::{BufRead, BufReader, Read};
 use std::panic::{self, AssertUnwindSafe};
@@ -28,6 +30,35 @@ use nix::unistd::{ForkResult, Pid, fork};
 /// passed.
 const STOP: &str = "stopped for";
 const PASSED: &str = "the child has passed";
+
+/// The system's allocator, in which a thread pauses at its next allocation if it has set [`PAUSES`].
+struct Pausing;
+
+thread_local! {
+    static PAUSES: Cell<bool> = const { Cell::new(false) };
+}
+
+static HAS_PAUSED: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: every call is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Pausing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if PAUSES.replace(false) {
+            HAS_PAUSED.store(true, Ordering::SeqCst);
+            thread::sleep(100 * MS);
+        }
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Pausing = Pausing;
 
 /// A run of a callback: its deadline, and when it ran.
 type Run = (Instant, Instant);
@@ -512,6 +543,36 @@ fn fork_at_first_use(round: u32, generations: u32) {
         }),
     }
     first.join().unwrap();
+}
+
+const FORKS_AT_FIRST_COUNT: &str = "a_fork_while_a_thread_first_counts_timers_leaves_the_child_able_to_count_them";
+
+#[test]
+fn a_fork_while_a_thread_first_counts_timers_leaves_the_child_able_to_count_them() {
+    if is_child(FORKS_AT_FIRST_COUNT) {
+        return fork_at_first_count();
+    }
+    let output = in_time("the child forks", || child(FORKS_AT_FIRST_COUNT, "", &[]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_passed(output.status.success(), &text);
+}
+
+/// Forks while another thread is inside the first count of the process, which allocates what all counts share.
+fn fork_at_first_count() {
+    // In virtual time no pool starts, whose threads would be the first to use what counts share.
+    let (timer, _clock) = in_virtual_time();
+    let counted = timer.clone();
+    let first = thread::spawn(move || {
+        PAUSES.set(true);
+        counted.is_empty()
+    });
+    eventually("the first count allocates", || HAS_PAUSED.load(Ordering::SeqCst));
+    match forked() {
+        None => end_fork(|| assert!(timer.is_empty())),
+        Some(child) => assert_fork_passes(child),
+    }
+    assert!(first.join().unwrap());
+    println!("{PASSED}");
 }
 
 fn fork_with_timers() {

@@ -24,8 +24,9 @@ mod imp {
             // child of a fork waiting for a thread of the parent that was inside of it.
             // Acquire, Release: a thread that finds the flag set may fork at once.
             if !REGISTERED.load(Ordering::Acquire) {
-                // SAFETY: `forked` may be called in the child of a fork, because it only adds to an atomic.
-                unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+                // SAFETY: `forks` may be called by any thread before a fork, because it only waits for an allocation.
+                // `forked` may be called in the child of a fork, because it only adds to an atomic.
+                unsafe { libc::pthread_atfork(Some(forks), None, Some(forked)) };
                 REGISTERED.store(true, Ordering::Release);
             }
             Self(FORKS.load(Ordering::Relaxed))
@@ -42,6 +43,12 @@ mod imp {
             // Relaxed: the child's only thread writes the count before it returns from `fork`.
             FORKS.load(Ordering::Relaxed) != self.0
         }
+    }
+
+    /// Waits for a thread inside the first use of crossbeam-epoch, by this crate or by rayon. The child does not have that
+    /// thread, and would wait for it for ever.
+    extern "C" fn forks() {
+        crossbeam_epoch::default_collector();
     }
 
     extern "C" fn forked() {

@@ -71,6 +71,8 @@ pub(super) struct Service {
 impl Service {
     /// Starts a service: its pool, its shards and their drivers.
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
+        // Before any thread: it is the first call that prepares the process for forks.
+        let process = Process::current();
         // The levels come first, because they may be refused.
         let levels = (0..builder.shards).map(|_| Levels::new_ahead(0, &builder.slots_per_level));
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
@@ -117,7 +119,7 @@ impl Service {
             next: AtomicUsize::new(0),
             queues: OpenQueues::default(),
             closed: AtomicBool::new(false),
-            process: Process::current(),
+            process,
             queue: pool.as_ref().map(Pool::queue).cloned(),
             threads: Mutex::new(Threads { own: Vec::new(), drivers: Some(drivers.clone()), pool }),
         };
