@@ -6,7 +6,8 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::process::{self, Stdio};
@@ -21,6 +22,7 @@ use common::*;
 use corewheel::{CancelOnDrop, DelayKey, DelayQueue, Executor, Sleep, Timer, TimerHandle};
 use futures::executor::block_on;
 use futures::future::join_all;
+use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -374,13 +376,37 @@ fn an_inherited_timer_is_shut_down_in_a_forked_child() {
 }
 
 /// Forks. Returns `None` in the child, which must call [`end_fork`].
+///
+/// Forks again if the child cannot start a thread: another thread was starting or ending during the fork, and had a lock
+/// of the standard library. The child can then neither start a thread nor exit, whatever it does with timers.
 fn forked() -> Option<Pid> {
-    // SAFETY: the child may allocate and use the standard library after the fork, because Linux's allocator and library
-    // support that in a process with several threads.
-    match unsafe { fork() }.unwrap() {
-        ForkResult::Child => None,
-        ForkResult::Parent { child } => Some(child),
+    loop {
+        let (mut from_child, mut to_parent) = UnixStream::pair().unwrap();
+        // SAFETY: the child may allocate and use the standard library after the fork, because Linux's allocator and
+        // library support that in a process with several threads, apart from that lock.
+        match unsafe { fork() }.unwrap() {
+            ForkResult::Child if starts_threads() => {
+                to_parent.write_all(&[1]).unwrap();
+                return None;
+            }
+            // SAFETY: the call has no preconditions.
+            ForkResult::Child => unsafe { libc::_exit(0) },
+            ForkResult::Parent { child } => {
+                drop(to_parent);
+                if from_child.read(&mut [0]).unwrap() == 1 {
+                    return Some(child);
+                }
+                waitpid(child, None).unwrap();
+            }
+        }
     }
+}
+
+/// Returns whether a new thread of this process runs and ends.
+fn starts_threads() -> bool {
+    let (sender, receiver) = channel();
+    let thread = thread::spawn(move || _ = sender.send(()));
+    receiver.recv_timeout(SEC).is_ok_and(|()| thread.join().is_ok())
 }
 
 /// Ends the child of a fork after it has run `test`.
@@ -510,8 +536,10 @@ const FORKS_AT_FIRST_USE: &str = "a_fork_during_the_first_use_of_the_global_time
 #[test]
 fn a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own() {
     if is_child(FORKS_AT_FIRST_USE) {
-        // Each process has a first use of its own, and its child a generation of its own.
-        for round in 0..40 {
+        // Each process has a first use of its own, and its child a generation of its own. A starved process forks slowly,
+        // so it has fewer rounds.
+        let start = Instant::now();
+        for round in (0..40).take_while(|_| start.elapsed() < TIMEOUT / 2) {
             match forked() {
                 None => end_fork(|| fork_at_first_use(round, 2)),
                 Some(child) => assert_fork_passes(child),

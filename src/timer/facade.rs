@@ -68,8 +68,11 @@ use crate::system::Process;
 /// - A [`DelayQueue`](crate::DelayQueue) refuses values and returns none. Its values stay with the parent.
 ///
 /// A child that needs timers builds its own. [`Timer::global`] in the child is the parent's if the parent has used it.
-/// In virtual time, this holds only if no other thread was using the [`ManualClock`](crate::ManualClock) or a timer on
-/// it during the fork. Otherwise the child must use neither. On other systems a child must not use a timer of the
+/// If another thread of the parent was starting or ending during the fork, the child may find a lock of the standard
+/// library taken. No thread that it starts then runs, so its own timers do not fire, and [`std::process::exit`] hangs.
+///
+/// In virtual time, all this holds only if no other thread was using the [`ManualClock`](crate::ManualClock) or a timer
+/// on it during the fork. Otherwise the child must use neither. On other systems a child must not use a timer of the
 /// parent at all.
 ///
 /// [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
