@@ -127,6 +127,14 @@ impl State {
         self.growth.since.is_some()
     }
 
+    /// Returns whether a job waits for a worker that was woken and has not come. Once it has, all workers may be blocked,
+    /// and no other event would lead to a check.
+    pub(super) fn awaits_worker(&self) -> bool {
+        let Growth { own, extras, idle, limit, .. } = &self.growth;
+        let here = self.parked.len() + idle.len() + self.running.len();
+        *limit > 0 && !self.jobs.is_empty() && here < own + extras
+    }
+
     /// Wakes idle extra workers for which there is room. Returns the number that the caller must start.
     fn make_room(&mut self) -> usize {
         let (running, target) = self.running();
@@ -215,7 +223,8 @@ impl JobQueue {
         }
         self.is_called.store(false, Ordering::Relaxed);
         let has_ending = has_ending().then_some(MAX_INTERVAL);
-        let next = self.check(now).0.into_iter().chain(self.sample(now, start)).chain(has_ending).min();
+        // The check comes last: a worker may take a job while this samples, and then nobody else would check it.
+        let next = self.sample(now, start).into_iter().chain(self.check(now).0).chain(has_ending).min();
         if next.is_some() {
             // Relaxed: only the grower reads it.
             self.is_called.store(true, Ordering::Relaxed);

@@ -126,6 +126,9 @@ fn the_grower_samples_until_no_late_job_waits() {
     assert_eq!(grow(start), (0, Some(MIN_INTERVAL)), "one sample");
     assert_eq!(grow(start + MIN_INTERVAL / 2), (0, Some(MIN_INTERVAL / 2)), "too early");
     assert_eq!(grow(start + MIN_INTERVAL), (4, Some(MIN_INTERVAL)), "both are blocked");
+    let mut state = lock(&queue.state);
+    (0..4).for_each(|_| _ = state.begin(None, start - LATE_AFTER, false, None));
+    drop(state);
     for (after, interval) in [(600, 600), (2_000, 600), (100_000, 8_000)] {
         let now = start + MIN_INTERVAL + Duration::from_micros(after);
         assert_eq!(grow(now), (0, Some(Duration::from_micros(interval.max(after / 4).min(8_000)))), "{after}");
@@ -134,6 +137,43 @@ fn the_grower_samples_until_no_late_job_waits() {
     let taken = lock(&queue.state).jobs.pop_front();
     assert!(taken.is_some());
     assert_eq!(grow(start + Duration::from_secs(1)), (0, None), "no job waits");
+}
+
+#[test]
+fn a_batch_that_a_worker_takes_while_the_grower_samples_is_checked() {
+    let (queue, start) = (Arc::new(JobQueue::new(1, 8)), Instant::now());
+    let sampled = Arc::downgrade(&queue);
+    // A worker that has read the clock before the job was late.
+    let take = move || {
+        lock(&sampled.upgrade()?.state).take(start - LATE_AFTER / 2, None, &mut Vec::new());
+        Some(1)
+    };
+    let probe = WorkerProbe::new(Arc::new(take));
+    probe.in_foreign_code.store(true, Ordering::Relaxed);
+    lock(&queue.state).begin(None, start - LATE_AFTER, false, Some(&probe));
+    add_late(&queue, start);
+    queue.check(start);
+    assert_eq!(queue.grow(start, |_| unreachable!("one sample"), || false), Some(LATE_AFTER / 2));
+}
+
+#[test]
+fn a_job_whose_worker_has_not_come_is_checked_again() {
+    for limit in [0, 8] {
+        let (queue, now) = (JobQueue::new(2, limit), Instant::now());
+        let mut state = lock(&queue.state);
+        (0..2).for_each(|_| state.park(false));
+        drop(state);
+        add_late(&queue, now);
+        assert_eq!(queue.check(now), ((limit > 0).then_some(LATE_AFTER), 0), "one is parked, and one was woken");
+        let mut state = lock(&queue.state);
+        let run = state.take(now, None, &mut Vec::new()).unwrap().1;
+        state.take(now, None, &mut Vec::new()).unwrap();
+        drop(state);
+        let now = now + LATE_AFTER;
+        assert_eq!(queue.check(now), (None, 0), "all are busy");
+        lock(&queue.state).end(run);
+        assert_eq!(queue.check(now).0.is_some(), limit > 0, "one is on its way, to the job or to its park");
+    }
 }
 
 #[test]

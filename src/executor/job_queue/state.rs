@@ -219,7 +219,8 @@ impl State {
         late.into_iter().for_each(|(batch, since)| self.add_late(batch, since));
         let search_at = self.check_search(now);
         self.checked_at = Some(now);
-        let next = late_at.into_iter().chain(search_at).min();
+        let comes_at = self.awaits_worker().then(|| now + LATE_AFTER);
+        let next = late_at.into_iter().chain(search_at).chain(comes_at).min();
         self.is_watched = self.check_growth(now) || next.is_some();
         (next, added)
     }
