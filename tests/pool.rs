@@ -421,3 +421,24 @@ fn a_panic_of_work_that_a_callback_has_spawned_goes_to_the_hook() {
     timer.shutdown();
     assert_balanced(&timer);
 }
+
+/// The drivers have ended, so nobody calls idle workers to search for rayon's work.
+#[test]
+fn a_shutdown_waits_for_a_callback_that_gives_work_to_all_workers() {
+    for threads in [1, 3] {
+        let timer = Timer::builder().executor(Executor::Pool { threads }).build().unwrap();
+        let (service, (begin, begun), (end, ended)) = (timer.downgrade(), channel(), channel());
+        let broadcasts = move || {
+            begin.send(()).unwrap();
+            while !service.upgrade().is_none_or(|timer| timer.is_shutdown()) {
+                thread::sleep(MS);
+            }
+            thread::sleep(50 * MS);
+            end.send(rayon::broadcast(|_| ()).len()).unwrap();
+        };
+        timer.schedule(Duration::ZERO, broadcasts).unwrap();
+        wait_for(&begun);
+        in_time("the shutdown", move || timer.shutdown().len());
+        assert_eq!(wait_for(&ended), threads);
+    }
+}

@@ -53,9 +53,14 @@ impl Pool {
         serves_here(Arc::as_ptr(&self.queue))
     }
 
-    /// Makes the threads end once no job is left. With `wait`, returns when they have ended.
-    pub(crate) fn stop(self, wait: bool) {
+    /// Makes the threads leave the queue once no job is left. Until [`stop`](Self::stop), they do rayon's work.
+    pub(crate) fn close(&self) {
         self.queue.close();
+    }
+
+    /// Makes the threads end. With `wait`, returns when they have ended.
+    pub(crate) fn stop(self, wait: bool) {
+        self.close();
         let threads = self.workers.end();
         if wait {
             threads.into_iter().for_each(join);

@@ -249,6 +249,9 @@ impl Service {
         drivers.iter().for_each(|drivers| drivers.wake_all());
         let is_driver = drivers.as_ref().is_some_and(|drivers| drivers.drives_here());
         let on_pool = threads.pool.as_ref().is_some_and(Pool::is_on_this_thread);
+        // No driver looks after the workers any more. So they leave the queue, and rayon wakes them for what a callback
+        // gives to it.
+        threads.pool.iter().for_each(Pool::close);
         // Work on the timer's own pool outside of any callback was given to the pool by some callback. That callback
         // may be waiting for this very work, for example for half of a `rayon::join`. It is unknown which callback that
         // is.
