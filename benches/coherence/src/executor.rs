@@ -139,6 +139,10 @@ impl Pool {
         match *self {}
     }
 
+    pub(crate) fn close(&self) {
+        match *self {}
+    }
+
     pub(crate) fn queue(&self) -> &Arc<JobQueue> {
         match *self {}
     }
