@@ -130,9 +130,9 @@ impl State {
     /// Returns whether a job waits for a worker that was woken and has not come. Once it has, all workers may be blocked,
     /// and no other event would lead to a check.
     pub(super) fn awaits_worker(&self) -> bool {
-        let Growth { own, extras, idle, limit, .. } = &self.growth;
+        let Growth { own, extras, idle, .. } = &self.growth;
         let here = self.parked.len() + idle.len() + self.running.len();
-        *limit > 0 && !self.jobs.is_empty() && here < own + extras
+        !self.jobs.is_empty() && here < own + extras
     }
 
     /// Wakes idle extra workers for which there is room. Returns the number that the caller must start.

@@ -27,9 +27,9 @@
 //! [`LATE_AFTER`] after a dispatch, and again as the answer says. It puts late batches into the queue, once each. Jobs
 //! that wait need no check: they are late when they are taken. The check also calls for searches while a worker is
 //! parked, and for [growth] while none is. It need not come again if all workers are busy, so a busy pool wakes no
-//! driver. A worker that was woken for a job and has not come is not busy yet: where the pool may grow, the check comes
-//! again. If a worker parks afterwards, or finds rayon's work, and no check is to come, it calls the *grower*: a thread
-//! of the timer's that checks then.
+//! driver. A worker that was woken for a job and has not come is not busy yet: the check comes again. If a worker parks
+//! afterwards, or finds rayon's work, and no check is to come, it calls the *grower*: a thread of the timer's that checks
+//! then.
 //!
 //! # Rayon's work
 //!

@@ -48,7 +48,7 @@ fn a_late_job_is_put_back_until_it_is_exhausted() {
 
 #[test]
 fn a_batch_that_takes_long_is_assisted_once() {
-    let queue = JobQueue::new(2, 0);
+    let queue = JobQueue::new(1, 0);
     let (slow, start) = (batch(), Instant::now());
     let now = start + LATE_AFTER;
     queue.push(slow.clone(), None, start);
