@@ -16,14 +16,14 @@
 
 use std::cell::Cell;
 use std::panic::RefUnwindSafe;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::batch::TimerBatch;
 use super::deputy::Deputy;
 use super::expired::Expired;
-use super::load::Load;
+use super::load::{Load, WINDOW};
 use crate::clock::NEVER;
 use crate::engine::alarm::Alarms;
 use crate::engine::role::{self, Next};
@@ -32,7 +32,7 @@ use crate::engine::wakeup::DriverWakeup;
 use crate::executor::Dispatcher;
 use crate::shard::Shard;
 use crate::shard::thread_state;
-use crate::sync::Parker;
+use crate::sync::{Parker, lock};
 use crate::system::Scheduling;
 
 /// The number of the leader's role.
@@ -51,8 +51,8 @@ pub(crate) struct Drivers {
     pub(super) seats: Vec<Seat<Box<Role>>>,
     /// Shards fold, and roles are lent.
     is_flexible: bool,
-    /// The share of its time that the leader was awake, in percent.
-    leader_share: AtomicU32,
+    /// Until when the leader counts as a thread that has more than a little to do.
+    leader_busy: Mutex<Instant>,
     pub(super) deputy: Deputy,
     /// A program has left its shard while what it had dispatched must be checked.
     must_check: AtomicBool,
@@ -115,7 +115,7 @@ impl Drivers {
             dispatcher,
             seats,
             is_flexible,
-            leader_share: AtomicU32::new(0),
+            leader_busy: Mutex::new(Instant::now()),
             deputy: Deputy::new(),
             must_check: AtomicBool::new(false),
         }
@@ -246,16 +246,18 @@ impl Drivers {
     /// Unfolds shards of a leader that has much to do. Folds the shard of an own thread that has little to do beside a
     /// leader that has little to do. The thread was awake for this `share` of its time.
     fn balance(&self, role: u32, share: u32) {
-        // Relaxed: a hint.
+        let now = Instant::now();
         if role == LEADER {
-            self.leader_share.store(share, Ordering::Relaxed);
+            if share >= LITTLE {
+                *lock(&self.leader_busy) = now + 2 * WINDOW;
+            }
             if share > MUCH && self.has_leader() {
                 self.unfold(2);
             }
         } else if self.is_flexible
             && share < LITTLE
-            && self.leader_share.load(Ordering::Relaxed) < LITTLE
-            && !self.deputy.is_leader_inside()
+            && now >= *lock(&self.leader_busy)
+            && self.alarms.get(LEADER).is_asleep()
         {
             self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));
         }

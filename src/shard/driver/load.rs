@@ -24,7 +24,7 @@ const LONG_PAUSE: Duration = Duration::from_millis(10);
 /// Time without a sleep after which one thread is not enough: more workers are needed, and more threads that drive.
 const BURST: Duration = Duration::from_millis(10);
 /// Time over which a thread measures how much of it it was awake.
-const WINDOW: Duration = Duration::from_millis(50);
+pub(super) const WINDOW: Duration = Duration::from_millis(50);
 
 /// The recent load of one role.
 pub(super) struct Load {
