@@ -7,7 +7,7 @@
 //! | should lend its role  | [`BUSY_AFTER`] pauses in a row were [`SHORT_PAUSE`] or less | a worker drives, and runs the callbacks |
 //! | has the role back     | the last pause ended [`LONG_PAUSE`] ago, or it was awake for [`BURST`] | it drives, and all workers run callbacks |
 //! | is behind, as leader  | it was awake for [`BURST`], or for more than half of [`WINDOW`] | shards get their own threads     |
-//! | has little to do      | it was awake for less than a quarter of [`WINDOW`], and so was the leader | its shard is folded    |
+//! | has little to do      | it was awake for less than a quarter of [`WINDOW`], and so was the leader for two | its shard is folded    |
 //!
 //! A *pause* lasts from one moment at which callbacks begin to expire to the next such moment, with a sleep in between.
 //! A role on loan saves the wake-up of a worker for each batch, but occupies that worker. This pays while callbacks
