@@ -127,30 +127,37 @@ fn a_batch_that_starts_late_gets_a_second_worker() {
     }
 }
 
+/// Schedules a callback that holds a lock during `work`, which must schedule four callbacks that need the lock. Waits for
+/// these four.
+fn hold_a_lock_during(timer: &Timer, work: impl FnOnce(&Timer, &Arc<Mutex<()>>, &Sender<()>) + Send + 'static) {
+    let (service, lock, (sender, receiver)) = (timer.downgrade(), Arc::new(Mutex::new(())), channel());
+    let holds = move || {
+        let timer = service.upgrade().unwrap();
+        let guard = lock.lock().unwrap();
+        work(&timer, &lock, &sender);
+        drop(guard);
+    };
+    timer.schedule(MS, holds).unwrap();
+    for _ in 0..4 {
+        wait_for(&receiver);
+    }
+}
+
 #[test]
 fn no_callback_runs_inside_one_that_holds_a_lock_across_a_join() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
-        let (lock, (sender, receiver)) = (Arc::new(Mutex::new(())), channel());
         for _ in 0..20 {
-            let (service, lock, sender) = (timer.downgrade(), lock.clone(), sender.clone());
-            let waits = move || {
-                let timer = service.upgrade().unwrap();
-                let guard = lock.lock().unwrap();
+            hold_a_lock_during(&timer, |timer, lock, sender| {
                 let stolen = AtomicBool::new(false);
                 let second_half = || {
                     stolen.store(true, Ordering::SeqCst);
                     // While the first half waits for this one, timers become due whose callbacks need the lock.
-                    schedule_four_that_lock(&timer, &lock, &sender, 2 * MS);
+                    schedule_four_that_lock(timer, lock, sender, 2 * MS);
                 };
                 rayon::join(|| spin_until(&stolen), second_half);
-                drop(guard);
-            };
-            timer.schedule(MS, waits).unwrap();
-            for _ in 0..4 {
-                wait_for(&receiver);
-            }
+            });
         }
     }
 }
@@ -181,28 +188,19 @@ fn schedule_four_that_lock(timer: &Timer, lock: &Arc<Mutex<()>>, sender: &Sender
 #[test]
 fn no_callback_runs_inside_a_stolen_half_that_waits() {
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
-    let (lock, (sender, receiver)) = (Arc::new(Mutex::new(())), channel());
     for _ in 0..20 {
-        let (service, lock, sender) = (timer.downgrade(), lock.clone(), sender.clone());
-        let waits = move || {
-            let timer = service.upgrade().unwrap();
-            let guard = lock.lock().unwrap();
+        hold_a_lock_during(&timer, |timer, lock, sender| {
             let stolen = [false, false].map(AtomicBool::new);
             let inner_half = || {
                 stolen[1].store(true, Ordering::SeqCst);
-                schedule_four_that_lock(&timer, &lock, &sender, 4 * MS);
+                schedule_four_that_lock(timer, lock, sender, 4 * MS);
             };
             let outer_half = || {
                 stolen[0].store(true, Ordering::SeqCst);
                 rayon::join(|| spin_until(&stolen[1]), inner_half);
             };
             rayon::join(|| spin_until(&stolen[0]), outer_half);
-            drop(guard);
-        };
-        timer.schedule(MS, waits).unwrap();
-        for _ in 0..4 {
-            wait_for(&receiver);
-        }
+        });
     }
 }
 
