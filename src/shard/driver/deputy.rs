@@ -55,12 +55,6 @@ impl Deputy {
             grower: AtomicU32::new(LEADER),
         }
     }
-
-    /// Returns whether the leader is inside foreign code.
-    pub(super) fn is_leader_inside(&self) -> bool {
-        // Relaxed: a hint.
-        !self.phase.load(Ordering::Relaxed).is_multiple_of(2)
-    }
 }
 
 impl Drivers {
@@ -123,7 +117,7 @@ impl Drivers {
                 return Some(INTERVAL);
             }
         }
-        if self.deputy.is_leader_inside() {
+        if !current.is_multiple_of(2) {
             self.unfold(1);
             self.shards[0].core.wakeup.change_role(LEADER, number);
             self.set_grower(number);
