@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{CancelOnDrop, DelayKey, DelayQueue, Executor, Sleep, Timer, TimerHandle};
+use corewheel::{CancelOnDrop, DelayKey, DelayQueue, Driver, Executor, Sleep, Timer, TimerHandle};
 use futures::executor::block_on;
 use futures::future::join_all;
 use nix::libc;
@@ -617,8 +617,14 @@ fn fork_with_timers() {
     }
     let (queue, values) = (DelayQueue::new(&timer), Tokens::default());
     let key = queue.push(HOUR, values.give()).unwrap();
+    let driven = Timer::new().unwrap();
+    let mut driver = driven.take_driver().unwrap();
+    driver.set_waker(&waker.clone().into());
+    let wakers = Arc::strong_count(&waker);
     match forked() {
         None => end_fork(|| {
+            drive_inherited(&driven, driver);
+            assert_eq!(Arc::strong_count(&waker), wakers, "the loop's waker belongs to the parent");
             sleep_inherited(sleeps, &waker);
             queue_inherited(queue, key, &values);
             use_inherited(timer, handle, guard, &tokens);
@@ -634,12 +640,30 @@ fn fork_with_timers() {
     assert!(key.reset(2 * HOUR) && key.remove().is_some() && queue.is_empty());
     assert_eq!((tokens.alive(), values.alive()), (0, 0));
     assert_eq!(timer.len(), 3, "the sleeps");
-    drop(sleeps);
+    drop((sleeps, driver));
     assert_eq!((timer.len(), Arc::strong_count(&waker)), (0, 1));
     assert_balanced(&timer);
     clock.advance(SEC);
     assert_eq!(virtual_timer.stats().fired, 1);
     println!("{PASSED}");
+}
+
+/// Uses the driver of the parent's loop in the child of a fork.
+fn drive_inherited(timer: &Timer, mut driver: Driver) {
+    assert!(driver.is_shutdown() && driver.drive() == 0 && driver.next_wakeup().is_none());
+    let told = Arc::new(Told(AtomicBool::new(false)));
+    driver.set_waker(&told.clone().into());
+    assert!(told.0.load(Ordering::SeqCst), "the loop is told of the end");
+    drop(driver);
+    assert!(timer.take_driver().is_none());
+}
+
+struct Told(AtomicBool);
+
+impl Wake for Told {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// A waker that must not be called.

@@ -52,6 +52,11 @@ impl Alarms {
         self.0.iter().any(Alarm::is_attached_here)
     }
 
+    /// Returns the number of roles.
+    pub(super) fn len(&self) -> u32 {
+        self.0.len() as u32
+    }
+
     pub(crate) fn get(&self, role: u32) -> &Alarm {
         &self.0[role as usize]
     }

@@ -14,6 +14,7 @@
 //! | [`trim`]       | gives free memory back to the system                                            |
 //! | [`role`]       | which thread drives which shard, and where a driver lies meanwhile              |
 //! | [`alarm`]      | how the thread that has a role sleeps                                           |
+//! | [`deputy`]     | which thread notices that the leader is stuck                                  |
 //! | [`program_waker`] | how a program's loop that has a role is woken                                |
 //! | [`seat`]       | where a role that is lent lies while no thread has it                           |
 //!
@@ -24,6 +25,7 @@
 pub(crate) mod alarm;
 pub(crate) mod call_stack;
 pub(crate) mod core;
+pub(crate) mod deputy;
 pub(crate) mod entry;
 pub(crate) mod memory;
 pub(crate) mod program_waker;

@@ -127,7 +127,7 @@ impl Service {
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let name = format!("{}-{index}", builder.thread_name);
             let drivers = drivers.clone();
-            let driver = DriverThread::start(name, move |status| shard::drive(drivers, index as u32, core, status));
+            let driver = DriverThread::start(name, move |driving| shard::drive(drivers, index as u32, core, driving));
             // On an error, the drop of `service` ends the threads that have been started.
             let driver = driver.map_err(BuildError::ThreadStart)?;
             if index == 0 {

@@ -16,27 +16,25 @@
 
 use std::cell::Cell;
 use std::panic::RefUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::batch::TimerBatch;
-use super::deputy::Deputy;
-use super::expired::Expired;
+use super::expired::{Expired, Wakers};
 use super::load::{Load, WINDOW};
 use crate::clock::NEVER;
 use crate::engine::alarm::Alarms;
+use crate::engine::deputy::Deputy;
 use crate::engine::role::{self, Next};
 use crate::engine::seat::Seat;
-use crate::engine::wakeup::DriverWakeup;
+use crate::engine::wakeup::{DriverWakeup, LEADER};
 use crate::executor::Dispatcher;
 use crate::shard::Shard;
 use crate::shard::thread_state;
 use crate::sync::{Parker, lock};
 use crate::system::Scheduling;
 
-/// The number of the leader's role.
-pub(super) const LEADER: u32 = 0;
 /// The share of its time, in percent, below which a thread has little to do.
 const LITTLE: u32 = 25;
 /// The share of its time, in percent, above which the leader has too much to do.
@@ -50,10 +48,14 @@ pub(crate) struct Drivers {
     /// Where each role lies while it is on loan.
     pub(super) seats: Vec<Seat<Box<Role>>>,
     /// Shards fold, and roles are lent.
-    is_flexible: bool,
+    pub(super) is_flexible: bool,
     /// Until when the leader counts as a thread that has more than a little to do.
     leader_busy: Mutex<Instant>,
     pub(super) deputy: Deputy,
+    /// What the leader calls, or has called last.
+    pub(super) leader_wakers: Mutex<Arc<Wakers>>,
+    /// The own thread that grows the pool: the leader, unless it is stuck.
+    pub(super) grower: AtomicU32,
     /// A program has left its shard while what it had dispatched must be checked.
     must_check: AtomicBool,
 }
@@ -117,6 +119,8 @@ impl Drivers {
             is_flexible,
             leader_busy: Mutex::new(Instant::now()),
             deputy: Deputy::new(),
+            leader_wakers: Mutex::default(),
+            grower: AtomicU32::new(LEADER),
             must_check: AtomicBool::new(false),
         }
     }
@@ -138,11 +142,6 @@ impl Drivers {
     /// Wakes all threads, which end once their shards are closed.
     pub(crate) fn wake_all(&self) {
         self.alarms.wake_all();
-    }
-
-    /// Returns whether shards may be folded.
-    pub(super) fn has_leader(&self) -> bool {
-        self.is_flexible && self.shards.len() > 1
     }
 
     /// Gives one in `of` of the folded shards to their own threads. The first shard stays with the leader.
@@ -226,7 +225,10 @@ impl Drivers {
         let ends = [longest, check].into_iter().flatten().min().map(|time| begun + time);
         scheduling.apply();
         let (shards, shard) = (self.shards_of(role.number), &self.shards[role.number as usize]);
-        let earliest = || if self.are_closed(role.number) { 0 } else { role::earliest(shards, role.number) };
+        let earliest = || {
+            let is_wanted = self.are_closed(role.number) || self.deputy.must_look(role.number, longest);
+            if is_wanted { 0 } else { role::earliest(shards, role.number) }
+        };
         let is_needed = Cell::new(false);
         let timeout = |tick| {
             if is_needed.get() {
@@ -238,7 +240,7 @@ impl Drivers {
         let alarm = self.alarms.get(role.number);
         let wakeups = alarm.sleep(earliest, timeout, |parker, timeout| is_needed.set(park(parker, timeout)));
         thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
-        if let Some(share) = role.load.record_sleep(begun) {
+        if let Some(share) = role.load.record_sleep(begun).filter(|_| self.is_flexible) {
             self.balance(role.number, share);
         }
     }
@@ -251,14 +253,10 @@ impl Drivers {
             if share >= LITTLE {
                 *lock(&self.leader_busy) = now + 2 * WINDOW;
             }
-            if share > MUCH && self.has_leader() {
+            if share > MUCH {
                 self.unfold(2);
             }
-        } else if self.is_flexible
-            && share < LITTLE
-            && now >= *lock(&self.leader_busy)
-            && self.alarms.get(LEADER).is_asleep()
-        {
+        } else if share < LITTLE && now >= *lock(&self.leader_busy) && self.alarms.get(LEADER).is_asleep() {
             self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));
         }
     }

@@ -59,7 +59,9 @@ impl ProgramDriver {
     }
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
-        self.shard().core.wakeup.program.set(waker);
+        if !self.shard().is_inherited() {
+            self.shard().core.wakeup.program.set(waker);
+        }
         if self.is_closed() {
             waker.wake_by_ref();
         }
@@ -103,20 +105,17 @@ impl ProgramDriver {
         let (drivers, timers, mut expired) = (&self.drivers, turned.1.len(), Expired::default());
         expired.add(self.shard(), turned);
         let Expired { shards, callbacks, wakers } = expired;
-        if callbacks.is_empty() {
-            Expired::handed_out(shards, PROGRAM);
-            wakers.run();
-        } else if drivers.dispatcher.has_pool() {
+        let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
+        if drivers.dispatcher.has_pool()
+            && let Some(callbacks) = callbacks.take()
+        {
             drivers.dispatch(callbacks);
-            Expired::handed_out(shards, PROGRAM);
             self.role.dispatched(&drivers.dispatcher);
-            wakers.run();
-        } else {
-            // No other role takes the shard while the loop is here.
-            Expired::handed_out(shards, PROGRAM);
-            wakers.run();
-            drivers.dispatch(callbacks);
         }
+        // No other role takes the shard while the loop is here.
+        Expired::handed_out(shards, PROGRAM);
+        wakers.run();
+        callbacks.into_iter().for_each(|callbacks| drivers.dispatch(callbacks));
         timers
     }
 
@@ -151,6 +150,10 @@ impl ProgramDriver {
 
 impl Drop for ProgramDriver {
     fn drop(&mut self) {
+        // In a forked child: the waker is the parent's, and a thread of it may have the lock for ever.
+        if self.shard().is_inherited() {
+            return;
+        }
         let wakeup = &self.shard().core.wakeup;
         if self.role.must_check() {
             self.drivers.leave_check();

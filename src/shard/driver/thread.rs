@@ -9,21 +9,21 @@
 //! ends by itself when `execute` returns.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
 use super::batch::TimerBatch;
-use super::deputy::Seen;
 use super::drivers::{Drivers, Role};
 use super::expired::Expired;
 use super::lending::Loan;
+use crate::engine::deputy::Seen;
 use crate::engine::role::{Driven, with_driver};
 use crate::executor;
 use crate::shard::thread_state;
-use crate::sync::{lock, unpoisoned};
+use crate::sync::lock;
 use crate::system::Scheduling;
 
 /// Interval at which the thread checks whether the worker has come back.
@@ -37,16 +37,16 @@ struct OwnThread<'a> {
     drivers: Arc<Drivers>,
     number: u32,
     scheduling: Scheduling,
-    status: &'a DriverStatus,
+    driving: Driving<'a>,
     /// As the deputy.
     seen: Seen,
 }
 
 /// Drives the shards of the role `number` until they are closed. Must be called on the role's own thread, which is
 /// pinned to `core`.
-pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, status: &DriverStatus) {
+pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
     drivers.alarms.get(number).attach();
-    let mut thread = OwnThread { drivers, number, scheduling: Scheduling::new(core), status, seen: None };
+    let mut thread = OwnThread { drivers, number, scheduling: Scheduling::new(core), driving, seen: None };
     thread.run();
     // The drop of a custom executor may call foreign code.
     thread.scheduling.restore();
@@ -97,7 +97,7 @@ impl OwnThread<'_> {
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
             let dispatch = || drivers.dispatch(callbacks);
-            if dispatcher.may_block() { self.status.execute(dispatch) } else { dispatch() }
+            if dispatcher.may_block() { self.driving.execute(dispatch) } else { dispatch() }
         }
         Expired::handed_out(later, self.number);
         role
@@ -157,37 +157,17 @@ impl OwnThread<'_> {
 /// A join handle for a driver's thread.
 pub(crate) struct DriverThread {
     thread: JoinHandle<()>,
-    status: DriverStatus,
-}
-
-/// What the driver's thread is doing, shared with the shutdown.
-#[derive(Clone, Default)]
-pub(crate) struct DriverStatus(Arc<Inner>);
-
-#[derive(Default)]
-struct Inner {
-    inside: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Clone, Copy, Default, PartialEq)]
-enum State {
-    #[default]
-    Driving,
-    Executing,
-    Ended,
+    /// See [`Driving`].
+    is_driving: Arc<Mutex<bool>>,
 }
 
 impl DriverThread {
     /// Starts a thread that runs `drive`.
-    pub(crate) fn start(name: String, drive: impl FnOnce(&DriverStatus) + Send + 'static) -> io::Result<Self> {
-        let status = DriverStatus::default();
-        let its_status = status.clone();
-        let thread = executor::spawn(name, move || {
-            let guard = EndGuard(its_status);
-            drive(&guard.0);
-        })?;
-        Ok(Self { thread, status })
+    pub(crate) fn start(name: String, drive: impl FnOnce(Driving<'_>) + Send + 'static) -> io::Result<Self> {
+        let is_driving = Arc::new(Mutex::new(true));
+        let its = is_driving.clone();
+        let thread = executor::spawn(name, move || drive(Driving { held: Some(lock(&its)), lock: &its }))?;
+        Ok(Self { thread, is_driving })
     }
 
     /// Returns the thread, to unpark it.
@@ -197,43 +177,34 @@ impl DriverThread {
 
     /// Waits until the thread has ended or is inside `execute`. The shard must be closing already.
     pub(crate) fn join(self) {
-        let Inner { inside, changed } = &*self.status.0;
-        let driving = |state: &mut State| *state == State::Driving;
-        let state = unpoisoned(changed.wait_while(lock(inside), driving));
-        let ended = *state == State::Ended;
-        drop(state);
-        if ended {
+        // A thread that has not begun, or has panicked, is waited for, too.
+        let is_driving = *lock(&self.is_driving);
+        if is_driving {
             executor::join(self.thread);
         }
     }
 }
 
-impl DriverStatus {
-    /// Runs `f`, which calls `execute` and may block.
-    pub(super) fn execute<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.set(State::Executing);
-        let result = f();
-        self.set(State::Driving);
-        result
-    }
-
-    fn set(&self, state: State) {
-        *lock(&self.0.inside) = state;
-        self.0.changed.notify_all();
-    }
+/// Held by the driver's thread, and not inside `execute`. The value behind the lock is false there.
+pub(crate) struct Driving<'a> {
+    lock: &'a Mutex<bool>,
+    held: Option<MutexGuard<'a, bool>>,
 }
 
-/// Sets the status when the thread ends, also by a panic.
-struct EndGuard(DriverStatus);
-
-impl Drop for EndGuard {
-    fn drop(&mut self) {
-        self.0.set(State::Ended);
+impl Driving<'_> {
+    /// Runs `f`, which calls `execute` and may block.
+    fn execute<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        self.held.take().into_iter().for_each(|mut is_driving| *is_driving = false);
+        let result = f();
+        **self.held.insert(lock(self.lock)) = true;
+        result
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
@@ -242,25 +213,43 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(20);
 
+    /// Takes a while to drop, and then records that it has.
+    struct Lingers(Arc<AtomicBool>);
+
+    impl Drop for Lingers {
+        fn drop(&mut self) {
+            thread::sleep(Duration::from_millis(50));
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    thread_local! {
+        static LINGERS: Cell<Option<Lingers>> = const { Cell::new(None) };
+    }
+
     #[test]
     fn a_thread_is_waited_for_unless_it_executes() {
         for executes in [true, false] {
             let (come, came) = mpsc::channel();
             let (leave, left) = mpsc::channel::<()>();
-            let driver = DriverThread::start("executes".to_owned(), move |status| {
-                status.execute(|| ());
+            let has_ended = Arc::new(AtomicBool::new(false));
+            let lingers = Lingers(has_ended.clone());
+            let driver = DriverThread::start("executes".to_owned(), move |mut driving| {
+                LINGERS.set(Some(lingers));
+                driving.execute(|| ());
                 let wait = || {
                     come.send(()).unwrap();
                     let _ = left.recv();
                 };
-                if executes { status.execute(wait) } else { wait() }
+                if executes { driving.execute(wait) } else { wait() }
             });
             let driver = driver.unwrap();
             came.recv_timeout(TIMEOUT).unwrap();
             let (join, joined) = mpsc::channel();
+            let ended = has_ended.clone();
             let joiner = thread::spawn(move || {
                 driver.join();
-                join.send(()).unwrap();
+                join.send(ended.load(Ordering::SeqCst)).unwrap();
             });
             if executes {
                 joined.recv_timeout(TIMEOUT).expect("a thread that executes is not waited for");
@@ -270,6 +259,7 @@ mod tests {
             }
             drop(leave);
             joiner.join().unwrap();
+            assert!(executes || joined.recv().unwrap(), "the thread has ended, and not only its loop");
         }
     }
 }
