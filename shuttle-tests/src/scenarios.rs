@@ -6,7 +6,6 @@
 mod clients;
 mod harness;
 mod job_queue;
-mod lending;
 mod pool;
 
 use std::env;

@@ -15,9 +15,8 @@
 //!
 //! This is the protocol of [`wakeup`](super::wakeup) once more, with the same proof. Loom model `roles` checks it.
 //!
-//! **Which thread parks.** A role may change its thread: see [`seat`](super::seat). The new thread [attaches](Alarm::attach)
-//! itself while `until` is `AWAKE`, before it sleeps. A caller that lowers `until` has read the value of one such sleep.
-//! So it unparks the thread of that sleep, or one that attached later. In the latter case that sleep is already over.
+//! **Which thread parks.** The role's own thread [attaches](Alarm::attach) itself before its first sleep. A caller that
+//! lowers `until` has read the value of one such sleep, so it finds the thread.
 
 use std::time::Duration;
 
@@ -47,7 +46,7 @@ impl Alarms {
         self.0.iter().for_each(|alarm| alarm.wake_by_ordered(AWAKE));
     }
 
-    /// Returns whether the calling thread is the one that sleeps at any of them.
+    /// Returns whether the calling thread has one of the roles.
     pub(crate) fn is_attached_here(&self) -> bool {
         self.0.iter().any(Alarm::is_attached_here)
     }
@@ -88,7 +87,7 @@ impl Alarm {
 
     /// Like [`wake_by`](Self::wake_by), for a caller that has made a fence since its write.
     pub(super) fn wake_by_ordered(&self, tick: u64) {
-        // Acquire: the caller that lowers the word sees which thread is attached; pairs with `sleep`. Loom model `seat`.
+        // Acquire: the caller that lowers the word sees which thread is attached; pairs with `sleep`. Loom model `roles`.
         if self.until.load(Ordering::Relaxed) > tick && self.until.fetch_min(tick, Ordering::Acquire) > tick {
             self.parker.unpark();
         }
@@ -98,16 +97,11 @@ impl Alarm {
     /// thread woke up. That includes wake-ups after which it slept on, until an earlier tick.
     ///
     /// `timeout` converts a tick into the time that is left until then: zero if the tick has come, or if the sleep
-    /// should end for another reason; `None` if time alone never brings it. `park` parks the calling thread.
-    pub(crate) fn sleep(
-        &self,
-        earliest: impl Fn() -> u64,
-        mut timeout: impl FnMut(u64) -> Option<Duration>,
-        mut park: impl FnMut(&Parker, Option<Duration>),
-    ) -> u64 {
+    /// should end for another reason; `None` if time alone never brings it.
+    pub(crate) fn sleep(&self, earliest: impl Fn() -> u64, mut timeout: impl FnMut(u64) -> Option<Duration>) -> u64 {
         let until = earliest().max(AWAKE + 1);
         // Release: publishes which thread is attached to the callers that lower the word; pairs with `wake_by_ordered`.
-        // Loom model `seat`.
+        // Loom model `roles`.
         self.until.swap(until, Ordering::Release);
         // SeqCst: orders the write before the second look. Loom model `roles`.
         fence(Ordering::SeqCst);
@@ -115,12 +109,12 @@ impl Alarm {
         if earliest() >= until {
             loop {
                 // Relaxed: a caller unparks this thread after it lowers the word, which orders that before the next
-                // load. Loom model `seat`.
+                // load. Loom model `roles`.
                 let timeout = timeout(self.until.load(Ordering::Relaxed));
                 if timeout == Some(Duration::ZERO) {
                     break;
                 }
-                park(&self.parker, timeout);
+                self.parker.park(timeout);
                 wakeups += 1;
             }
         }

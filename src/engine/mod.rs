@@ -16,7 +16,6 @@
 //! | [`alarm`]      | how the thread that has a role sleeps                                           |
 //! | [`deputy`]     | which thread notices that the leader is stuck                                  |
 //! | [`program_waker`] | how a program's loop that has a role is woken                                |
-//! | [`seat`]       | where a role that is lent lies while no thread has it                           |
 //!
 //! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. It reads real
 //! time for one purpose, the limit of a wait for a callback. loom and shuttle therefore compile these very files, with
@@ -31,7 +30,6 @@ pub(crate) mod memory;
 pub(crate) mod program_waker;
 pub(crate) mod role;
 pub(crate) mod run;
-pub(crate) mod seat;
 pub(crate) mod shutdown;
 mod stack;
 mod trim;

@@ -5,8 +5,8 @@
 //!
 //! | role                | its shards                          | the thread that has it                                  |
 //! |---------------------|-------------------------------------|---------------------------------------------------------|
-//! | 0, the *leader's*   | all shards that are *folded*, and 0 | the first own thread, or a worker to which it is lent   |
-//! | another number      | the shard of that number, and 0 while the leader is stuck | the shard's own thread, or a worker to which it is lent |
+//! | 0, the *leader's*   | all shards that are *folded*, and 0 | the first own thread                                    |
+//! | another number      | the shard of that number, and 0 while the leader is stuck | the shard's own thread            |
 //! | [`PROGRAM`]         | the shards that the program drives  | the program's loop                                      |
 //!
 //! # How a shard changes its role

@@ -1,8 +1,4 @@
-//! What executors run: batches of callbacks, and roles, the right to drive shards. They know neither timers nor shards.
-
-use std::time::Duration;
-
-use crate::sync::Arc;
+//! What executors run: batches of callbacks. They know neither timers nor shards.
 
 /// Callbacks that expire together. Workers take them one by one from a common cursor, so any number of workers may run
 /// the same batch.
@@ -15,28 +11,6 @@ pub(crate) trait Batch: Send + Sync + 'static {
     fn into_singles(self) -> impl Iterator<Item = Self>
     where
         Self: Sized;
-}
-
-/// The right to drive shards, which a job may carry.
-///
-/// No dispatch precedes the batches of a role. So while a role lasts, a thread other than its worker must call
-/// [`Dispatcher::check`](super::Dispatcher::check) from time to time: a callback of such a batch may take long.
-pub(crate) trait Role: Send + Sync + 'static {
-    /// Drives on the calling worker until callbacks have expired, and returns them for the worker to run. `None`: the
-    /// role has ended.
-    fn next_batch(&self, holder: &dyn Holder) -> Option<Arc<dyn Batch>>;
-    /// Ends the role: the worker is needed elsewhere.
-    fn give_up(&self);
-}
-
-/// The worker that has a role.
-pub(crate) trait Holder {
-    /// Parks the calling thread, for `timeout` at most, until another thread unparks it or a job needs it. Returns
-    /// whether a job needs it: the role should end then.
-    ///
-    /// Meanwhile the worker counts as parked, and other parked workers are preferred to it. It does not search for
-    /// rayon's work.
-    fn park(&self, timeout: Option<Duration>) -> bool;
 }
 
 /// A batch for tests of the executors.

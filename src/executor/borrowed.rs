@@ -59,7 +59,7 @@ impl BorrowedPool {
 
     /// Submits a batch. The calling thread must belong to no rayon pool.
     pub(super) fn push(&self, batch: Arc<dyn Batch>) {
-        self.queue.push(batch, None, Instant::now());
+        self.queue.push(batch, Instant::now());
         self.spawn_ticket();
     }
 

@@ -21,7 +21,7 @@ fn once(call: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Callbacks> {
 /// Adds a batch that writes to the log.
 fn push_logging(queue: &JobQueue, log: &Arc<Mutex<Vec<&'static str>>>, text: &'static str) {
     let log = log.clone();
-    queue.push(once(move || log.lock().unwrap().push(text)), None, Instant::now());
+    queue.push(once(move || log.lock().unwrap().push(text)), Instant::now());
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
             run_ticket(inside.clone());
             outer.lock().unwrap().push("returns");
         });
-        queue.push(takes_a_ticket, None, Instant::now());
+        queue.push(takes_a_ticket, Instant::now());
         run_ticket(queue.clone());
         assert_eq!(*log.lock().unwrap(), ["returns", "deferred"]);
         push_logging(&queue, &log, "at once");
@@ -52,11 +52,11 @@ fn a_ticket_inside_a_callback_wakes_other_threads() {
         let inside = queue.clone();
         let waits = once(move || {
             let sender = sender.clone();
-            inside.push(once(move || sender.send(()).unwrap()), None, Instant::now());
+            inside.push(once(move || sender.send(()).unwrap()), Instant::now());
             run_ticket(inside.clone());
             receiver.lock().unwrap().recv_timeout(TIMEOUT).expect("the other thread is idle");
         });
-        queue.push(waits, None, Instant::now());
+        queue.push(waits, Instant::now());
         run_ticket(queue);
     });
 }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Weak};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use super::batch::{Batch, Role};
+use super::batch::Batch;
 use super::borrowed::BorrowedPool;
 use super::extras::Extras;
 use super::facade::Execute;
-use super::job_queue::{FIRST_CHECK, JobQueue, LATE_AFTER};
+use super::job_queue::{JobQueue, LATE_AFTER};
 use super::workers;
 
 /// A running executor, to which drivers dispatch batches.
@@ -24,11 +24,6 @@ pub(crate) enum Dispatcher {
     Borrowed(Arc<BorrowedPool>),
     Inline,
     Custom(Arc<dyn Execute>),
-}
-
-/// Erases the type of the batch.
-pub(crate) fn erase(batch: Arc<impl Batch>) -> Arc<dyn Batch> {
-    batch
 }
 
 impl Dispatcher {
@@ -53,11 +48,6 @@ impl Dispatcher {
         matches!(self, Self::Own { .. } | Self::Borrowed(_))
     }
 
-    /// Returns whether the workers can drive: they are threads of the timer's own pool.
-    pub(crate) fn lends(&self) -> bool {
-        matches!(self, Self::Own { .. })
-    }
-
     /// Submits the batch for execution, or runs it. A panic of the executor itself goes to `panicked`.
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
@@ -78,25 +68,15 @@ impl Dispatcher {
     /// Queues a batch. Without a [pool](Self::has_pool), runs it.
     pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>) {
         match self {
-            Self::Own { queue, .. } => _ = queue.push(batch, None, Instant::now()),
+            Self::Own { queue, .. } => queue.push(batch, Instant::now()),
             Self::Borrowed(pool) => pool.push(batch),
             Self::Inline | Self::Custom(_) => batch.run(),
         }
     }
 
-    /// Queues a batch whose worker then has the role. Returns false, without effect on the role, if no worker is parked:
-    /// then the batch is queued alone. Only a timer's own pool [takes roles](Self::lends).
-    pub(crate) fn dispatch_with_role(&self, batch: Arc<dyn Batch>, role: Arc<dyn Role>) -> bool {
-        if let Self::Own { queue, .. } = self {
-            return queue.push(batch, Some(&role), Instant::now());
-        }
-        self.enqueue(batch);
-        false
-    }
-
     /// Returns the time after a dispatch at which its driver should first call [`check`](Self::check).
     pub(crate) fn first_check(&self) -> Duration {
-        if self.lends() { FIRST_CHECK } else { LATE_AFTER }
+        if let Self::Own { queue, .. } = self { queue.first_check() } else { LATE_AFTER }
     }
 
     /// Watches what was dispatched: makes more workers assist with what takes long. Returns when to call it again. Any

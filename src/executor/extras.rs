@@ -45,7 +45,7 @@ impl Extras {
         threads.next += 1;
         let extras = self.clone();
         let serve_until_idle = move || {
-            serve(&extras.queue, true, &extras.panicked);
+            serve(&extras.queue, true);
             let mut threads = lock(&extras.threads);
             let this = threads.serving.remove(&number);
             threads.ending.extend(this.into_iter().flat_map(Workers::end));

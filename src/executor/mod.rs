@@ -3,7 +3,7 @@
 //! | file         | concern                                                                                  |
 //! |--------------|------------------------------------------------------------------------------------------|
 //! | `facade`     | the executors from which a user chooses                                                  |
-//! | `batch`      | what executors run: batches, and roles                                                  |
+//! | `batch`      | what executors run                                                                       |
 //! | `dispatcher` | dispatches batches to the executor                                                       |
 //! | `job_queue`  | the queue of every pool, and the loop of the workers of a timer's own pool               |
 //! | `pool`       | that pool: its start and its end                                                         |
@@ -27,13 +27,13 @@ mod pool;
 #[cfg(not(loom))]
 mod workers;
 
-pub(crate) use batch::{Batch, Holder, Role};
+pub(crate) use batch::Batch;
 #[cfg(not(loom))]
 pub use facade::{Execute, Executor};
 #[cfg(not(loom))]
 pub(crate) use {
     borrowed::BorrowedPool,
-    dispatcher::{Dispatcher, erase},
+    dispatcher::Dispatcher,
     job_queue::{ExtraThreads, JobQueue},
     pool::Pool,
     workers::{join, serves_here, spawn},

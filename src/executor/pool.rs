@@ -27,8 +27,8 @@ impl Pool {
         // The pool grows only where the system tells which threads are asleep.
         let grows = max_extra > 0 && ThreadNumber::current().is_some();
         let queue = Arc::new(JobQueue::new(threads, if grows { max_extra } else { 0 }));
-        let (served, reporter) = (queue.clone(), panicked.clone());
-        let serve = move || serve(&served, false, &reporter);
+        let served = queue.clone();
+        let serve = move || serve(&served, false);
         let workers = Workers::start(threads, |index| format!("{name}-pool-{index}"), serve, panicked.clone());
         let workers = workers.map_err(|(cause, started)| {
             queue.close();

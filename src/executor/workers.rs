@@ -7,7 +7,6 @@ use std::any::Any;
 use std::cell::Cell;
 use std::io;
 use std::mem;
-use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::sync::Weak;
 use std::thread::{self, JoinHandle};
@@ -42,17 +41,10 @@ pub(crate) fn serves_here(queue: *const JobQueue) -> bool {
     ptr::eq(SERVED.get(), queue)
 }
 
-/// Makes the calling thread, which belongs to rayon, a worker of the queue. The payload of a role's panic goes to
-/// `panicked`, and the worker goes on; an extra one returns.
-pub(super) fn serve(queue: &Arc<JobQueue>, is_extra: bool, panicked: &Panicked) {
+/// Makes the calling thread, which belongs to rayon, a worker of the queue.
+pub(super) fn serve(queue: &Arc<JobQueue>, is_extra: bool) {
     SERVED.set(Arc::as_ptr(queue));
-    let serve = || queue.worker_loop(&RayonThread, is_extra);
-    while let Err(payload) = panic::catch_unwind(AssertUnwindSafe(serve)) {
-        panicked(payload);
-        if is_extra {
-            return;
-        }
-    }
+    queue.worker_loop(&RayonThread, is_extra);
 }
 
 /// The start of a pool failed: the reason, and the threads that were started before. Once the queue is closed, each of

@@ -4,8 +4,6 @@
 #[path = "../../../src/executor/batch.rs"]
 mod batch;
 
-extern crate alloc;
-
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -15,7 +13,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crate::error::BuildError;
-pub(crate) use batch::{Batch, Holder, Role};
+pub(crate) use batch::Batch;
 
 pub(crate) const LATE_AFTER: Duration = Duration::from_millis(1);
 
@@ -86,16 +84,8 @@ impl Dispatcher {
         false
     }
 
-    pub(crate) fn lends(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>) {
+    pub(crate) fn enqueue(&self, batch: Arc<impl Batch>) {
         batch.run();
-    }
-
-    pub(crate) fn dispatch_with_role<R: Role>(&self, _: Arc<dyn Batch>, _: Arc<R>) -> bool {
-        false
     }
 
     pub(crate) fn check(&self, _: Instant) -> Option<Duration> {
@@ -167,10 +157,6 @@ pub(crate) fn serves_here(_: *const JobQueue) -> bool {
 pub(crate) struct ExtraThreads {
     pub(crate) threads: u64,
     pub(crate) needed: u64,
-}
-
-pub(crate) fn erase(batch: Arc<impl Batch>) -> Arc<dyn Batch> {
-    Arc::unsize(batch, |batch| batch as alloc::sync::Arc<dyn Batch>)
 }
 
 pub(crate) fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {

@@ -66,7 +66,7 @@ impl Own {
             }
             let must_look = || if self.service.deputy.must_look(1, next) { 0 } else { u64::MAX };
             let timeout = |tick| (tick == 0 || next.is_some()).then_some(Duration::ZERO);
-            self.service.alarms.get(1).sleep(must_look, timeout, |parker, timeout| parker.park(timeout));
+            self.service.alarms.get(1).sleep(must_look, timeout);
         }
     }
 }

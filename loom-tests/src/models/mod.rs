@@ -21,7 +21,6 @@ mod recycle;
 mod registry;
 mod reset;
 mod roles;
-mod seat;
 mod shutdown;
 mod shutdown_inside;
 mod shutdown_memory;

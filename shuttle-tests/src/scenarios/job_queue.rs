@@ -7,8 +7,7 @@
 //! Fails under mutations: `queue-close-no-wake`, `growth-never-blocked`, `queue-dispatch-no-wake`,
 //! `queue-late-not-put-back`, `queue-check-adds-none`, `queue-found-ignored`, `queue-call-unseen`,
 //! `queue-early-call-unseen`, `queue-no-search-beside-jobs`, `queue-searches-own`, `queue-parks-unwatched`,
-//! `queue-always-watched`, `queue-role-kept`, `queue-role-after-close`, `queue-role-sleeps-beside-job`,
-//! `growth-not-called`, `growth-called-once`, `growth-no-check`, `queue-search-no-wake`,
+//! `queue-always-watched`, `growth-not-called`, `growth-called-once`, `growth-no-check`, `queue-search-no-wake`,
 //! `growth-grower-no-wake`.
 
 use std::time::Duration;
@@ -17,7 +16,7 @@ use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::thread;
 
 use super::explore;
-use super::pool::{Barrier, Callback, Driving, Pool};
+use super::pool::{Barrier, Callback, Pool};
 use crate::sync::Arc;
 
 /// Each of three workers must get a batch, because the callbacks of three batches wait for each other, three times.
@@ -231,54 +230,20 @@ fn only_blocked_workers_get_extra_workers() {
     });
 }
 
-/// Each worker sleeps with a role. Two batches need both, and wait for each other.
+/// A callback waits for a task that it gave to rayon, while there are always jobs for the only other worker.
 #[test]
-fn workers_that_park_with_a_role_take_jobs() {
-    explore(|| {
-        let (pool, threads) = Pool::start(2);
-        let roles = [Driving::new(&pool, Vec::new(), false), Driving::napping(&pool, Duration::from_micros(500))];
-        roles.iter().for_each(|role| pool.push_with_role(role));
-        let barrier = Barrier::new(3);
-        (0..2).for_each(|_| pool.push(vec![barrier.callback()]));
-        barrier.wait();
-        assert!(roles.iter().all(|role| role.ended.load(Ordering::SeqCst)));
-        pool.shut_down(threads);
-    });
-}
+fn a_worker_for_which_jobs_wait_runs_rayon_tasks() {
+    /// Returns a batch that dispatches another such batch, until `done`.
+    fn endless(pool: &Arc<Pool>, done: &Arc<AtomicBool>) -> Vec<Callback> {
+        let (next, done) = (pool.clone(), done.clone());
+        vec![Box::new(move |pool| {
+            pool.advance(Duration::from_micros(500));
+            if !done.load(Ordering::SeqCst) {
+                next.push(endless(&next, &done));
+            }
+        })]
+    }
 
-/// A worker that sleeps with a role takes no job while another is parked. A close ends its sleep.
-#[test]
-fn a_close_ends_roles() {
-    explore(|| {
-        let (pool, threads) = Pool::start(2);
-        let role = Driving::new(&pool, Vec::new(), false);
-        pool.push_with_role(&role);
-        while !role.rests.load(Ordering::SeqCst) {
-            thread::yield_now();
-        }
-        pool.shut_down(threads);
-        assert!(role.ended.load(Ordering::SeqCst));
-    });
-}
-
-/// The only worker drives a shard that is always busy, until a batch waits.
-#[test]
-fn a_role_is_given_up_for_a_job() {
-    explore(|| {
-        let (pool, threads) = Pool::start(1);
-        let role = Driving::new(&pool, Vec::new(), true);
-        pool.push_with_role(&role);
-        let barrier = Barrier::new(2);
-        pool.push(vec![barrier.callback()]);
-        barrier.wait();
-        assert!(role.ended.load(Ordering::SeqCst));
-        pool.shut_down(threads);
-    });
-}
-
-/// A callback waits for a task that it gave to rayon, while the only other worker drives a shard that is always busy.
-#[test]
-fn workers_that_drive_run_rayon_tasks() {
     explore(|| {
         let (pool, threads) = Pool::start(2);
         let (begun, ended, done) = (Barrier::new(2), Barrier::new(2), Arc::new(AtomicBool::new(false)));
@@ -290,51 +255,8 @@ fn workers_that_drive_run_rayon_tasks() {
             ending.wait();
         })]);
         begun.wait();
-        let role = Driving::new(&pool, Vec::new(), true);
-        pool.push_with_role(&role);
+        pool.push(endless(&pool, &done));
         ended.wait();
-        assert!(!role.ended.load(Ordering::SeqCst));
-        pool.shut_down(threads);
-        assert!(role.ended.load(Ordering::SeqCst));
-    });
-}
-
-/// A callback gives each worker a task, while one of them sleeps with a role. It does its task when the role ends.
-#[test]
-fn a_broadcast_reaches_a_worker_whose_role_ends() {
-    explore(|| {
-        let (pool, threads) = Pool::start(2);
-        let role = Driving::napping(&pool, Duration::from_micros(500));
-        pool.push_with_role(&role);
-        let (done, end) = (Barrier::new(2), Barrier::new(3));
-        let (doing, ending) = (done.clone(), end.clone());
-        pool.push(vec![Box::new(move |pool| {
-            let ending = ending.clone();
-            pool.broadcast(move |_| drop(ending.arrive()));
-            doing.wait();
-        })]);
-        done.wait();
-        role.ends.store(true, Ordering::SeqCst);
-        end.wait();
-        pool.shut_down(threads);
-    });
-}
-
-/// A worker that drives runs callbacks that block. They get an extra worker like any other callbacks.
-#[test]
-fn callbacks_of_a_role_are_assisted() {
-    explore(|| {
-        let (pool, threads) = Pool::start_with(1, 2);
-        let barrier = Barrier::new(3);
-        let batch = vec![barrier.blocking_callback(), barrier.blocking_callback()];
-        let role = Driving::new(&pool, vec![batch], false);
-        pool.push_with_role(&role);
-        while barrier.missing() > 1 {
-            // No dispatch precedes the batches of a role.
-            pool.check_in_time();
-            thread::yield_now();
-        }
-        barrier.wait();
         pool.shut_down(threads);
     });
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::executor::batch::{Batch, Holder, Role};
+use crate::executor::batch::Batch;
 use crate::executor::job_queue::{JobQueue, LATE_AFTER, SleepProbe, WorkerThread};
 use crate::sync::thread::{self, JoinHandle, Thread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -216,23 +216,8 @@ impl Pool {
 
     /// Dispatches a batch.
     pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) {
-        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), None, self.now());
+        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), self.now());
         self.check_in_time();
-    }
-
-    /// Dispatches a batch with a role, again and again until a worker is parked.
-    pub(super) fn push_with_role(self: &Arc<Self>, role: &Arc<Driving>) {
-        loop {
-            let begun = Barrier::new(2);
-            let batch = Arc::new(Callbacks::new(self, vec![begun.callback()]));
-            let takes_role = self.queue.push(batch, Some(&(role.clone() as _)), self.now());
-            self.check_in_time();
-            begun.wait();
-            if takes_role {
-                break;
-            }
-            thread::yield_now();
-        }
     }
 
     /// Gives a task to rayon, from inside a callback.
@@ -345,11 +330,6 @@ impl Barrier {
         missing
     }
 
-    /// Returns how many have not come yet.
-    pub(super) fn missing(&self) -> usize {
-        *self.0.0.lock().unwrap()
-    }
-
     /// As `wait`, but reports the thread as asleep.
     pub(super) fn wait_asleep(&self) {
         SLEEP_STATUS.with(Arc::clone).asleep_during(|| self.wait());
@@ -363,57 +343,5 @@ impl Barrier {
     pub(super) fn callback(&self) -> Callback {
         let barrier = self.clone();
         Box::new(move |_| barrier.wait())
-    }
-}
-
-/// A role: some batches, and then either sleep or batches without end.
-pub(super) struct Driving {
-    pool: Arc<Pool>,
-    batches: Mutex<VecDeque<Vec<Callback>>>,
-    /// How long the worker sleeps once no batch is left. `None`: until it is needed.
-    pause: Option<Duration>,
-    /// Batches expire as fast as the worker runs them.
-    is_busy: bool,
-    /// The worker has slept or is about to.
-    pub(super) rests: AtomicBool,
-    pub(super) ended: AtomicBool,
-    /// The role ends at the next nap.
-    pub(super) ends: AtomicBool,
-}
-
-impl Driving {
-    pub(super) fn new(pool: &Arc<Pool>, batches: Vec<Vec<Callback>>, is_busy: bool) -> Arc<Self> {
-        Arc::new(Self::with(pool, batches, None, is_busy))
-    }
-
-    /// A role without batches, whose worker sleeps for so long again and again.
-    pub(super) fn napping(pool: &Arc<Pool>, pause: Duration) -> Arc<Self> {
-        Arc::new(Self::with(pool, Vec::new(), Some(pause), false))
-    }
-
-    fn with(pool: &Arc<Pool>, batches: Vec<Vec<Callback>>, pause: Option<Duration>, is_busy: bool) -> Self {
-        let (pool, batches) = (pool.clone(), Mutex::new(batches.into()));
-        let [rests, ended, ends] = [false; 3].map(AtomicBool::new);
-        Self { pool, batches, pause, is_busy, rests, ended, ends }
-    }
-}
-
-impl Role for Driving {
-    fn next_batch(&self, holder: &dyn Holder) -> Option<Arc<dyn Batch>> {
-        assert!(!self.ended.load(Ordering::SeqCst), "the role has ended");
-        let next = self.batches.lock().unwrap().pop_front();
-        if next.is_some() || self.is_busy {
-            let passes = || vec![Box::new(|pool: &Pool| pool.advance(Duration::from_micros(500))) as Callback];
-            thread::yield_now();
-            return Some(Arc::new(Callbacks::new(&self.pool, next.unwrap_or_else(passes))));
-        }
-        self.rests.store(true, Ordering::SeqCst);
-        while !self.ends.load(Ordering::SeqCst) && !holder.park(self.pause) {}
-        self.ended.store(true, Ordering::SeqCst);
-        None
-    }
-
-    fn give_up(&self) {
-        self.ended.store(true, Ordering::SeqCst);
     }
 }

@@ -89,7 +89,7 @@ fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
     let (queue, _) = busy();
     let mut state = lock(&queue.state);
     state.growth.extras = 2;
-    state.growth.idle.extend([(); 2].map(|()| Parked::here(false, 0)));
+    state.growth.idle.extend([(); 2].map(|()| Parked::here(0)));
     state.wake_extra();
     assert_eq!((state.growth.idle.len(), state.growth.needed), (2, 0), "two run already");
     state.running[0].sample.is_blocked = true;
@@ -99,7 +99,7 @@ fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
 
 /// Adds a batch that was dispatched [`LATE_AFTER`] ago.
 fn add_late(queue: &JobQueue, now: Instant) {
-    queue.push(Arc::new(Callbacks::of(1, || ())), None, now - LATE_AFTER);
+    queue.push(Arc::new(Callbacks::of(1, || ())), now - LATE_AFTER);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_batch_that_a_worker_takes_while_the_grower_samples_is_checked() {
 fn a_job_whose_worker_has_not_come_is_checked_again() {
     let (queue, now) = (JobQueue::new(2, 0), Instant::now());
     let mut state = lock(&queue.state);
-    (0..2).for_each(|_| state.park(false));
+    (0..2).for_each(|_| state.park());
     drop(state);
     add_late(&queue, now);
     assert_eq!(queue.check(now), (Some(LATE_AFTER), 0), "one is parked, and one was woken");
@@ -204,7 +204,7 @@ fn nothing_grows_beside_a_parked_worker_or_without_extra_workers() {
         add_late(&queue, now);
         let mut state = lock(&queue.state);
         if limit > 0 {
-            state.park(false);
+            state.park();
         }
         assert!(!state.check_growth(now));
         state.parked.clear();

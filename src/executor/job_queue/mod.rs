@@ -2,8 +2,8 @@
 //!
 //! # Jobs
 //!
-//! A *job* is a batch that waits for a worker, perhaps with a [role](super::Role). A dispatch adds the job at the end and wakes
-//! the worker that parked last, whose caches are warm. A worker parks only under the lock under which it finds no job.
+//! A *job* is a batch that waits for a worker. A dispatch adds the job at the end and wakes the worker that parked last,
+//! whose caches are warm. A worker parks only under the lock under which it finds no job.
 //! **So while a worker is parked, no job waits longer than a woken worker takes to come.**
 //!
 //! A batch is *late* [`LATE_AFTER`] after its dispatch or after its start. Each worker that takes a late job puts a copy
@@ -53,13 +53,6 @@
 //! it searches before it parks, because it sees the call, or it does its own work after its next batch. A worker that is
 //! woken for a job does so, too.
 //!
-//! # Roles
-//!
-//! After the batch of a job with a role, the worker drives: it runs the batches that [`Role::next_batch`] returns. It
-//! ends the role when a job waits and no worker is parked. It may park meanwhile: then it is in the list of parked
-//! workers, before all others. So a dispatch wakes it only if no other worker is parked, and searchers come before it.
-//! An extra worker gives each role up at once.
-//!
 //! # The lock
 //!
 //! One lock guards all of this, for some instructions at a time. Nothing foreign is called or dropped under it. Workers
@@ -74,8 +67,6 @@
 //! | `probe`   | what the grower reads of a worker                             |
 //! | `thread`  | what the queue needs of the threads that serve it             |
 //!
-//! [`Role`]: super::Role
-//! [`Role::next_batch`]: super::Role::next_batch
 
 mod growth;
 mod probe;
@@ -85,5 +76,5 @@ mod thread;
 
 pub(crate) use growth::ExtraThreads;
 pub(crate) use queue::JobQueue;
-pub(crate) use state::{FIRST_CHECK, LATE_AFTER};
+pub(crate) use state::LATE_AFTER;
 pub(crate) use thread::{SleepProbe, WorkerThread};

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::growth::{Growth, IDLE};
 use super::probe::WorkerProbe;
-use super::state::{Job, Parked, State};
+use super::state::{FIRST_CHECK, Job, LATE_AFTER, Parked, State};
 use super::thread::WorkerThread;
-use crate::executor::batch::{Batch, Holder, Role};
+use crate::executor::batch::Batch;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, lock};
+use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
 /// Maximum time for which a worker does only rayon's work. Also the minimum time between two searches of a worker for
 /// which jobs wait.
@@ -19,6 +19,8 @@ const MAX_STINT: Duration = Duration::from_millis(10);
 pub(crate) struct JobQueue {
     pub(super) state: Mutex<State>,
     pub(super) is_called: Arc<AtomicBool>,
+    /// A callback has given work to rayon.
+    pub(super) uses_rayon: Arc<AtomicBool>,
 }
 
 impl JobQueue {
@@ -27,24 +29,27 @@ impl JobQueue {
     /// runs tickets.
     pub(crate) fn new(threads: usize, max_extra: usize) -> Self {
         let state = State::new(Growth::new(threads, max_extra));
-        let is_called = state.growth.is_called.clone();
-        Self { state: Mutex::new(state), is_called }
+        let (is_called, uses_rayon) = (state.growth.is_called.clone(), state.uses_rayon.clone());
+        Self { state: Mutex::new(state), is_called, uses_rayon }
     }
 
     /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. Drops the batch if the
-    /// queue is closed. Returns whether the worker will have the role: only if one is parked that has none.
-    pub(crate) fn push(&self, batch: Arc<dyn Batch>, role: Option<&Arc<dyn Role>>, now: Instant) -> bool {
+    /// queue is closed.
+    pub(crate) fn push(&self, batch: Arc<dyn Batch>, now: Instant) {
         let mut state = lock(&self.state);
         if state.closed {
-            drop(state);
-            return false;
+            // The parameter `batch` is dropped after the guard.
+            return;
         }
-        let role = role.filter(|_| state.parked.last().is_some_and(|parked| !parked.has_role)).cloned();
-        let takes_role = role.is_some();
-        let woken = state.dispatch(Job { batch, role, since: now });
+        let woken = state.dispatch(Job { batch, since: now });
         drop(state);
         woken.iter().for_each(Thread::unpark);
-        takes_role
+    }
+
+    /// Returns the time after a dispatch at which its driver should first call [`check`](Self::check).
+    pub(crate) fn first_check(&self) -> Duration {
+        // Relaxed: a hint.
+        if self.uses_rayon.load(Ordering::Relaxed) { FIRST_CHECK } else { LATE_AFTER }
     }
 
     /// Watches the busy workers: see [the check](super#the-check). Returns when to call it again, and the number of jobs
@@ -84,12 +89,15 @@ impl JobQueue {
     }
 
     /// Makes the calling thread a worker until the queue is closed. An extra worker also returns after some idle
-    /// seconds. Must be called at the bottom of the thread's stack. A panic of a role unwinds; batches do not panic.
+    /// seconds. Must be called at the bottom of the thread's stack. Batches and rayon's work do not unwind.
     pub(crate) fn worker_loop(&self, thread: &impl WorkerThread, is_extra: bool) {
         let mut worker = Worker::new(self, thread, is_extra);
         while let Some(action) = worker.next() {
             worker.act(action);
         }
+        let mut state = lock(&self.state);
+        let workers = if is_extra { &mut state.growth.extras } else { &mut state.workers };
+        *workers -= 1;
     }
 }
 
@@ -106,8 +114,6 @@ struct Worker<'a, T> {
     thread: &'a T,
     is_extra: bool,
     probe: WorkerProbe,
-    /// What it drives.
-    role: Option<Arc<dyn Role>>,
     /// What it is doing.
     run: Option<u64>,
     /// It has found rayon's work in this run.
@@ -123,7 +129,7 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
         let (probe, search_at) = (WorkerProbe::new(thread.sleep_probe()), thread.now() + MAX_STINT);
         lock(&queue.state).workers += usize::from(!is_extra);
         // A call that came before the worker counts: its rayon queue may have work already.
-        Self { queue, thread, is_extra, probe, role: None, run: None, found: false, calls: 0, search_at }
+        Self { queue, thread, is_extra, probe, run: None, found: false, calls: 0, search_at }
     }
 
     /// Returns what the worker does next. `None`: the queue is closed and empty, or an idle extra worker ends.
@@ -139,70 +145,53 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
             }
             // Another worker may wait for rayon's work.
             if !self.is_extra && now >= self.search_at && state.has_late_run(now) {
-                return Some(self.begin(state, None, now));
-            }
-            if let Some(role) = self.role.take() {
-                let has_job = state.has_job(now, &mut exhausted) && state.parked.is_empty();
-                let is_needed = has_job || self.is_extra || state.closed;
-                drop((state, exhausted, ended));
-                if is_needed {
-                    role.give_up();
-                } else if let Some(batch) = role.next_batch(self) {
-                    self.role = Some(role);
-                    return Some(self.begin(lock(&self.queue.state), Some(batch), self.thread.now()));
-                }
-                continue;
+                return Some(self.search(state, now));
             }
             let may_run = !self.is_extra || !state.exceeds_target();
             if may_run && let Some((job, run, _)) = state.take(now, Some(&self.probe), &mut exhausted) {
-                (self.run, self.role) = (Some(run), job.role);
+                self.run = Some(run);
                 return Some(Action::Run(job.batch));
             }
             if state.closed {
                 return None;
             }
             if self.is_extra {
-                state.growth.idle.push(Parked::here(false, 0));
+                state.growth.idle.push(Parked::here(0));
             } else if self.calls == state.calls {
-                state.park(false);
+                state.park();
             } else {
-                return Some(self.begin(state, None, now));
+                return Some(self.search(state, now));
             }
             drop((state, exhausted, ended));
-            if !self.wait(self.is_extra.then_some(IDLE), true) {
+            if !self.wait(self.is_extra.then_some(IDLE)) {
                 return None;
             }
         }
     }
 
-    /// Begins to run a batch or, with `None`, to search.
-    fn begin(&mut self, mut state: MutexGuard<'_, State>, batch: Option<Arc<dyn Batch>>, now: Instant) -> Action {
-        self.run = Some(state.begin(batch.clone(), now, false, Some(&self.probe)));
-        if batch.is_none() {
-            self.calls = state.calls;
-        }
-        batch.map_or(Action::Search, Action::Run)
+    /// Begins to search.
+    fn search(&mut self, mut state: MutexGuard<'_, State>, now: Instant) -> Action {
+        self.run = Some(state.begin(None, now, false, Some(&self.probe)));
+        self.calls = state.calls;
+        Action::Search
     }
 
     /// Waits until another thread removes this one from the list of parked or of idle workers, for `timeout` at most.
-    /// Returns false if that has not happened; then the thread is no longer in the list, either. If not `lasting`, any
-    /// unpark ends the wait.
-    fn wait(&self, timeout: Option<Duration>, lasting: bool) -> bool {
+    /// Returns false if that has not happened; then the thread is no longer in the list, either.
+    fn wait(&self, timeout: Option<Duration>) -> bool {
         let ends = timeout.map(|timeout| self.thread.now() + timeout);
-        let mut is_over = false;
         loop {
             let left = ends.map(|ends| ends.saturating_duration_since(self.thread.now()));
             let mut state = lock(&self.queue.state);
             let list = if self.is_extra { &mut state.growth.idle } else { &mut state.parked };
             let this = thread::current().id();
             let Some(index) = list.iter().position(|parked| parked.thread.id() == this) else { return true };
-            if is_over || left == Some(Duration::ZERO) {
+            if left == Some(Duration::ZERO) {
                 list.remove(index);
                 return false;
             }
             drop(state);
             self.thread.park(left);
-            is_over = !lasting;
         }
     }
 
@@ -232,32 +221,5 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
             }
         });
         self.found = ends.is_some() && !self.is_extra;
-    }
-}
-
-impl<T: WorkerThread> Holder for Worker<'_, T> {
-    fn park(&self, timeout: Option<Duration>) -> bool {
-        let (now, mut exhausted) = (self.thread.now(), Vec::new());
-        let mut state = lock(&self.queue.state);
-        if state.has_job(now, &mut exhausted) || state.closed {
-            return true;
-        }
-        state.park(true);
-        drop((state, exhausted));
-        self.wait(timeout, false)
-    }
-}
-
-impl<T> Drop for Worker<'_, T> {
-    fn drop(&mut self) {
-        let mut state = lock(&self.queue.state);
-        let ended = self.run.and_then(|run| state.end(run));
-        if self.is_extra {
-            state.growth.extras -= 1;
-        } else {
-            state.workers -= 1;
-        }
-        drop(state);
-        drop(ended);
     }
 }

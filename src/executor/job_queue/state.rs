@@ -1,20 +1,21 @@
 //! The state behind the queue's lock: see the [head](super) of the room.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use super::growth::Growth;
 use super::probe::{SleepSample, WorkerProbe};
-use crate::executor::batch::{Batch, Role};
-use crate::sync::Arc;
+use crate::executor::batch::Batch;
 use crate::sync::thread::{self, Thread};
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// Time after its dispatch or its start at which a batch is late. It is the default tick: a driver that wakes for the
 /// next tick then checks the batch without a wake-up of its own.
 pub(crate) const LATE_AFTER: Duration = Duration::from_millis(1);
-/// Time after a dispatch at which its driver first checks a pool whose workers may search: some time after
+/// Time after a dispatch at which its driver first checks a pool whose callbacks give work to rayon: some time after
 /// [`SEARCH_AFTER`].
-pub(crate) const FIRST_CHECK: Duration = Duration::from_micros(60);
+pub(super) const FIRST_CHECK: Duration = Duration::from_micros(60);
 /// Time after its start at which a worker searches for work that a run has given to rayon. Longer than most runs take.
 const SEARCH_AFTER: Duration = Duration::from_micros(50);
 /// Interval between two searches for rayon's work, at first.
@@ -28,7 +29,7 @@ pub(super) struct State {
     pub(super) jobs: VecDeque<Job>,
     /// What the busy workers do.
     pub(super) running: Vec<Run>,
-    /// The parked workers, in the order in which they parked. Those that drive come first.
+    /// The parked workers, in the order in which they parked.
     pub(super) parked: Vec<Parked>,
     /// Number of workers that serve the queue, without extra ones.
     pub(super) workers: usize,
@@ -36,6 +37,8 @@ pub(super) struct State {
     runs: u64,
     /// Number of calls to search for rayon's work.
     pub(super) calls: u64,
+    /// See [`JobQueue`](super::JobQueue).
+    pub(super) uses_rayon: Arc<AtomicBool>,
     /// Time of the next call by a check, and the interval after it.
     search_at: Option<Instant>,
     interval: Duration,
@@ -51,8 +54,6 @@ pub(super) struct State {
 /// A batch that waits for a worker.
 pub(super) struct Job {
     pub(super) batch: Arc<dyn Batch>,
-    /// What the worker drives afterwards.
-    pub(super) role: Option<Arc<dyn Role>>,
     /// When the batch was dispatched, or when a worker started it.
     pub(super) since: Instant,
 }
@@ -73,8 +74,6 @@ pub(super) struct Run {
 /// A worker that waits until another thread removes it from a list.
 pub(super) struct Parked {
     pub(super) thread: Thread,
-    /// It drives.
-    pub(super) has_role: bool,
     /// Number of runs that had begun when it parked.
     at: u64,
 }
@@ -128,15 +127,15 @@ impl State {
 
     /// Adds a job that is late, and wakes a worker for it.
     fn add_late(&mut self, batch: Arc<dyn Batch>, since: Instant) {
-        self.jobs.push_back(Job { batch, role: None, since });
+        self.jobs.push_back(Job { batch, since });
         self.call_worker().iter().for_each(Thread::unpark);
     }
 
     /// Removes jobs of which nothing is left to start from the front of the queue. Returns whether a job waits. The caller
     /// drops `exhausted` without the lock.
     pub(super) fn has_job(&mut self, now: Instant, exhausted: &mut Vec<Job>) -> bool {
-        // A job that carries a role is left to a worker. A young batch is not read: no worker has started it.
-        let is_over = |job: &Job| job.role.is_none() && is_late(job.since, now) && job.batch.is_exhausted();
+        // A young batch is not read: no worker has started it.
+        let is_over = |job: &Job| is_late(job.since, now) && job.batch.is_exhausted();
         while self.jobs.front().is_some_and(is_over) {
             exhausted.extend(self.jobs.pop_front());
         }
@@ -164,10 +163,9 @@ impl State {
     }
 
     /// Adds the calling thread to those that are parked.
-    pub(super) fn park(&mut self, has_role: bool) {
-        let index = if has_role { 0 } else { self.parked.len() };
-        self.parked.insert(index, Parked::here(has_role, self.runs));
-        if !self.is_watched && !has_role && self.parked.len() < self.workers {
+    pub(super) fn park(&mut self) {
+        self.parked.push(Parked::here(self.runs));
+        if !self.is_watched && self.parked.len() < self.workers {
             self.growth.call_grower();
         }
     }
@@ -180,6 +178,7 @@ impl State {
     /// Records whether a worker has found rayon's work in a run. Calls others to search if it has.
     pub(super) fn record_search(&mut self, run: &Run, found: bool, now: Instant) {
         if found {
+            self.uses_rayon.store(true, Ordering::Relaxed);
             let is_slow = self.interval > MIN_INTERVAL;
             (self.search_at, self.interval) = (Some(now + MIN_INTERVAL), MIN_INTERVAL);
             if self.call_searchers(run.id) && (is_slow || !self.is_watched) {
@@ -194,7 +193,7 @@ impl State {
     fn call_searchers(&mut self, run: u64) -> bool {
         self.calls += 1;
         let mut is_first = true;
-        let is_called = |parked: &mut Parked| !parked.has_role && (std::mem::take(&mut is_first) || parked.at >= run);
+        let is_called = |parked: &mut Parked| mem::take(&mut is_first) || parked.at >= run;
         self.parked.extract_if(.., is_called).map(Parked::unpark).count() > 0
     }
 
@@ -227,7 +226,7 @@ impl State {
 
     /// Calls a worker to search for rayon's work, if it is time. Returns the time of the next call.
     fn check_search(&mut self, now: Instant) -> Option<Instant> {
-        if self.parked.len() >= self.workers || self.parked.iter().all(|parked| parked.has_role) {
+        if self.parked.len() >= self.workers || self.parked.is_empty() {
             return None;
         }
         let first = self.running.iter().map(|run| run.since + SEARCH_AFTER).min()?;
@@ -244,8 +243,8 @@ impl State {
 
 impl Parked {
     /// The calling thread.
-    pub(super) fn here(has_role: bool, at: u64) -> Self {
-        Self { thread: thread::current(), has_role, at }
+    pub(super) fn here(at: u64) -> Self {
+        Self { thread: thread::current(), at }
     }
 
     pub(super) fn unpark(self) {

@@ -1,6 +1,6 @@
 //! Unit tests of `state`.
 
-use super::super::{JobQueue, SleepProbe, WorkerThread};
+use super::super::JobQueue;
 use super::*;
 use crate::executor::batch::tests::Callbacks;
 use crate::sync::lock;
@@ -31,10 +31,10 @@ fn a_late_job_is_put_back_until_it_is_exhausted() {
     let [late, young] = [(); 2].map(|()| batch());
     let start = Instant::now();
     let now = start + LATE_AFTER;
-    queue.push(late.clone(), None, start);
-    queue.push(young.clone(), None, now);
+    queue.push(late.clone(), start);
+    queue.push(young.clone(), now);
     let mut state = lock(&queue.state);
-    state.parked.extend([(); 2].map(|()| Parked::here(false, 0)));
+    state.parked.extend([(); 2].map(|()| Parked::here(0)));
     assert!(is(take(&mut state, now), &late, true));
     assert_eq!(state.parked.len(), 1, "one more worker is woken");
     assert!(is(take(&mut state, now), &young, false), "the late one is behind it");
@@ -51,7 +51,7 @@ fn a_batch_that_takes_long_is_assisted_once() {
     let queue = JobQueue::new(1, 0);
     let (slow, start) = (batch(), Instant::now());
     let now = start + LATE_AFTER;
-    queue.push(slow.clone(), None, start);
+    queue.push(slow.clone(), start);
     let mut state = lock(&queue.state);
     assert_eq!(check(&mut state, start), (Some(LATE_AFTER), 0), "it may be taken in time");
     let run = state.take(start, None, &mut Vec::new()).unwrap().1;
@@ -69,7 +69,7 @@ fn a_batch_that_takes_long_is_assisted_once() {
 fn an_exhausted_batch_is_not_assisted() {
     let queue = JobQueue::new(2, 0);
     let (slow, start) = (batch(), Instant::now());
-    queue.push(slow.clone(), None, start);
+    queue.push(slow.clone(), start);
     let mut state = lock(&queue.state);
     assert!(state.take(start, None, &mut Vec::new()).is_some());
     slow.run();
@@ -79,12 +79,12 @@ fn an_exhausted_batch_is_not_assisted() {
 /// Returns a queue of a pool of four workers, of which three are parked and one is busy.
 fn busy(start: Instant) -> JobQueue {
     let queue = JobQueue::new(4, 0);
-    queue.push(batch(), None, start);
+    queue.push(batch(), start);
     let mut state = lock(&queue.state);
     state.workers = 4;
     let job = state.take(start, None, &mut Vec::new()).unwrap().0;
     job.batch.run();
-    (0..3).for_each(|_| state.park(false));
+    (0..3).for_each(|_| state.park());
     drop(state);
     queue
 }
@@ -107,7 +107,7 @@ fn a_worker_searches_at_growing_intervals_while_a_run_takes_long() {
         assert_eq!(state.parked.len(), 2, "the first is called");
         assert!(check(&mut state, now).0.is_some() && state.parked.len() == 2, "only once");
         record_search(&mut state, now, false);
-        state.park(false);
+        state.park();
         now += Duration::from_millis(interval);
     }
     record_search(&mut state, now, true);
@@ -123,14 +123,12 @@ fn no_check_follows_if_no_worker_can_search() {
     let queue = busy(start);
     let mut state = lock(&queue.state);
     let now = start + LATE_AFTER;
-    state.parked.iter_mut().for_each(|parked| parked.has_role = true);
-    assert_eq!((check(&mut state, now), state.is_watched), ((None, 0), false), "all drive");
     state.parked.clear();
     assert_eq!(check(&mut state, now), (None, 0), "none is parked");
     state.running.clear();
-    (0..3).for_each(|_| state.park(false));
+    (0..3).for_each(|_| state.park());
     assert_eq!((check(&mut state, now), state.is_watched), ((None, 0), false), "none runs anything");
-    state.park(false);
+    state.park();
     assert_eq!(check(&mut state, now), (None, 0), "all are parked");
 }
 
@@ -140,27 +138,26 @@ fn the_first_worker_searches_and_those_that_have_parked_since() {
     let queue = busy(start);
     let mut state = lock(&queue.state);
     let run = state.begin(None, start, false, None);
-    (0..2).for_each(|_| state.park(false));
-    state.park(true);
+    (0..2).for_each(|_| state.park());
     assert!(state.call_searchers(run));
-    let left: Vec<_> = state.parked.iter().map(|parked| (parked.has_role, parked.at < run)).collect();
-    assert_eq!(left, [(true, false), (false, true), (false, true)]);
-    state.parked.truncate(1);
-    assert!(!state.call_searchers(run), "a worker that drives does not search");
+    let left: Vec<_> = state.parked.iter().map(|parked| parked.at < run).collect();
+    assert_eq!(left, [true, true]);
+    state.parked.clear();
+    assert!(!state.call_searchers(run), "no worker is parked");
 }
 
 #[test]
 fn who_parks_unwatched_beside_a_busy_worker_calls_the_grower() {
-    let is_called = |watched, workers, has_role| {
+    let is_called = |watched, workers| {
         let queue = JobQueue::new(2, 0);
         let mut state = lock(&queue.state);
         (state.is_watched, state.workers) = (watched, workers);
-        state.park(has_role);
+        state.park();
         state.growth.is_called.load(crate::sync::Ordering::Relaxed)
     };
-    assert!(is_called(false, 2, false));
-    for (watched, workers, has_role) in [(true, 2, false), (false, 1, false), (false, 2, true)] {
-        assert!(!is_called(watched, workers, has_role), "{watched} {workers} {has_role}");
+    assert!(is_called(false, 2));
+    for (watched, workers) in [(true, 2), (false, 1)] {
+        assert!(!is_called(watched, workers), "{watched} {workers}");
     }
 }
 
@@ -177,70 +174,4 @@ fn work_that_is_found_calls_the_grower_if_no_check_comes_soon() {
     };
     assert!(is_called(false, MIN_INTERVAL, 1) && is_called(true, MAX_INTERVAL, 1));
     assert!(!is_called(true, MIN_INTERVAL, 1) && !is_called(false, MAX_INTERVAL, 0));
-}
-
-#[test]
-fn a_role_goes_only_to_a_parked_worker_that_has_none() {
-    struct NoRole;
-    impl Role for NoRole {
-        fn next_batch(&self, _: &dyn crate::executor::batch::Holder) -> Option<Arc<dyn Batch>> {
-            None
-        }
-        fn give_up(&self) {}
-    }
-    let queue = JobQueue::new(2, 0);
-    let push = || queue.push(batch(), Some(&(Arc::new(NoRole) as _)), Instant::now());
-    assert!(!push(), "none is parked");
-    lock(&queue.state).park(true);
-    assert!(!push(), "it has a role");
-    lock(&queue.state).park(false);
-    assert!(push());
-    queue.close();
-    assert!(!push());
-    assert_eq!(lock(&queue.state).jobs.iter().map(|job| job.role.is_some()).collect::<Vec<_>>(), [false, false, true]);
-}
-
-/// A thread that never sleeps.
-struct Awake;
-
-impl WorkerThread for Awake {
-    fn park(&self, _: Option<Duration>) {
-        unreachable!("the queue is closed")
-    }
-
-    fn run_own_task(&self) -> bool {
-        false
-    }
-
-    fn run_any_task(&self) -> bool {
-        false
-    }
-
-    fn sleep_probe(&self) -> SleepProbe {
-        Arc::new(|| None)
-    }
-}
-
-#[test]
-fn a_panic_of_a_role_leaves_nothing_behind() {
-    struct Panics;
-    impl Role for Panics {
-        fn next_batch(&self, _: &dyn crate::executor::batch::Holder) -> Option<Arc<dyn Batch>> {
-            std::panic::resume_unwind(Box::new(()))
-        }
-        fn give_up(&self) {
-            std::panic::resume_unwind(Box::new(()))
-        }
-    }
-    for is_extra in [false, true] {
-        let queue = JobQueue::new(1, 1);
-        let mut state = lock(&queue.state);
-        state.growth.extras = usize::from(is_extra);
-        state.jobs.push_back(Job { batch: batch(), role: Some(Arc::new(Panics)), since: Instant::now() });
-        drop(state);
-        let serve = std::panic::AssertUnwindSafe(|| queue.worker_loop(&Awake, is_extra));
-        assert!(std::panic::catch_unwind(serve).is_err());
-        let state = lock(&queue.state);
-        assert_eq!((state.running.len(), state.workers, state.growth.extras), (0, 0, 0));
-    }
 }

@@ -12,7 +12,7 @@ use super::drivers::Drivers;
 use super::expired::Wakers;
 use crate::engine::deputy::Seen;
 use crate::engine::wakeup::LEADER;
-use crate::executor::{Batch, erase};
+use crate::executor::Batch;
 use crate::sync::lock;
 
 impl Drivers {
@@ -49,7 +49,7 @@ impl Drivers {
             self.unfold(1);
             self.shards[0].core.wakeup.change_role(LEADER, number);
             self.set_grower(number);
-            self.dispatcher.enqueue(erase(lock(&self.leader_wakers).clone()));
+            self.dispatcher.enqueue(lock(&self.leader_wakers).clone());
             self.leave_check();
         })
     }

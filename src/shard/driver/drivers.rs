@@ -14,7 +14,7 @@
 //!
 //! The model is that of leader and followers (Schmidt et al., 2000), and of the hierarchical timer migration of Linux 6.9.
 
-use std::cell::Cell;
+use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,12 +27,11 @@ use crate::clock::NEVER;
 use crate::engine::alarm::Alarms;
 use crate::engine::deputy::Deputy;
 use crate::engine::role::{self, Next};
-use crate::engine::seat::Seat;
 use crate::engine::wakeup::{DriverWakeup, LEADER};
 use crate::executor::Dispatcher;
 use crate::shard::Shard;
 use crate::shard::thread_state;
-use crate::sync::{Parker, lock};
+use crate::sync::lock;
 use crate::system::Scheduling;
 
 /// The share of its time, in percent, below which a thread has little to do.
@@ -45,9 +44,7 @@ pub(crate) struct Drivers {
     pub(super) shards: Vec<Arc<Shard>>,
     pub(super) alarms: Arc<Alarms>,
     pub(super) dispatcher: Dispatcher,
-    /// Where each role lies while it is on loan.
-    pub(super) seats: Vec<Seat<Box<Role>>>,
-    /// Shards fold, and roles are lent.
+    /// Shards fold.
     pub(super) is_flexible: bool,
     /// Until when the leader counts as a thread that has more than a little to do.
     leader_busy: Mutex<Instant>,
@@ -71,8 +68,8 @@ pub(super) struct Role {
 }
 
 impl Role {
-    pub(super) fn new(number: u32) -> Box<Self> {
-        Box::new(Self { number, last: 0, load: Load::new(), check_at: None })
+    pub(super) fn new(number: u32) -> Self {
+        Self { number, last: 0, load: Load::new(), check_at: None }
     }
 
     /// Records that a batch was dispatched, which must be checked.
@@ -99,8 +96,7 @@ impl Role {
 }
 
 impl Drivers {
-    /// Creates shards, each from what `new` makes of its index and of who wakes its driver. `is_flexible`: shards fold,
-    /// and roles are lent.
+    /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold.
     pub(crate) fn new(
         shards: usize,
         dispatcher: Dispatcher,
@@ -110,12 +106,10 @@ impl Drivers {
         let alarms = Arc::new(Alarms::new(shards));
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
-        let seats = shards.iter().map(|_| Seat::new()).collect();
         Self {
             shards,
             alarms,
             dispatcher,
-            seats,
             is_flexible,
             leader_busy: Mutex::new(Instant::now()),
             deputy: Deputy::new(),
@@ -166,11 +160,6 @@ impl Drivers {
         self.dispatcher.dispatch(callbacks, |payload| self.shards[0].report_panic(payload));
     }
 
-    /// Returns whether roles may be lent to workers.
-    pub(super) fn lends(&self) -> bool {
-        self.is_flexible && self.dispatcher.lends()
-    }
-
     /// Returns the shards that may have this role. While the leader is stuck, its own shard has another's.
     pub(super) fn shards_of(&self, role: u32) -> &[Arc<Shard>] {
         let first = role as usize;
@@ -197,9 +186,6 @@ impl Drivers {
                 Next::Idle => break,
             }
         }
-        if !expired.callbacks.is_empty() {
-            role.load.record_callbacks();
-        }
         if expired.is_empty() {
             Expired::handed_out(expired.shards, role.number);
             return None;
@@ -207,14 +193,14 @@ impl Drivers {
         Some(expired)
     }
 
-    /// Sleeps until a shard of the role is due, something dispatched must be checked, or the end of `longest`. `park` parks
-    /// the calling thread.
+    /// Sleeps until a shard of the role is due, something dispatched must be checked, or the end of `longest`. Also ends
+    /// when the thread is unparked and `is_called` returns true.
     pub(super) fn sleep(
         &self,
         role: &mut Role,
         scheduling: &mut Scheduling,
         longest: Option<Duration>,
-        mut park: impl FnMut(&Parker, Option<Duration>) -> bool,
+        is_called: impl Fn() -> bool,
     ) {
         let begun = Instant::now();
         // Relaxed: a wake-up publishes it.
@@ -229,16 +215,15 @@ impl Drivers {
             let is_wanted = self.are_closed(role.number) || self.deputy.must_look(role.number, longest);
             if is_wanted { 0 } else { role::earliest(shards, role.number) }
         };
-        let is_needed = Cell::new(false);
+        let mut has_parked = false;
         let timeout = |tick| {
-            if is_needed.get() {
+            if mem::replace(&mut has_parked, true) && is_called() {
                 return Some(Duration::ZERO);
             }
             let left = ends.map(|at| at.saturating_duration_since(Instant::now()));
             shard.time_until(tick).into_iter().chain(left).min()
         };
-        let alarm = self.alarms.get(role.number);
-        let wakeups = alarm.sleep(earliest, timeout, |parker, timeout| is_needed.set(park(parker, timeout)));
+        let wakeups = self.alarms.get(role.number).sleep(earliest, timeout);
         thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
         if let Some(share) = role.load.record_sleep(begun).filter(|_| self.is_flexible) {
             self.balance(role.number, share);

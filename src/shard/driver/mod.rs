@@ -9,7 +9,6 @@
 //! | `drivers`    | `Drivers`: all shards of a service, their roles, the leader                   |
 //! | `deputy`     | notices when the leader is stuck                                              |
 //! | `thread`     | a shard's own thread, and how a shutdown waits for it                         |
-//! | `lending`    | a worker drives for a while                                                   |
 //! | `load`       | how busy a role's thread is                                                   |
 //! | `program`    | the program's own loop drives                                                 |
 
@@ -18,7 +17,6 @@ mod defer;
 mod deputy;
 mod drivers;
 mod expired;
-mod lending;
 mod load;
 mod program;
 mod rounds;

@@ -21,7 +21,7 @@ pub(crate) struct ProgramDriver {
     service: u64,
     /// Index of the shard.
     index: usize,
-    role: Box<Role>,
+    role: Role,
 }
 
 impl ProgramDriver {

@@ -2,7 +2,7 @@
 //!
 //! The thread has the role of its shard's number, and drives all shards of this role. The first own thread is the
 //! [leader](super::drivers). It makes a turn of one shard after the other, hands out what has expired, and sleeps when
-//! nothing is due. While its role is [on loan](super::lending), it checks every 2 ms whether the worker is stuck.
+//! nothing is due.
 //!
 //! A shutdown waits until the thread has ended, or until it is inside the `execute` of a custom executor. There the
 //! thread may itself wait for the thread that shuts down: an executor with a bounded queue waits for its consumer. It
@@ -10,27 +10,18 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::{self, JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
 
 use core_affinity::CoreId;
 
-use super::batch::TimerBatch;
 use super::drivers::{Drivers, Role};
 use super::expired::Expired;
-use super::lending::Loan;
 use crate::engine::deputy::Seen;
 use crate::engine::role::{Driven, with_driver};
 use crate::executor;
-use crate::shard::thread_state;
 use crate::sync::lock;
 use crate::system::Scheduling;
-
-/// Interval at which the thread checks whether the worker has come back.
-///
-/// This is how often the thread wakes during a loan. Timers are late by one to two intervals when a callback suddenly
-/// takes long.
-const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The own thread of one shard.
 struct OwnThread<'a> {
@@ -55,20 +46,16 @@ pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, dr
 impl OwnThread<'_> {
     fn run(&mut self) {
         let drivers = self.drivers.clone();
-        let mut role = Some(Role::new(self.number));
-        while let Some(mut current) = role.take().or_else(|| self.wait_for_role()) {
+        let mut role = Role::new(self.number);
+        loop {
             let is_over = drivers.are_closed(self.number);
-            match drivers.next(&mut current) {
-                Some(expired) => role = self.deliver(expired, current),
+            match drivers.next(&mut role) {
+                Some(expired) => self.deliver(expired, &mut role),
                 None if is_over => break,
                 None => {
                     let longest = self.look();
                     let wants_growth = || drivers.is_grower(self.number) && drivers.dispatcher.wants_growth();
-                    drivers.sleep(&mut current, &mut self.scheduling, longest, |parker, timeout| {
-                        parker.park(timeout);
-                        wants_growth()
-                    });
-                    role = Some(current);
+                    drivers.sleep(&mut role, &mut self.scheduling, longest, wants_growth);
                 }
             }
         }
@@ -78,15 +65,16 @@ impl OwnThread<'_> {
         }
     }
 
-    /// Hands out what has expired. Returns the role, unless it is lent.
-    fn deliver(&mut self, Expired { shards, callbacks, wakers }: Expired, role: Box<Role>) -> Option<Box<Role>> {
+    /// Hands out what has expired.
+    fn deliver(&mut self, Expired { shards, callbacks, wakers }: Expired, role: &mut Role) {
         let drivers = &*self.drivers;
-        let (dispatcher, mut role) = (&drivers.dispatcher, Some(role));
+        let dispatcher = &drivers.dispatcher;
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
         if dispatcher.has_pool()
             && let Some(callbacks) = callbacks.take()
         {
-            role = role.and_then(|role| self.hand_over(callbacks, role));
+            role.dispatched(dispatcher);
+            drivers.dispatch(callbacks);
         }
         let (now, later) = if dispatcher.may_block() { (Vec::new(), shards) } else { (shards, Vec::new()) };
         Expired::handed_out(now, self.number);
@@ -100,26 +88,6 @@ impl OwnThread<'_> {
             if dispatcher.may_block() { self.driving.execute(dispatch) } else { dispatch() }
         }
         Expired::handed_out(later, self.number);
-        role
-    }
-
-    /// Gives callbacks to the pool. Returns the role, unless it is lent with them.
-    fn hand_over(&self, callbacks: TimerBatch, mut role: Box<Role>) -> Option<Box<Role>> {
-        role.dispatched(&self.drivers.dispatcher);
-        if self.drivers.lends() && role.load.is_busy() {
-            return self.lend(callbacks, role);
-        }
-        self.drivers.dispatch(callbacks);
-        Some(role)
-    }
-
-    /// Lends the role to a worker, which runs the batch and then drives. Returns the role if no worker is free.
-    fn lend(&self, batch: TimerBatch, role: Box<Role>) -> Option<Box<Role>> {
-        let loan = Loan { drivers: self.drivers.clone(), number: self.number, own: thread::current() };
-        let dispatch = || self.drivers.dispatcher.dispatch_with_role(executor::erase(Arc::new(batch)), Arc::new(loan));
-        let mut role = self.drivers.seats[self.number as usize].lend(role, dispatch)?;
-        role.load.loan_ended();
-        Some(role)
     }
 
     /// Looks after the leader and after the pool, if that is up to this thread. Returns the time until the next look.
@@ -127,30 +95,6 @@ impl OwnThread<'_> {
         let mut grow = || self.drivers.dispatcher.grow(|| self.scheduling.restore());
         let growth = if self.drivers.is_grower(self.number) { grow() } else { None };
         self.drivers.look_after_leader(self.number, &mut self.seen).into_iter().chain(growth).min()
-    }
-
-    /// Waits for the end of the loan. `None`: the shards are closed.
-    fn wait_for_role(&mut self) -> Option<Box<Role>> {
-        let (drivers, number) = (self.drivers.clone(), self.number);
-        let (mut checks, mut looked) = (0, Instant::now());
-        let pause = || {
-            drivers.dispatcher.check(Instant::now());
-            let look = self.look();
-            thread::park_timeout(look.map_or(CHECK_INTERVAL, |look| look.min(CHECK_INTERVAL)));
-            checks += 1;
-            let is_look = looked.elapsed() >= CHECK_INTERVAL;
-            if is_look {
-                looked = Instant::now();
-            }
-            is_look
-        };
-        let seat = &drivers.seats[number as usize];
-        let mut role = seat.wait(drivers.alarms.get(number), || drivers.are_closed(number), pause)?;
-        // The last check may have asked for another one: a worker may be inside a batch.
-        role.dispatched(&drivers.dispatcher);
-        let shard = &drivers.shards[number as usize];
-        thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, checks));
-        Some(role)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Under load, workers drive the shards, and callers see no difference.
+//! The thread that drives the shards: under load, beside callbacks that block, and as the leader of two shards.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 mod common;
@@ -15,7 +15,7 @@ use std::time::Instant;
 use common::*;
 use corewheel::{Executor, Timer, TimerHandle};
 
-/// The timers of these tests run one at a time: together they would keep the machine too busy for a worker to drive.
+/// The timers of these tests run one at a time: together they would keep the leader too busy.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A timer whose callbacks run all the time.
@@ -63,19 +63,6 @@ impl Busy {
         name.unwrap()
     }
 
-    /// Waits until a worker drives. Returns `None` if none does because the machine is too busy: then the test proves
-    /// nothing.
-    fn lend(&self) -> Option<()> {
-        let (worker, start) = (format!("{}-pool", self.name), Instant::now());
-        while !self.driver().starts_with(&worker) {
-            if start.elapsed() > TIMEOUT / 4 {
-                eprintln!("no worker drives: this machine is too busy");
-                return None;
-            }
-        }
-        Some(())
-    }
-
     /// Schedules a callback that waits for the gate, and waits until it has started.
     fn block(&self, gate: &Gate) {
         let (begun, gate) = (Gate::default(), gate.clone());
@@ -90,24 +77,11 @@ impl Busy {
 }
 
 #[test]
-fn a_worker_drives_under_load() {
-    let _turn = TURN.lock();
-    let busy = Busy::new("lend-much", 1);
-    if busy.lend().is_none() {
-        return;
-    }
-    busy.stream.iter().for_each(|timer| assert!(timer.cancel()));
-    thread::sleep(50 * MS);
-    assert_eq!(busy.driver(), "lend-much-0", "without load, the driver thread drives");
-}
-
-#[test]
-fn a_callback_that_blocks_its_driver_blocks_nothing_else() {
+fn a_callback_that_blocks_blocks_nothing_else() {
     let _turn = TURN.lock();
     for threads in [1, 2] {
-        let busy = Busy::new("lend-block", threads);
+        let busy = Busy::new("lead-block", threads);
         for _ in 0..3 {
-            let _ = busy.lend();
             let gate = Gate::default();
             busy.block(&gate);
             let (sender, receiver) = channel();
@@ -122,11 +96,10 @@ fn a_callback_that_blocks_its_driver_blocks_nothing_else() {
 
 /// No other timer is due, so no worker finds these callbacks by chance.
 #[test]
-fn a_batch_that_blocks_its_driver_is_assisted() {
+fn a_batch_that_blocks_is_assisted() {
     let _turn = TURN.lock();
     for _ in 0..5 {
-        let busy = Busy::new("lend-assist", 2);
-        let _ = busy.lend();
+        let busy = Busy::new("lead-assist", 2);
         // Of two callbacks that are due together, the first waits for the second.
         let (gate, at, stream) = (Gate::default(), busy.timer.now() + 5 * MS, Arc::new(Mutex::new(busy.stream)));
         for _ in 0..2 {
@@ -150,16 +123,15 @@ fn a_batch_that_blocks_its_driver_is_assisted() {
 fn sleeps_complete_in_time_while_every_worker_is_blocked() {
     let _turn = TURN.lock();
     let builder = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0);
-    let name = "lend-all";
+    let name = "lead-all";
     let timer = builder.thread_name(name).build().unwrap();
     let runs = Arc::default();
     let stream = (0..3).map(|_| timer.schedule_at_fixed_rate(MS, MS, counting(&runs)).unwrap()).collect();
     let busy = Busy { timer, name, runs, stream };
-    let _ = busy.lend();
     let gate = Gate::default();
     busy.block(&gate);
     for _ in 0..3 {
-        assert_eq!(busy.driver(), "lend-all-0");
+        assert_eq!(busy.driver(), "lead-all-0");
     }
     let before = busy.runs.load(Ordering::SeqCst);
     gate.open();
@@ -167,7 +139,7 @@ fn sleeps_complete_in_time_while_every_worker_is_blocked() {
 }
 
 #[test]
-fn a_timer_driven_by_a_worker_can_be_shut_down_from_anywhere() {
+fn a_busy_timer_can_be_shut_down_from_anywhere() {
     /// Shuts the timer down when it is called, and opens the gate.
     struct ShutsDown(Mutex<Option<Timer>>, Gate);
 
@@ -182,9 +154,8 @@ fn a_timer_driven_by_a_worker_can_be_shut_down_from_anywhere() {
 
     let _turn = TURN.lock();
     for from in ["outside", "the last clone", "a callback", "a waker"] {
-        let busy = Busy::new("lend-shut", 2);
+        let busy = Busy::new("lead-shut", 2);
         let far = busy.timer.schedule(HOUR, || ()).unwrap();
-        let _ = busy.lend();
         let (timer, done) = (busy.timer.clone(), Gate::default());
         match from {
             "outside" => {
@@ -211,21 +182,20 @@ fn a_timer_driven_by_a_worker_can_be_shut_down_from_anywhere() {
         drop(timer);
         let stream = busy.stream;
         in_time(from, move || drop(busy.timer));
-        eventually("the threads have ended", || threads_named("lend-shut") == 0);
+        eventually("the threads have ended", || threads_named("lead-shut") == 0);
         assert!(!far.is_pending() && stream.iter().all(|timer| !timer.is_pending()), "{from}");
     }
 }
 
 #[test]
-fn a_loan_that_has_ended_wakes_no_thread() {
+fn a_timer_without_load_wakes_no_thread() {
     let _turn = TURN.lock();
-    let busy = Busy::new("lend-rest", 2);
-    let _ = busy.lend();
+    let busy = Busy::new("lead-rest", 2);
     busy.stream.iter().for_each(|timer| assert!(timer.cancel()));
     thread::sleep(300 * MS);
-    let before = sleeps_of("lend-rest");
+    let before = sleeps_of("lead-rest");
     thread::sleep(300 * MS);
-    assert_eq!(sleeps_of("lend-rest"), before);
+    assert_eq!(sleeps_of("lead-rest"), before);
 }
 
 /// Returns the name of the thread that wakes a task whose home is in the second shard.
