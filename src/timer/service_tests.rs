@@ -156,7 +156,7 @@ fn a_driver_that_panics_leaves_other_shards_alone() {
 }
 
 #[test]
-fn a_driver_that_panics_while_a_worker_drives_closes_its_shard() {
+fn a_driver_that_panics_under_load_closes_its_shard() {
     let (sender, reports) = mpsc::channel();
     let sender: Mutex<Sender<String>> = Mutex::new(sender);
     let report = move |payload: Box<dyn std::any::Any + Send>| {
@@ -165,8 +165,7 @@ fn a_driver_that_panics_while_a_worker_drives_closes_its_shard() {
     let executor = Executor::Pool { threads: 1 };
     let timer = Timer::builder().shards(1).executor(executor).on_panic(report).build().unwrap();
     let every = timer.schedule_at_fixed_rate(SEC / 1000, SEC / 1000, || ()).unwrap();
-    // By then a worker drives, even on a machine under load.
-    thread::sleep(SEC / 5);
+    thread::sleep(SEC / 50);
     break_shard(&timer, 0);
     let report = in_time(move || reports.recv().unwrap());
     assert!(report.contains("corewheel-") && report.contains("a test has broken the wheel"), "{report}");

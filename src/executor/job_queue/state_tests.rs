@@ -175,3 +175,13 @@ fn work_that_is_found_calls_the_grower_if_no_check_comes_soon() {
     assert!(is_called(false, MIN_INTERVAL, 1) && is_called(true, MAX_INTERVAL, 1));
     assert!(!is_called(true, MIN_INTERVAL, 1) && !is_called(false, MAX_INTERVAL, 0));
 }
+
+#[test]
+fn the_first_check_comes_early_once_callbacks_have_used_rayon() {
+    let queue = busy(Instant::now());
+    let first_check_after = |found| {
+        record_search(&mut lock(&queue.state), Instant::now(), found);
+        queue.first_check()
+    };
+    assert_eq!([false, true, false].map(first_check_after), [LATE_AFTER, FIRST_CHECK, FIRST_CHECK]);
+}
