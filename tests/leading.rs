@@ -21,7 +21,6 @@ static TURN: Mutex<()> = Mutex::new(());
 /// A timer whose callbacks run all the time.
 struct Busy {
     timer: Timer,
-    name: &'static str,
     runs: Arc<AtomicUsize>,
     stream: Vec<TimerHandle>,
 }
@@ -42,7 +41,7 @@ impl Busy {
         let timer = Timer::builder().shards(1).executor(executor).thread_name(name).build().unwrap();
         let runs = Arc::default();
         let stream = (0..3).map(|_| timer.schedule_at_fixed_rate(MS, MS, counting(&runs)).unwrap()).collect();
-        Self { timer, name, runs, stream }
+        Self { timer, runs, stream }
     }
 
     /// Returns the name of the thread that drives, which is the one that wakes tasks.
@@ -127,7 +126,7 @@ fn sleeps_complete_in_time_while_every_worker_is_blocked() {
     let timer = builder.thread_name(name).build().unwrap();
     let runs = Arc::default();
     let stream = (0..3).map(|_| timer.schedule_at_fixed_rate(MS, MS, counting(&runs)).unwrap()).collect();
-    let busy = Busy { timer, name, runs, stream };
+    let busy = Busy { timer, runs, stream };
     let gate = Gate::default();
     busy.block(&gate);
     for _ in 0..3 {
@@ -201,7 +200,7 @@ fn a_timer_without_load_wakes_no_thread() {
 /// Returns the name of the thread that wakes a task whose home is in the second shard.
 fn driver_of_the_second_shard(timer: &Timer) -> String {
     let _first = timer.schedule(HOUR, || ()).unwrap();
-    let busy = Busy { timer: timer.clone(), name: "", runs: Arc::default(), stream: Vec::new() };
+    let busy = Busy { timer: timer.clone(), runs: Arc::default(), stream: Vec::new() };
     thread::spawn(move || busy.driver()).join().unwrap()
 }
 

@@ -238,6 +238,7 @@ fn a_worker_for_which_jobs_wait_runs_rayon_tasks() {
         let (next, done) = (pool.clone(), done.clone());
         vec![Box::new(move |pool| {
             pool.advance(Duration::from_micros(500));
+            thread::yield_now();
             if !done.load(Ordering::SeqCst) {
                 next.push(endless(&next, &done));
             }

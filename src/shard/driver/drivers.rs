@@ -6,8 +6,8 @@
 //! expires what is due: the leader, the own thread of the first shard. It sleeps until the earliest of their deadlines.
 //! So how many threads are awake follows the work, not the number of shards.
 //!
-//! A leader that [is behind](super::load) gives shards to their own threads: half of them, or in a burst each that it
-//! has driven. An own thread that has little to do folds its shard again.
+//! A leader that [is behind](super::load) gives each shard that it drives to the shard's own thread, except for the
+//! first. An own thread that has little to do folds its shard again.
 //!
 //! Shards fold if a pool runs their callbacks. With another executor, callbacks run on the thread that drives, and one
 //! that blocks must not block another shard. Pinned threads and virtual time know no leader, either.
@@ -36,8 +36,6 @@ use crate::system::Scheduling;
 
 /// The share of its time, in percent, below which a thread has little to do.
 const LITTLE: u32 = 25;
-/// The share of its time, in percent, above which the leader has too much to do.
-const MUCH: u32 = 50;
 
 /// The shards of a service, and their executor.
 pub(crate) struct Drivers {
@@ -138,9 +136,9 @@ impl Drivers {
         self.alarms.wake_all();
     }
 
-    /// Gives one in `of` of the folded shards to their own threads. The first shard stays with the leader.
-    pub(super) fn unfold(&self, of: usize) {
-        for (index, shard) in self.shards_with(LEADER).filter(|&(index, _)| index > 0).step_by(of) {
+    /// Gives the folded shards to their own threads. The first shard stays with the leader.
+    pub(super) fn unfold(&self) {
+        for (index, shard) in self.shards_with(LEADER).filter(|&(index, _)| index > 0) {
             shard.core.wakeup.change_role(LEADER, index as u32);
         }
     }
@@ -175,7 +173,7 @@ impl Drivers {
     pub(super) fn next(&self, role: &mut Role) -> Option<Expired> {
         let (shards, mut expired) = (self.shards_of(role.number), Expired::default());
         // Now that all is handed out that has expired there: timers leave a shard in the order of their ticks.
-        if role.number == LEADER && role.last > 0 && role.load.is_burst() {
+        if role.number == LEADER && role.last > 0 && role.load.is_behind() {
             shards[role.last].core.wakeup.change_role(LEADER, role.last as u32);
         }
         // In virtual time, a driver must not answer before its timers are handed out.
@@ -230,16 +228,13 @@ impl Drivers {
         }
     }
 
-    /// Unfolds shards of a leader that has much to do. Folds the shard of an own thread that has little to do beside a
-    /// leader that has little to do. The thread was awake for this `share` of its time.
+    /// Folds the shard of an own thread that has little to do beside a leader that has little to do. The thread was awake
+    /// for this `share` of its time.
     fn balance(&self, role: u32, share: u32) {
         let now = Instant::now();
         if role == LEADER {
             if share >= LITTLE {
                 *lock(&self.leader_busy) = now + 2 * WINDOW;
-            }
-            if share > MUCH {
-                self.unfold(2);
             }
         } else if share < LITTLE && now >= *lock(&self.leader_busy) && self.alarms.get(LEADER).is_asleep() {
             self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));

@@ -4,13 +4,14 @@
 //!
 //! | the thread            | when                                                     | then                                    |
 //! |-----------------------|----------------------------------------------------------|-----------------------------------------|
-//! | is behind, as leader  | it was awake for [`BURST`], or for more than half of [`WINDOW`] | shards get their own threads     |
+//! | is behind, as leader  | it has not slept for [`WINDOW`]                          | the shards that it drives get their own threads |
 //! | has little to do      | it was awake for less than a quarter of [`WINDOW`], and so was the leader for two | its shard is folded    |
+//!
+//! Rejected: to unfold shards of a leader that is awake for half of its time. Where workers occupy the cores, a second
+//! thread that drives waits for a core as the first one does, and both delay the workers.
 
 use std::time::{Duration, Instant};
 
-/// Time without a sleep after which one thread is not enough to drive.
-const BURST: Duration = Duration::from_millis(10);
 /// Time over which a thread measures how much of it it was awake.
 pub(super) const WINDOW: Duration = Duration::from_millis(50);
 
@@ -41,9 +42,9 @@ impl Load {
         Some((length.saturating_sub(asleep).as_micros() * 100 / length.as_micros()) as u32)
     }
 
-    /// Returns whether there is more to do than one thread should do.
-    pub(super) fn is_burst(&self) -> bool {
-        self.awake_since.elapsed() >= BURST
+    /// Returns whether there is more to do than one thread can do.
+    pub(super) fn is_behind(&self) -> bool {
+        self.awake_since.elapsed() >= WINDOW
     }
 }
 

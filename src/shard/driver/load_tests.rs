@@ -5,15 +5,15 @@ use super::*;
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn a_thread_that_does_not_sleep_has_a_burst() {
+fn a_thread_that_does_not_sleep_is_behind() {
     let mut load = Load::new();
     for _ in 0..2 {
         load.awake_since = Instant::now() + HOUR;
-        assert!(!load.is_burst());
-        load.awake_since = Instant::now() - BURST;
-        assert!(load.is_burst());
+        assert!(!load.is_behind());
+        load.awake_since = Instant::now() - WINDOW;
+        assert!(load.is_behind());
         load.record_sleep(Instant::now());
-        assert!(!load.is_burst(), "it has slept");
+        assert!(!load.is_behind(), "it has slept");
     }
 }
 
