@@ -205,6 +205,8 @@ pub(crate) mod sync;
 #[cfg(feature = "std")]
 mod system;
 #[cfg(feature = "std")]
+pub mod time;
+#[cfg(feature = "std")]
 mod timer;
 pub(crate) mod wheel;
 

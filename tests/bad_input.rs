@@ -4,14 +4,16 @@
 mod common;
 
 use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::panic::{self, AssertUnwindSafe};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use common::*;
-use corewheel::{BuildError, Builder, Executor, Timer};
+use corewheel::{BuildError, Builder, Executor, ScheduleError, Timer};
 
 fn refused(builder: Builder) -> BuildError {
     let error = builder.build().unwrap_err();
@@ -304,4 +306,29 @@ fn an_interval_without_a_period_names_the_line_of_the_call() {
     let places = places.lock().unwrap();
     let lines: Vec<_> = places.iter().map(|(file, line)| (file.ends_with("bad_input.rs"), line - first)).collect();
     assert_eq!(lines, [(true, 1), (true, 2)]);
+}
+
+#[test]
+fn errors_convert_to_io_errors_that_keep_the_reason() {
+    let kind = |error: ScheduleError<_>| {
+        let (text, error) = (error.to_string(), io::Error::from(error));
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ScheduleError<()>>());
+        assert_eq!((error.to_string(), inner.unwrap().to_string()), (text.clone(), text));
+        error.kind()
+    };
+    // Neither `Send` nor `'static`: the closure is dropped.
+    let number = Rc::new(1);
+    let borrowed = &number;
+    let closure = || assert_eq!(**borrowed, 1);
+    assert_eq!(kind(ScheduleError::Shutdown(closure)), ErrorKind::BrokenPipe);
+    assert_eq!(kind(ScheduleError::Full(closure)), ErrorKind::QuotaExceeded);
+    assert_eq!(kind(ScheduleError::ZeroPeriod(closure)), ErrorKind::InvalidInput);
+    assert_eq!(kind(ScheduleError::OutOfMemory(closure)), ErrorKind::OutOfMemory);
+
+    let refused = io::Error::from(ErrorKind::WouldBlock);
+    let started = io::Error::from(BuildError::ThreadStart(refused));
+    assert_eq!(started.kind(), ErrorKind::WouldBlock);
+    let error = io::Error::from(Timer::builder().shards(0).build().unwrap_err());
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.get_ref().unwrap().downcast_ref::<BuildError>().is_some());
 }

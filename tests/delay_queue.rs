@@ -747,3 +747,104 @@ fn consumers_that_give_up_lose_no_value() {
     });
     assert_eq!((received.into_inner(), queue.len()), (2000, 0));
 }
+
+#[test]
+fn a_closed_queue_refuses_values_and_ends_when_all_have_come_out() {
+    let (queue, timer, clock) = queue();
+    let (first, kept) = (queue.push(SEC, 1).unwrap(), queue.push(2 * SEC, 2).unwrap());
+    let task = Arc::<Task>::default();
+    assert!(poll(&queue, &task).is_pending() && !queue.is_closed());
+    queue.close();
+    queue.clone().close();
+    assert!(queue.is_closed() && !timer.is_shutdown());
+    let refused = queue.push_at(timer.now(), 3).unwrap_err();
+    assert!(refused.is_shutdown() && refused.into_inner() == 3);
+    assert_eq!((queue.len(), timer.len(), timer.stats().rejected), (2, 2, 1));
+    assert_eq!(queue.pop_timeout(MS), None, "a value may still become due");
+    assert!(kept.reset(3 * SEC));
+    clock.advance(SEC);
+    assert_eq!(poll(&queue, &task), Poll::Ready(Some(1)));
+    assert_eq!(first.remove(), None);
+    let waits = consumers(&queue, 2);
+    assert_eq!(kept.remove(), Some(2));
+    waits.into_iter().for_each(|consumer| assert!(consumer.join().unwrap().is_empty(), "they learn of the end"));
+    assert_eq!(poll(&queue, &task), Poll::Ready(None));
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_drain_takes_what_is_due_and_what_is_not() {
+    let (queue, timer, clock) = queue();
+    let start = timer.now();
+    let keys: Vec<_> = (1..=100).map(|value| queue.push(value * SEC, value).unwrap()).collect();
+    assert!(keys[99].reset(300 * SEC));
+    clock.advance(50 * SEC);
+    let mut drained: Vec<_> = queue.drain().collect();
+    drained.sort_unstable();
+    let deadline = |value| start + if value == 100 { 300 * SEC } else { value * SEC };
+    assert_eq!(drained, (1..=100).map(|value| (deadline(value), value)).collect::<Vec<_>>());
+    assert_eq!((queue.len(), timer.len(), queue.try_pop()), (0, 0, None));
+    assert_eq!((timer.stats().completed, timer.stats().cancelled), (50, 50));
+    assert!(keys.into_iter().all(|key| !key.reset(SEC) && key.deadline().is_none() && key.remove().is_none()));
+    queue.push(SEC, 101).unwrap();
+    clock.advance(SEC);
+    assert_eq!(queue.pop().unwrap().value, 101, "the queue is open");
+    assert_balanced(&timer);
+}
+
+#[test]
+fn a_drain_after_a_close_ends_the_queue_at_once() {
+    let (queue, timer, _clock) = queue();
+    let waits = consumers(&queue, 2);
+    let tokens = Tokens::default();
+    let held: DelayQueue<_> = DelayQueue::new(&timer);
+    (0..10).for_each(|_| _ = held.push(HOUR, tokens.give()).unwrap());
+    let waiting = consumers(&held, 1);
+    (0..10).for_each(|value| _ = queue.push(HOUR, value).unwrap());
+    queue.close();
+    held.close();
+    assert_eq!(queue.drain().count(), 10);
+    waits.into_iter().for_each(|consumer| assert!(consumer.join().unwrap().is_empty()));
+    let mut drained = held.drain();
+    drained.next().unwrap();
+    assert_eq!(tokens.alive(), 9);
+    drop(drained);
+    assert_eq!((tokens.alive(), timer.len()), (0, 0));
+    waiting.into_iter().for_each(|consumer| assert!(consumer.join().unwrap().is_empty()));
+    assert!(queue.drain().next().is_none());
+}
+
+#[test]
+fn a_shutdown_closes_a_queue_whose_values_can_be_drained() {
+    let (queue, timer, clock) = queue();
+    (1..=2).for_each(|value| _ = queue.push(value * SEC, value).unwrap());
+    clock.advance(SEC);
+    assert_eq!(timer.shutdown().len(), 0);
+    assert!(queue.is_closed());
+    queue.close();
+    let mut drained: Vec<_> = queue.drain().map(|(_, value)| value).collect();
+    drained.sort_unstable();
+    assert_eq!((drained, queue.pop()), (vec![1, 2], None));
+}
+
+/// Of each value, either its push was refused, or it is drained or popped.
+#[test]
+fn a_close_and_drains_beside_producers_lose_no_value() {
+    for _ in 0..50 {
+        let timer = Timer::new().unwrap();
+        let queue = DelayQueue::new(&timer);
+        let (drains, closes) = (queue.clone(), queue.clone());
+        let producers = [0, 1].map(|first| {
+            let queue = queue.clone();
+            let push = move |value: u32| queue.push(value % 2 * HOUR, first + 2 * value).is_ok();
+            thread::spawn(move || (0..200).filter(|&value| push(value)).count())
+        });
+        let popped = consumers(&queue, 1);
+        let drained = thread::spawn(move || (0..20).map(|_| drains.drain().count()).sum::<usize>());
+        closes.close();
+        let accepted: usize = producers.map(|producer| producer.join().unwrap()).iter().sum();
+        let mut out = drained.join().unwrap() + queue.drain().count();
+        out += popped.into_iter().map(|consumer| consumer.join().unwrap().len()).sum::<usize>();
+        assert_eq!((out, queue.len(), timer.len()), (accepted, 0, 0));
+    }
+}

@@ -970,3 +970,19 @@ fn a_thread_that_cannot_be_started_is_an_error_with_its_cause() {
         assert!(output.status.success() && text.contains("the child has passed"), "{text}");
     }
 }
+
+#[test]
+fn an_unfired_timer_names_the_function_that_scheduled_it() {
+    let (timer, _clock) = in_virtual_time();
+    let large = [1_u64; 16];
+    timer.schedule(SEC, || ()).unwrap();
+    timer.schedule(2 * SEC, move || assert_eq!(large, [1; 16])).unwrap();
+    timer.schedule_at_fixed_rate(3 * SEC, SEC, || ()).unwrap();
+    timer.schedule_recurring(timer.now() + 4 * SEC, |_| None).unwrap();
+    let names: Vec<_> = timer.shutdown().map(|unfired| (unfired.callback(), format!("{unfired:?}"))).collect();
+    assert_eq!(names.len(), 4);
+    for (name, debug) in names {
+        assert!(name.ends_with("an_unfired_timer_names_the_function_that_scheduled_it::{{closure}}"), "{name}");
+        assert!(name.starts_with("lifecycle::") && debug.contains(name), "{debug}");
+    }
+}

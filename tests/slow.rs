@@ -437,3 +437,22 @@ fn the_hook_is_dropped_with_the_timer() {
     drop(timer);
     eventually("the hook is dropped", || tokens.alive() == 0);
 }
+
+#[test]
+fn a_report_names_the_function_that_scheduled_the_callback() {
+    let (builder, clock) = on_manual_clock();
+    let (builder, reports) = reporting(builder.shards(1).executor(Executor::Inline));
+    let timer = builder.build().unwrap();
+    let large = [1_u64; 16];
+    timer.schedule(SEC, be_slow).unwrap();
+    let check_large = move || {
+        be_slow();
+        assert_eq!(large, [1; 16]);
+    };
+    timer.schedule(2 * SEC, check_large).unwrap();
+    timer.schedule_with_fixed_delay(3 * SEC, HOUR, be_slow).unwrap();
+    clock.advance(3 * SEC);
+    let names: Vec<_> = reports.try_iter().map(|slow| slow.callback).collect();
+    let closure = "slow::a_report_names_the_function_that_scheduled_the_callback::{{closure}}";
+    assert_eq!(names, ["slow::be_slow", closure, "slow::be_slow"]);
+}

@@ -30,8 +30,8 @@ pub(crate) trait RunHooks {
     fn now(&self) -> u64;
     /// An entry was enqueued. The driver looks at it by this tick.
     fn enqueued(&self, deadline: u64);
-    /// A callback starts, for this deadline. Its start ends the timer, unless the timer is periodic.
-    fn started(&self, deadline: u64, role: Role) -> Self::Run;
+    /// The callback starts, for this deadline. Its start ends the timer, unless the timer is periodic.
+    fn started(&self, deadline: u64, callback: &Callback) -> Self::Run;
     /// The callback has returned or panicked.
     fn returned(&self, run: &mut Self::Run);
     /// The run is over. The threads that wait for it are released after this returns.
@@ -52,9 +52,8 @@ impl Core {
     pub(crate) fn run(&self, index: u32, due: u64, hooks: &impl RunHooks) -> bool {
         let start = self.slab.get(index).start(due);
         self.leave_batch(index, start, hooks, |callback, deadline| {
-            let role = callback.role();
-            let mut run = hooks.started(deadline, role);
-            if role == Role::Periodic {
+            let mut run = hooks.started(deadline, &callback);
+            if callback.role() == Role::Periodic {
                 self.run_periodic(index, callback, run, hooks);
             } else {
                 call(hooks, &mut run, || callback.run(deadline));

@@ -92,3 +92,23 @@ impl Error for BuildError {
         }
     }
 }
+
+/// The inner error of the result is the `BuildError`. Its kind is that of the system's error if a thread could not be
+/// started, and otherwise [`InvalidInput`](io::ErrorKind::InvalidInput).
+///
+/// ```
+/// use corewheel::Timer;
+/// use std::io;
+///
+/// fn start(shards: usize) -> io::Result<Timer> {
+///     Ok(Timer::builder().shards(shards).build()?)
+/// }
+/// assert_eq!(start(0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+/// ```
+#[cfg(feature = "std")]
+impl From<BuildError> for io::Error {
+    fn from(error: BuildError) -> Self {
+        let kind = if let BuildError::ThreadStart(cause) = &error { cause.kind() } else { io::ErrorKind::InvalidInput };
+        io::Error::new(kind, error)
+    }
+}

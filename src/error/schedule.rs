@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 
 /// The error of [`Timer::schedule`](crate::Timer::schedule) and its siblings, and of
 /// [`DelayQueue::push`](crate::DelayQueue::push). It returns the closure, which has been neither run nor dropped, or
@@ -152,3 +153,37 @@ impl<F> fmt::Display for ScheduleError<F> {
 }
 
 impl<F> Error for ScheduleError<F> {}
+
+/// Drops the closure. The inner error of the result is the `ScheduleError<()>`, and its kind follows from the reason:
+///
+/// | reason        | kind                                             |
+/// |---------------|--------------------------------------------------|
+/// | `Shutdown`    | [`BrokenPipe`](io::ErrorKind::BrokenPipe)        |
+/// | `Full`        | [`QuotaExceeded`](io::ErrorKind::QuotaExceeded)  |
+/// | `ZeroPeriod`  | [`InvalidInput`](io::ErrorKind::InvalidInput)    |
+/// | `OutOfMemory` | [`OutOfMemory`](io::ErrorKind::OutOfMemory)      |
+///
+/// ```
+/// # use corewheel::{Timer, TimerHandle};
+/// use std::{io, time::Duration};
+///
+/// fn watch(timer: &Timer) -> io::Result<TimerHandle> {
+///     Ok(timer.schedule(Duration::from_secs(5), || eprintln!("the start takes long"))?)
+/// }
+/// # let timer = Timer::new()?;
+/// # timer.shutdown();
+/// let refused = watch(&timer).unwrap_err();
+/// assert_eq!(refused.kind(), io::ErrorKind::BrokenPipe);
+/// # Ok::<(), corewheel::BuildError>(())
+/// ```
+impl<F> From<ScheduleError<F>> for io::Error {
+    fn from(error: ScheduleError<F>) -> Self {
+        let kind = match error {
+            ScheduleError::Shutdown(_) => io::ErrorKind::BrokenPipe,
+            ScheduleError::Full(_) => io::ErrorKind::QuotaExceeded,
+            ScheduleError::ZeroPeriod(_) => io::ErrorKind::InvalidInput,
+            ScheduleError::OutOfMemory(_) => io::ErrorKind::OutOfMemory,
+        };
+        io::Error::new(kind, error.without_closure())
+    }
+}

@@ -65,9 +65,10 @@ use crate::timer::Timer;
 /// `cancelled`, one that is left by a shutdown as `unfired`. No setting limits how many values are due and not yet
 /// popped.
 ///
-/// # Shutdown
+/// # The end
 ///
-/// A queue keeps the memory of its timer's shards, but not the timer. After a shutdown, `push` is refused. Consumers
+/// [`close`](Self::close) ends the queue once all values have come out; [`drain`](Self::drain) takes them before. A
+/// queue keeps the memory of its timer's shards, but not the timer. After a shutdown, `push` is refused. Consumers
 /// receive what was due, and then `None`. What is not due stays in the queue: its key [removes](DelayKey::remove) it,
 /// and the drop of the queue drops it. None of it is in [`Unfired`](crate::Unfired).
 pub struct DelayQueue<T: Send + 'static> {
@@ -110,7 +111,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     ///
     /// # Errors
     ///
-    /// [`Shutdown`](ScheduleError::Shutdown) after a shutdown of the timer, [`Full`](ScheduleError::Full) at
+    /// [`Shutdown`](ScheduleError::Shutdown) after a shutdown of the timer or a [`close`](Self::close), [`Full`](ScheduleError::Full) at
     /// [`max_pending`](crate::Builder::max_pending), and [`OutOfMemory`](ScheduleError::OutOfMemory) if the system has
     /// no memory for the value's timer. The error returns the value.
     ///
@@ -175,8 +176,8 @@ impl<T: Send + 'static> DelayQueue<T> {
         }
     }
 
-    /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once the timer has been
-    /// shut down and nothing that was due is left.
+    /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once nothing more can come:
+    /// the timer has been shut down and nothing that was due is left, or the queue is closed and empty.
     ///
     /// Any number of threads may wait, also on one clone. Inside a callback this blocks a worker of the executor, as
     /// any blocking call does. On a driver thread, which is where [`Executor::Inline`](crate::Executor::Inline) runs
@@ -303,6 +304,72 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Closes the queue: each later [`push`](Self::push) is refused with [`Shutdown`](ScheduleError::Shutdown).
+    ///
+    /// What is in the queue comes out as before, when it is due. Then [`pop`](Self::pop) returns `None`, and consumers
+    /// that wait are woken. [`drain`](Self::drain) after the close ends the queue at once. A push that is in progress
+    /// comes before the close or is refused. Another close has no effect.
+    ///
+    /// Lock-free, in constant time, except for the wakers that it calls.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, Timer};
+    /// # use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// queue.push(Duration::from_millis(5), "last")?;
+    /// queue.close();
+    /// assert!(queue.push(Duration::ZERO, "late").is_err_and(|refused| refused.is_shutdown()));
+    /// assert_eq!(queue.pop().map(|due| due.value), Some("last"));
+    /// assert_eq!(queue.pop(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn close(&self) {
+        if !self.shared.is_inherited() {
+            self.shared.values.wake(self.shared.values.close());
+        }
+    }
+
+    /// Takes all values out of the queue, due or not, each with its deadline, in no particular order.
+    ///
+    /// A value whose push has not returned stays. The timers of the values count as cancelled, unless they were due.
+    /// The values that the iterator has not returned are dropped with it.
+    ///
+    /// Takes the consumers' lock, in linear time in the number of values.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, Timer};
+    /// # use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// queue.push(Duration::from_secs(60), "a session")?;
+    /// queue.close();
+    /// for (deadline, session) in queue.drain() {
+    ///     println!("{session} had {:?} left", deadline - timer.now());
+    /// }
+    /// assert_eq!(queue.pop(), None); // at once: the queue is closed and empty
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn drain(&self) -> impl Iterator<Item = (Instant, T)> + use<T> {
+        self.shared.drain().into_iter()
+    }
+
+    /// Returns whether the queue accepts no more values: it was [closed](Self::close), or its timer was shut down. This
+    /// tells the end from a limit after [`pop_timeout`](Self::pop_timeout) has returned `None`. Wait-free.
+    ///
+    /// ```
+    /// # use corewheel::{DelayQueue, Timer};
+    /// let timer = Timer::new()?;
+    /// let queue = DelayQueue::<()>::new(&timer);
+    /// assert!(!queue.is_closed());
+    /// timer.shutdown();
+    /// assert!(queue.is_closed());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_inherited() || self.shared.values.is_closed()
     }
 
     /// Takes the first value that is due. Waits for one until the queue is over, or until `limit`.

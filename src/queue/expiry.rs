@@ -24,11 +24,14 @@ pub(crate) struct Delivery<T, H> {
 }
 
 impl<T, H> Expiry<T, H> {
-    /// Adds a value to a queue. The caller schedules a timer for the expiry. Lock-free.
-    pub(crate) fn enter(queue: &Arc<HandOver<T, H>>, value: T) -> (Arc<Item<T, H>>, Self) {
+    /// Adds a value to a queue. The caller schedules a timer for the expiry. Returns the value if the queue is closed.
+    /// Lock-free.
+    pub(crate) fn enter(queue: &Arc<HandOver<T, H>>, value: T) -> Result<(Arc<Item<T, H>>, Self), T> {
         let item = Arc::new(Item::new(value));
-        queue.enter(item.clone());
-        (item.clone(), Self { queue: queue.clone(), item: Some(item) })
+        if queue.enter(item.clone()) {
+            return Ok((item.clone(), Self { queue: queue.clone(), item: Some(item) }));
+        }
+        Err(item.claim().expect("no other thread has the item"))
     }
 
     /// Makes the item due: its deadline has come, at `tick`. The delivery must [accept](Delivery::accepts) this expiry.
@@ -78,9 +81,9 @@ mod tests {
     #[test]
     fn items_that_are_delivered_together_come_out_in_order() {
         let queues: [Arc<HandOver<u32, ()>>; 2] = [(); 2].map(|()| Arc::new(HandOver::new(|act, waker| act(waker))));
-        let expiries = [1, 2, 3].map(|value| Expiry::enter(&queues[0], value).1);
+        let expiries = [1, 2, 3].map(|value| Expiry::enter(&queues[0], value).unwrap().1);
         let mut delivery = Delivery::new(&expiries[0]);
-        assert!(!delivery.accepts(&Expiry::enter(&queues[1], 4).1));
+        assert!(!delivery.accepts(&Expiry::enter(&queues[1], 4).unwrap().1));
         for (expiry, tick) in expiries.into_iter().zip(7..) {
             assert!(delivery.accepts(&expiry));
             expiry.deliver(tick, &mut delivery);

@@ -38,8 +38,8 @@
 //!
 //! # The end
 //!
-//! A queue is over when its timer is shut down and no timer of an item can fire any more. One word counts the timers and
-//! says whether the queue is closed. The timer of an item that is due ends after the push to `due`. So a consumer that
+//! A queue is closed by its user, or by the shutdown of its timer. It is over when it is closed and no timer of an item
+//! can fire any more. One word counts the timers and says whether the queue is closed. The timer of an item that is due ends after the push to `due`. So a consumer that
 //! reads the word before it takes over `due` finds all that was due.
 
 use std::mem;
@@ -89,10 +89,15 @@ impl<T, H> HandOver<T, H> {
         }
     }
 
-    /// Adds an item, whose timer is scheduled afterwards. Lock-free.
-    pub(super) fn enter(&self, item: Arc<Item<T, H>>) {
-        // Relaxed: the item's own timer ends after this, as the same thread schedules it.
-        self.timers.fetch_add(ONE_TIMER, Ordering::Relaxed);
+    /// Adds an item, whose timer is scheduled afterwards. Returns false, without effect, if the queue is closed.
+    /// Lock-free.
+    pub(super) fn enter(&self, item: Arc<Item<T, H>>) -> bool {
+        // Relaxed: the item's own timer ends after this, as the same thread schedules it. One word has the count and the
+        // flag, so a consumer that finds the queue over has missed no value. Loom model `delay_queue`.
+        if self.timers.fetch_add(ONE_TIMER, Ordering::Relaxed) & QUEUE_CLOSED != 0 {
+            self.end_timer();
+            return false;
+        }
         let len = self.len.fetch_add(1, Ordering::Relaxed);
         // Before its timer is scheduled: what is due has entered. Loom model `delay_queue`.
         self.entered.push(item);
@@ -102,6 +107,7 @@ impl<T, H> HandOver<T, H> {
             self.take_over(&mut line);
             self.unlock(line, None);
         }
+        true
     }
 
     /// Adds items that are due, and ends their timers. Returns the wakers to be [called](Self::wake). Lock-free.
@@ -159,21 +165,19 @@ impl<T, H> HandOver<T, H> {
         }
     }
 
-    /// Takes all values out of a queue that has no producers and no consumers any more.
-    pub(crate) fn clear(&self) -> impl Iterator<Item = (T, Arc<Item<T, H>>)> {
+    /// Takes all values whose items are `ready` for it, due or not. The caller ends their timers. Takes the lock.
+    pub(crate) fn drain(&self, ready: impl Fn(&Item<T, H>) -> bool) -> Vec<(T, Arc<Item<T, H>>)> {
         let mut line = lock(&self.line);
         self.take_over(&mut line);
-        let cleared = mem::replace(&mut *line, Line::new());
-        drop(line);
-        cleared.members.into_iter().filter_map(|item| {
-            let value = item.claim()?;
-            self.len.fetch_sub(1, Ordering::Relaxed);
-            Some((value, item))
-        })
+        let drained = line.drain(ready);
+        // Relaxed: a number for itself.
+        self.len.fetch_sub(drained.len() as u64, Ordering::Relaxed);
+        self.unlock(line, None);
+        drained
     }
 
-    /// Notes that the timer has been shut down. Once nothing can become due any more, consumers wait no longer. Returns the
-    /// wakers to be [called](Self::wake).
+    /// Accepts no more values. Once nothing can become due any more, consumers wait no longer. Returns the wakers to be
+    /// [called](Self::wake).
     pub(crate) fn close(&self) -> Vec<Waker> {
         // Relaxed: publishes nothing.
         self.timers.fetch_or(QUEUE_CLOSED, Ordering::Relaxed);
@@ -185,9 +189,9 @@ impl<T, H> HandOver<T, H> {
         wakers.into_iter().for_each(|waker| (self.apply)(Waker::wake, waker));
     }
 
-    /// Returns whether the timer has been shut down.
+    /// Returns whether the queue accepts no more values.
     pub(crate) fn is_closed(&self) -> bool {
-        // Relaxed: a hint. The shard refuses a timer after its shutdown.
+        // Relaxed: a hint. `enter` refuses an item of a closed queue.
         self.timers.load(Ordering::Relaxed) & QUEUE_CLOSED != 0
     }
 

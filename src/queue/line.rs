@@ -105,6 +105,21 @@ impl<T, H> Line<T, H> {
         self.discarded.push(item);
     }
 
+    /// Takes the values of all items that are `ready` for it.
+    pub(super) fn drain(&mut self, ready: impl Fn(&Item<T, H>) -> bool) -> Vec<(T, Arc<Item<T, H>>)> {
+        let mut drained = Vec::new();
+        for item in mem::take(&mut self.members) {
+            match ready(&item).then(|| item.claim()).flatten() {
+                Some(value) => drained.push((value, item)),
+                // It stays listed, until its push returns, or until the thread that has removed it says so.
+                None => self.enter(item),
+            }
+        }
+        self.removed += drained.len();
+        self.purge();
+        drained
+    }
+
     /// Discards items that were removed after they became due, once there are many.
     pub(super) fn purge(&mut self) {
         if self.removed <= FEW.max(self.ready.len()) {

@@ -7,6 +7,7 @@ use std::mem::{self, ManuallyDrop};
 use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use super::delay_queue::Expired;
 use super::expiry::{Delivery, Expiry};
@@ -67,12 +68,18 @@ impl<T: Send + 'static> Shared<T> {
     pub(super) fn push(&self, deadline: Deadline, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
         // Relaxed: only spreads the threads, and guards nothing.
         let choose = || Shard::choose_home(&self.shards, self.next_turn.fetch_add(1, Ordering::Relaxed));
-        if self.is_inherited() || self.values.is_closed() {
+        let refuse = |value| {
             Shard::reject(self.service, choose);
-            return Err(Rejection::Shutdown.with(value));
+            Err(Rejection::Shutdown.with(value))
+        };
+        if self.is_inherited() {
+            return refuse(value);
         }
         let stored = Stored { value, requested: deadline.requested, tick: deadline.tick };
-        let (item, expiry) = Expiry::enter(&self.values, stored);
+        let (item, expiry) = match Expiry::enter(&self.values, stored) {
+            Ok(entered) => entered,
+            Err(stored) => return refuse(stored.value),
+        };
         let callback = ManuallyDrop::new(Callback::value(move |tick| {
             defer(expiry, Delivery::new, Delivery::accepts, |delivery, expiry| expiry.deliver(tick, delivery));
         }));
@@ -90,6 +97,25 @@ impl<T: Send + 'static> Shared<T> {
                 Err(rejection.with(stored.value))
             }
         }
+    }
+
+    /// Takes all values, except those whose push has not returned.
+    pub(super) fn drain(&self) -> Vec<(Instant, T)> {
+        if self.is_inherited() {
+            return Vec::new();
+        }
+        let drained = self.values.drain(|item| item.handle.get().is_some()).into_iter();
+        let drained = drained.map(|(stored, item)| {
+            let handle = item.handle.get().expect("its push has returned");
+            let requested = match handle.exact() {
+                UNKNOWN_NANOS => stored.requested,
+                exact => Requested::After(exact),
+            };
+            let deadline = handle.deadline().unwrap_or_else(|| self.ticks().display_requested(requested));
+            handle.cancel();
+            (deadline, stored.value)
+        });
+        drained.collect()
     }
 
     /// Returns a value that has come out, with its deadline.
@@ -112,7 +138,7 @@ impl<T: Send + 'static> Drop for Shared<T> {
             mem::forget(self.values.clone());
             return;
         }
-        for (stored, item) in self.values.clear() {
+        for (stored, item) in self.values.drain(|_| true) {
             if let Some(handle) = item.handle.get() {
                 handle.cancel();
             }

@@ -125,10 +125,11 @@ impl RunHooks for &Shard {
     }
 
     #[inline]
-    fn started(&self, deadline: u64, role: Role) -> Self::Run {
+    fn started(&self, deadline: u64, callback: &Callback) -> Self::Run {
+        let role = callback.role();
         let lateness = self.count_start(deadline, role);
         let is_measured = self.on_slow.is_some() && matches!(role, Role::Once | Role::Periodic);
-        is_measured.then(|| MeasuredRun::begin(lateness))
+        is_measured.then(|| MeasuredRun::begin(lateness, callback.type_name()))
     }
 
     #[inline]

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 /// # clock.advance(Duration::from_secs(1));
 /// let slow: SlowCallback = reports.recv()?;
 /// assert!(slow.took > Duration::from_millis(1));
+/// assert!(slow.callback.ends_with("main::{{closure}}"), "{}", slow.callback);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[non_exhaustive]
@@ -43,6 +44,9 @@ pub struct SlowCallback {
     pub late: Duration,
     /// The index of the callback's shard in [`Stats::shards`](crate::Stats::shards).
     pub shard: usize,
+    /// The name of the closure's type, by [`std::any::type_name`]. It names the function that scheduled the callback:
+    /// `my_server::session::open::{{closure}}`, for example.
+    pub callback: &'static str,
 }
 
 /// The user's hook for slow callbacks, with its threshold.
@@ -72,9 +76,9 @@ pub(crate) struct SlowMonitor {
 
 impl SlowMonitor {
     /// Calls the hook if the run took longer than the threshold. Unwinds if the hook panics.
-    pub(super) fn report(&self, &MeasuredRun { late, took, .. }: &MeasuredRun) {
+    pub(super) fn report(&self, &MeasuredRun { late, took, callback, .. }: &MeasuredRun) {
         if took > self.hook.over {
-            (self.hook.call)(SlowCallback { took, late, shard: self.shard });
+            (self.hook.call)(SlowCallback { took, late, shard: self.shard, callback });
         }
     }
 }
@@ -84,11 +88,13 @@ pub(crate) struct MeasuredRun {
     late: Duration,
     began: Instant,
     took: Duration,
+    /// The name of the closure's type.
+    callback: &'static str,
 }
 
 impl MeasuredRun {
-    pub(super) fn begin(late: Duration) -> Self {
-        Self { late, took: Duration::ZERO, began: Instant::now() }
+    pub(super) fn begin(late: Duration, callback: &'static str) -> Self {
+        Self { late, took: Duration::ZERO, callback, began: Instant::now() }
     }
 
     /// Records that the callback has returned or panicked.
@@ -109,10 +115,10 @@ mod tests {
         let monitor = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap()).monitor(7);
         let report = |nanos| {
             let (late, took) = (Duration::from_millis(9), Duration::from_nanos(nanos));
-            monitor.report(&MeasuredRun { late, took, began: Instant::now() });
-            receiver.try_recv().map(|slow| (slow.took.as_nanos(), slow.late, slow.shard)).ok()
+            monitor.report(&MeasuredRun { late, took, callback: "a closure", began: Instant::now() });
+            receiver.try_recv().map(|slow| (slow.took.as_nanos(), slow.late, slow.shard, slow.callback)).ok()
         };
         assert_eq!(report(3_000_000), None);
-        assert_eq!(report(3_000_001), Some((3_000_001, Duration::from_millis(9), 7)));
+        assert_eq!(report(3_000_001), Some((3_000_001, Duration::from_millis(9), 7, "a closure")));
     }
 }

@@ -9,6 +9,7 @@
 //! | fixed delay | one delay after the end of the last run                         |
 //! | recurring   | at the instant that the callback returns; `None` ends the timer |
 
+use std::any;
 use std::time::Instant;
 
 use crate::clock::{Deadline, Requested, Ticks};
@@ -38,5 +39,9 @@ where
 
     fn reset(&mut self, due: u64) {
         self.next = self.ticks.after_reset(due);
+    }
+
+    fn type_name(&self) -> &'static str {
+        any::type_name::<F>()
     }
 }

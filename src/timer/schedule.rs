@@ -185,23 +185,29 @@ impl Timer {
     {
         if const { Callback::is_inline::<F>() } {
             // SAFETY: a callback stores `F`, by the condition.
-            unsafe { self.once_stored(due, f) }
+            unsafe { self.once_stored::<F, F>(due, f) }
         } else {
             // SAFETY: a callback stores a `Box<F>`, which is a pointer.
-            unsafe { self.once_stored(due, Box::new(f)) }.map_err(|error| error.map(|f| *f))
+            unsafe { self.once_stored::<Box<F>, F>(due, Box::new(f)) }.map_err(|error| error.map(|f| *f))
         }
     }
 
+    /// Schedules `f`, whose type is or contains the closure type `Named`.
+    ///
     /// # Safety
     /// [`Callback::is_inline`] must be true for `F`.
     #[inline]
-    unsafe fn once_stored<F>(&self, due: impl FnOnce(&Ticks) -> Deadline, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    unsafe fn once_stored<F, Named>(
+        &self,
+        due: impl FnOnce(&Ticks) -> Deadline,
+        f: F,
+    ) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
         let f = ManuallyDrop::new(f);
         // SAFETY: a callback stores `F`, by this function's contract. `f` is used again only if the timer is refused.
-        let write = |place: *mut Callback| unsafe { Callback::write_once(place, &*f) };
+        let write = |place: *mut Callback| unsafe { Callback::write_once::<F, Named>(place, &*f) };
         let scheduled = self.0.schedule(due, Role::Once, write);
         scheduled.map_err(|rejection| rejection.with(ManuallyDrop::into_inner(f)))
     }

@@ -78,11 +78,29 @@ impl UnfiredTimer {
         // Only a value of a queue reads the tick.
         self.callback.run(NEVER);
     }
+
+    /// Returns the name of the closure's type, by [`std::any::type_name`], which names the function that scheduled the
+    /// timer.
+    ///
+    /// ```
+    /// # let timer = corewheel::Timer::new()?;
+    /// # use std::time::Duration;
+    /// timer.schedule(Duration::from_secs(60), || println!("saved"))?;
+    /// for unfired in timer.shutdown() {
+    ///     println!("not run: {}", unfired.callback());
+    ///     assert!(unfired.callback().ends_with("{{closure}}"));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn callback(&self) -> &'static str {
+        self.callback.type_name()
+    }
 }
 
 impl fmt::Debug for UnfiredTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnfiredTimer").field("deadline", &self.deadline).finish_non_exhaustive()
+        let (deadline, callback) = (&self.deadline, self.callback());
+        f.debug_struct("UnfiredTimer").field("deadline", deadline).field("callback", &callback).finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,9 @@
 //! `delay-take-relaxed`); if a wake-up is lost, as the fence between a push and the looks is missing (`delay-fence`), the
 //! lock's owner does not look again (`delay-unlock-silent`), or a consumer that withdraws keeps its wake-up
 //! (`delay-withdraw-silent`); if a queue is over too early (`delay-over-late`), or its end wakes nobody (`delay-end-silent`, `delay-close-silent`); and
-//! if an item is listed after it was removed (`delay-entered-first`).
+//! if an item is listed after it was removed (`delay-entered-first`). Fails, too, if a closed queue accepts a value
+//! (`delay-closed-open`), a refused value keeps it from its end (`delay-refused-pending`), or a drain forgets an item that
+//! is being removed (`delay-drain-unlists`).
 
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Wake, Waker};
@@ -52,7 +54,7 @@ fn queue() -> Queue {
 }
 
 fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>) {
-    Expiry::enter(queue, Arc::new(value))
+    Expiry::enter(queue, Arc::new(value)).ok().expect("the queue is open")
 }
 
 /// Makes items of one queue due together, as a driver does in one turn.
@@ -112,7 +114,7 @@ fn remove_against_expiry_against_pop() {
         let popped = try_pop(&queue);
         let removed = remover.join().unwrap();
         driver.join().unwrap();
-        let dropped = queue.clear().map(|(value, _)| *value).next();
+        let dropped = queue.drain(|_| true).first().map(|(value, _)| **value);
         assert_eq!([removed, popped, dropped].iter().flatten().collect::<Vec<_>>(), [&7]);
         assert_eq!((queue.len(), item.is_claimed()), (0, true));
     });
@@ -251,4 +253,47 @@ fn shutdown_against_pop() {
             assert_eq!(queue.remove(&item).is_some(), !delivers, "what was not due stays");
         });
     }
+}
+
+/// A push that is accepted comes before the close, so its value comes out before consumers learn that the queue is over.
+#[test]
+fn push_against_close() {
+    explore(|| {
+        let queue = queue();
+        let pushes = queue.clone();
+        let producer = thread::spawn(move || match Expiry::enter(&pushes, Arc::new(7)) {
+            Ok((_, expiry)) => {
+                deliver([(expiry, 5)]);
+                true
+            }
+            Err(value) => *value != 7,
+        });
+        let closes = queue.clone();
+        let closer = thread::spawn(move || closes.wake(closes.close()));
+        let popped = pop(&queue);
+        assert_eq!(producer.join().unwrap(), popped.is_some());
+        closer.join().unwrap();
+        assert_eq!((pop(&queue), queue.len()), (None, 0));
+    });
+}
+
+/// Each value is drained or removed, once, also while a removal is under way.
+#[test]
+fn drain_against_remove() {
+    explore(|| {
+        let queue = queue();
+        let [(first, unused), (_, due)] = [1, 2].map(|value| enter(&queue, value));
+        let remover = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.remove(&first).map(|value| *value))
+        };
+        let driver = thread::spawn(move || deliver([(due, 5)]));
+        let mut drained: Vec<_> = queue.drain(|_| true).into_iter().map(|(value, _)| *value).collect();
+        drained.extend(remover.join().unwrap());
+        drained.sort_unstable();
+        assert_eq!(drained, [1, 2]);
+        driver.join().unwrap();
+        drop(unused);
+        assert_eq!((try_pop(&queue), queue.len()), (None, 0));
+    });
 }

@@ -2,6 +2,7 @@
 //!
 //! A closure of up to 24 bytes, whose alignment is at most that of a pointer, is stored inline. Any other is boxed.
 
+use std::any;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::task::Waker;
 
@@ -13,6 +14,10 @@ pub(crate) trait PeriodicCallback: Send {
     fn run(&mut self) -> Option<u64>;
     /// A reset has set the deadline of the next run, to the tick `due`.
     fn reset(&mut self, due: u64);
+    /// Returns the name of the closure's type.
+    fn type_name(&self) -> &'static str {
+        any::type_name::<Self>()
+    }
 }
 
 /// The purpose of a callback. Its number is its flag in the [state word](super::state).
@@ -42,12 +47,14 @@ struct VTable {
     /// Runs the callback. A one-shot consumes the data; a periodic callback leaves it valid.
     run: unsafe fn(*mut Data, u64) -> Option<u64>,
     drop: unsafe fn(*mut Data),
+    /// Returns the name of the closure's type, which is not that of a box around it.
+    type_name: fn() -> &'static str,
     role: Role,
 }
 
 impl VTable {
     const fn new<T>(role: Role, run: unsafe fn(*mut Data, u64) -> Option<u64>) -> Self {
-        Self { run, drop: drop_data::<T>, role }
+        Self { run, drop: drop_data::<T>, type_name: any::type_name::<T>, role }
     }
 }
 
@@ -76,16 +83,19 @@ impl Callback {
     /// # Safety
     /// `destination` must be valid for writes, and `f` for reads; `F` must be stored inline. The caller must not use
     /// the closure afterwards, unless it treats `destination` as uninitialised.
+    ///
+    /// `Named` is the type that [`type_name`](Self::type_name) names.
     #[inline]
-    pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static>(destination: *mut Self, f: *const F) {
+    pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static, Named>(destination: *mut Self, f: *const F) {
         debug_assert!(Self::is_inline::<F>());
         let vtable = const {
-            &VTable::new::<F>(Role::Once, |data, _| {
+            let vtable = VTable::new::<F>(Role::Once, |data, _| {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f();
                 None
-            })
+            });
+            &VTable { type_name: any::type_name::<Named>, ..vtable }
         };
         // SAFETY: the pointers are valid and `F` fits, by this function's contract; the vtable is for `F`.
         unsafe {
@@ -171,6 +181,15 @@ impl Callback {
     #[inline]
     pub(crate) fn role(&self) -> Role {
         self.vtable.role
+    }
+
+    /// Returns the name of the closure's type.
+    pub(crate) fn type_name(&self) -> &'static str {
+        if self.role() != Role::Periodic {
+            return (self.vtable.type_name)();
+        }
+        // SAFETY: the data is the box that `periodic` wrote, because only that makes a callback of this role.
+        unsafe { &*self.data.as_ptr().cast::<Box<dyn PeriodicCallback>>() }.type_name()
     }
 
     /// Runs a one-shot callback, or makes the last run of a periodic one. A value of a queue becomes due with the tick

@@ -10,7 +10,7 @@ fn once<F: FnOnce() + Send + 'static>(f: F) -> Callback {
     let mut callback = MaybeUninit::uninit();
     // SAFETY: the closure is stored inline, which `write_once` asserts, and is not used afterwards.
     unsafe {
-        Callback::write_once(callback.as_mut_ptr(), &*f);
+        Callback::write_once::<_, F>(callback.as_mut_ptr(), &*f);
         callback.assume_init()
     }
 }
