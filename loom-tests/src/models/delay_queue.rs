@@ -288,12 +288,15 @@ fn drain_against_remove() {
             thread::spawn(move || queue.remove(&first).map(|value| *value))
         };
         let driver = thread::spawn(move || deliver([(due, 5)]));
-        let mut drained: Vec<_> = queue.drain(|_| true).into_iter().map(|(value, _)| *value).collect();
+        let drain = || queue.drain(|_| true).into_iter().map(|(value, _)| *value);
+        let mut drained: Vec<_> = drain().collect();
+        let (_, later) = enter(&queue, 3);
         drained.extend(remover.join().unwrap());
+        drained.extend(drain());
         drained.sort_unstable();
-        assert_eq!(drained, [1, 2]);
+        assert_eq!(drained, [1, 2, 3]);
         driver.join().unwrap();
-        drop(unused);
+        drop((unused, later));
         assert_eq!((try_pop(&queue), queue.len()), (None, 0));
     });
 }
