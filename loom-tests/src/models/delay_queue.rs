@@ -54,7 +54,7 @@ fn queue() -> Queue {
 }
 
 fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>) {
-    Expiry::enter(queue, Arc::new(value)).ok().expect("the queue is open")
+    Expiry::enter(queue, Arc::new(value)).expect("the queue is open")
 }
 
 /// Makes items of one queue due together, as a driver does in one turn.
