@@ -247,6 +247,8 @@ mod timer_docs {
     mod choosing {}
     #[doc = include_str!("../docs/tuning.md")]
     mod tuning {}
+    #[doc = include_str!("../docs/embedding/delay-queue.md")]
+    mod delay_queue {}
     #[doc = include_str!("../docs/embedding/game-loop.md")]
     mod game_loop {}
     #[doc = include_str!("../docs/embedding/threads.md")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corewheel::{ShardStats, Stats};
+use corewheel::{ShardStats, SlowCallback, Stats};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -33,6 +33,8 @@ pub struct View<'a> {
     /// Number of workers of the timer, without the extra ones.
     pub workers: usize,
     pub connections: usize,
+    /// The last callback that took long.
+    pub slow: Option<SlowCallback>,
 }
 
 impl View<'_> {
@@ -152,7 +154,11 @@ impl View<'_> {
             figures::duration(ever.quantile(0.99)),
             figures::duration(ever.max()),
         );
-        let block = Block::bordered().title(title).title_bottom(ever);
+        let mut block = Block::bordered().title(title).title_bottom(ever);
+        if let Some(slow) = &self.slow {
+            let who = format!(" slow: {} {} ", figures::duration(slow.took), slow.callback);
+            block = block.title_bottom(Line::from(who).right_aligned());
+        }
         let room = usize::from((block.inner(area).width + 1) / (BAR + 1));
         let bars: Vec<_> = bars(late.buckets(), room)
             .into_iter()
@@ -208,7 +214,10 @@ fn bars(buckets: impl Iterator<Item = (Duration, u64)>, room: usize) -> Vec<(Str
 
 #[cfg(test)]
 mod tests {
-    use corewheel::{ManualClock, Timer};
+    use std::sync::mpsc;
+    use std::thread;
+
+    use corewheel::{Executor, ManualClock, Timer};
 
     use super::*;
     use crate::history::Reading;
@@ -230,7 +239,18 @@ mod tests {
         (0..100).for_each(|_| drop(arm(500)));
         clock.advance(Duration::from_secs(1));
         history.push(read(7500));
-        plain::render(&View { history: &history, workers: 3, connections: 4000 }, (columns, rows)).unwrap()
+        let slow = slow_callback();
+        plain::render(&View { history: &history, workers: 3, connections: 4000, slow }, (columns, rows)).unwrap()
+    }
+
+    /// Returns the report of a callback that took long.
+    fn slow_callback() -> Option<SlowCallback> {
+        let (sender, reports) = mpsc::channel();
+        let report = move |slow| sender.send(slow).unwrap();
+        let builder = Timer::builder().clock(ManualClock::new()).on_slow(Duration::ZERO, report);
+        let timer = builder.executor(Executor::Inline).build().unwrap();
+        timer.schedule(Duration::ZERO, || thread::sleep(Duration::from_millis(1))).unwrap();
+        Some(reports.recv().unwrap())
     }
 
     /// Returns the words of the first line that has `word`, without borders.
@@ -256,6 +276,9 @@ mod tests {
         assert!(frame.contains("lateness of 2 s: 100 runs, p50 0 ns, p99 0 ns, max 0 ns"), "{frame}");
         assert_eq!(line(&frame, "10µs")[..3], ["10µs", "20µs", "50µs"], "{frame}");
         assert!(line(&frame, " 100 ").contains(&"100".to_owned()), "{frame}");
+        assert!(frame.lines().last().unwrap().contains(" slow: "), "{frame}");
+        let wide = super::tests::frame(2, 160, 24);
+        assert!(wide.contains("top::frame::tests::slow_callback::{{closure}}"), "{wide}");
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::error::Error;
 use std::num::NonZero;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use corewheel::{Executor, Timer};
+use corewheel::{Executor, SlowCallback, Timer};
 
 use crate::args::Args;
 use crate::crew::{self, Record};
@@ -20,6 +20,8 @@ use crate::timeouts::Timeouts;
 const TIMEOUTS: Timeouts = Timeouts { idle: Duration::from_secs(4), request: Duration::from_secs(2) };
 /// Mean pause between an answer and the next request.
 const PAUSE: Duration = Duration::from_millis(250);
+/// Time from which a frame names a callback.
+const SLOW: Duration = Duration::from_millis(20);
 /// How long, and how often, the callbacks of `--block` block.
 const BLOCK: Duration = Duration::from_millis(200);
 const BLOCK_EVERY: Duration = Duration::from_secs(1);
@@ -30,6 +32,8 @@ pub struct Service {
     record: Arc<Record>,
     workers: usize,
     connections: usize,
+    /// The last callback that took long.
+    slow: Arc<Mutex<Option<SlowCallback>>>,
     _server: Server,
 }
 
@@ -38,7 +42,11 @@ impl Service {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let workers = args.workers.unwrap_or(cores);
         let shards = args.shards.unwrap_or(cores);
-        let timer = Timer::builder().shards(shards).executor(Executor::Pool { threads: workers }).build()?;
+        let slow = Arc::<Mutex<Option<SlowCallback>>>::default();
+        let last = slow.clone();
+        let report = move |slow| *last.lock().expect("no thread panics while it stores") = Some(slow);
+        let builder = Timer::builder().shards(shards).executor(Executor::Pool { threads: workers });
+        let timer = builder.on_slow(SLOW, report).build()?;
         let server = Server::start(&timer, TIMEOUTS, args.threads)?;
         for _ in 0..args.block {
             timer.schedule_at_fixed_rate(BLOCK_EVERY, BLOCK_EVERY, || thread::sleep(BLOCK))?;
@@ -54,7 +62,7 @@ impl Service {
         };
         let record = Arc::new(Record::default());
         crew::start(plan, &record)?;
-        Ok(Self { timer, record, workers, connections: args.connections, _server: server })
+        Ok(Self { timer, record, workers, connections: args.connections, slow, _server: server })
     }
 
     /// Reads the timer's counts. Fails if a part of the load has failed.
@@ -68,6 +76,7 @@ impl Service {
 
     /// Returns what a frame shows after these readings.
     pub fn view<'a>(&self, history: &'a History) -> View<'a> {
-        View { history, workers: self.workers, connections: self.connections }
+        let slow = self.slow.lock().expect("no thread panics while it stores").clone();
+        View { history, workers: self.workers, connections: self.connections, slow }
     }
 }
