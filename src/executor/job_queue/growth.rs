@@ -93,7 +93,7 @@ impl State {
     fn running(&self) -> (usize, usize) {
         let Growth { own, extras, idle, .. } = &self.growth;
         let blocked = self.running.iter().filter(|run| run.sample.is_blocked).count();
-        // This counts workers that were woken or started, but have not taken the lock yet, and those that drive.
+        // This counts workers that were woken or started, but have not taken the lock yet.
         (own + extras - self.parked.len() - idle.len() - blocked, own + blocked)
     }
 
