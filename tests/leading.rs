@@ -6,14 +6,14 @@ mod common;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Instant;
 
 use common::*;
-use corewheel::{Executor, Timer, TimerHandle};
+use corewheel::{Executor, Sleep, Timer, TimerHandle, WeakTimer};
 
 /// The timers of these tests run one at a time: together they would keep the leader too busy.
 static TURN: Mutex<()> = Mutex::new(());
@@ -197,56 +197,73 @@ fn a_timer_without_load_wakes_no_thread() {
     assert_eq!(sleeps_of("lead-rest"), before);
 }
 
-/// Returns the name of the thread that wakes a task whose home is in the second shard.
-fn driver_of_the_second_shard(timer: &Timer) -> String {
+/// Returns a function that names the thread which wakes the tasks of a thread whose home is the second shard.
+fn driver_of_the_second_shard(timer: &Timer) -> impl Fn() -> String {
     let _first = timer.schedule(HOUR, || ()).unwrap();
     let busy = Busy { timer: timer.clone(), runs: Arc::default(), stream: Vec::new() };
-    thread::spawn(move || busy.driver()).join().unwrap()
+    let ((ask, asked), (answer, answers)) = (channel(), channel());
+    thread::spawn(move || asked.iter().for_each(|()| answer.send(busy.driver()).unwrap()));
+    move || {
+        ask.send(()).unwrap();
+        wait_for(&answers)
+    }
 }
 
 fn two_shards(name: &str) -> Timer {
     Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).thread_name(name).build().unwrap()
 }
 
-/// The leader calls wakers most of the time, and then none.
+/// The leader has wakers to call without a pause, and then none.
 #[test]
 fn a_leader_drives_both_shards_while_it_has_little_to_do() {
-    struct Spins;
-    impl Wake for Spins {
-        fn wake(self: Arc<Self>) {
-            let begun = Instant::now();
-            while begun.elapsed() < MS * 2 / 5 {}
+    /// A waker that takes a while, and then arms its sleep anew. The next of several such sleeps is over by then.
+    struct Spins {
+        timer: WeakTimer,
+        sleep: Mutex<Option<Sleep>>,
+    }
+
+    impl Spins {
+        /// Stops when the timer is gone or `ends`.
+        fn arm(self: Arc<Self>) {
+            let waker = Waker::from(self.clone());
+            let mut is_pending = false;
+            while let Some(timer) = self.timer.upgrade().filter(|_| !is_pending && !ENDS.load(Ordering::SeqCst)) {
+                let mut sleep = timer.sleep(MS);
+                is_pending = Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending();
+                // Both are dropped after the lock: a poll may call this waker.
+                let _last = self.sleep.lock().unwrap().replace(sleep);
+            }
         }
     }
 
+    impl Wake for Spins {
+        fn wake(self: Arc<Self>) {
+            let begun = Instant::now();
+            while begun.elapsed() < MS / 2 {}
+            self.arm();
+        }
+    }
+
+    static ENDS: AtomicBool = AtomicBool::new(false);
     let _turn = TURN.lock();
     let timer = two_shards("lead-much");
-    assert_eq!(driver_of_the_second_shard(&timer), "lead-much-0");
-    let waker = Waker::from(Arc::new(Spins));
-    let mut name = String::new();
-    let mut sleeps: Vec<_> = (0..8).map(|_| timer.sleep(MS)).collect();
-    eventually("the shard has its own thread", || {
-        for _ in 0..50 {
-            for sleep in &mut sleeps {
-                while Pin::new(&mut *sleep).poll(&mut Context::from_waker(&waker)).is_ready() {
-                    *sleep = timer.sleep(MS);
-                }
-            }
-            thread::sleep(MS);
-        }
-        name = driver_of_the_second_shard(&timer);
-        name == "lead-much-1"
-    });
-    drop(sleeps);
-    eventually("the leader drives again", || driver_of_the_second_shard(&timer) == "lead-much-0");
+    let driver = driver_of_the_second_shard(&timer);
+    assert_eq!(driver(), "lead-much-0");
+    for _ in 0..6 {
+        Arc::new(Spins { timer: timer.downgrade(), sleep: Mutex::default() }).arm();
+    }
+    eventually("the shard has its own thread", || driver() == "lead-much-1");
+    ENDS.store(true, Ordering::SeqCst);
+    eventually("the leader drives again", || driver() == "lead-much-0");
 }
 
 #[test]
 fn a_deputy_resigns_when_the_leader_calls_no_waker() {
     let _turn = TURN.lock();
     let timer = two_shards("lead-deputy");
+    let driver = driver_of_the_second_shard(&timer);
     for _ in 0..3 {
-        assert_eq!(driver_of_the_second_shard(&timer), "lead-deputy-0");
+        assert_eq!(driver(), "lead-deputy-0");
         thread::sleep(300 * MS);
         let before = sleeps_of("lead-deputy");
         thread::sleep(300 * MS);

@@ -51,8 +51,9 @@ pub(crate) trait Driven {
 
 /// How a turn has ended.
 pub(crate) enum Turn<E> {
-    /// These timers have expired. The shard stays awake.
-    Expired(E),
+    /// These timers have expired. The shard sleeps if nothing else is left to do. The flag says that non-urgent work is
+    /// left.
+    Expired { expired: E, has_work: bool },
     /// More is left to do. The shard stays awake.
     More,
     /// The shard sleeps. The flag says that non-urgent work is left.
@@ -138,10 +139,11 @@ pub(crate) fn with_driver<S: Driven, R>(
         shard.driver_ended();
         return Some(turn);
     }
-    slot.has_work.store(matches!(turn, Turn::Asleep { has_work: true }), Ordering::Relaxed);
+    let has_work = matches!(turn, Turn::Asleep { has_work: true } | Turn::Expired { has_work: true, .. });
+    slot.has_work.store(has_work, Ordering::Relaxed);
     let mut place = lock(&slot.place);
     place.driver = Some(driver);
-    if matches!(turn, Turn::Expired(_)) {
+    if matches!(turn, Turn::Expired { .. }) {
         place.hands_out = Some(role);
     }
     leave(place, wakeup, role);
@@ -196,7 +198,7 @@ fn turn<S: Driven>(shard: &S, role: u32, is_due: bool) -> Option<Turn<S::Expired
 
 fn turned<E>(turn: Turn<E>) -> Next<E> {
     match turn {
-        Turn::Expired(expired) => Next::Expired(expired),
+        Turn::Expired { expired, .. } => Next::Expired(expired),
         _ => Next::Turned,
     }
 }

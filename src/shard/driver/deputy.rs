@@ -46,7 +46,7 @@ impl Drivers {
     /// Looks after the leader, if the calling own thread is the deputy. Returns the time until the next look.
     pub(super) fn look_after_leader(&self, number: u32, seen: &mut Seen) -> Option<Duration> {
         self.deputy.look(number, seen, Instant::now(), || {
-            self.unfold();
+            self.unfold(usize::MAX, u64::MAX);
             self.shards[0].core.wakeup.change_role(LEADER, number);
             self.set_grower(number);
             self.dispatcher.enqueue(lock(&self.leader_wakers).clone());

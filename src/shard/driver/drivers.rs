@@ -6,8 +6,8 @@
 //! expires what is due: the leader, the own thread of the first shard. It sleeps until the earliest of their deadlines.
 //! So how many threads are awake follows the work, not the number of shards.
 //!
-//! A leader that [is behind](super::load) gives each shard that it drives to the shard's own thread, except for the
-//! first. An own thread that has little to do folds its shard again.
+//! A leader that [is behind](super::load) gives shards that are due to their own threads, one after each batch. The first
+//! shard stays with it. An own thread that has little to do folds its shard again.
 //!
 //! Shards fold if a pool runs their callbacks. With another executor, callbacks run on the thread that drives, and one
 //! that blocks must not block another shard. Pinned threads and virtual time know no leader, either.
@@ -136,9 +136,11 @@ impl Drivers {
         self.alarms.wake_all();
     }
 
-    /// Gives the folded shards to their own threads. The first shard stays with the leader.
-    pub(super) fn unfold(&self) {
-        for (index, shard) in self.shards_with(LEADER).filter(|&(index, _)| index > 0) {
+    /// Gives up to `limit` of the folded shards that are due by `tick` to their own threads. The first shard stays with
+    /// the leader.
+    pub(super) fn unfold(&self, limit: usize, tick: u64) {
+        let is_due = |&(index, shard): &(usize, &Arc<Shard>)| index > 0 && shard.core.wakeup.wake_tick() <= tick;
+        for (index, shard) in self.shards_with(LEADER).filter(is_due).take(limit) {
             shard.core.wakeup.change_role(LEADER, index as u32);
         }
     }
@@ -172,9 +174,8 @@ impl Drivers {
     /// Makes turns of the role's shards until something is to be handed out. `None`: nothing is due.
     pub(super) fn next(&self, role: &mut Role) -> Option<Expired> {
         let (shards, mut expired) = (self.shards_of(role.number), Expired::default());
-        // Now that all is handed out that has expired there: timers leave a shard in the order of their ticks.
-        if role.number == LEADER && role.last > 0 && role.load.is_behind() {
-            shards[role.last].core.wakeup.change_role(LEADER, role.last as u32);
+        if role.number == LEADER && role.load.is_behind() {
+            self.unfold(1, shards[0].ticks.now_tick());
         }
         // In virtual time, a driver must not answer before its timers are handed out.
         while !expired.is_full() && (self.is_flexible || expired.is_empty()) {

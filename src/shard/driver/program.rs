@@ -84,7 +84,7 @@ impl ProgramDriver {
                 turn
             });
             match turn {
-                Some(Turn::Expired(turned)) => expired += self.deliver(turned),
+                Some(Turn::Expired { expired: turned, .. }) => expired += self.deliver(turned),
                 Some(Turn::More) => {}
                 Some(Turn::Asleep { .. } | Turn::Closed) | None => break,
             }
@@ -94,7 +94,7 @@ impl ProgramDriver {
         }
         // A turn of non-urgent work, now that nothing is due.
         let last = with_driver(&*shard, PROGRAM, |driver| shard.turn(driver, false));
-        if let Some(Turn::Expired(turned)) = last {
+        if let Some(Turn::Expired { expired: turned, .. }) = last {
             expired += self.deliver(turned);
         }
         expired

@@ -97,7 +97,11 @@ impl Driver {
             #[cfg(test)]
             assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
             shard.quiescence().iter().for_each(|quiescence| quiescence.begin(self.expired.len()));
-            return Turn::Expired((self.now, mem::take(&mut self.expired)));
+            let expired = (self.now, mem::take(&mut self.expired));
+            // In virtual time, the driver must not answer before they have been handed out.
+            let rests = !self.in_round && shard.quiescence().is_none();
+            let has_work = rests && matches!(self.rest(shard, again), Turn::Asleep { has_work: true });
+            return Turn::Expired { expired, has_work };
         }
         if self.in_round { Turn::More } else { self.rest(shard, again) }
     }
