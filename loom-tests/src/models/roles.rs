@@ -21,7 +21,8 @@
 //! - `role-program-not-woken`, `role-driver-not-wanted`: such a thread does not wake a program that waits for the
 //!   driver;
 //! - `role-any`: a thread drives a shard whose role it has lost;
-//! - `role-work-lost`, `role-work-not-due`: non-urgent work is forgotten when the role changes;
+//! - `role-work-lost`, `role-work-lost-on-expiry`, `role-work-not-due`: non-urgent work is forgotten when the role
+//!   changes;
 //! - `role-spins`: a thread spins while another one makes a turn of its shard;
 //! - `role-one-shard`: a thread sleeps by one of its shards.
 
@@ -189,6 +190,19 @@ fn work_that_is_not_urgent_against_a_change_of_the_role() {
         });
         roles.turn(0);
         roles.turn(0);
+        new.join().unwrap();
+    });
+}
+
+/// The same after a turn in which timers have expired.
+#[test]
+fn work_that_is_left_beside_what_expired() {
+    explore(|| {
+        let roles = Roles::with_work(&[0], 2, true);
+        roles.push(0);
+        assert!(matches!(roles.turn(0), Next::Expired(())));
+        let new = roles.spawn(|roles| roles.drive(1));
+        roles.give(0, 1);
         new.join().unwrap();
     });
 }
