@@ -14,9 +14,13 @@
 //! The clients are threads of another process. Most talk; some never send a line, some fall silent, and some do not
 //! read. Exactly these must be closed, each by the right timeout and not before its time.
 
+#[macro_use]
+mod output;
+
 use std::collections::HashMap;
 use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -24,6 +28,7 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 use std::{env, fs, iter, net, process, thread};
 
+use clap::Parser;
 use corewheel::{CancelOnDrop, Executor, Timer};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -50,9 +55,17 @@ enum End {
 /// Of twenty clients, one sends no line, one falls silent, and one does not read.
 const EXPECTED: [usize; 3] = [CLIENTS / 20 * 2, CLIENTS / 20, CLIENTS / 20 * 17];
 
+/// Serves clients of which some stall, on one thread, and checks that exactly these are closed.
+#[derive(Parser)]
+struct Args {
+    /// Runs the clients of a server at this address.
+    #[arg(long, hide = true)]
+    clients_of: Option<SocketAddr>,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    match env::args().nth(1) {
-        Some(server) => run_clients(server.parse()?),
+    match Args::parse().clients_of {
+        Some(server) => run_clients(server),
         None => serve(),
     }
 }
@@ -88,7 +101,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     thread::sleep(PAUSE);
     let others = other_threads();
     let address = listener.local_addr()?.to_string();
-    let mut clients = process::Command::new(env::current_exe()?).arg(address).spawn()?;
+    let mut clients = process::Command::new(env::current_exe()?).arg("--clients-of").arg(address).spawn()?;
     let (mut connections, mut accepted, mut ends) = (HashMap::new(), 0, [0; EXPECTED.len()]);
     let (mut events, mut turns) = (Events::with_capacity(256), 0);
     while accepted < CLIENTS || !connections.is_empty() {
@@ -201,7 +214,7 @@ fn other_threads() -> Option<Vec<(u32, String)>> {
     Some(threads?.into_iter().filter(|(thread, _)| *thread != process::id()).collect())
 }
 
-fn run_clients(server: net::SocketAddr) -> Result<(), Box<dyn Error>> {
+fn run_clients(server: SocketAddr) -> Result<(), Box<dyn Error>> {
     let run = |index| move || client(server, index).unwrap_or_else(|error| panic!("client {index}: {error}"));
     let clients: Vec<_> = (0..CLIENTS).map(|index| thread::spawn(run(index))).collect();
     let failed = clients.into_iter().map(thread::JoinHandle::join).filter(Result::is_err).count();

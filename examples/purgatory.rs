@@ -15,6 +15,9 @@
 //! open loop). They complete after a log-normal time, given by two of its percentiles. The answer to a request may race
 //! with its timeout: exactly one of them ends the request.
 
+#[macro_use]
+mod output;
+
 use std::f64::consts::TAU;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};

@@ -13,6 +13,9 @@
 //! Each job ends in exactly one way: done, given up or withdrawn. At the end the program checks this, and that no job was
 //! tried early.
 
+#[macro_use]
+mod output;
+
 use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -192,5 +195,6 @@ fn main() -> ExitCode {
         eprintln!("error: {early} tries were early, and {left} jobs are left");
         return ExitCode::FAILURE;
     }
+    println!("ok: each job has ended in one way, and no try was early");
     ExitCode::SUCCESS
 }

@@ -82,10 +82,10 @@ impl TimerHandle {
     /// next timer in that shard. Memory beyond what one thread keeps is available to other threads at once.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::{sync::Arc, time::Duration};
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::{sync::Arc, time::Duration};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let request = Arc::new("a request");
     /// let captured = request.clone();
     /// let retry = timer.schedule(Duration::from_secs(1), move || println!("sending {captured} again"))?;
@@ -112,10 +112,10 @@ impl TimerHandle {
     /// that disturbs no other thread; see *Re-arming in place* in [protocols.md].
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let idle = timer.schedule(Duration::from_secs(60), || println!("idle: closing"))?;
     /// clock.advance(Duration::from_secs(59));
     /// assert!(idle.reset(Duration::from_secs(60))); // a byte has arrived
@@ -135,10 +135,10 @@ impl TimerHandle {
     /// Sets a new deadline. A deadline that has passed means now. Otherwise as [`reset`](Self::reset).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let renewal = timer.schedule(Duration::from_secs(3600), || println!("renewing the lease"))?;
     /// let earlier = clock.now() + Duration::from_secs(600);
     /// assert!(renewal.reset_at(earlier));
@@ -173,10 +173,10 @@ impl TimerHandle {
     /// [`cancel`](Self::cancel) never blocks.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::sync::Arc;
-    /// # use std::sync::atomic::{AtomicU32, Ordering};
-    /// # use std::time::Duration;
+    /// let timer = corewheel::Timer::new()?;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use std::time::Duration;
     /// let beats = Arc::new(AtomicU32::new(0));
     /// let counted = beats.clone();
     /// let heartbeat = timer.schedule_at_fixed_rate(Duration::ZERO, Duration::from_millis(1), move || {
@@ -199,10 +199,10 @@ impl TimerHandle {
     /// including during its runs.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let once = timer.schedule(Duration::from_secs(1), || ())?;
     /// let often = timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(1), || ())?;
     /// clock.advance(Duration::from_secs(1));
@@ -225,10 +225,10 @@ impl TimerHandle {
     /// During a run of a repeating timer this is the deadline of that run, unless a reset has set another.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let often = timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(5), || ())?;
     /// clock.advance(Duration::from_secs(1));
     /// assert_eq!(often.deadline(), Some(clock.now() + Duration::from_secs(5)));
@@ -245,10 +245,10 @@ impl TimerHandle {
     /// Turns the handle into a guard that cancels the timer when it is dropped.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
-    /// # fn handle_request() {}
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// fn handle_request() {}
     /// {
     ///     let warn = || eprintln!("the request takes over 5 s");
     ///     let _guard = timer.schedule(Duration::from_secs(5), warn)?.cancel_on_drop();
@@ -282,9 +282,9 @@ impl fmt::Debug for TimerHandle {
 /// [`TimerHandle::cancel_on_drop`] returns it.
 ///
 /// ```
-/// # use corewheel::{ManualClock, Timer};
-/// # use std::time::Duration;
-/// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+/// use corewheel::{ManualClock, Timer};
+/// use std::time::Duration;
+/// let timer = Timer::builder().clock(ManualClock::new()).build()?;
 /// use corewheel::CancelOnDrop;
 ///
 /// struct Connection {
@@ -306,9 +306,9 @@ impl CancelOnDrop {
     /// Returns the handle without cancelling the timer.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
     /// let guard = timer.schedule(Duration::from_secs(5), || println!("committing"))?.cancel_on_drop();
     /// let handle = guard.detach();
     /// drop(handle);

@@ -5,7 +5,7 @@
 //! virtual time. A one-shot timer that does fire fires once, soon after its deadline and never before it.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
+//! #[cfg(feature = "std")] {
 //! use corewheel::Timer;
 //! use std::time::Duration;
 //!
@@ -45,11 +45,11 @@
 //! need no runtime.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
+//! #[cfg(feature = "std")] {
 //! use corewheel::Timer;
 //! use std::time::Duration;
 //!
-//! # let timer = Timer::new()?;
+//! let timer = Timer::new()?;
 //! # futures::executor::block_on(async {
 //! timer.sleep(Duration::from_millis(5)).await;
 //! let answer = timer.timeout(Duration::from_secs(5), async { "pong" }).await;
@@ -65,7 +65,7 @@
 //! or resets one value.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
+//! #[cfg(feature = "std")] {
 //! use corewheel::{DelayQueue, Timer};
 //! use std::time::Duration;
 //!
@@ -83,7 +83,7 @@
 //! A test of a timeout need not wait for it. On a [`ManualClock`], time passes only when the test advances the clock.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
+//! #[cfg(feature = "std")] {
 //! use corewheel::{ManualClock, Timer};
 //! use std::time::Duration;
 //!
@@ -155,19 +155,18 @@
 //!
 //! # Further reading
 //!
-//! - [choosing.md]: when another timer is the better choice
-//! - [tuning.md]: what each setting does, and the ranges of the wheel
-//! - [embedding]: a complete program each for threads, tokio, hyper, axum and quinn
+//! - [`guide`]: when another timer is the better choice, what each setting does, and a complete program each for threads,
+//!   tokio, hyper, axum, quinn, event loops and more
 //! - [durable.md]: timers that survive the process
 //!
 //! [architecture.md]: https://docs.rs/crate/corewheel/latest/source/docs/architecture.md
-//! [choosing.md]: https://docs.rs/crate/corewheel/latest/source/docs/choosing.md
+//! [choosing.md]: crate::guide::choosing
 //! [durable.md]: https://docs.rs/crate/corewheel/latest/source/docs/durable.md
-//! [embedding]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/
+//! [embedding]: crate::guide
 //! [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
-//! [no-std.md]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/no-std.md
+//! [no-std.md]: crate::guide::no_std
 //! [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
-//! [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
+//! [tuning.md]: crate::guide::tuning
 
 // Each test crate uses only some of the dev-dependencies.
 #![cfg_attr(not(any(test, loom)), deny(unused_crate_dependencies))]
@@ -192,6 +191,8 @@ pub(crate) mod error;
 pub(crate) mod executor;
 #[cfg(feature = "std")]
 mod future;
+#[cfg(doc)]
+pub mod guide;
 #[cfg(feature = "std")]
 mod handle;
 #[cfg(any(feature = "std", loom))]
@@ -232,25 +233,3 @@ pub use {
     stats::{Lateness, ShardStats, Stats},
     timer::{Builder, Driver, Timer, Unfired, UnfiredTimer, WeakTimer},
 };
-
-/// Compiles and runs the programs of `docs` as tests.
-#[cfg(doctest)]
-mod docs {
-    #[doc = include_str!("../docs/embedding/no-std.md")]
-    mod no_std {}
-}
-
-/// Those that use a [`Timer`].
-#[cfg(all(doctest, feature = "std"))]
-mod timer_docs {
-    #[doc = include_str!("../docs/choosing.md")]
-    mod choosing {}
-    #[doc = include_str!("../docs/tuning.md")]
-    mod tuning {}
-    #[doc = include_str!("../docs/embedding/delay-queue.md")]
-    mod delay_queue {}
-    #[doc = include_str!("../docs/embedding/game-loop.md")]
-    mod game_loop {}
-    #[doc = include_str!("../docs/embedding/threads.md")]
-    mod threads {}
-}

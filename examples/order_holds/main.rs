@@ -21,6 +21,10 @@
 //! | `heap`   | the same with a binary heap                         |
 //! | `memory` | the memory of the process                           |
 
+#[macro_use]
+#[path = "../output.rs"]
+mod output;
+
 mod heap;
 mod holds;
 mod memory;

@@ -19,6 +19,10 @@
 //! | `verdict`      | checks that exactly the stalled connections were closed, on time |
 //! | `report`       | throughput, timers and lateness                                  |
 
+#[macro_use]
+#[path = "../output.rs"]
+mod output;
+
 mod alarms;
 mod args;
 mod client;

@@ -22,6 +22,10 @@
 //! | `hunt`         | the hunt for lost wake-ups                                         |
 //! | `fault`        | the faults found so far                                            |
 
+#[macro_use]
+#[path = "../output.rs"]
+mod output;
+
 mod account;
 mod actor;
 mod args;

@@ -2,7 +2,7 @@
 //!
 //! [quinn.md] has a complete program.
 //!
-//! [quinn.md]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/quinn.md
+//! [quinn.md]: crate::guide::quinn
 
 use std::fmt;
 use std::future::Future;
@@ -29,7 +29,7 @@ use crate::{Sleep, Timer};
 /// use std::net::UdpSocket;
 /// use std::sync::Arc;
 ///
-/// # fn endpoint() -> Result<quinn::Endpoint, Box<dyn std::error::Error>> {
+/// fn endpoint() -> Result<quinn::Endpoint, Box<dyn std::error::Error>> {
 /// let runtime = Runtime::new(Timer::new()?, Arc::new(quinn::TokioRuntime));
 /// let socket = UdpSocket::bind("127.0.0.1:0")?;
 /// Ok(quinn::Endpoint::new(quinn::EndpointConfig::default(), None, socket, Arc::new(runtime))?)

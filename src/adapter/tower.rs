@@ -2,7 +2,7 @@
 //!
 //! [axum.md] has a complete program.
 //!
-//! [axum.md]: https://docs.rs/crate/corewheel/latest/source/docs/embedding/axum.md
+//! [axum.md]: crate::guide::axum
 
 use std::error::Error;
 use std::future::Future;
@@ -25,7 +25,7 @@ use crate::Timer;
 /// fn status(error: &BoxError) -> u16 {
 ///     if error.is::<Elapsed>() { 504 } else { 500 }
 /// }
-/// # assert_eq!(status(&"broken".into()), 500);
+/// assert_eq!(status(&"broken".into()), 500);
 /// ```
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -103,8 +103,8 @@ impl<S> Timeout<S> {
     /// Creates a service that ends each call of `service` with an error `after` this time.
     ///
     /// ```
-    /// # use corewheel::{Timer, tower::Timeout};
-    /// # use std::time::Duration;
+    /// use corewheel::{Timer, tower::Timeout};
+    /// use std::time::Duration;
     /// let service = Timeout::new("any service", Timer::new()?, Duration::from_secs(5));
     /// # drop(service);
     /// # Ok::<(), corewheel::BuildError>(())
@@ -116,8 +116,8 @@ impl<S> Timeout<S> {
     /// Returns a reference to the service.
     ///
     /// ```
-    /// # use corewheel::{Timer, tower::Timeout};
-    /// # use std::time::Duration;
+    /// use corewheel::{Timer, tower::Timeout};
+    /// use std::time::Duration;
     /// let service = Timeout::new("any service", Timer::new()?, Duration::from_secs(5));
     /// assert_eq!(*service.get_ref(), "any service");
     /// # Ok::<(), corewheel::BuildError>(())
@@ -129,8 +129,8 @@ impl<S> Timeout<S> {
     /// Returns a mutable reference to the service.
     ///
     /// ```
-    /// # use corewheel::{Timer, tower::Timeout};
-    /// # use std::time::Duration;
+    /// use corewheel::{Timer, tower::Timeout};
+    /// use std::time::Duration;
     /// let mut service = Timeout::new("any service", Timer::new()?, Duration::from_secs(5));
     /// *service.get_mut() = "another service";
     /// # Ok::<(), corewheel::BuildError>(())
@@ -142,8 +142,8 @@ impl<S> Timeout<S> {
     /// Returns the service, without the timeout.
     ///
     /// ```
-    /// # use corewheel::{Timer, tower::Timeout};
-    /// # use std::time::Duration;
+    /// use corewheel::{Timer, tower::Timeout};
+    /// use std::time::Duration;
     /// let service = Timeout::new("any service", Timer::new()?, Duration::from_secs(5));
     /// assert_eq!(service.into_inner(), "any service");
     /// # Ok::<(), corewheel::BuildError>(())
@@ -185,9 +185,9 @@ pin_project! {
     /// {
     ///     service.call("a question")
     /// }
-    /// # let echo = tower::service_fn(async |question: &'static str| Ok::<_, std::io::Error>(question));
-    /// # let mut service = Timeout::new(echo, corewheel::Timer::new()?, std::time::Duration::from_secs(5));
-    /// # assert_eq!(futures::executor::block_on(ask(&mut service)).unwrap(), "a question");
+    /// let echo = tower::service_fn(async |question: &'static str| Ok::<_, std::io::Error>(question));
+    /// let mut service = Timeout::new(echo, corewheel::Timer::new()?, std::time::Duration::from_secs(5));
+    /// assert_eq!(futures::executor::block_on(ask(&mut service)).unwrap(), "a question");
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     #[derive(Debug)]

@@ -91,7 +91,7 @@ impl ManualClock {
     /// Returns a clock that stands at an arbitrary instant.
     ///
     /// ```
-    /// # use corewheel::ManualClock;
+    /// use corewheel::ManualClock;
     /// let clock = ManualClock::new();
     /// assert_eq!(clock.now(), clock.now());
     /// ```
@@ -107,8 +107,8 @@ impl ManualClock {
     /// Returns the instant at which the clock stands.
     ///
     /// ```
-    /// # use corewheel::ManualClock;
-    /// # use std::time::Duration;
+    /// use corewheel::ManualClock;
+    /// use std::time::Duration;
     /// let clock = ManualClock::new();
     /// let start = clock.now();
     /// clock.advance(Duration::from_secs(5));
@@ -138,8 +138,8 @@ impl ManualClock {
     /// the sum.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::{sync::mpsc, time::Duration};
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::{sync::mpsc, time::Duration};
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let (sender, receiver) = mpsc::channel();
@@ -164,10 +164,10 @@ impl ManualClock {
     /// As [`advance`](Self::advance).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let handle = timer.schedule(Duration::from_secs(90), || println!("expired"))?;
     /// if let Some(deadline) = handle.deadline() {
     ///     clock.advance_to(deadline);
@@ -198,8 +198,8 @@ impl ManualClock {
     /// to 100 ms for a million.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// assert_eq!(clock.next_deadline(), None);
@@ -229,8 +229,8 @@ impl ManualClock {
     /// As [`advance`](Self::advance).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let start = clock.now();

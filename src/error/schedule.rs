@@ -9,8 +9,8 @@ use std::io;
 /// the value.
 ///
 /// ```
-/// # use corewheel::{ScheduleError, Timer};
-/// # use std::time::Duration;
+/// use corewheel::{ScheduleError, Timer};
+/// use std::time::Duration;
 /// let timer = Timer::new()?;
 /// timer.shutdown();
 /// match timer.schedule(Duration::from_secs(1), || println!("saved")) {
@@ -59,10 +59,10 @@ impl<F> ScheduleError<F> {
     /// Returns the closure.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
-    /// # timer.shutdown();
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// timer.shutdown();
     /// if let Err(refused) = timer.schedule(Duration::from_secs(1), || println!("saved")) {
     ///     let save = refused.into_inner();
     ///     save();
@@ -78,8 +78,8 @@ impl<F> ScheduleError<F> {
     /// Returns whether [`max_pending`](crate::Builder::max_pending) is the reason.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
     /// let timer = Timer::builder().max_pending(0).build()?;
     /// assert!(timer.schedule(Duration::from_secs(1), || ()).unwrap_err().is_full());
     /// # Ok::<(), corewheel::BuildError>(())
@@ -91,8 +91,8 @@ impl<F> ScheduleError<F> {
     /// Returns whether the shutdown of the timer is the reason.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
     /// let timer = Timer::new()?;
     /// timer.shutdown();
     /// assert!(timer.schedule(Duration::from_secs(1), || ()).unwrap_err().is_shutdown());
@@ -112,7 +112,7 @@ impl<F> ScheduleError<F> {
     ///     let late = move || eprintln!("{name} takes long");
     ///     timer.schedule(Duration::from_secs(5), late).map_err(ScheduleError::without_closure)
     /// }
-    /// # assert!(watch(&Timer::new()?, "startup".to_owned())?.cancel());
+    /// assert!(watch(&Timer::new()?, "startup".to_owned())?.cancel());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn without_closure(self) -> ScheduleError<()> {
@@ -164,14 +164,14 @@ impl<F> Error for ScheduleError<F> {}
 /// | `OutOfMemory` | [`OutOfMemory`](io::ErrorKind::OutOfMemory)      |
 ///
 /// ```
-/// # use corewheel::{Timer, TimerHandle};
+/// use corewheel::{Timer, TimerHandle};
 /// use std::{io, time::Duration};
 ///
 /// fn watch(timer: &Timer) -> io::Result<TimerHandle> {
 ///     Ok(timer.schedule(Duration::from_secs(5), || eprintln!("the start takes long"))?)
 /// }
-/// # let timer = Timer::new()?;
-/// # timer.shutdown();
+/// let timer = Timer::new()?;
+/// timer.shutdown();
 /// let refused = watch(&timer).unwrap_err();
 /// assert_eq!(refused.kind(), io::ErrorKind::BrokenPipe);
 /// # Ok::<(), corewheel::BuildError>(())

@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// A callback that waits for work in its pool must not wait there for itself: see
 /// [`Timer::shutdown`](crate::Timer::shutdown) and [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
 ///
-/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
+/// [tuning.md]: crate::guide::tuning
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Executor {
@@ -108,7 +108,7 @@ pub enum Executor {
 /// let (sender, jobs) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
 /// thread::spawn(move || jobs.into_iter().for_each(|job| job()));
 /// let timer = Timer::builder().executor(Executor::Custom(Arc::new(OneThread(sender)))).build()?;
-/// # let (done, receiver) = mpsc::channel();
+/// let (done, receiver) = mpsc::channel();
 /// timer.schedule(Duration::from_millis(2), move || done.send("on that thread").unwrap())?;
 /// assert_eq!(receiver.recv()?, "on that thread");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

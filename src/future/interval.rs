@@ -91,9 +91,9 @@ impl Interval {
     /// Cancel safe: dropping the future before it completes loses no tick.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// # futures::executor::block_on(async {
     /// let mut interval = timer.interval(Duration::from_millis(2));
     /// for _ in 0..3 {
@@ -110,12 +110,12 @@ impl Interval {
     /// Polls for the next tick: [`tick`](Self::tick) for code that implements a future itself.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// use std::task::{Context, Poll, Waker};
     ///
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let mut interval = timer.interval(Duration::from_secs(1));
     /// let mut context = Context::from_waker(Waker::noop());
     /// let first = clock.now();
@@ -145,9 +145,9 @@ impl Interval {
     /// the next tick is pending once and then completes, whatever its instant.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// # futures::executor::block_on(async {
     /// let mut interval = timer.interval(Duration::from_millis(5));
     /// let start = timer.now();
@@ -163,12 +163,12 @@ impl Interval {
     /// Schedules the next tick for now. Otherwise as [`reset`](Self::reset).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// use futures::FutureExt;
     ///
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let mut flush = timer.interval(Duration::from_secs(60));
     /// assert!(flush.tick().now_or_never().is_some());
     /// // The buffer is full, so the next tick comes before its time:
@@ -185,12 +185,12 @@ impl Interval {
     /// [`reset`](Self::reset).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// use futures::FutureExt;
     ///
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let mut poll = timer.interval(Duration::from_secs(10));
     /// // The server asks for a longer pause, once:
     /// poll.reset_after(Duration::from_secs(30));
@@ -208,12 +208,12 @@ impl Interval {
     /// [`reset`](Self::reset).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// use futures::FutureExt;
     ///
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let mut report = timer.interval(Duration::from_secs(3600));
     /// // The next report comes with the next full hour of another clock:
     /// let full_hour = clock.now() + Duration::from_secs(42);
@@ -229,8 +229,8 @@ impl Interval {
     /// Returns the time between two ticks.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::time::Duration;
+    /// let timer = corewheel::Timer::new()?;
+    /// use std::time::Duration;
     /// assert_eq!(timer.interval(Duration::from_secs(1)).period(), Duration::from_secs(1));
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
@@ -241,9 +241,9 @@ impl Interval {
     /// Returns what the interval does about missed ticks. Default: [`Burst`](MissedTickBehavior::Burst).
     ///
     /// ```
-    /// # use corewheel::{MissedTickBehavior, Timer};
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::{MissedTickBehavior, Timer};
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// let interval = timer.interval(Duration::from_secs(1));
     /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
     /// # Ok::<(), corewheel::BuildError>(())
@@ -255,12 +255,12 @@ impl Interval {
     /// Sets what the interval does about missed ticks.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, MissedTickBehavior, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, MissedTickBehavior, Timer};
+    /// use std::time::Duration;
     /// use futures::FutureExt;
     ///
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let mut interval = timer.interval(Duration::from_secs(1));
     /// interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     /// clock.advance(Duration::from_secs(10)); // no task awaits a tick for ten seconds
@@ -275,12 +275,12 @@ impl Interval {
     /// Returns whether the service has been shut down. If so, no tick waits for its instant.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// # futures::executor::block_on(async {
     /// let mut interval = timer.interval(Duration::from_millis(2));
-    /// # timer.shutdown();
+    /// timer.shutdown();
     /// loop {
     ///     interval.tick().await;
     ///     if interval.is_shutdown() {

@@ -115,9 +115,9 @@ impl Sleep {
     /// Returns the deadline. A sleep that never completes reports an instant a hundred years ahead.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
     /// let sleep = timer.sleep(Duration::from_secs(10));
     /// assert_eq!(sleep.deadline(), timer.now() + Duration::from_secs(10));
     /// # Ok::<(), corewheel::BuildError>(())
@@ -133,10 +133,10 @@ impl Sleep {
     /// a shutdown. Registers no waker. Lock-free, in constant time.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let cooldown = timer.sleep(Duration::from_secs(10));
     /// assert!(!cooldown.is_elapsed());
     /// clock.advance(Duration::from_secs(10));
@@ -156,9 +156,9 @@ impl Sleep {
     /// of the hyper or quinn adapter then stays pending instead.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// # futures::executor::block_on(async {
     /// let mut sleep = timer.sleep(Duration::from_secs(3600));
     /// timer.shutdown();
@@ -194,9 +194,9 @@ impl Sleep {
     /// is one atomic step that disturbs no other thread; see *Re-arming in place* in [protocols.md].
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::{pin::pin, time::Duration};
-    /// # let timer = Timer::new()?;
+    /// use corewheel::Timer;
+    /// use std::{pin::pin, time::Duration};
+    /// let timer = Timer::new()?;
     /// # futures::executor::block_on(async {
     /// let mut sleep = pin!(timer.sleep(Duration::from_secs(3600)));
     /// sleep.as_mut().reset(timer.now() + Duration::from_millis(5));
@@ -215,9 +215,9 @@ impl Sleep {
     /// [`reset`](Self::reset), but cheaper: it needs no [`Instant`].
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::{pin::Pin, time::Duration};
-    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::{pin::Pin, time::Duration};
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
     /// let mut idle = timer.sleep(Duration::from_secs(60));
     /// // A byte has arrived:
     /// Pin::new(&mut idle).reset_after(Duration::from_secs(90));

@@ -50,8 +50,8 @@ impl<F> Timeout<F> {
     /// Returns a reference to the future.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::{future, time::Duration};
+    /// let timer = corewheel::Timer::new()?;
+    /// use std::{future, time::Duration};
     /// let timeout = timer.timeout(Duration::from_secs(1), future::ready(7));
     /// println!("waiting for {:?}", timeout.get_ref());
     /// # Ok::<(), corewheel::BuildError>(())
@@ -63,8 +63,8 @@ impl<F> Timeout<F> {
     /// Returns a mutable reference to the future.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::{future, time::Duration};
+    /// let timer = corewheel::Timer::new()?;
+    /// use std::{future, time::Duration};
     /// let mut timeout = timer.timeout(Duration::from_secs(1), future::ready(7));
     /// *timeout.get_mut() = future::ready(8);
     /// assert_eq!(futures::executor::block_on(timeout), Ok(8));
@@ -77,8 +77,8 @@ impl<F> Timeout<F> {
     /// Returns the future, without the deadline.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::{future, time::Duration};
+    /// let timer = corewheel::Timer::new()?;
+    /// use std::{future, time::Duration};
     /// let timeout = timer.timeout(Duration::from_secs(1), future::ready(7));
     /// assert_eq!(futures::executor::block_on(timeout.into_inner()), 7);
     /// # Ok::<(), corewheel::BuildError>(())
@@ -104,8 +104,8 @@ impl<F: Future> Future for Timeout<F> {
 /// The error of a [`Timeout`]: its deadline, or a shutdown, came before its future was ready.
 ///
 /// ```
-/// # let timer = corewheel::Timer::new()?;
-/// # use std::{future, time::Duration};
+/// let timer = corewheel::Timer::new()?;
+/// use std::{future, time::Duration};
 /// let timeout = timer.timeout(Duration::from_millis(1), future::pending::<()>());
 /// let elapsed = futures::executor::block_on(timeout).unwrap_err();
 /// assert_eq!(elapsed.to_string(), "the deadline came before the future was ready");
@@ -120,8 +120,8 @@ impl Elapsed {
     /// Returns whether the [`Timer`](crate::Timer) was shut down before the deadline.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::{future, time::Duration};
+    /// let timer = corewheel::Timer::new()?;
+    /// use std::{future, time::Duration};
     /// let timeout = timer.timeout(Duration::from_secs(3600), future::pending::<()>());
     /// timer.shutdown();
     /// assert!(futures::executor::block_on(timeout).unwrap_err().is_shutdown());
@@ -148,7 +148,7 @@ impl Error for Elapsed {}
 /// works in functions that return an [`io::Result`].
 ///
 /// ```
-/// # let timer = corewheel::Timer::new()?;
+/// let timer = corewheel::Timer::new()?;
 /// use std::{future, io, time::Duration};
 ///
 /// let read = async {

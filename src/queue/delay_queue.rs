@@ -116,8 +116,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// no memory for the value's timer. The error returns the value.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{DelayQueue, Timer};
+    /// use std::time::Duration;
     /// let timer = Timer::new()?;
     /// let queue = DelayQueue::new(&timer);
     /// let key = queue.push(Duration::from_secs(5), "job 1")?;
@@ -139,8 +139,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// As [`push`](Self::push).
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, Timer};
-    /// # use std::time::Instant;
+    /// use corewheel::{DelayQueue, Timer};
+    /// use std::time::Instant;
     /// let timer = Timer::new()?;
     /// let queue = DelayQueue::new(&timer);
     /// queue.push_at(Instant::now(), 7)?;
@@ -158,8 +158,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// constant time.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let queue = DelayQueue::new(&timer);
@@ -218,8 +218,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// The limit is real time, also in virtual time. One too long to represent means no limit.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{DelayQueue, Timer};
+    /// use std::time::Duration;
     /// let timer = Timer::new()?;
     /// let queue = DelayQueue::new(&timer);
     /// queue.push(Duration::from_secs(3600), "much later")?;
@@ -276,10 +276,10 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// has not returned. Wait-free.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let queue = DelayQueue::new(&timer);
     /// queue.push(Duration::from_secs(1), 'a')?;
     /// queue.push(Duration::from_secs(2), 'b')?;
@@ -294,9 +294,9 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// Returns whether the queue has no values. Wait-free.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, Timer};
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::{DelayQueue, Timer};
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// let queue = DelayQueue::new(&timer);
     /// queue.push(Duration::from_secs(1), ())?.remove();
     /// assert!(queue.is_empty());
@@ -315,8 +315,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// Lock-free, in constant time, except for the wakers that it calls.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{DelayQueue, Timer};
+    /// use std::time::Duration;
     /// let timer = Timer::new()?;
     /// let queue = DelayQueue::new(&timer);
     /// queue.push(Duration::from_millis(5), "last")?;
@@ -340,8 +340,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// Takes the consumers' lock, in linear time in the number of values.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{DelayQueue, Timer};
+    /// use std::time::Duration;
     /// let timer = Timer::new()?;
     /// let queue = DelayQueue::new(&timer);
     /// queue.push(Duration::from_secs(60), "a session")?;
@@ -360,7 +360,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// tells the end from a limit after [`pop_timeout`](Self::pop_timeout) has returned `None`. Wait-free.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, Timer};
+    /// use corewheel::{DelayQueue, Timer};
     /// let timer = Timer::new()?;
     /// let queue = DelayQueue::<()>::new(&timer);
     /// assert!(!queue.is_closed());
@@ -435,10 +435,10 @@ impl<T: Send + 'static> futures_core::Stream for DelayQueue<T> {
 /// A value that came out of a [`DelayQueue`](crate::DelayQueue).
 ///
 /// ```
-/// # use corewheel::{DelayQueue, Expired, ManualClock, Timer};
-/// # use std::time::Duration;
-/// # let clock = ManualClock::new();
-/// # let timer = Timer::builder().clock(clock.clone()).build()?;
+/// use corewheel::{DelayQueue, Expired, ManualClock, Timer};
+/// use std::time::Duration;
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
 /// let queue = DelayQueue::new(&timer);
 /// let deadline = timer.now() + Duration::from_secs(1);
 /// queue.push_at(deadline, "retry")?;

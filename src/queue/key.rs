@@ -42,10 +42,10 @@ impl<T> DelayKey<T> {
     /// Lock-free, in amortised constant time.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let queue = DelayQueue::new(&timer);
     /// let (waits, due) = (queue.push(Duration::from_secs(9), 1)?, queue.push(Duration::from_secs(1), 2)?);
     /// clock.advance(Duration::from_secs(1));
@@ -68,10 +68,10 @@ impl<T> DelayKey<T> {
     /// Lock-free, in constant time: see [`TimerHandle::reset`].
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let queue = DelayQueue::new(&timer);
     /// let key = queue.push(Duration::from_secs(1), "later")?;
     /// assert!(key.reset(Duration::from_secs(5)));
@@ -90,10 +90,10 @@ impl<T> DelayKey<T> {
     /// that never becomes due reports an instant a hundred years ahead. Wait-free in real time, lock-free in virtual time.
     ///
     /// ```
-    /// # use corewheel::{DelayQueue, ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let queue = DelayQueue::new(&timer);
     /// let key = queue.push(Duration::from_secs(1), ())?;
     /// assert_eq!(key.deadline(), Some(timer.now() + Duration::from_secs(1)));

@@ -14,15 +14,15 @@ const BUCKETS: usize = ((64 - FINENESS + 1) as usize) << FINENESS;
 /// How much later than the tick of its deadline each run started, in buckets at most an eighth of their values wide.
 ///
 /// ```
-/// # use corewheel::{ManualClock, Timer};
-/// # use std::time::Duration;
-/// # let clock = ManualClock::new();
-/// # let timer = Timer::builder().clock(clock.clone()).build()?;
-/// # timer.schedule(Duration::from_secs(1), || ())?;
-/// # clock.advance(Duration::from_secs(1));
+/// use corewheel::{ManualClock, Timer};
+/// use std::time::Duration;
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+/// timer.schedule(Duration::from_secs(1), || ())?;
+/// clock.advance(Duration::from_secs(1));
 /// let lateness = timer.stats().lateness;
 /// println!("p50 {:?}, p99 {:?}, max {:?}", lateness.quantile(0.5), lateness.quantile(0.99), lateness.max());
-/// # assert_eq!((lateness.count(), lateness.max()), (1, Duration::ZERO));
+/// assert_eq!((lateness.count(), lateness.max()), (1, Duration::ZERO));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
@@ -36,7 +36,7 @@ impl Lateness {
     /// Returns the number of runs.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
+    /// let timer = corewheel::Timer::new()?;
     /// let stats = timer.stats();
     /// assert_eq!(stats.lateness.count(), stats.fired);
     /// # Ok::<(), corewheel::BuildError>(())
@@ -50,8 +50,8 @@ impl Lateness {
     /// The result is rounded up, by at most an eighth. It is zero if there was no run.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::time::Duration;
+    /// let timer = corewheel::Timer::new()?;
+    /// use std::time::Duration;
     /// if timer.stats().lateness.quantile(0.99) > Duration::from_millis(10) {
     ///     eprintln!("over 1 % of the callbacks start 10 ms late");
     /// }
@@ -72,11 +72,11 @@ impl Lateness {
     /// [`max`](Self::max) is that of this reading: a maximum has no difference.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// # timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(1), || ())?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(1), || ())?;
     /// let before = timer.stats().lateness;
     /// clock.advance(Duration::from_secs(60));
     /// let of_the_last_minute = timer.stats().lateness.since(&before);
@@ -98,12 +98,12 @@ impl Lateness {
     /// cumulative.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// # timer.schedule(Duration::from_secs(1), || ())?;
-    /// # clock.advance(Duration::from_secs(1));
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.schedule(Duration::from_secs(1), || ())?;
+    /// clock.advance(Duration::from_secs(1));
     /// let lateness = timer.stats().lateness;
     /// for (up_to, runs) in lateness.buckets() {
     ///     println!("{runs} runs were up to {up_to:?} late");
@@ -119,7 +119,7 @@ impl Lateness {
     /// Returns the greatest lateness since the timer was built, not rounded.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
+    /// let timer = corewheel::Timer::new()?;
     /// let lateness = timer.stats().lateness;
     /// assert!(lateness.quantile(0.5) <= lateness.max());
     /// # Ok::<(), corewheel::BuildError>(())

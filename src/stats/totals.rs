@@ -12,8 +12,8 @@ use super::lateness::Lateness;
 /// unfired + pending`. [tuning.md] says what to conclude from which count.
 ///
 /// ```
-/// # use corewheel::{ManualClock, Timer};
-/// # use std::time::Duration;
+/// use corewheel::{ManualClock, Timer};
+/// use std::time::Duration;
 /// let clock = ManualClock::new();
 /// let timer = Timer::builder().clock(clock.clone()).build()?;
 /// timer.schedule(Duration::from_secs(1), || ())?;
@@ -25,7 +25,7 @@ use super::lateness::Lateness;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
+/// [tuning.md]: crate::guide::tuning
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -74,7 +74,7 @@ pub struct Stats {
 /// What one shard of a [`Timer`](crate::Timer) has done. The fields have the meanings of those of [`Stats`].
 ///
 /// ```
-/// # use corewheel::{ShardStats, Timer};
+/// use corewheel::{ShardStats, Timer};
 /// let timer = Timer::builder().shards(4).build()?;
 /// let stats = timer.stats();
 /// for (index, shard) in stats.shards().iter().enumerate() {
@@ -106,8 +106,8 @@ impl Stats {
     /// Returns the same counts for each shard.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # let timer = Timer::builder().shards(2).build()?;
+    /// use corewheel::Timer;
+    /// let timer = Timer::builder().shards(2).build()?;
     /// let stats = timer.stats();
     /// let busiest = stats.shards().iter().map(|shard| shard.fired).max();
     /// assert_eq!(busiest, Some(0));
@@ -124,10 +124,10 @@ impl Stats {
     /// goes for each [shard](Self::shards). O(shards), and O(buckets) for each lateness.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(1), || println!("tick"))?;
     /// let mut before = timer.stats();
     /// for minute in 1..=3 {
@@ -178,9 +178,9 @@ impl ShardStats {
     /// Returns what has happened since `earlier`, a former reading of the same shard: see [`Stats::since`].
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let timer = Timer::builder().clock(ManualClock::new()).shards(1).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let timer = Timer::builder().clock(ManualClock::new()).shards(1).build()?;
     /// let before = timer.stats();
     /// timer.schedule(Duration::from_secs(1), || ())?.cancel();
     /// let shard = timer.stats().shards()[0].since(&before.shards()[0]);

@@ -35,7 +35,7 @@ const MIN_TICK: Duration = Duration::from_micros(1);
 /// # Ok::<(), corewheel::BuildError>(())
 /// ```
 ///
-/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
+/// [tuning.md]: crate::guide::tuning
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     pub(super) tick: Duration,
@@ -74,8 +74,8 @@ impl Builder {
     /// deadlines then wake their shard one by one instead of together.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder().clock(clock.clone()).tick(Duration::from_millis(10)).build()?;
     /// let handle = timer.schedule(Duration::from_millis(11), || ())?;
@@ -96,7 +96,7 @@ impl Builder {
     /// program with one busy thread.
     ///
     /// ```
-    /// # use corewheel::Timer;
+    /// use corewheel::Timer;
     /// let timer = Timer::builder().shards(1).build()?;
     /// assert_eq!(timer.stats().shards().len(), 1);
     /// # Ok::<(), corewheel::BuildError>(())
@@ -117,7 +117,7 @@ impl Builder {
     /// cores to itself.
     ///
     /// ```
-    /// # use corewheel::Timer;
+    /// use corewheel::Timer;
     /// let timer = Timer::builder().shards(2).pin_cores(true).build()?;
     /// # drop(timer);
     /// # Ok::<(), corewheel::BuildError>(())
@@ -132,15 +132,15 @@ impl Builder {
     /// deadline needs them. No setting makes a timer less precise. [tuning.md] has a table of what each level reaches.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
     /// // Ticks of a second, and levels of a minute, an hour and half a day.
     /// let timer = Timer::builder().tick(Duration::from_secs(1)).wheel(&[60, 60, 12]).build()?;
     /// # drop(timer);
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     ///
-    /// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
+    /// [tuning.md]: crate::guide::tuning
     pub fn wheel(self, slots_per_level: &[usize]) -> Self {
         Self { slots_per_level: slots_per_level.to_vec(), ..self }
     }
@@ -193,8 +193,8 @@ impl Builder {
     /// until it ends, and a value of a [`DelayQueue`](crate::DelayQueue) until it is due. Futures do not count.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// let timer = Timer::builder().max_pending(1).build()?;
     /// let first = timer.schedule(Duration::from_secs(60), || ())?;
     /// let refused = timer.schedule(Duration::from_secs(60), || ()).unwrap_err();
@@ -231,10 +231,10 @@ impl Builder {
     /// [`build`](Self::build) refuses a prefix with a NUL character.
     ///
     /// ```
-    /// # use corewheel::{Executor, Timer};
-    /// # use std::{sync::mpsc, thread, time::Duration};
+    /// use corewheel::{Executor, Timer};
+    /// use std::{sync::mpsc, thread, time::Duration};
     /// let timer = Timer::builder().thread_name("timeouts").executor(Executor::Inline).shards(1).build()?;
-    /// # let (sender, receiver) = mpsc::channel();
+    /// let (sender, receiver) = mpsc::channel();
     /// timer.schedule(Duration::ZERO, move || {
     ///     sender.send(thread::current().name().map(str::to_owned)).unwrap();
     /// })?;
@@ -259,19 +259,19 @@ impl Builder {
     /// that it had stay in their queues.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::{sync::mpsc, time::Duration};
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::{sync::mpsc, time::Duration};
     /// let (sender, receiver) = mpsc::channel();
-    /// # let clock = ManualClock::new();
+    /// let clock = ManualClock::new();
     /// let timer = Timer::builder()
-    /// #   .clock(clock.clone())
+    ///     .clock(clock.clone())
     ///     .on_panic(move |payload| {
     ///         let message = payload.downcast_ref::<&str>().copied().unwrap_or("no message");
     ///         sender.send(message.to_owned()).unwrap();
     ///     })
     ///     .build()?;
     /// timer.schedule(Duration::from_secs(1), || panic!("a defect of the callback"))?;
-    /// # clock.advance(Duration::from_secs(1));
+    /// clock.advance(Duration::from_secs(1));
     /// assert_eq!(receiver.recv()?, "a defect of the callback");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -138,8 +138,8 @@ impl Timer {
     /// [`ManualClock`](crate::ManualClock).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let start = timer.now();
@@ -157,10 +157,10 @@ impl Timer {
     /// counters of each thread for each shard that the thread uses.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// timer.schedule(Duration::from_secs(1), || ())?;
     /// timer.schedule(Duration::from_secs(2), || ())?.cancel();
     /// assert_eq!(timer.len(), 1);
@@ -173,8 +173,8 @@ impl Timer {
     /// Returns whether no timer is pending, as [`len`](Self::len) counts.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// timer.schedule(Duration::from_secs(1), || ())?;
@@ -193,9 +193,9 @@ impl Timer {
     /// instructions.
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
     /// let timeout = timer.schedule(Duration::from_secs(1), || ())?;
     /// timeout.reset(Duration::from_secs(2));
     /// timeout.cancel();
@@ -220,8 +220,8 @@ impl Timer {
     /// Only the first call does anything. Each other call returns an empty [`Unfired`] at once.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
     /// let timer = Timer::new()?;
     /// timer.schedule(Duration::from_secs(3600), || println!("saved"))?;
     /// for unfired in timer.shutdown() {
@@ -267,8 +267,8 @@ impl Timer {
     /// running, up to the limit.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::{sync::mpsc, time::Duration};
+    /// use corewheel::Timer;
+    /// use std::{sync::mpsc, time::Duration};
     /// let timer = Timer::new()?;
     /// let (started, has_started) = mpsc::channel();
     /// let (answer, from_peer) = mpsc::channel::<()>();
@@ -292,7 +292,7 @@ impl Timer {
     /// [`shutdown_timeout`](Self::shutdown_timeout), or because this is a [fork](Self#fork)'s child.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
+    /// let timer = corewheel::Timer::new()?;
     /// let clone = timer.clone();
     /// timer.shutdown();
     /// assert!(clone.is_shutdown());
@@ -305,7 +305,7 @@ impl Timer {
     /// Returns a reference that does not keep the service alive.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
+    /// let timer = corewheel::Timer::new()?;
     /// let weak = timer.downgrade();
     /// drop(timer);
     /// assert!(weak.upgrade().is_none());
@@ -328,10 +328,10 @@ impl fmt::Debug for Timer {
 /// A reference to a [`Timer`] that does not keep the service alive. Callbacks should capture this.
 ///
 /// ```
-/// # use corewheel::{ManualClock, Timer};
-/// # use std::time::Duration;
-/// # let clock = ManualClock::new();
-/// # let timer = Timer::builder().clock(clock.clone()).build()?;
+/// use corewheel::{ManualClock, Timer};
+/// use std::time::Duration;
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
 /// let weak = timer.downgrade();
 /// timer.schedule(Duration::from_secs(1), move || {
 ///     if let Some(timer) = weak.upgrade() {
@@ -349,7 +349,7 @@ impl WeakTimer {
     /// Returns the timer, or `None` if its last clone has been dropped.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
+    /// let timer = corewheel::Timer::new()?;
     /// let weak = timer.downgrade();
     /// assert!(weak.upgrade().is_some_and(|timer| timer.is_empty()));
     /// # Ok::<(), corewheel::BuildError>(())

@@ -26,14 +26,14 @@ impl Timer {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use corewheel::{ManualClock, Timer};
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// # let (sender, receiver) = std::sync::mpsc::channel();
-    /// # let close_connection = move || sender.send("closed").unwrap();
+    /// use corewheel::{ManualClock, Timer};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// let close_connection = move || sender.send("closed").unwrap();
     /// let idle = timer.schedule(Duration::from_secs(60), close_connection)?;
-    /// # clock.advance(Duration::from_secs(60));
-    /// # assert_eq!(receiver.recv()?, "closed");
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(receiver.recv()?, "closed");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
@@ -51,9 +51,9 @@ impl Timer {
     /// As [`schedule`](Self::schedule).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
     /// let deadline = timer.now() + Duration::from_secs(90);
     /// let first = timer.schedule_at(deadline, || println!("the first of a group"))?;
     /// let second = timer.schedule_at(deadline, || println!("the second"))?;
@@ -79,13 +79,13 @@ impl Timer {
     /// [`ZeroPeriod`](crate::ScheduleError::ZeroPeriod).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::{sync::mpsc, time::Duration};
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// # let (sender, runs) = mpsc::channel();
-    /// # let (time, start) = (clock.clone(), clock.now());
-    /// # let report = move || sender.send((time.now() - start).as_secs()).unwrap();
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::{sync::mpsc, time::Duration};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let (sender, runs) = mpsc::channel();
+    /// let (time, start) = (clock.clone(), clock.now());
+    /// let report = move || sender.send((time.now() - start).as_secs()).unwrap();
     /// timer.schedule_at_fixed_rate(Duration::from_secs(1), Duration::from_secs(10), report)?;
     /// clock.advance(Duration::from_secs(25));
     /// assert_eq!(runs.try_iter().collect::<Vec<_>>(), [1, 11, 21]); // seconds
@@ -121,11 +121,11 @@ impl Timer {
     /// As [`schedule`](Self::schedule).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// # fn remove_old_files() {}
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// fn remove_old_files() {}
     /// let cleanup = timer.schedule_with_fixed_delay(Duration::ZERO, Duration::from_secs(60), remove_old_files)?;
     /// clock.advance(Duration::from_secs(150)); // runs at 0, 60 and 120 seconds
     /// assert_eq!(timer.stats().fired, 3);
@@ -157,10 +157,10 @@ impl Timer {
     /// As [`schedule`](Self::schedule).
     ///
     /// ```
-    /// # use corewheel::{ManualClock, Timer};
-    /// # use std::time::Duration;
-    /// # let clock = ManualClock::new();
-    /// # let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// // Four attempts, with twice the pause before each.
     /// let mut pause = Duration::from_secs(1);
     /// timer.schedule_recurring(timer.now() + pause, move |deadline| {

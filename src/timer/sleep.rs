@@ -14,9 +14,9 @@ impl Timer {
     /// the process ends, as it does when a `Box` cannot be allocated.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// # futures::executor::block_on(async {
     /// let start = timer.now();
     /// timer.sleep(Duration::from_millis(5)).await;
@@ -32,9 +32,9 @@ impl Timer {
     /// is a delay of zero.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// # futures::executor::block_on(async {
     /// let frame = Duration::from_millis(2);
     /// let mut next = timer.now();
@@ -54,10 +54,10 @@ impl Timer {
     /// The output is `Ok` with the output of `future`, or [`Elapsed`](crate::Elapsed).
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
-    /// # async fn answer() -> u8 { 42 }
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// async fn answer() -> u8 { 42 }
     /// # futures::executor::block_on(async {
     /// match timer.timeout(Duration::from_secs(5), answer()).await {
     ///     Ok(answer) => println!("the answer is {answer}"),
@@ -73,12 +73,12 @@ impl Timer {
     /// Returns a future that awaits `future` until `deadline`. Otherwise as [`timeout`](Self::timeout).
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::future;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
-    /// # async fn connect() {}
-    /// # async fn handshake() { future::pending().await }
+    /// use corewheel::Timer;
+    /// use std::future;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// async fn connect() {}
+    /// async fn handshake() { future::pending().await }
     /// # futures::executor::block_on(async {
     /// // Both steps together may take 5 ms.
     /// let deadline = timer.now() + Duration::from_millis(5);
@@ -97,9 +97,9 @@ impl Timer {
     /// Panics if `period` is zero.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// # futures::executor::block_on(async {
     /// let mut interval = timer.interval(Duration::from_millis(2));
     /// for _ in 0..3 {
@@ -120,9 +120,9 @@ impl Timer {
     /// Panics if `period` is zero.
     ///
     /// ```
-    /// # use corewheel::Timer;
-    /// # use std::time::Duration;
-    /// # let timer = Timer::new()?;
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
     /// # futures::executor::block_on(async {
     /// let period = Duration::from_millis(2);
     /// let start = timer.now() + period; // skips the tick that would come at once

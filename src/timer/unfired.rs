@@ -14,9 +14,9 @@ use crate::engine::entry::Callback;
 /// [`Timer::shutdown`](crate::Timer::shutdown) returns it. Dropping it drops the closures.
 ///
 /// ```
-/// # use corewheel::{ManualClock, Timer};
-/// # use std::time::Duration;
-/// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+/// use corewheel::{ManualClock, Timer};
+/// use std::time::Duration;
+/// let timer = Timer::builder().clock(ManualClock::new()).build()?;
 /// let start = timer.now();
 /// timer.schedule(Duration::from_secs(20), || println!("flushed"))?;
 /// timer.schedule(Duration::from_secs(10), || println!("committed"))?;
@@ -39,9 +39,9 @@ pub struct Unfired {
 /// closure.
 ///
 /// ```
-/// # use corewheel::{ManualClock, Timer};
-/// # use std::time::Duration;
-/// # let timer = Timer::builder().clock(ManualClock::new()).build()?;
+/// use corewheel::{ManualClock, Timer};
+/// use std::time::Duration;
+/// let timer = Timer::builder().clock(ManualClock::new()).build()?;
 /// timer.schedule(Duration::from_secs(10), || println!("committed"))?;
 /// let soon = timer.now() + Duration::from_secs(60);
 /// for unfired in timer.shutdown() {
@@ -65,8 +65,8 @@ impl UnfiredTimer {
     /// Panics if the callback panics.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::{sync::mpsc, time::Duration};
+    /// let timer = corewheel::Timer::new()?;
+    /// use std::{sync::mpsc, time::Duration};
     /// let (sender, receiver) = mpsc::channel();
     /// let minute = Duration::from_secs(60);
     /// timer.schedule_at_fixed_rate(minute, minute, move || sender.send("saved").unwrap())?;
@@ -83,8 +83,8 @@ impl UnfiredTimer {
     /// timer.
     ///
     /// ```
-    /// # let timer = corewheel::Timer::new()?;
-    /// # use std::time::Duration;
+    /// let timer = corewheel::Timer::new()?;
+    /// use std::time::Duration;
     /// timer.schedule(Duration::from_secs(60), || println!("saved"))?;
     /// for unfired in timer.shutdown() {
     ///     println!("not run: {}", unfired.callback());

@@ -47,7 +47,7 @@ use crate::BuildError;
 /// Every `u64` is a valid deadline. Beyond the last level that the caller gave, the wheel adds levels of that size
 /// where a deadline needs them.
 ///
-/// [tuning.md]: https://docs.rs/crate/corewheel/latest/source/docs/tuning.md
+/// [tuning.md]: crate::guide::tuning
 pub struct Wheel<T> {
     pub(super) levels: Levels,
     pub(super) nodes: Slab<Node<T>>,

@@ -92,6 +92,56 @@ fn has_test(source: &str, function: &str) -> bool {
 }
 
 /// In the pages that name tests: as `file::function`, `loom::file` or `loom::file::function`.
+/// The pages of the guide are modules of the documentation, where a link that is relative to `docs` leads nowhere.
+#[test]
+fn every_link_of_the_guide_leads_somewhere_in_the_documentation_too() {
+    let guide = fs::read_to_string(root().join("src/guide.rs")).unwrap();
+    let pages = guide.lines().filter_map(|line| line.trim().strip_suffix("\";")?.split_once(" = \""));
+    let (mut missing, mut checked) = (Vec::new(), 0);
+    for (_, page) in pages {
+        for link in Page::read(&root().join("docs").join(page)).links {
+            if link.contains("://") || link.starts_with('#') {
+                continue;
+            }
+            checked += 1;
+            if !guide.contains(&format!("[{link}]: ")) {
+                missing.push(format!("{page}: {link}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert!(checked > 60, "{checked} links: too few to be all");
+}
+
+/// Lines of an example that a reader does not see. Pasted without them, into a function that returns a `Result` or is
+/// async, the example must compile.
+#[test]
+fn examples_hide_nothing_that_a_reader_needs() {
+    const HIDDEN: [&str; 6] = ["Ok::<(), ", "fn main() ", "futures::executor::block_on(async {", "}", "});", "drop("];
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for path in files(&root().join("src"), "rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        let mut in_example = false;
+        for line in text.lines() {
+            let Some(doc) = line.trim().strip_prefix("///").or_else(|| line.trim().strip_prefix("//!")) else {
+                in_example = false;
+                continue;
+            };
+            let doc = doc.trim();
+            if doc.starts_with("```") {
+                in_example = !in_example;
+            } else if let Some(hidden) = doc.strip_prefix("# ").filter(|_| in_example) {
+                checked += 1;
+                if !HIDDEN.iter().any(|start| hidden.trim().starts_with(start)) {
+                    wrong.push(format!("{}: {hidden}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 100, "{checked} hidden lines: too few to be all");
+}
+
 #[test]
 fn every_named_test_exists() {
     let (mut missing, mut checked) = (Vec::new(), 0);

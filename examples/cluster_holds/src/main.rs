@@ -31,6 +31,10 @@
 //!
 //! `docs/durable.md` has the figures.
 
+#[macro_use]
+#[path = "../../output.rs"]
+mod output;
+
 mod armed;
 mod audit;
 mod bad_input;

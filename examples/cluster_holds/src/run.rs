@@ -104,7 +104,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     if !settings.no_faults {
         phase.run("with faults", true, &mut cluster)?;
     }
-    println!("every hold has ended exactly once; the stock is exact, and none was released early");
+    println!("ok: every hold has ended exactly once; the stock is exact, and none was released early");
     Ok(())
 }
 

@@ -14,6 +14,10 @@
 //!
 //! `docs/durable.md` explains what changes with a database on another machine, and with many services.
 
+#[macro_use]
+#[path = "../../output.rs"]
+mod output;
+
 mod service;
 mod store;
 
@@ -41,7 +45,7 @@ const DOWNTIME: Duration = Duration::from_millis(600);
 #[derive(Parser)]
 struct Args {
     /// Number of holds that customers place.
-    #[arg(long, default_value_t = 6_000)]
+    #[arg(long, default_value_t = 6_000, value_parser = clap::value_parser!(u64).range(1..))]
     holds: u64,
     /// Runs the service on this store until every hold has ended, or until the process is killed.
     #[arg(long, hide = true)]
@@ -88,7 +92,7 @@ fn run_until_all_end(path: &Path, holds: u64) -> Result<()> {
     if account.ended() != holds {
         return Err(format!("{} of {holds} holds have ended", account.ended()).into());
     }
-    println!("every hold has ended once; none was released early, and the stock is exact");
+    println!("ok: every hold has ended once; none was released early, and the stock is exact");
     Ok(())
 }
 

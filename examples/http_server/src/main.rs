@@ -9,11 +9,18 @@
 //! of an answer; the client limits the time that it waits for the server. The load runs in the same process, so only
 //! the comparison of the two timers is meaningful. They take turns.
 
+#[macro_use]
+#[path = "../../output.rs"]
+mod output;
+#[path = "../../server/files.rs"]
+mod files;
+
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{self, Future};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -29,6 +36,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::time::{ClockId, clock_gettime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+type Result<T, E = BoxError> = std::result::Result<T, E>;
 
 const HEADER: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(30);
@@ -140,7 +150,7 @@ async fn serve(timers: impl Timers, listener: TcpListener) {
 }
 
 /// Sends requests on one connection, one after the other. Returns the number of answers.
-async fn load(timers: impl Timers, address: SocketAddr, until: Instant) -> Result<u64, Box<dyn Error + Send + Sync>> {
+async fn load(timers: impl Timers, address: SocketAddr, until: Instant) -> Result<u64> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (mut sender, connection) = client::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await?;
@@ -168,7 +178,7 @@ struct Sum {
 }
 
 /// Puts the server under load for one second, and adds the result to `sum`.
-fn turn<T: Timers>(timers: T, connections: u64, sum: &mut Sum) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn turn<T: Timers>(timers: T, connections: u64, sum: &mut Sum) -> Result<()> {
     let runtime = T::runtime();
     let (cpu, threads, start) = (cpu_time(), timer_threads(), Instant::now());
     let until = start + Duration::from_secs(1);
@@ -182,14 +192,14 @@ fn turn<T: Timers>(timers: T, connections: u64, sum: &mut Sum) -> Result<(), Box
                 let (timers, answered) = (timers.clone(), answered.clone());
                 tokio::spawn(async move {
                     answered.fetch_add(load(timers, address, until).await?, Ordering::Relaxed);
-                    Ok::<_, Box<dyn Error + Send + Sync>>(())
+                    Ok::<_, BoxError>(())
                 })
             })
             .collect();
         for load in loads {
             load.await??;
         }
-        Ok::<_, Box<dyn Error + Send + Sync>>(())
+        Ok::<_, BoxError>(())
     })?;
     sum.requests += answered.load(Ordering::Relaxed);
     sum.time += start.elapsed();
@@ -214,8 +224,20 @@ fn timer_threads() -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    files::raise_limit(2 * args.connections as usize, cores)
+        .map_err(|error| format!("{error}, or pass fewer --connections"))?;
     let timer = corewheel::Timer::new()?;
     let (mut ours, mut theirs) = (Sum::default(), Sum::default());
     for second in 0..args.seconds {
@@ -229,11 +251,13 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             }
         }
     }
-    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
     println!("{} connections, {cores} cores, server and load in one process\n", args.connections);
     println!("timers        requests/s   CPU µs/request   of which the timer's threads");
     for (name, sum) in [(corewheel::Timer::NAME, ours), (Tokio::NAME, theirs)] {
-        if sum.requests > 0 {
+        if sum.time > Duration::ZERO {
+            if sum.requests == 0 {
+                return Err(format!("no request was answered on the timers of {name}").into());
+            }
             let each = |time: Duration| time.as_secs_f64() * 1e6 / sum.requests as f64;
             let rate = sum.requests as f64 / sum.time.as_secs_f64();
             println!("{name:<12} {rate:>11.0} {:>16.2} {:>30.2}", each(sum.cpu), each(sum.threads));
@@ -241,5 +265,6 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     let stats = timer.stats();
     println!("\ncorewheel: {} timers, {} reset, {} fired", stats.scheduled, stats.rearmed, stats.fired);
+    println!("\nok: every answer came in time");
     Ok(())
 }

@@ -1,0 +1,109 @@
+//! The guide: how to choose, embed and tune the crate.
+//!
+//! Each module is a page of `docs`. Programs whose names begin with `examples/` are in the repository.
+//!
+//! | page | about |
+//! |---|---|
+//! | [`choosing`] | Choosing a timer |
+//! | [`tuning`] | Tuning: what each setting does, and when to change it |
+//! | [`axum`] | Under an axum router |
+//! | [`delay_queue`] | Programs with a delay queue |
+//! | [`game_loop`] | In a game loop |
+//! | [`hyper`] | In a hyper server |
+//! | [`io_uring`] | In a loop over io_uring |
+//! | [`mio`] | In an event loop: mio, epoll or kqueue |
+//! | [`no_std`] | Without an operating system |
+//! | [`quinn`] | In a QUIC endpoint |
+//! | [`recipes`] | Recipes for libraries that take a timer |
+//! | [`threads`] | In a program of threads |
+//! | [`tokio_tests`] | Tests under tokio, in virtual time |
+//! | [`tokio`] | Under tokio |
+//! | [`tonic`] | In a tonic server and client |
+
+/// Where the links of the pages lead in this documentation. The first definition of a link counts, so these come before
+/// the pages' own, which are relative to `docs`.
+macro_rules! links {
+    () => {
+        "[../choosing.md#a-loop-of-your-own]: crate::guide::choosing#a-loop-of-your-own
+[../tuning.md]: crate::guide::tuning
+[../tuning.md#inline-callbacks]: crate::guide::tuning#inline-callbacks
+[axum.md#header-and-keep-alive-timeouts]: crate::guide::axum#header-and-keep-alive-timeouts
+[benchmarks/README.md]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/README.md
+[benchmarks/compare.md#1-thread-106-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#1-thread-106-standing
+[benchmarks/compare.md#1-thread-none-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#1-thread-none-standing
+[benchmarks/compare.md#100k-a-second]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#100k-a-second
+[benchmarks/compare.md#105-timers-1-thread]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#105-timers-1-thread
+[benchmarks/compare.md#105-timers-2-threads]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#105-timers-2-threads
+[benchmarks/compare.md#106-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#106-standing
+[benchmarks/compare.md#106-timers]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#106-timers
+[benchmarks/compare.md#106-timers-in-one-tick]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#106-timers-in-one-tick
+[benchmarks/compare.md#106-timers-over-1s]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#106-timers-over-1s
+[benchmarks/compare.md#2-threads-106-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#2-threads-106-standing
+[benchmarks/compare.md#2-threads-none-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#2-threads-none-standing
+[benchmarks/compare.md#4-of-1000-sleep-200ms]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#4-of-1000-sleep-200ms
+[benchmarks/compare.md#the-wheel-alone]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#the-wheel-alone
+[benchmarks/compare.md#w6-open-loop]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#w6-open-loop
+[benchmarks/futures.md]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/futures.md
+[benchmarks/targets.md]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/targets.md
+[durable.md]: https://docs.rs/crate/corewheel/latest/source/docs/durable.md
+[embedding/axum.md]: crate::guide::axum
+[embedding/game-loop.md]: crate::guide::game_loop
+[embedding/hyper.md]: crate::guide::hyper
+[embedding/io-uring.md]: crate::guide::io_uring
+[embedding/mio.md]: crate::guide::mio
+[embedding/no-std.md]: crate::guide::no_std
+[embedding/quinn.md]: crate::guide::quinn
+[embedding/recipes.md]: crate::guide::recipes
+[embedding/recipes.md#libraries-that-cannot-take-a-timer]: crate::guide::recipes#libraries-that-cannot-take-a-timer
+[embedding/threads.md]: crate::guide::threads
+[embedding/tokio-tests.md]: crate::guide::tokio_tests
+[embedding/tokio.md]: crate::guide::tokio
+[embedding/tonic.md]: crate::guide::tonic
+[game-loop.md]: crate::guide::game_loop
+[guarantees.md#far-future]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md#far-future
+[guarantees.md#memory-comes-back]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md#memory-comes-back
+[guarantees.md#what-is-not-promised]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md#what-is-not-promised
+[hyper.md]: crate::guide::hyper
+[io-uring.md]: crate::guide::io_uring
+[mio.md]: crate::guide::mio
+[scaling.md]: https://docs.rs/crate/corewheel/latest/source/docs/scaling.md
+[tokio-tests.md]: crate::guide::tokio_tests
+[tokio.md#a-runtime-that-drives-its-own-timers]: crate::guide::tokio#a-runtime-that-drives-its-own-timers
+[tonic.md]: crate::guide::tonic
+"
+    };
+}
+
+macro_rules! pages {
+    ($($name:ident = $file:literal;)*) => {$(
+        #[doc = links!()]
+        #[doc = include_str!(concat!("../docs/", $file))]
+        pub mod $name {}
+    )*};
+}
+
+// The programs of these pages run as tests.
+#[cfg(feature = "std")]
+pages! {
+    choosing = "choosing.md";
+    tuning = "tuning.md";
+    delay_queue = "embedding/delay-queue.md";
+    game_loop = "embedding/game-loop.md";
+    threads = "embedding/threads.md";
+}
+pages! {
+    no_std = "embedding/no-std.md";
+}
+// Those of the others need more libraries: `tests/adapters` and `tests/recipes` run them.
+#[cfg(not(doctest))]
+pages! {
+    axum = "embedding/axum.md";
+    hyper = "embedding/hyper.md";
+    io_uring = "embedding/io-uring.md";
+    mio = "embedding/mio.md";
+    quinn = "embedding/quinn.md";
+    recipes = "embedding/recipes.md";
+    tokio = "embedding/tokio.md";
+    tokio_tests = "embedding/tokio-tests.md";
+    tonic = "embedding/tonic.md";
+}
