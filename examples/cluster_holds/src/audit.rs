@@ -8,7 +8,7 @@ use crate::database::Session;
 
 /// What must not be, and a query that counts it. `$1` is the number of holds. `ended` is the one reading of the clock
 /// that decided about a hold, so the comparisons need no tolerance.
-const CHECKS: [(&str, &str); 10] = [
+const CHECKS: [(&str, &str); 12] = [
     ("holds too few or too many", "SELECT abs(count(*) - $1::bigint) FROM holds"),
     ("holds that have not ended", "SELECT count(*) + 0 * $1::bigint FROM holds WHERE ended IS NULL"),
     (
@@ -20,7 +20,8 @@ const CHECKS: [(&str, &str); 10] = [
     (
         "items whose stock is wrong",
         "SELECT count(*) + 0 * $1::bigint FROM stock WHERE free <> total - (SELECT coalesce(sum(quantity), 0)
-         FROM holds JOIN ends ON hold = id WHERE outcome = 'paid' AND holds.item = stock.item)",
+         FROM holds LEFT JOIN ends ON hold = id
+         WHERE (outcome = 'paid' OR ended IS NULL) AND holds.item = stock.item)",
     ),
     (
         "holds released early",
@@ -40,6 +41,14 @@ const CHECKS: [(&str, &str); 10] = [
         "holds released under an expired lease",
         "SELECT count(*) + 0 * $1::bigint FROM holds JOIN ends ON hold = id JOIN leases ON leases.epoch = ends.epoch
          WHERE outcome = 'released' AND ended >= expires",
+    ),
+    (
+        "holds taken over by an earlier lease",
+        "SELECT count(*) + 0 * $1::bigint FROM takeovers WHERE new_epoch <= old_epoch",
+    ),
+    (
+        "holds taken over before their lease had expired",
+        "SELECT count(*) + 0 * $1::bigint FROM takeovers WHERE at < expired",
     ),
     (
         "holds claimed while another worker had them",

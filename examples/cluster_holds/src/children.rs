@@ -1,18 +1,19 @@
 //! The processes of the workers and shops, and what they count for the run.
 
-use std::env;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{env, process};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::Result;
+use crate::ledger::Ledger;
 
 /// What a worker or shop counts.
 #[derive(Clone, Copy)]
@@ -34,9 +35,13 @@ pub enum Event {
     /// The database refused to release holds, because the lease had expired.
     Refused,
     LeaseLost,
+    /// A worker found holds that it had claimed without the answer.
+    Recovered,
+    /// A worker did not renew its lease, because it could release nothing.
+    NotRenewed,
 }
 
-const EVENTS: usize = Event::LeaseLost as usize + 1;
+const EVENTS: usize = Event::NotRenewed as usize + 1;
 static COUNTS: [AtomicU64; EVENTS] = [const { AtomicU64::new(0) }; EVENTS];
 
 /// Counts an event of this process.
@@ -60,17 +65,31 @@ pub fn keep_printing_counts() {
     });
 }
 
-/// The sums over all processes of one role.
+/// Ends this process when the run does, even if the run is killed.
+pub fn end_with_the_run() {
+    thread::spawn(|| {
+        io::stdin().read_to_end(&mut Vec::new()).unwrap_or(0);
+        process::exit(1);
+    });
+}
+
+/// The sums over all processes of one role, and what they were told.
 #[derive(Default)]
-pub struct Totals([AtomicU64; EVENTS]);
+pub struct Totals {
+    counts: [AtomicU64; EVENTS],
+    pub ledger: Ledger,
+}
 
 impl Totals {
     pub fn of(&self, event: Event) -> u64 {
-        self.0[event as usize].load(Ordering::Relaxed)
+        self.counts[event as usize].load(Ordering::Relaxed)
     }
 
     fn add(&self, line: &str) {
-        for (total, count) in self.0.iter().zip(line.split(' ')) {
+        if self.ledger.add(line) {
+            return;
+        }
+        for (total, count) in self.counts.iter().zip(line.split(' ')) {
             total.fetch_add(count.parse().unwrap_or(0), Ordering::Relaxed);
         }
     }
@@ -118,7 +137,15 @@ impl Process {
     /// Lets the process end in order, and waits until all that it has counted is added.
     pub fn finish(mut self) -> Result<ExitStatus> {
         drop(self.child.stdin.take());
+        self.wait()
+    }
+
+    /// Waits until the process has ended by itself, and all that it has counted is added.
+    pub fn wait(mut self) -> Result<ExitStatus> {
+        // Until then: `Child::wait` closes the input, which tells the process that the run has ended.
+        let input = self.child.stdin.take();
         let status = self.child.wait()?;
+        drop(input);
         if let Some(reader) = self.reader.take() {
             reader.join().map_err(|_| "a reader has panicked")?;
         }

@@ -21,10 +21,11 @@ const UNCLAIMED: &str = "
         ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED)
     UPDATE holds SET epoch = $1, claims = claims + 1 FROM picked WHERE holds.id = picked.id
     RETURNING holds.id, micros(due)";
-/// Reads the index `holds_claimed` for each expired lease. An expired lease is never renewed. A renewal that was under
+/// Reads the index `holds_claimed` for each expired lease of a smaller epoch, so the epochs of a hold only grow. An expired lease is never renewed. A renewal that was under
 /// way at the expiry loses the holds that are claimed here: their rows decide.
 const EXPIRED: &str = "
-    WITH dead AS MATERIALIZED (SELECT epoch, expires FROM leases WHERE expires <= clock_timestamp()),
+    WITH dead AS MATERIALIZED (SELECT epoch, expires FROM leases
+        WHERE expires <= clock_timestamp() AND epoch < $1),
     picked AS MATERIALIZED (
         SELECT holds.id, dead.epoch, dead.expires FROM holds JOIN dead USING (epoch)
         WHERE ended IS NULL AND EXISTS (SELECT FROM leases WHERE epoch = $1 AND expires > clock_timestamp())
@@ -34,6 +35,9 @@ const EXPIRED: &str = "
         SELECT id, epoch, $1, expires, clock_timestamp() FROM picked)
     UPDATE holds SET epoch = $1, claims = claims + 1 FROM picked WHERE holds.id = picked.id
     RETURNING holds.id, micros(due)";
+const LATER: &str = "
+    SELECT FROM leases JOIN holds USING (epoch)
+    WHERE expires <= clock_timestamp() AND epoch > $1 AND ended IS NULL LIMIT 1";
 const OWN: &str = "SELECT id, micros(due) FROM holds WHERE epoch = $1 AND ended IS NULL";
 
 /// A claimed hold, and its deadline in microseconds of the database's clock.
@@ -56,6 +60,11 @@ pub fn unclaimed(session: &mut Session, lease: &Lease, horizon: Duration) -> Res
 /// Takes over holds whose worker has lost its lease.
 pub fn expired(session: &mut Session, lease: &Lease) -> Result<Vec<Claimed>> {
     Ok(claimed(&session.query(EXPIRED, &[&lease.epoch, &BATCH])?))
+}
+
+/// Returns whether a later lease has expired that has left holds. Only a lease that is later still can take them over.
+pub fn needs_later(session: &mut Session, lease: &Lease) -> Result<bool> {
+    Ok(!session.query(LATER, &[&lease.epoch])?.is_empty())
 }
 
 /// Returns the holds that the lease has claimed and that have not ended. Finds those of a claim whose answer was lost.

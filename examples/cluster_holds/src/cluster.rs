@@ -1,11 +1,12 @@
 //! A PostgreSQL cluster in a temporary directory, which ends with the run.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{self, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, process, thread};
 
@@ -13,11 +14,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, geteuid};
 
 use crate::Result;
+use crate::children::Process;
 
 /// Where Debian puts the programs: a folder for each version, with `bin` in it.
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// Time for a start, with the recovery after a crash.
-const START_LIMIT: Duration = Duration::from_secs(60);
+pub const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// A server of this run. Dropping it kills the server and removes its files.
 pub struct Cluster {
@@ -26,6 +28,8 @@ pub struct Cluster {
     user: Option<User>,
     connections: u32,
     server: Option<Child>,
+    /// Does what the drop does, if the run is killed.
+    _reaper: Process,
 }
 
 impl Cluster {
@@ -49,7 +53,8 @@ impl Cluster {
             .map_err(|error| format!("{} could not be created: {error}", directory.display()))?;
         // Three for each worker and eight for the shops, twice: the server ends a lost one late.
         let connections = workers * 6 + 40;
-        let mut cluster = Self { programs, directory, user, connections, server: None };
+        let reaper = Process::start("", "reaper", &[directory.display().to_string()], &Arc::default())?;
+        let mut cluster = Self { programs, directory, user, connections, server: None, _reaper: reaper };
         if let Some(user) = &cluster.user {
             chown(&cluster.directory, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
         }
@@ -179,6 +184,23 @@ impl Drop for Cluster {
             eprintln!("{} could not be removed: {error}", self.directory.display());
         }
     }
+}
+
+/// Waits until the run has ended. Ends the server, and removes its files, if the run has left them.
+pub fn reap(directory: &Path) -> Result<()> {
+    io::stdin().read_to_end(&mut Vec::new())?;
+    let started = Instant::now();
+    while directory.exists() && started.elapsed() < START_LIMIT {
+        // Its first line is the process. While the server starts, there may be none yet.
+        let state = fs::read_to_string(directory.join("data/postmaster.pid")).unwrap_or_default();
+        if let Some(Ok(pid)) = state.lines().next().map(str::parse) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGQUIT);
+        } else {
+            let _ = fs::remove_dir_all(directory);
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
 }
 
 /// Looks in `PATH`, then where Debian puts the programs, newest version first.

@@ -15,13 +15,23 @@ const ACQUIRE: &str = "
 const RENEW: &str = "
     UPDATE leases SET expires = clock_timestamp() + $2 * interval '1 millisecond'
     WHERE epoch = $1 AND expires > clock_timestamp() RETURNING epoch";
+/// One statement, so the worker has either the old lease or the new one, with all holds.
+const SUCCEED: &str = "
+    WITH next AS (
+        INSERT INTO leases (worker, expires)
+        SELECT worker, clock_timestamp() + $2 * interval '1 millisecond' FROM leases
+        WHERE epoch = $1 AND expires > clock_timestamp()
+        RETURNING epoch),
+    moved AS (UPDATE holds SET epoch = next.epoch FROM next WHERE holds.epoch = $1 AND ended IS NULL),
+    ended AS (UPDATE leases SET expires = clock_timestamp() WHERE epoch = $1 AND EXISTS (SELECT FROM next))
+    SELECT epoch FROM next";
 const GIVE_BACK: &str =
     "UPDATE leases SET expires = clock_timestamp() WHERE epoch = $1 AND expires > clock_timestamp()";
 
 /// The right of one worker to release the holds that it claims.
 #[derive(Clone, Copy)]
 pub struct Lease {
-    /// Grows with each lease: the fence. A release must name it.
+    /// Grows with each lease, and for each hold with each worker that claims it: the fence. A release must name it.
     pub epoch: i64,
     millis: f64,
 }
@@ -36,6 +46,12 @@ impl Lease {
     /// Prolongs the lease from now on. Returns false if it has expired: its holds may belong to another worker.
     pub fn renew(&self, session: &mut Session) -> Result<bool> {
         Ok(!session.query(RENEW, &[&self.epoch, &self.millis])?.is_empty())
+    }
+
+    /// Returns a lease with a new epoch for the same holds, in place of this one. `None` if this one has expired.
+    pub fn succeed(self, session: &mut Session) -> Result<Option<Self>> {
+        let rows = session.query(SUCCEED, &[&self.epoch, &self.millis])?;
+        Ok(rows.first().map(|row| Self { epoch: row.get(0), ..self }))
     }
 
     /// Ends the lease, so that other workers need not wait for its expiry.

@@ -25,7 +25,8 @@ pub struct Load {
 /// What happened between two moments.
 pub struct Spent {
     pub seconds: f64,
-    pub transactions: i64,
+    /// Unknown if the server has forgotten its count: a crash does that.
+    pub transactions: Option<i64>,
     pub processor: Option<f64>,
     pub workers: Option<f64>,
 }
@@ -48,7 +49,7 @@ impl Load {
         let between = |now: Option<Duration>, then: Option<Duration>| Some(now?.checked_sub(then?)?.as_secs_f64());
         Spent {
             seconds: (self.at - earlier.at).as_secs_f64(),
-            transactions: self.transactions - earlier.transactions,
+            transactions: Some(self.transactions - earlier.transactions).filter(|count| *count >= 0),
             processor: between(self.processor, earlier.processor),
             workers: between(self.workers, earlier.workers),
         }

@@ -15,6 +15,7 @@
 //! | `children`  | the processes of the workers and shops                                            |
 //! | `chaos`     | the faults, and when they strike                                                  |
 //! | `bad_input` | bad input, each with the end that it must have                                    |
+//! | `ledger`    | what the shops were told, compared with the database                              |
 //! | `audit`     | what must be true in the end, and how late the releases were                      |
 //! | `load`      | the load of the database                                                          |
 //! | `database`  | connections that are made anew, and errors that last                              |
@@ -45,6 +46,7 @@ mod clock;
 mod cluster;
 mod database;
 mod lease;
+mod ledger;
 mod listen;
 mod load;
 mod phase;
@@ -57,6 +59,7 @@ mod verdict;
 mod worker;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -81,6 +84,9 @@ enum Role {
     Worker(worker::Settings),
     /// Places holds and pays for some.
     Shop(shop::Settings),
+    /// Ends the temporary server of a run that was killed.
+    #[command(hide = true)]
+    Reaper { directory: PathBuf },
 }
 
 fn main() -> ExitCode {
@@ -90,6 +96,7 @@ fn main() -> ExitCode {
         None => run::run(&args.run),
         Some(Role::Worker(settings)) => worker::work(&settings),
         Some(Role::Shop(settings)) => shop::sell(&settings),
+        Some(Role::Reaper { directory }) => cluster::reap(&directory),
     };
     if is_child {
         children::print_counts();

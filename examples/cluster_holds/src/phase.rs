@@ -80,6 +80,8 @@ impl Phase<'_> {
         let mut count_at = started;
         let mut ended = 0;
         let mut placed_after = None;
+        // Claims that were recovered until the last fault.
+        let mut recovered_before = None;
         while ended < holds || !chaos.is_over() {
             thread::sleep(Duration::from_millis(20));
             if self.interrupted.load(Ordering::Relaxed) {
@@ -97,6 +99,9 @@ impl Phase<'_> {
                     bar.abandon();
                     return Err(format!("{name}: a process ended by itself, with {status}").into());
                 }
+            }
+            if recovered_before.is_none() && chaos.is_over() {
+                recovered_before = Some(counts.of(Event::Recovered));
             }
             if placed_after.is_none() && counts.of(Event::Placed) >= holds {
                 placed_after = Some(started.elapsed());
@@ -116,7 +121,7 @@ impl Phase<'_> {
         let took = started.elapsed();
         bar.finish_and_clear();
         for shop in shops {
-            if !shop.finish()?.success() {
+            if !shop.wait()?.success() {
                 return Err("a shop failed".into());
             }
         }
@@ -131,7 +136,9 @@ impl Phase<'_> {
         let rate = holds as f64 / placing.as_secs_f64();
         println!("\n{name}: {holds} holds, placed in {placing:.1?} ({rate:.0} a second), all ended after {took:.1?}");
         let mut wrong = audit::check(&mut session, holds)?;
-        let seen = self.report(&mut session, &counts, &chaos)?;
+        wrong.extend(counts.shops.ledger.check(&mut session, holds)?);
+        let recovered = counts.of(Event::Recovered) - recovered_before.unwrap_or(0);
+        let seen = Seen { recovered, ..self.report(&mut session, &counts, &chaos)? };
         if with_faults {
             self.report_faults(&mut session, &seen)?;
             wrong.extend(verdict::with_faults(&seen, &self.setup));
@@ -150,6 +157,12 @@ impl Phase<'_> {
     fn report(&self, session: &mut Session, counts: &Counts, chaos: &Chaos) -> Result<Seen> {
         let all = audit::lateness(session, None)?;
         println!("  all            {all}");
+        let stuck = counts.of(Event::NotRenewed);
+        if stuck > 0 {
+            println!(
+                "  stuck          {stuck} times a worker had no connection to release, and did not renew its lease"
+            );
+        }
         Ok(Seen {
             paid: audit::paid(session)? as u64,
             released: all.count as u64,
@@ -161,6 +174,7 @@ impl Phase<'_> {
             early: counts.of(Event::Early),
             refused: counts.of(Event::Refused),
             leases_lost: counts.of(Event::LeaseLost),
+            recovered: 0,
             takeovers: audit::takeovers(session)?.leases as u64,
             repeated: counts.of(Event::Repeated),
             answers_lost: counts.of(Event::AnswerLost),
@@ -184,9 +198,9 @@ impl Phase<'_> {
             seen.kills, seen.stops, seen.expiries, seen.cuts, seen.answers_lost, seen.crashes
         );
         println!(
-            "  seen           {} statements repeated, {} leases lost; releases refused: {} too early, \
-             {} after the lease",
-            seen.repeated, seen.leases_lost, seen.early, seen.refused
+            "  seen           {} statements repeated, {} leases lost, {} claims without an answer found after the last \
+             fault; releases refused: {} too early, {} after the lease",
+            seen.repeated, seen.leases_lost, seen.recovered, seen.early, seen.refused
         );
         if !self.setup.has_own_cluster {
             println!("  skipped        the crash of the database: the run has not started this server");
@@ -229,11 +243,9 @@ impl Phase<'_> {
 
 fn report_load(spent: &Spent, statements: u64) {
     let Spent { seconds, transactions, processor, workers } = *spent;
-    println!(
-        "  database       {:.0} transactions a second, {:.1} of them for the workers",
-        transactions as f64 / seconds,
-        statements as f64 / seconds
-    );
+    let all = transactions.map_or("an unknown number of".to_owned(), |all| format!("{:.0}", all as f64 / seconds));
+    let workers_own = statements as f64 / seconds;
+    println!("  database       {all} transactions a second, {workers_own:.1} of them for the workers");
     if let (Some(processor), Some(workers)) = (processor, workers) {
         println!(
             "  processor      {:.1} % of a core for the database, {:.2} % for the workers' statements",

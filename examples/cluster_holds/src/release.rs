@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::iter;
 use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::armed::{Armed, Due};
@@ -38,8 +40,32 @@ const LEFT: &str = "
     SELECT id, micros(due), NOT EXISTS (SELECT FROM leases WHERE epoch = $1 AND expires > clock_timestamp())
     FROM holds WHERE id = ANY ($2) AND epoch = $1 AND ended IS NULL";
 
+/// Whether the releaser gets on.
+#[derive(Default)]
+pub struct Releases {
+    /// Since when it has been waiting for the database.
+    waiting_since: Mutex<Option<Instant>>,
+}
+
+impl Releases {
+    /// Returns whether one transaction has taken longer than `limit`, or has found no connection for so long.
+    pub fn is_stuck(&self, limit: Duration) -> bool {
+        self.waiting_since().is_some_and(|since| since.elapsed() > limit)
+    }
+
+    fn waiting_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Releases the holds that come out of the channel, until nothing can send to it.
-pub fn release_all(session: &mut Session, armed: &Armed, due: &Receiver<Due>, keeper: &Sender<Wake>) -> Result<()> {
+pub fn release_all(
+    session: &mut Session,
+    releases: &Releases,
+    armed: &Armed,
+    due: &Receiver<Due>,
+    keeper: &Sender<Wake>,
+) -> Result<()> {
     while let Ok(first) = due.recv() {
         // All holds that are due by now share one flush to the disk.
         let mut epochs = HashMap::<i64, Vec<i64>>::new();
@@ -47,7 +73,9 @@ pub fn release_all(session: &mut Session, armed: &Armed, due: &Receiver<Due>, ke
             epochs.entry(epoch).or_default().push(id);
         }
         for (epoch, ids) in epochs {
+            *releases.waiting_since() = Some(Instant::now());
             release(session, armed, keeper, epoch, &ids)?;
+            *releases.waiting_since() = None;
         }
     }
     Ok(())

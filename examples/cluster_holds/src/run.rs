@@ -8,14 +8,14 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Result;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, START_LIMIT};
 use crate::database::{Database, Session};
 use crate::phase::{LEASE, Phase, SHOPS};
 use crate::shop::MOST_PIECES;
 use crate::verdict::Setup;
 use crate::{bad_input, schema};
 
-/// How long the run tries to connect to a server that it has just started, or that DATABASE_URL names.
+/// How long the run tries to connect to the server that DATABASE_URL names.
 const RETRY_FOR: Duration = Duration::from_secs(5);
 /// The tables need functions whose body is SQL.
 const OLDEST_SERVER: i32 = 14;
@@ -57,7 +57,7 @@ pub struct Settings {
 impl Settings {
     /// Returns the number of holds, those that are placed in a second, and the longest hold in seconds.
     pub fn scaled(&self) -> (u64, u64, u64) {
-        if self.quick { (1_800, 200, 4) } else { (self.holds, self.rate, self.longest) }
+        if self.quick { (2_400, 200, 4) } else { (self.holds, self.rate, self.longest) }
     }
 
     /// With faults, one of so many answers to workers and to shops is lost. Even at the end of a quick run, some of
@@ -83,7 +83,9 @@ pub fn run(settings: &Settings) -> Result<()> {
         None => Some(Cluster::start(settings.programs.as_deref(), settings.workers)?),
     };
     let url = settings.url.clone().or_else(|| cluster.as_ref().map(Cluster::url)).ok_or("no server")?;
-    let database = Database::parse(&url, RETRY_FOR, "run")?;
+    // Its own server may recover from a crash.
+    let retry_for = if cluster.is_some() { START_LIMIT } else { RETRY_FOR };
+    let database = Database::parse(&url, retry_for, "run")?;
     println!("PostgreSQL {}, {} workers, {SHOPS} shops", version(&database)?, settings.workers);
 
     let setup = Setup {

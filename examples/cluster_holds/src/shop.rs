@@ -7,21 +7,24 @@ use corewheel::{Executor, Timer};
 use crossbeam_channel::{Sender, unbounded};
 
 use crate::Result;
-use crate::children::{Event, count, keep_printing_counts};
+use crate::children::{Event, count, end_with_the_run, keep_printing_counts};
 use crate::database::{Address, Database, Session};
+use crate::ledger::{self, Told};
 use crate::schema::ITEMS;
 
 /// Takes the pieces out of the stock only if the hold is new. Fails if the stock would become negative. The deadline is
 /// by the database's clock. Notifies the workers of a hold that is nearer than the horizon.
+/// Returns the deadline, also of a hold that an earlier attempt has placed, unless that is committed only now.
 const PLACE: &str = "
     WITH placed AS (
         INSERT INTO holds (id, item, quantity, due)
         VALUES ($1, $2, $3, clock_timestamp() + $4 * interval '1 millisecond')
-        ON CONFLICT (id) DO NOTHING RETURNING item, quantity),
+        ON CONFLICT (id) DO NOTHING RETURNING item, quantity, due),
     taken AS (
         UPDATE stock SET free = free - placed.quantity FROM placed WHERE stock.item = placed.item
-        RETURNING stock.item)
-    SELECT CASE WHEN $4 < $5 THEN pg_notify('nearer', '') END FROM taken";
+        RETURNING CASE WHEN $4 < $5 THEN pg_notify('nearer', '') END)
+    SELECT micros(due) FROM placed, taken
+    UNION ALL SELECT micros(due) FROM holds WHERE id = $1";
 /// Ends the hold, whichever worker has claimed it. Refuses a payment at or after the deadline.
 const PAY: &str = "
     WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
@@ -75,6 +78,7 @@ enum Answer {
 pub fn sell(settings: &Settings) -> Result<()> {
     let database = Database::new(&settings.address, "shop")?;
     keep_printing_counts();
+    end_with_the_run();
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build()?;
     let (sender, requests) = unbounded();
     let (done, answers) = unbounded();
@@ -132,12 +136,21 @@ fn serve(session: &mut Session, request: Request, longest: u64, horizon: f64) ->
         Request::Place(id) => {
             let lasts = fastrand::u64(1_000..=longest);
             let (item, quantity) = (fastrand::i32(1..=ITEMS), fastrand::i32(1..=MOST_PIECES));
-            session.query(PLACE, &[&id, &item, &quantity, &(lasts as f64), &horizon])?;
+            let due = loop {
+                let rows = session.query(PLACE, &[&id, &item, &quantity, &(lasts as f64), &horizon])?;
+                if let Some(row) = rows.first() {
+                    break row.get(0);
+                }
+            };
+            ledger::tell(Told::Placed { id, due });
             let pays = fastrand::u8(..10) < 6;
             Ok(Answer::Placed(id, pays.then(|| Duration::from_millis(fastrand::u64(..lasts * 21 / 20)))))
         }
         Request::Pay(id) => {
-            session.query(PAY, &[&id])?;
+            // After a lost answer there is no row, though the hold may be paid.
+            if !session.query(PAY, &[&id])?.is_empty() {
+                ledger::tell(Told::Paid { id });
+            }
             Ok(Answer::Paid)
         }
     }

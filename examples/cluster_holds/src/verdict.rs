@@ -20,6 +20,9 @@ pub struct Seen {
     pub early: u64,
     pub refused: u64,
     pub leases_lost: u64,
+    /// Claims whose answers were lost, and whose holds their workers found after the last fault. Before, a takeover may
+    /// end what a worker has forgotten.
+    pub recovered: u64,
     /// Leases whose holds were taken over.
     pub takeovers: u64,
     pub repeated: u64,
@@ -80,6 +83,7 @@ pub fn with_faults(seen: &Seen, setup: &Setup) -> Vec<String> {
             (seen.leases_lost, "no worker lost its lease"),
             (seen.refused, "no release was refused for an expired lease"),
             (seen.early, "no release was refused before its deadline"),
+            (seen.recovered, "no worker found a claim again whose answer was lost after the last fault"),
         ];
         wrong.extend(missing(&timers));
     }
@@ -117,14 +121,14 @@ mod tests {
     fn all() -> Seen {
         let (p50, most) = (Duration::from_millis(10), Duration::from_secs(6));
         let counts = Seen { p50, most, paid: 1, released: 1, notified: 1, wrong_clocks: 1, ..Seen::default() };
-        let workers = Seen { early: 1, refused: 1, expiries: 1, leases_lost: 1, takeovers: 1, ..counts };
+        let workers = Seen { early: 1, refused: 1, expiries: 1, leases_lost: 1, takeovers: 1, recovered: 1, ..counts };
         Seen { repeated: 1, answers_lost: 1, kills: 1, stops: 1, cuts: 1, crashes: 1, ..workers }
     }
 
     #[test]
     fn each_fault_that_struck_nothing_is_named() {
         assert!(with_faults(&all(), &SETUP).is_empty());
-        let holes: [fn(&mut Seen) -> &mut u64; 15] = [
+        let holes: [fn(&mut Seen) -> &mut u64; 16] = [
             |seen| &mut seen.paid,
             |seen| &mut seen.released,
             |seen| &mut seen.notified,
@@ -140,6 +144,7 @@ mod tests {
             |seen| &mut seen.refused,
             |seen| &mut seen.early,
             |seen| &mut seen.expiries,
+            |seen| &mut seen.recovered,
         ];
         for hole in holes {
             let mut seen = all();
@@ -151,7 +156,8 @@ mod tests {
     #[test]
     fn workers_that_poll_need_no_leases() {
         let poll = Setup { poll: Some(Duration::from_secs(1)), notifies: false, has_own_cluster: false, ..SETUP };
-        let seen = Seen { takeovers: 0, expiries: 0, refused: 0, early: 0, notified: 0, crashes: 0, ..all() };
+        let seen =
+            Seen { takeovers: 0, expiries: 0, refused: 0, early: 0, recovered: 0, notified: 0, crashes: 0, ..all() };
         assert!(with_faults(&seen, &poll).is_empty());
         assert!(without_faults(&Seen { p50: Duration::from_millis(1_050), ..seen.clone() }, &poll).is_empty());
         assert_eq!(without_faults(&Seen { p50: Duration::from_millis(1_150), ..seen }, &poll).len(), 1);

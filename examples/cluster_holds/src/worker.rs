@@ -16,10 +16,14 @@ use crate::claim::{self, BATCH, Claimed};
 use crate::clock::{self, DatabaseClock, LocalClock};
 use crate::database::{Address, Database, Session};
 use crate::lease::Lease;
+use crate::release::Releases;
 use crate::{listen, poll, release};
 
 /// Pause between two claims for notifications, which may come a thousand times a second.
 const COALESCE: Duration = Duration::from_millis(100);
+
+/// Time in which a worker gives its lease back.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Seconds by which a clock may be wrong: 30 years.
 const SKEWS: RangeInclusive<i64> = -1_000_000_000..=1_000_000_000;
@@ -68,6 +72,9 @@ pub fn work(settings: &Settings) -> Result<()> {
     thread::spawn(move || {
         io::stdin().read_to_end(&mut Vec::new()).unwrap_or(0);
         stop.send(Wake::Stop).unwrap_or(());
+        // The run was killed, and its database with it: there is nothing to give back.
+        thread::sleep(STOP_LIMIT);
+        process::exit(1);
     });
     let mut session = Session::new(&database);
     if let Some(millis) = settings.poll {
@@ -80,13 +87,14 @@ pub fn work(settings: &Settings) -> Result<()> {
         count(Event::WrongClock);
     }
     let (sender, due) = mpsc::channel();
-    let armed = Arc::new(Armed::new(clock, sender)?);
+    let (armed, releases) = (Arc::new(Armed::new(clock, sender)?), Arc::<Releases>::default());
     {
-        let (database, keeper, armed) = (database.clone(), keeper.clone(), armed.clone());
-        spawn(move || release::release_all(&mut Session::new(&database), &armed, &due, &keeper));
+        let (database, keeper) = (database.clone(), keeper.clone());
+        let (armed, releases) = (armed.clone(), releases.clone());
+        spawn(move || release::release_all(&mut Session::new(&database), &releases, &armed, &due, &keeper));
     }
     spawn(move || listen::listen(&database, &keeper));
-    keep(settings, &mut session, &armed, &wakes)
+    keep(settings, &mut session, &releases, &armed, &wakes)
 }
 
 /// Starts a thread whose failure ends the process. Nothing has to be cleaned up: other workers take the holds over.
@@ -99,7 +107,13 @@ fn spawn(run: impl FnOnce() -> Result<()> + Send + 'static) {
     });
 }
 
-fn keep(settings: &Settings, session: &mut Session, armed: &Armed, wakes: &Receiver<Wake>) -> Result<()> {
+fn keep(
+    settings: &Settings,
+    session: &mut Session,
+    releases: &Releases,
+    armed: &Armed,
+    wakes: &Receiver<Wake>,
+) -> Result<()> {
     let duration = Duration::from_millis(settings.lease);
     let horizon = Duration::from_millis(settings.horizon);
     // A scan that is late by half a horizon misses no deadline. An expired lease is noticed by a scan.
@@ -108,6 +122,15 @@ fn keep(settings: &Settings, session: &mut Session, armed: &Armed, wakes: &Recei
     let mut connections = session.connections();
     let mut renew_at = Instant::now() + duration / 3;
     loop {
+        // Another worker should have the holds that this one cannot release.
+        if releases.is_stuck(duration) {
+            count(Event::NotRenewed);
+            if should_stop(wakes, duration / 3) {
+                return lease.give_back(session);
+            }
+            renew_at = Instant::now();
+            continue;
+        }
         if Instant::now() >= renew_at {
             renew_at = Instant::now() + duration / 3;
             if !lease.renew(session)? {
@@ -121,12 +144,25 @@ fn keep(settings: &Settings, session: &mut Session, armed: &Armed, wakes: &Recei
         }
         let claimed_at = Instant::now();
         claim_all(|| claim::unclaimed(session, &lease, horizon), &lease, armed)?;
+        if claim::needs_later(session, &lease)? {
+            match lease.succeed(session)? {
+                Some(later) => {
+                    lease = later;
+                    armed.arm(lease.epoch, &claim::own(session, &lease)?)?;
+                }
+                // The look at the lease that follows takes another one.
+                None => renew_at = Instant::now(),
+            }
+        }
         claim_all(|| claim::expired(session, &lease), &lease, armed)?;
         if session.connections() != connections {
             // The answer to a claim may have been lost: then this worker has holds without a timer.
             connections = session.connections();
             let mut own = claim::own(session, &lease)?;
             armed.retain_unarmed(lease.epoch, &mut own);
+            if !own.is_empty() {
+                count(Event::Recovered);
+            }
             armed.arm(lease.epoch, &own)?;
         }
         let until = renew_at.min(claimed_at + scan_every);
