@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`choosing`] | Choosing a timer |
 //! | [`tuning`] | Tuning: what each setting does, and when to change it |
+//! | [`clocks`] | Stops, slow machines and clocks that are set |
 //! | [`axum`] | Under an axum router |
 //! | [`delay_queue`] | Programs with a delay queue |
 //! | [`game_loop`] | In a game loop |
@@ -87,6 +88,7 @@ macro_rules! pages {
 pages! {
     choosing = "choosing.md";
     tuning = "tuning.md";
+    clocks = "clocks.md";
     delay_queue = "embedding/delay-queue.md";
     game_loop = "embedding/game-loop.md";
     threads = "embedding/threads.md";

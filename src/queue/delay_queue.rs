@@ -65,6 +65,13 @@ use crate::timer::Timer;
 /// `cancelled`, one that is left by a shutdown as `unfired`. No setting limits how many values are due and not yet
 /// popped.
 ///
+/// # Memory
+///
+/// A value takes some 190 bytes beside its own. These are the 64 of its timer, a place in the queue's list, and an
+/// allocation with the value, the handle and the deadline of its timer, and the links of two lock-free lists. The timer's
+/// part goes [back to the system](crate::Timer#promises) after a burst. Whether the allocations do is up to the program's
+/// allocator: of 10^6 values, glibc's kept 125 MiB, which `malloc_trim` gives back.
+///
 /// # The end
 ///
 /// [`close`](Self::close) ends the queue once all values have come out; [`drain`](Self::drain) takes them before. A
