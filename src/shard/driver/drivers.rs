@@ -175,6 +175,7 @@ impl Drivers {
     pub(super) fn next(&self, role: &mut Role) -> Option<Expired> {
         let (shards, mut expired) = (self.shards_of(role.number), Expired::default());
         if role.number == LEADER && role.load.is_behind() {
+            self.leader_is_busy(Instant::now());
             self.unfold(1, shards[0].ticks.now_tick());
         }
         // In virtual time, a driver must not answer before its timers are handed out.
@@ -229,13 +230,18 @@ impl Drivers {
         }
     }
 
+    /// Records that the leader has more than a little to do.
+    fn leader_is_busy(&self, now: Instant) {
+        *lock(&self.leader_busy) = now + 2 * WINDOW;
+    }
+
     /// Folds the shard of an own thread that has little to do beside a leader that has little to do. The thread was awake
     /// for this `share` of its time.
     fn balance(&self, role: u32, share: u32) {
         let now = Instant::now();
         if role == LEADER {
             if share >= LITTLE {
-                *lock(&self.leader_busy) = now + 2 * WINDOW;
+                self.leader_is_busy(now);
             }
         } else if share < LITTLE && now >= *lock(&self.leader_busy) && self.alarms.get(LEADER).is_asleep() {
             self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));
