@@ -5,7 +5,7 @@
 //! virtual time. A one-shot timer that does fire fires once, soon after its deadline and never before it.
 //!
 //! ```
-//! #[cfg(feature = "std")] {
+//! # #[cfg(feature = "std")] {
 //! use corewheel::Timer;
 //! use std::time::Duration;
 //!
@@ -45,7 +45,7 @@
 //! need no runtime.
 //!
 //! ```
-//! #[cfg(feature = "std")] {
+//! # #[cfg(feature = "std")] {
 //! use corewheel::Timer;
 //! use std::time::Duration;
 //!
@@ -65,7 +65,7 @@
 //! or resets one value.
 //!
 //! ```
-//! #[cfg(feature = "std")] {
+//! # #[cfg(feature = "std")] {
 //! use corewheel::{DelayQueue, Timer};
 //! use std::time::Duration;
 //!
@@ -83,7 +83,7 @@
 //! A test of a timeout need not wait for it. On a [`ManualClock`], time passes only when the test advances the clock.
 //!
 //! ```
-//! #[cfg(feature = "std")] {
+//! # #[cfg(feature = "std")] {
 //! use corewheel::{ManualClock, Timer};
 //! use std::time::Duration;
 //!

@@ -117,7 +117,8 @@ fn every_link_of_the_guide_leads_somewhere_in_the_documentation_too() {
 /// async, the example must compile.
 #[test]
 fn examples_hide_nothing_that_a_reader_needs() {
-    const HIDDEN: [&str; 6] = ["Ok::<(), ", "fn main() ", "futures::executor::block_on(async {", "}", "});", "drop("];
+    const HIDDEN: [&str; 7] =
+        ["#[cfg(feature", "Ok::<(), ", "fn main() ", "futures::executor::block_on(async {", "}", "});", "drop("];
     let (mut wrong, mut checked) = (Vec::new(), 0);
     for path in files(&root().join("src"), "rs") {
         let text = fs::read_to_string(&path).unwrap();
