@@ -1,25 +1,6 @@
 //! The guide: how to choose, embed and tune the crate.
 //!
 //! Each module is a page of `docs`. Programs whose names begin with `examples/` are in the repository.
-//!
-//! | page | about |
-//! |---|---|
-//! | [`choosing`] | Choosing a timer |
-//! | [`tuning`] | Tuning: what each setting does, and when to change it |
-//! | [`clocks`] | Stops, slow machines and clocks that are set |
-//! | [`axum`] | Under an axum router |
-//! | [`delay_queue`] | Programs with a delay queue |
-//! | [`game_loop`] | In a game loop |
-//! | [`hyper`] | In a hyper server |
-//! | [`io_uring`] | In a loop over io_uring |
-//! | [`mio`] | In an event loop: mio, epoll or kqueue |
-//! | [`no_std`] | Without an operating system |
-//! | [`quinn`] | In a QUIC endpoint |
-//! | [`recipes`] | Recipes for libraries that take a timer |
-//! | [`threads`] | In a program of threads |
-//! | [`tokio_tests`] | Tests under tokio, in virtual time |
-//! | [`tokio`] | Under tokio |
-//! | [`tonic`] | In a tonic server and client |
 
 /// Where the links of the pages lead in this documentation. The first definition of a link counts, so these come before
 /// the pages' own, which are relative to `docs`.

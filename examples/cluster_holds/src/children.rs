@@ -65,10 +65,15 @@ pub fn keep_printing_counts() {
     });
 }
 
-/// Ends this process when the run does, even if the run is killed.
+/// Waits until the run closes this process's input, or has ended, even if it was killed.
+pub fn wait_for_the_run() {
+    io::stdin().read_to_end(&mut Vec::new()).unwrap_or(0);
+}
+
+/// Ends this process when the run does.
 pub fn end_with_the_run() {
     thread::spawn(|| {
-        io::stdin().read_to_end(&mut Vec::new()).unwrap_or(0);
+        wait_for_the_run();
         process::exit(1);
     });
 }

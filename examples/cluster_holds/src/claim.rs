@@ -21,8 +21,9 @@ const UNCLAIMED: &str = "
         ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED)
     UPDATE holds SET epoch = $1, claims = claims + 1 FROM picked WHERE holds.id = picked.id
     RETURNING holds.id, micros(due)";
-/// Reads the index `holds_claimed` for each expired lease of a smaller epoch, so the epochs of a hold only grow. An expired lease is never renewed. A renewal that was under
-/// way at the expiry loses the holds that are claimed here: their rows decide.
+/// Reads the index `holds_claimed` for each expired lease of a smaller epoch, so the epochs of a hold only grow. An
+/// expired lease is never renewed. A renewal that was under way at the expiry loses the holds that are claimed here:
+/// their rows decide.
 const EXPIRED: &str = "
     WITH dead AS MATERIALIZED (SELECT epoch, expires FROM leases
         WHERE expires <= clock_timestamp() AND epoch < $1),

@@ -1,7 +1,7 @@
 //! A PostgreSQL cluster in a temporary directory, which ends with the run.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{self, Path, PathBuf};
@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, geteuid};
 
 use crate::Result;
-use crate::children::Process;
+use crate::children::{Process, wait_for_the_run};
 
 /// Where Debian puts the programs: a folder for each version, with `bin` in it.
 const DEBIAN: &str = "/usr/lib/postgresql";
@@ -188,7 +188,7 @@ impl Drop for Cluster {
 
 /// Waits until the run has ended. Ends the server, and removes its files, if the run has left them.
 pub fn reap(directory: &Path) -> Result<()> {
-    io::stdin().read_to_end(&mut Vec::new())?;
+    wait_for_the_run();
     let started = Instant::now();
     while directory.exists() && started.elapsed() < START_LIMIT {
         // Its first line is the process. While the server starts, there may be none yet.

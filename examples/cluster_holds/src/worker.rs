@@ -1,7 +1,6 @@
 //! One worker: three threads, each with a connection. The *keeper*, in this file, renews the lease and claims holds.
 //! The *releaser* ends those that are due. The *listener* wakes the keeper for holds that are nearer than the horizon.
 
-use std::io::{self, Read};
 use std::ops::RangeInclusive;
 use std::process;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::armed::Armed;
-use crate::children::{Event, count, keep_printing_counts};
+use crate::children::{Event, count, keep_printing_counts, wait_for_the_run};
 use crate::claim::{self, BATCH, Claimed};
 use crate::clock::{self, DatabaseClock, LocalClock};
 use crate::database::{Address, Database, Session};
@@ -70,7 +69,7 @@ pub fn work(settings: &Settings) -> Result<()> {
     let (keeper, wakes) = mpsc::channel();
     let stop = keeper.clone();
     thread::spawn(move || {
-        io::stdin().read_to_end(&mut Vec::new()).unwrap_or(0);
+        wait_for_the_run();
         stop.send(Wake::Stop).unwrap_or(());
         // The run was killed, and its database with it: there is nothing to give back.
         thread::sleep(STOP_LIMIT);

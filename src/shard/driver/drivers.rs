@@ -175,7 +175,7 @@ impl Drivers {
     pub(super) fn next(&self, role: &mut Role) -> Option<Expired> {
         let (shards, mut expired) = (self.shards_of(role.number), Expired::default());
         if role.number == LEADER && role.load.is_behind() {
-            self.leader_is_busy(Instant::now());
+            self.mark_leader_busy(Instant::now());
             self.unfold(1, shards[0].ticks.now_tick());
         }
         // In virtual time, a driver must not answer before its timers are handed out.
@@ -231,7 +231,7 @@ impl Drivers {
     }
 
     /// Records that the leader has more than a little to do.
-    fn leader_is_busy(&self, now: Instant) {
+    fn mark_leader_busy(&self, now: Instant) {
         *lock(&self.leader_busy) = now + 2 * WINDOW;
     }
 
@@ -241,7 +241,7 @@ impl Drivers {
         let now = Instant::now();
         if role == LEADER {
             if share >= LITTLE {
-                self.leader_is_busy(now);
+                self.mark_leader_busy(now);
             }
         } else if share < LITTLE && now >= *lock(&self.leader_busy) && self.alarms.get(LEADER).is_asleep() {
             self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));

@@ -4,7 +4,7 @@
 //!
 //! | the thread            | when                                                     | then                                    |
 //! |-----------------------|----------------------------------------------------------|-----------------------------------------|
-//! | is behind, as leader  | it has not slept for [`WINDOW`]                          | the shards that it drives get their own threads |
+//! | is behind, as leader  | it has not slept for [`WINDOW`]                          | of its shards, those that are due get their own threads |
 //! | has little to do      | it was awake for less than a quarter of [`WINDOW`], and so was the leader for two | its shard is folded    |
 //!
 //! Rejected: to unfold shards of a leader that is awake for half of its time. Where workers occupy the cores, a second

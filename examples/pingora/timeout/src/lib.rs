@@ -40,7 +40,7 @@ macro_rules! lengths {
 
         impl $crate::ToTimeout for $name {
             fn timeout(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
-                Box::pin(corewheel::Timer::global().sleep(self.0))
+                Box::pin($crate::sleep_for(self.0))
             }
 
             fn create(duration: std::time::Duration) -> Self {
