@@ -38,7 +38,7 @@
 //! sleeps inside rayon. Two rules replace that:
 //!
 //! 1. After each batch, a worker does the work in its own rayon queues. If there was any, it calls for a search.
-//! 2. While any run takes over 50 µs, the check calls for a search, at intervals of 1 ms to 64 ms. A vain search doubles
+//! 2. While any run takes over 40 µs, the check calls for a search, at intervals of 1 ms to 64 ms. A vain search doubles
 //!    the interval. Work that is found resets it, and so does a run that is late. A busy worker searches every 10 ms
 //!    then.
 //!

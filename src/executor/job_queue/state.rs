@@ -15,9 +15,9 @@ use crate::sync::{Arc, AtomicBool, Ordering};
 pub(crate) const LATE_AFTER: Duration = Duration::from_millis(1);
 /// Time after a dispatch at which its driver first checks a pool whose callbacks give work to rayon: some time after
 /// [`SEARCH_AFTER`].
-pub(super) const FIRST_CHECK: Duration = Duration::from_micros(60);
+pub(super) const FIRST_CHECK: Duration = Duration::from_micros(50);
 /// Time after its start at which a worker searches for work that a run has given to rayon. Longer than most runs take.
-const SEARCH_AFTER: Duration = Duration::from_micros(50);
+const SEARCH_AFTER: Duration = Duration::from_micros(40);
 /// Interval between two searches for rayon's work, at first.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum interval between two searches. Beside a callback that blocks for long, a worker wakes 16 times a second.

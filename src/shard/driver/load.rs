@@ -8,7 +8,9 @@
 //! | has little to do      | it was awake for less than a quarter of [`WINDOW`], and so was the leader for two | its shard is folded    |
 //!
 //! Rejected: to unfold shards of a leader that is awake for half of its time. Where workers occupy the cores, a second
-//! thread that drives waits for a core as the first one does, and both delay the workers.
+//! thread that drives waits for a core as the first one does, and both delay the workers. So does unfolding after a turn
+//! that was cut short by its bound: on 2 cores, the last hundredth of a million timers within a second came 4.4 ms late
+//! instead of 1.6 ms, with a fifth more CPU time.
 
 use std::time::{Duration, Instant};
 
