@@ -6,28 +6,12 @@
 /// the pages' own, which are relative to `docs`.
 macro_rules! links {
     () => {
-        "[../choosing.md#a-loop-of-your-own]: crate::guide::choosing#a-loop-of-your-own
-[../tuning.md]: crate::guide::tuning
+        concat!(
+            "[../choosing.md#a-loop-of-your-own]: crate::guide::choosing#a-loop-of-your-own
 [../tuning.md#inline-callbacks]: crate::guide::tuning#inline-callbacks
+[../tuning.md]: crate::guide::tuning
 [axum.md#header-and-keep-alive-timeouts]: crate::guide::axum#header-and-keep-alive-timeouts
-[benchmarks/README.md]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/README.md
-[benchmarks/compare.md#1-thread-106-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#1-thread-106-standing
-[benchmarks/compare.md#1-thread-none-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#1-thread-none-standing
-[benchmarks/compare.md#100k-a-second]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#100k-a-second
-[benchmarks/compare.md#105-timers-1-thread]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#105-timers-1-thread
-[benchmarks/compare.md#105-timers-2-threads]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#105-timers-2-threads
-[benchmarks/compare.md#106-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#106-standing
-[benchmarks/compare.md#106-timers]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#106-timers
-[benchmarks/compare.md#106-timers-in-one-tick]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#106-timers-in-one-tick
-[benchmarks/compare.md#106-timers-over-1s]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#106-timers-over-1s
-[benchmarks/compare.md#2-threads-106-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#2-threads-106-standing
-[benchmarks/compare.md#2-threads-none-standing]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#2-threads-none-standing
-[benchmarks/compare.md#4-of-1000-sleep-200ms]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#4-of-1000-sleep-200ms
-[benchmarks/compare.md#the-wheel-alone]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#the-wheel-alone
-[benchmarks/compare.md#w6-open-loop]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/compare.md#w6-open-loop
-[benchmarks/futures.md]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/futures.md
-[benchmarks/targets.md]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/targets.md
-[durable.md]: https://docs.rs/crate/corewheel/latest/source/docs/durable.md
+[clocks.md]: crate::guide::clocks
 [embedding/axum.md]: crate::guide::axum
 [embedding/game-loop.md]: crate::guide::game_loop
 [embedding/hyper.md]: crate::guide::hyper
@@ -35,24 +19,55 @@ macro_rules! links {
 [embedding/mio.md]: crate::guide::mio
 [embedding/no-std.md]: crate::guide::no_std
 [embedding/quinn.md]: crate::guide::quinn
-[embedding/recipes.md]: crate::guide::recipes
 [embedding/recipes.md#libraries-that-cannot-take-a-timer]: crate::guide::recipes#libraries-that-cannot-take-a-timer
+[embedding/recipes.md]: crate::guide::recipes
 [embedding/threads.md]: crate::guide::threads
 [embedding/tokio-tests.md]: crate::guide::tokio_tests
 [embedding/tokio.md]: crate::guide::tokio
 [embedding/tonic.md]: crate::guide::tonic
 [game-loop.md]: crate::guide::game_loop
-[guarantees.md#far-future]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md#far-future
-[guarantees.md#memory-comes-back]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md#memory-comes-back
-[guarantees.md#what-is-not-promised]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md#what-is-not-promised
 [hyper.md]: crate::guide::hyper
 [io-uring.md]: crate::guide::io_uring
 [mio.md]: crate::guide::mio
-[scaling.md]: https://docs.rs/crate/corewheel/latest/source/docs/scaling.md
+[promises.md#far-future]: crate::guide::promises#far-future
+[promises.md#memory-comes-back]: crate::guide::promises#memory-comes-back
+[promises.md#what-is-not-promised]: crate::guide::promises#what-is-not-promised
 [tokio-tests.md]: crate::guide::tokio_tests
 [tokio.md#a-runtime-that-drives-its-own-timers]: crate::guide::tokio#a-runtime-that-drives-its-own-timers
 [tonic.md]: crate::guide::tonic
-"
+[tuning.md#how-many-threads-are-awake]: crate::guide::tuning#how-many-threads-are-awake
+",
+            in_the_source!(
+                "benchmarks/README.md"
+                "benchmarks/compare.md#1-thread-106-standing"
+                "benchmarks/compare.md#1-thread-none-standing"
+                "benchmarks/compare.md#100k-a-second"
+                "benchmarks/compare.md#105-timers-1-thread"
+                "benchmarks/compare.md#105-timers-2-threads"
+                "benchmarks/compare.md#106-standing"
+                "benchmarks/compare.md#106-timers"
+                "benchmarks/compare.md#106-timers-in-one-tick"
+                "benchmarks/compare.md#106-timers-over-1s"
+                "benchmarks/compare.md#2-threads-106-standing"
+                "benchmarks/compare.md#2-threads-none-standing"
+                "benchmarks/compare.md#4-of-1000-sleep-200ms"
+                "benchmarks/compare.md#the-wheel-alone"
+                "benchmarks/compare.md#w6-open-loop"
+                "benchmarks/futures.md"
+                "benchmarks/targets.md"
+                "durable.md"
+                "internals/checks.md"
+                "internals/protocols.md#shutdown"
+                "internals/scaling.md"
+            )
+        )
+    };
+}
+
+/// Links to pages that are not modules lead to the source on docs.rs.
+macro_rules! in_the_source {
+    ($($page:literal)*) => {
+        concat!($("[", $page, "]: https://docs.rs/crate/corewheel/latest/source/docs/", $page, "\n"),*)
     };
 }
 
@@ -70,6 +85,7 @@ pages! {
     choosing = "choosing.md";
     tuning = "tuning.md";
     clocks = "clocks.md";
+    promises = "promises.md";
     delay_queue = "embedding/delay-queue.md";
     game_loop = "embedding/game-loop.md";
     threads = "embedding/threads.md";

@@ -126,7 +126,7 @@ impl TimerHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
+    /// [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/internals/protocols.md
     #[inline]
     pub fn reset(&self, delay: Duration) -> bool {
         self.reset_to(self.parts().0.ticks.after(delay))

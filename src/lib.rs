@@ -130,7 +130,8 @@
 //! its documentation says that it does. While nothing is due and no callback runs, the threads sleep, except for a
 //! bounded number of wake-ups after timers were scheduled or have ended.
 //!
-//! [`Timer`](Timer#promises) lists the promises. [guarantees.md] states each in full, with its argument and its tests.
+//! [`Timer`](Timer#promises) lists the promises. [`guide::promises`] states each in full, and [checks.md] names
+//! the tests and models that check it.
 //!
 //! # How it works
 //!
@@ -159,13 +160,13 @@
 //!   tokio, hyper, axum, quinn, event loops and more
 //! - [durable.md]: timers that survive the process
 //!
-//! [architecture.md]: https://docs.rs/crate/corewheel/latest/source/docs/architecture.md
+//! [architecture.md]: https://docs.rs/crate/corewheel/latest/source/docs/internals/architecture.md
+//! [checks.md]: https://docs.rs/crate/corewheel/latest/source/docs/internals/checks.md
 //! [choosing.md]: crate::guide::choosing
 //! [durable.md]: https://docs.rs/crate/corewheel/latest/source/docs/durable.md
 //! [embedding]: crate::guide
-//! [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
 //! [no-std.md]: crate::guide::no_std
-//! [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
+//! [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/internals/protocols.md
 //! [tuning.md]: crate::guide::tuning
 
 // Each test crate uses only some of the dev-dependencies.

@@ -3,7 +3,7 @@
 //! [`Core::close`] closes every entry in memory, each by one transition. A timer that another thread arms or resets
 //! meanwhile is either accepted and found by the shutdown, or refused. Then the shutdown takes what is pending, in this
 //! order: [`claim_of`](Core::claim_of) values and wakers, [`claim_closures`](Core::claim_closures),
-//! [`claim_running`](Core::claim_running). docs/protocols.md explains this order.
+//! [`claim_running`](Core::claim_running). docs/internals/protocols.md explains this order.
 
 use std::ptr::NonNull;
 use std::time::Instant;

@@ -205,7 +205,7 @@ impl Sleep {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     ///
-    /// [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/protocols.md
+    /// [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/internals/protocols.md
     #[inline]
     pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         self.reset_by(|ticks| ticks.at(deadline));

@@ -35,7 +35,7 @@ use crate::system::Process;
 ///
 /// # Promises
 ///
-/// [guarantees.md] states each promise in full, with its argument and its tests.
+/// [`guide::promises`](crate::guide::promises) states each in full.
 ///
 /// - **Never early.** No callback starts, and no future completes, before its deadline by [`Timer::now`]. There are two
 ///   exceptions: a shutdown completes futures at once, and returns callbacks that the program may run.
@@ -74,8 +74,6 @@ use crate::system::Process;
 /// In virtual time, all this holds only if no other thread was using the [`ManualClock`](crate::ManualClock) or a timer
 /// on it during the fork. Otherwise the child must use neither. On other systems a child must not use a timer of the
 /// parent at all.
-///
-/// [guarantees.md]: https://docs.rs/crate/corewheel/latest/source/docs/guarantees.md
 #[derive(Clone)]
 pub struct Timer(pub(super) Arc<Service>);
 

@@ -1,8 +1,8 @@
 //! Counts the cache-line transfers of each operation, of corewheel and of two other timers. Prints a table and draws a
 //! plot.
 //!
-//! `cargo run --release -p coherence` prints all figures. [`docs/scaling.md`](../../../docs/scaling.md) explains what
-//! is counted.
+//! `cargo run --release -p coherence` prints all figures. [scaling.md](../../../docs/internals/scaling.md) explains what is
+//! counted.
 //!
 //! The modules up to `wheel` are the source files of the crate, compiled against a `std` that counts. This package
 //! replaces three modules: `sync`, for its cell; `clock`, because time is virtual; and `executor`, of which only the part
@@ -82,7 +82,7 @@ struct Args {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,8,64")]
     threads: Vec<usize>,
-    /// The workloads: see `docs/scaling.md`
+    /// The workloads: see `docs/internals/scaling.md`
     #[arg(long, value_delimiter = ',', default_value = "w1,w1-slow,w2,w4,handed,mixed")]
     workloads: Vec<Workload>,
     /// The timers
@@ -100,7 +100,7 @@ struct Args {
     /// Make one count, and print it for the parent process
     #[arg(long, hide = true)]
     child: bool,
-    /// Directory of `scaling.md`, whose table is replaced, and of the plot
+    /// Directory `docs`, where the table and the plot are replaced
     #[arg(long)]
     docs: Option<PathBuf>,
 }
@@ -128,7 +128,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     print!("{table}");
     report::print_locations(&args.threads, &rows, args.locations);
     if let Some(docs) = &args.docs {
-        report::write(&table, &docs.join("scaling.md"))?;
+        report::write(&table, &docs.join("internals/scaling.md"))?;
         plot::draw(&args.threads, &rows, &docs.join("benchmarks/transfers.svg"))?;
     }
     Ok(())

@@ -31,8 +31,9 @@ fn transfers(workload: &str, contenders: &str, threads: &str) -> HashMap<String,
 /// Asserts that the page has this row.
 #[track_caller]
 fn assert_shown(row: &str) {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scaling.md")).expect("a page");
-    assert!(page.contains(row), "docs/scaling.md does not have: {row}");
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/scaling.md")).expect("a page");
+    assert!(page.contains(row), "docs/internals/scaling.md does not have: {row}");
 }
 
 /// Asserts that corewheel transfers no line: with a shard for each thread, with two shards, and with futures.

@@ -88,7 +88,7 @@
 //!
 //! The steady state of timeouts is therefore one transition to arm, and two to cancel and release, on a cache line that
 //! no other thread writes. The races with the driver, and why `registered_tick` can be trusted, are in
-//! [docs/protocols.md](../../../docs/protocols.md#re-arming-in-place).
+//! [docs/internals/protocols.md](../../../docs/internals/protocols.md#re-arming-in-place).
 //!
 //! The transitions
 //!
@@ -137,7 +137,7 @@
 //! - The shutdown waits for a run by `wait_for_run`, and then claims the timer. If it does not wait for the run, or the
 //!   run is on its own thread, it claims the timer at once.
 //! - What each pair of racing transitions leads to is in
-//!   [docs/protocols.md](../../../docs/protocols.md#the-states-of-an-entry).
+//!   [docs/internals/protocols.md](../../../docs/internals/protocols.md#the-states-of-an-entry).
 //!
 //! Orderings
 //!
