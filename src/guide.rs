@@ -11,6 +11,10 @@ macro_rules! links {
 [../tuning.md#inline-callbacks]: crate::guide::tuning#inline-callbacks
 [../tuning.md]: crate::guide::tuning
 [axum.md#header-and-keep-alive-timeouts]: crate::guide::axum#header-and-keep-alive-timeouts
+[choosing.md#a-loop-of-your-own]: crate::guide::choosing#a-loop-of-your-own
+[choosing.md]: crate::guide::choosing
+[clocks.md#what-was-measured]: crate::guide::clocks#what-was-measured
+[clocks.md#which-clock-stands-still]: crate::guide::clocks#which-clock-stands-still
 [clocks.md]: crate::guide::clocks
 [embedding/axum.md]: crate::guide::axum
 [embedding/game-loop.md]: crate::guide::game_loop
@@ -21,6 +25,7 @@ macro_rules! links {
 [embedding/quinn.md]: crate::guide::quinn
 [embedding/recipes.md#libraries-that-cannot-take-a-timer]: crate::guide::recipes#libraries-that-cannot-take-a-timer
 [embedding/recipes.md]: crate::guide::recipes
+[embedding/threads.md#-with-any-closure]: crate::guide::threads#-with-any-closure
 [embedding/threads.md]: crate::guide::threads
 [embedding/tokio-tests.md]: crate::guide::tokio_tests
 [embedding/tokio.md]: crate::guide::tokio
@@ -29,13 +34,21 @@ macro_rules! links {
 [hyper.md]: crate::guide::hyper
 [io-uring.md]: crate::guide::io_uring
 [mio.md]: crate::guide::mio
+[observability.md#what-the-statistics-mean]: crate::guide::observability#what-the-statistics-mean
 [promises.md#far-future]: crate::guide::promises#far-future
 [promises.md#memory-comes-back]: crate::guide::promises#memory-comes-back
+[promises.md#tickless]: crate::guide::promises#tickless
 [promises.md#what-is-not-promised]: crate::guide::promises#what-is-not-promised
 [tokio-tests.md]: crate::guide::tokio_tests
 [tokio.md#a-runtime-that-drives-its-own-timers]: crate::guide::tokio#a-runtime-that-drives-its-own-timers
 [tonic.md]: crate::guide::tonic
+[tuning.md#callbacks-that-block]: crate::guide::tuning#callbacks-that-block
+[tuning.md#executor]: crate::guide::tuning#executor
 [tuning.md#how-many-threads-are-awake]: crate::guide::tuning#how-many-threads-are-awake
+[tuning.md#inline-callbacks]: crate::guide::tuning#inline-callbacks
+[tuning.md#on-the-programs-own-rayon-pool]: crate::guide::tuning#on-the-programs-own-rayon-pool
+[tuning.md#on-windows-and-macos]: crate::guide::tuning#on-windows-and-macos
+[tuning.md#tick]: crate::guide::tuning#tick
 ",
             in_the_source!(
                 "benchmarks/README.md"
@@ -59,6 +72,7 @@ macro_rules! links {
                 "internals/checks.md"
                 "internals/protocols.md#shutdown"
                 "internals/scaling.md"
+                "observability/dashboard.json"
             )
         )
     };
@@ -85,6 +99,8 @@ pages! {
     choosing = "choosing.md";
     tuning = "tuning.md";
     clocks = "clocks.md";
+    faq = "faq.md";
+    migration = "migration.md";
     promises = "promises.md";
     delay_queue = "embedding/delay-queue.md";
     game_loop = "embedding/game-loop.md";
@@ -100,6 +116,7 @@ pages! {
     hyper = "embedding/hyper.md";
     io_uring = "embedding/io-uring.md";
     mio = "embedding/mio.md";
+    observability = "observability.md";
     quinn = "embedding/quinn.md";
     recipes = "embedding/recipes.md";
     tokio = "embedding/tokio.md";

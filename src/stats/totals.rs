@@ -9,7 +9,7 @@ use super::lateness::Lateness;
 /// What a [`Timer`](crate::Timer) has done since it was built: see [`Timer::stats`](crate::Timer::stats).
 ///
 /// Each count is exact once the threads that use the timer are quiet. At any time: `scheduled = completed + cancelled +
-/// unfired + pending`. [tuning.md] says what to conclude from which count.
+/// unfired + pending`. [observability.md] says what to conclude from which count.
 ///
 /// ```
 /// use corewheel::{ManualClock, Timer};
@@ -25,7 +25,7 @@ use super::lateness::Lateness;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// [tuning.md]: crate::guide::tuning
+/// [observability.md]: crate::guide::observability#what-the-statistics-mean
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
