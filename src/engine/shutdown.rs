@@ -1,9 +1,9 @@
 //! The shutdown of a shard: closes all entries, then takes the pending timers.
 //!
 //! [`Core::close`] closes every entry in memory, each by one transition. A timer that another thread arms or resets
-//! meanwhile is either accepted and found by the shutdown, or refused. Then the shutdown takes what is pending, in this
-//! order: [`claim_of`](Core::claim_of) values and wakers, [`claim_closures`](Core::claim_closures),
-//! [`claim_running`](Core::claim_running). docs/internals/protocols.md explains this order.
+//! meanwhile is either accepted and found by the shutdown, or refused. Then the shutdown takes what is pending, by
+//! [`claim_of`](Core::claim_of), [`claim_closures`](Core::claim_closures) and [`claim_running`](Core::claim_running).
+//! The head of `timer/service.rs` has their order, and its reasons.
 
 use std::ptr::NonNull;
 use std::time::Instant;

@@ -1,17 +1,8 @@
 //! The shutdown of one shard: closes it, and ends the timers that are pending in it.
 //!
-//! A service calls each step for all of its shards, before it calls the next step for any:
-//!
-//! | step              | effect                                                                      |
-//! |-------------------|-----------------------------------------------------------------------------|
-//! | `close`           | the shard refuses new timers, and starts no callback. Waits for nothing.     |
-//! | `end_values`      | ends the timers of values                                                    |
-//! | `complete_sleeps` | wakes the tasks of pending sleeps                                            |
-//! | `claim`           | takes the closures that are pending, and finds the runs in progress          |
-//! | `claim_running`   | waits for those runs, and takes the periodic closures that are armed again   |
-//!
-//! [`core`](crate::engine::core) has the transitions, and the head of `timer/service.rs` the reasons for the order. A
-//! driver that panics takes the first three steps for its own shard.
+//! A service calls each step for all of its shards, before it calls the next step for any: the head of
+//! `timer/service.rs` has the steps, and the reasons for their order. [`shutdown`](crate::engine::shutdown) has the
+//! transitions. A driver that panics closes its own shard, and ends its values and its sleeps.
 //!
 //! **The memory after a shutdown.** While a shard is open, its service keeps it for all handles. `close` leaves one
 //! count of the `Arc` to the handles that still exist. The thread that releases the last of them drops that count.

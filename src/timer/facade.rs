@@ -70,6 +70,8 @@ use crate::system::Process;
 /// A child that needs timers builds its own. [`Timer::global`] in the child is the parent's if the parent has used it.
 /// If another thread of the parent was starting or ending during the fork, the child may find a lock of the standard
 /// library taken. No thread that it starts then runs, so its own timers do not fire, and [`std::process::exit`] hangs.
+/// This holds for any thread, with or without timers. A timer's threads may still be starting when [`Timer::new`]
+/// returns.
 ///
 /// In virtual time, all this holds only if no other thread was using the [`ManualClock`](crate::ManualClock) or a timer
 /// on it during the fork. Otherwise the child must use neither. On other systems a child must not use a timer of the
@@ -207,9 +209,9 @@ impl Timer {
 
     /// Ends the service, and returns the callbacks of all pending timers.
     ///
-    /// It stops every shard, so that no new timer is accepted and no further callback starts. It then completes pending
-    /// sleeps, wakes the consumers of [delay queues](crate::DelayQueue), waits for callbacks that are running, and ends
-    /// the threads.
+    /// It stops every shard, so that no new timer is accepted and no further callback starts. It then wakes the
+    /// consumers of [delay queues](crate::DelayQueue), completes pending sleeps, waits for callbacks that are running,
+    /// and ends the threads: in [this order](crate::guide::promises#the-shutdown-loses-nothing).
     ///
     /// [`Unfired`] includes callbacks that an executor has received but not started, and repeating callbacks, each with
     /// its next deadline. It is a list that this call allocates. The drop of the last clone allocates none, and drops
