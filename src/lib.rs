@@ -156,8 +156,8 @@
 //!
 //! # Further reading
 //!
-//! - [`guide`]: when another timer is the better choice, what each setting does, and a complete program each for threads,
-//!   tokio, hyper, axum, quinn, event loops and more
+//! - [`guide`]: when another timer is the better choice, how to change to this one, what each setting does, what to
+//!   watch, common questions, and a complete program each for threads, tokio, hyper, axum, quinn, event loops and more
 //! - [durable.md]: timers that survive the process
 //!
 //! [architecture.md]: https://docs.rs/crate/corewheel/latest/source/docs/internals/architecture.md
