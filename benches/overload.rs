@@ -6,6 +6,9 @@
 //! cargo bench -p benches --bench overload
 //! ```
 
+#[path = "harness/spread.rs"]
+mod spread;
+
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use corewheel::Timer;
+use spread::spread;
 
 const TIMERS: u32 = 200_000;
 const STORM: Duration = Duration::from_secs(1);
@@ -44,8 +48,8 @@ fn main() {
     println!("| maximum extra threads | CPU ns a timer | ms late, p99 | times that an extra thread was needed |");
     println!("|---:|---:|---:|---:|");
     for (storms, limit) in storms.iter().zip(limits) {
-        let cpu = spread(storms.iter().map(|storm| storm.cpu));
-        let late = spread(storms.iter().map(|storm| storm.late));
+        let cpu = spread(storms.iter().map(|storm| storm.cpu), 3);
+        let late = spread(storms.iter().map(|storm| storm.late), 3);
         let needed: u64 = storms.iter().map(|storm| storm.extra_threads_needed).sum();
         println!("| {limit} | {cpu} | {late} | {needed} |");
     }
@@ -78,11 +82,4 @@ fn cpu_of_timer_threads() -> Duration {
         name.starts_with("corewheel").then_some(Duration::from_nanos(nanos))
     };
     tasks.flatten().filter_map(of_task).sum()
-}
-
-/// Formats the median, and in brackets the minimum and the maximum.
-fn spread(values: impl Iterator<Item = f64>) -> String {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(f64::total_cmp);
-    format!("{:.3} ({:.3} – {:.3})", values[values.len() / 2], values[0], values[values.len() - 1])
 }
