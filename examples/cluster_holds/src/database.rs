@@ -15,7 +15,7 @@ use postgres::types::ToSql;
 use postgres::{Client, NoTls, Row, Statement};
 
 use crate::Result;
-use crate::children::{Event, count};
+use crate::counts::{Event, count};
 use crate::schema;
 
 /// Pauses between two attempts to connect. Each is twice the last, and drawn between its half and its whole.

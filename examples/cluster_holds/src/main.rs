@@ -13,6 +13,7 @@
 //! | `verdict`   | what a phase must have shown                                                      |
 //! | `cluster`   | a PostgreSQL cluster in a temporary directory                                     |
 //! | `children`  | the processes of the workers and shops                                            |
+//! | `counts`    | what a process counts                                                             |
 //! | `chaos`     | the faults, and when they strike                                                  |
 //! | `bad_input` | bad input, each with the end that it must have                                    |
 //! | `ledger`    | what the shops were told, compared with the database                              |
@@ -44,6 +45,7 @@ mod children;
 mod claim;
 mod clock;
 mod cluster;
+mod counts;
 mod database;
 mod lease;
 mod ledger;
@@ -99,7 +101,7 @@ fn main() -> ExitCode {
         Some(Role::Reaper { directory }) => cluster::reap(&directory),
     };
     if is_child {
-        children::print_counts();
+        counts::print_counts();
     }
     match result {
         Ok(()) => ExitCode::SUCCESS,
