@@ -12,6 +12,7 @@
 //! | `phase`     | one phase: places holds, waits for their ends, checks them                        |
 //! | `verdict`   | what a phase must have shown                                                      |
 //! | `cluster`   | a PostgreSQL cluster in a temporary directory                                     |
+//! | `capacity`  | how many connections a run needs                                                  |
 //! | `children`  | the processes of the workers and shops                                            |
 //! | `counts`    | what a process counts                                                             |
 //! | `chaos`     | the faults, and when they strike                                                  |
@@ -40,6 +41,7 @@ mod output;
 mod armed;
 mod audit;
 mod bad_input;
+mod capacity;
 mod chaos;
 mod children;
 mod claim;
