@@ -13,9 +13,12 @@ use crate::schema::VERSION;
 /// A process that has not ended by then has accepted its input.
 const LIMIT: Duration = Duration::from_secs(15);
 
+const RUN: [&str; 3] = ["--workers", "1", "--no-faults"];
 const WORKER: [&str; 5] = ["worker", "--name", "refused", "--retry-for", "1"];
 const OTHER_VERSION: &str = "UPDATE schema_version SET version = version + 97";
 const THIS_VERSION: &str = "UPDATE schema_version SET version = version - 97";
+const LIMITED: &str = "CREATE ROLE limited LOGIN CONNECTION LIMIT 1";
+const SHUT_OUT: &str = "ALTER ROLE limited CONNECTION LIMIT 0";
 
 /// Tries what needs no tables. Returns the number of cases.
 pub fn without_tables(url: &str, has_own_cluster: bool) -> Result<usize> {
@@ -31,12 +34,20 @@ pub fn without_tables(url: &str, has_own_cluster: bool) -> Result<usize> {
 }
 
 /// Tries what needs the tables. Returns the number of cases.
-pub fn with_tables(url: &str, session: &mut Session) -> Result<usize> {
-    expect("a second run", Some(url), &["--holds", "1"], "already has a schema")?;
+pub fn with_tables(url: &str, session: &mut Session, has_own_cluster: bool) -> Result<usize> {
+    expect("a second run", Some(url), &RUN, "already has a schema")?;
     session.query(OTHER_VERSION, &[])?;
     let refused = expect("another version", Some(url), &WORKER, &format!("the tables have version {}", VERSION + 97));
     session.query(THIS_VERSION, &[])?;
     refused?;
+    if has_own_cluster {
+        session.query(LIMITED, &[])?;
+        let limited = format!("{url} user=limited");
+        expect("room for one connection", Some(&limited), &RUN, "set the CONNECTION LIMIT of the role to")?;
+        session.query(SHUT_OUT, &[])?;
+        expect("no free connection", Some(&limited), &WORKER, "or the CONNECTION LIMIT of the role")?;
+        return Ok(4);
+    }
     Ok(2)
 }
 

@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, geteuid};
 
 use crate::Result;
+use crate::capacity;
 use crate::children::{Process, wait_for_the_run};
 
 /// Where Debian puts the programs: a folder for each version, with `bin` in it.
@@ -51,9 +52,8 @@ impl Cluster {
             .mode(0o700)
             .create(&directory)
             .map_err(|error| format!("{} could not be created: {error}", directory.display()))?;
-        // Three for each worker and eight for the shops, twice: the server ends a lost one late.
-        let connections = workers * 6 + 40;
         let reaper = Process::start("", "reaper", &[directory.display().to_string()], &Arc::default())?;
+        let connections = capacity::needed(workers);
         let mut cluster = Self { programs, directory, user, connections, server: None, _reaper: reaper };
         if let Some(user) = &cluster.user {
             chown(&cluster.directory, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;

@@ -15,13 +15,15 @@ use postgres::types::ToSql;
 use postgres::{Client, NoTls, Row, Statement};
 
 use crate::Result;
-use crate::children::{Event, count};
+use crate::counts::{Event, count};
 use crate::schema;
 
 /// Pauses between two attempts to connect. Each is twice the last, and drawn between its half and its whole.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 /// A server that accepts no connection, or acknowledges no packet, for this long is treated as lost.
 const UNRESPONSIVE: Duration = Duration::from_secs(5);
+/// What to do when the server has no free connection.
+const TOO_FEW: &str = ". Raise max_connections, or the CONNECTION LIMIT of the role or the database";
 
 /// Where the database is.
 #[derive(Args, Clone)]
@@ -78,7 +80,12 @@ impl Database {
                 return Err(format!("the database refuses: {}", Chain(&error)).into());
             }
             if started.elapsed() >= self.retry_for {
-                return Err(format!("no database for {} s: {}", self.retry_for.as_secs(), Chain(&error)).into());
+                let (missing, advice) = match error.code() {
+                    Some(&SqlState::TOO_MANY_CONNECTIONS) => ("free connection", TOO_FEW),
+                    _ => ("database", ""),
+                };
+                let seconds = self.retry_for.as_secs();
+                return Err(format!("no {missing} for {seconds} s: {}{advice}", Chain(&error)).into());
             }
             thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
             pause = (pause * 2).min(BACKOFF.1);

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use postgres::fallible_iterator::FallibleIterator;
 
 use crate::Result;
-use crate::children::{Event, count};
+use crate::counts::{Event, count};
 use crate::database::{Database, Session};
 use crate::worker::Wake;
 

@@ -12,7 +12,9 @@
 //! | `phase`     | one phase: places holds, waits for their ends, checks them                        |
 //! | `verdict`   | what a phase must have shown                                                      |
 //! | `cluster`   | a PostgreSQL cluster in a temporary directory                                     |
+//! | `capacity`  | how many connections a run needs                                                  |
 //! | `children`  | the processes of the workers and shops                                            |
+//! | `counts`    | what a process counts                                                             |
 //! | `chaos`     | the faults, and when they strike                                                  |
 //! | `bad_input` | bad input, each with the end that it must have                                    |
 //! | `ledger`    | what the shops were told, compared with the database                              |
@@ -39,11 +41,13 @@ mod output;
 mod armed;
 mod audit;
 mod bad_input;
+mod capacity;
 mod chaos;
 mod children;
 mod claim;
 mod clock;
 mod cluster;
+mod counts;
 mod database;
 mod lease;
 mod ledger;
@@ -99,7 +103,7 @@ fn main() -> ExitCode {
         Some(Role::Reaper { directory }) => cluster::reap(&directory),
     };
     if is_child {
-        children::print_counts();
+        counts::print_counts();
     }
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::armed::{Armed, Due};
-use crate::children::{Event, count};
 use crate::claim::Claimed;
+use crate::counts::{Event, count};
 use crate::database::Session;
 use crate::worker::Wake;
 

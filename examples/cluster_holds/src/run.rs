@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use postgres::Client;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Result;
@@ -13,7 +14,7 @@ use crate::database::{Database, Session};
 use crate::phase::{LEASE, Phase, SHOPS};
 use crate::shop::MOST_PIECES;
 use crate::verdict::Setup;
-use crate::{bad_input, schema};
+use crate::{bad_input, capacity, schema};
 
 /// How long the run tries to connect to the server that DATABASE_URL names.
 const RETRY_FOR: Duration = Duration::from_secs(5);
@@ -86,7 +87,10 @@ pub fn run(settings: &Settings) -> Result<()> {
     // Its own server may recover from a crash.
     let retry_for = if cluster.is_some() { START_LIMIT } else { RETRY_FOR };
     let database = Database::parse(&url, retry_for, "run")?;
-    println!("PostgreSQL {}, {} workers, {SHOPS} shops", version(&database)?, settings.workers);
+    let mut client = database.connect()?;
+    println!("PostgreSQL {}, {} workers, {SHOPS} shops", version(&mut client)?, settings.workers);
+    capacity::check(&mut client, settings.workers)?;
+    drop(client);
 
     let setup = Setup {
         workers: settings.workers as usize,
@@ -97,7 +101,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     };
     let phase = Phase { settings, setup, database, url, interrupted };
     let tables = Tables::create(&phase.database, settings)?;
-    let tried = bad_input::with_tables(&phase.url, &mut Session::new(&phase.database));
+    let tried = bad_input::with_tables(&phase.url, &mut Session::new(&phase.database), cluster.is_some());
     drop(tables);
     let tried = tried? + bad_input::without_tables(&phase.url, cluster.is_some())?;
     println!("bad input: {tried} cases, each refused with its message");
@@ -111,9 +115,9 @@ pub fn run(settings: &Settings) -> Result<()> {
 }
 
 /// Returns the version of the server, unless it is too old.
-fn version(database: &Database) -> Result<String> {
+fn version(client: &mut Client) -> Result<String> {
     let numbers = "SELECT current_setting('server_version'), current_setting('server_version_num')::integer / 10000";
-    let row = database.connect()?.query_one(numbers, &[])?;
+    let row = client.query_one(numbers, &[])?;
     let version = row.get(0);
     if row.get::<_, i32>(1) < OLDEST_SERVER {
         return Err(format!("the server is PostgreSQL {version}; this program needs {OLDEST_SERVER} or newer").into());

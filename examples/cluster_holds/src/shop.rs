@@ -7,7 +7,8 @@ use corewheel::{Executor, Timer};
 use crossbeam_channel::{Sender, unbounded};
 
 use crate::Result;
-use crate::children::{Event, count, end_with_the_run, keep_printing_counts};
+use crate::children::end_with_the_run;
+use crate::counts::{Event, count, keep_printing_counts};
 use crate::database::{Address, Database, Session};
 use crate::ledger::{self, Told};
 use crate::schema::ITEMS;

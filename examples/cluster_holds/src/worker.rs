@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::armed::Armed;
-use crate::children::{Event, count, keep_printing_counts, wait_for_the_run};
+use crate::children::wait_for_the_run;
 use crate::claim::{self, BATCH, Claimed};
 use crate::clock::{self, DatabaseClock, LocalClock};
+use crate::counts::{Event, count, keep_printing_counts};
 use crate::database::{Address, Database, Session};
 use crate::lease::Lease;
 use crate::release::Releases;
