@@ -1,11 +1,6 @@
 //! Explores an intake with more timers than the driver collects in a turn, against threads that use these timers.
 //!
 //! Invariant: each timer runs, is cancelled or is handed back, once.
-//!
-//! Fails under mutations:
-//!
-//! - `turn-backlog-dropped`: the driver drops the rest of a backlog after its first turn;
-//! - `entry-free-closed`: an entry that the driver finds in a closed shard becomes free.
 
 use super::{Fixture, Handle, explore};
 use crate::engine::entry::Entry;

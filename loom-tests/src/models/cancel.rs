@@ -2,14 +2,6 @@
 //!
 //! Invariant: either the cancel or the run ends the timer. The callback is dropped once, and the entry becomes free
 //! once.
-//!
-//! Fails under mutations:
-//!
-//! - `entry-start-armed`: `start` leaves a one-shot armed while it runs;
-//! - `entry-release-running`, `entry-release-dispatched`, `entry-discard-not-dispatched`: `release` frees an entry that
-//!   is running or in a batch;
-//! - `handle-closure-leaked`: a cancel does not drop the closure;
-//! - `handle-not-cached`: a released entry does not go to the cache.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

@@ -1,12 +1,7 @@
-//! Model 18: how a value travels from its producer to one consumer of a delay queue.
+//! Explores how a value travels from its producer to one consumer of a delay queue.
 //!
-//! Fails if a value can be taken twice (mutation `delay-claim`) or is published without an order (`delay-push-relaxed`,
-//! `delay-take-relaxed`); if a wake-up is lost, as the fence between a push and the looks is missing (`delay-fence`), the
-//! lock's owner does not look again (`delay-unlock-silent`), or a consumer that withdraws keeps its wake-up
-//! (`delay-withdraw-silent`); if a queue is over too early (`delay-over-late`), or its end wakes nobody (`delay-end-silent`, `delay-close-silent`); and
-//! if an item is listed after it was removed (`delay-entered-first`). Fails, too, if a closed queue accepts a value
-//! (`delay-closed-open`), a refused value keeps it from its end (`delay-refused-pending`), or a drain forgets an item that
-//! is being removed (`delay-drain-unlists`).
+//! Invariant: each value comes out once, a value that is due wakes a consumer, and a closed queue ends when all its values
+//! have come out.
 
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Wake, Waker};

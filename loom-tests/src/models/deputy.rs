@@ -5,15 +5,6 @@
 //!
 //! Invariant: a leader that is stuck is noticed, whether its deputy resigns or falls asleep meanwhile. One that has left
 //! the foreign code since the last look does not count as stuck.
-//!
-//! Fails under mutations:
-//!
-//! - `deputy-enter-no-fence`, `deputy-resign-no-fence`: the leader still sees the deputy, which does not see the phase;
-//! - `deputy-resigns-blindly`: the deputy does not look at the phase once more;
-//! - `deputy-not-woken`: the leader does not wake the thread that it appoints;
-//! - `deputy-asleep-only`: a leader whose other thread is awake appoints none;
-//! - `deputy-asleep-unseen`: the thread that is appointed sleeps without a look;
-//! - `deputy-phase-unseen`: a leader that is inside other foreign code counts as stuck.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,6 @@
 //! Explores a cancel, and a cache that gives back its entries, while the driver drains the same entry or cascades it.
 //!
 //! Invariant: the callback does not run, it is dropped once, and the entry becomes free once.
-//!
-//! Fails under mutations: `entry-free-with-handle` (the driver frees an entry that still has a handle).
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

@@ -1,13 +1,6 @@
 //! Explores the time of a manual clock: a thread reads it while another sets it.
 //!
 //! Invariant: a time that is read was set, and a deadline is seen either by the thread that set it or by the clock.
-//!
-//! Fails under mutations:
-//!
-//! - `elapsed-one-cell`: the writer fills the cell that is valid;
-//! - `elapsed-unchecked`: a reader does not check the version again;
-//! - `elapsed-no-acquire`: a reader checks the version without a fence;
-//! - `elapsed-no-fence`: the clock looks for deadlines without a fence.
 
 use std::time::Duration;
 

@@ -6,17 +6,6 @@
 //! then wake the driver.
 //!
 //! Invariant: the driver wakes for the earliest deadline, each timer ends once, and each entry becomes free once.
-//!
-//! Fails under mutations:
-//!
-//! - `core-wake-old-deadline`: the thread that pushes wakes the driver for the deadline that it set itself, not for the
-//!   one in the state word;
-//! - `core-read-before-push`: that thread reads the state word before the push;
-//! - `wakeup-caller-no-fence`, `wakeup-update-no-fence`: a call that does not push has no fence;
-//! - `entry-arm-no-wake`: a new timer in the entry does not wake the driver;
-//! - `turn-cancelled-linked`: the driver leaves a cancelled entry, which it finds in the intake, in the wheel;
-//! - `entry-free-cached`: the driver frees an entry that is in a cache;
-//! - `entry-reset-closed`: a timer of a closed shard is reset.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;

@@ -2,8 +2,8 @@
 //!
 //! A model creates a [`Fixture`], uses it from a few threads, and asserts at the end that nothing was lost: each
 //! callback ran or was dropped once, and each entry is free once. loom itself reports what goes wrong in between, such
-//! as a data race on a callback or a link, or a lost wake-up. The head of each model lists the mutations that it was
-//! seen to fail under. `ci/mutations` repeats them.
+//! as a data race on a callback or a link, or a lost wake-up. `loom-tests/mutations/list` has the mutations of the source
+//! under which each model must fail, with the claims that they break.
 
 mod backlog;
 mod cancel;

@@ -1,18 +1,6 @@
 //! Explores a repeating timer: a cancel or a reset against the next run, and threads that wait for a run.
 //!
 //! Invariant: no run begins after a successful cancel, a wait ends with its own run, and the closure is dropped once.
-//!
-//! Fails under mutations:
-//!
-//! - `entry-next-cancelled`: `arm_next` ignores a cancel during the run;
-//! - `entry-next-reset`: `arm_next` overwrites a reset during the run;
-//! - `entry-reset-not-told`: the callback does not learn of a reset;
-//! - `entry-start-keeps-reset`: it takes one reset for two;
-//! - `run-end-no-wake`: the end of a run wakes no waiting thread;
-//! - `core-notify-one`: it wakes only one of two waiting threads;
-//! - `core-wait-once`: a wait ends with the next run that ends, even if it is another timer's;
-//! - `run-reported-late`: a run ends before the worker has reported its end;
-//! - `entry-relaxed`: transitions of the state word order nothing else.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;

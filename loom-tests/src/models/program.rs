@@ -5,20 +5,6 @@
 //!
 //! Invariant: no push is missed by a loop that sleeps until its waker is called. After each answer, callers call the
 //! waker at most once. Each waker is dropped once, and its memory is used by one thread at a time.
-//!
-//! Fails under mutations:
-//!
-//! - `program-relaxed`, `program-not-released`, `program-not-acquired`: a waker is called before it is seen to be
-//!   whole;
-//! - `program-rearm-nothing`: the loop does not rearm its waker;
-//! - `program-wake-silent`: a caller leaves no note for the waker that is set next;
-//! - `program-set-silent`, `program-set-keeps`: a waker that is set late is not called, or is called again;
-//! - `program-set-twice`: a waker that is set late is called by both threads;
-//! - `program-wakes-itself`: the loop's own thread calls the waker;
-//! - `program-remove-armed`: a removed waker stays armed;
-//! - `program-drop-armed`: the drop forgets the armed waker;
-//! - `wakeup-close-program-silent`, `program-close-silent`, `program-close-no-note`: a close does not call a waker
-//!   that was called before, or that is set next.
 
 use super::explore;
 use crate::engine::alarm::Alarms;

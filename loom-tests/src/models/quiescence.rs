@@ -2,17 +2,6 @@
 //!
 //! Invariant: when the wait ends, all callbacks that are due at the current tick have run, and the clock sees their
 //! effects.
-//!
-//! Fails under mutations:
-//!
-//! - `quiescence-one-by-one`: the clock waits for one shard before it sends a request to the next;
-//! - `quiescence-one-pass`: the clock does not ask again after a pass in which a shard had work;
-//! - `quiescence-ignores-in-flight`: the clock does not wait for timers in flight;
-//! - `quiescence-no-wake`: the last timer in flight does not wake the clock;
-//! - `quiescence-relaxed`: the last timer in flight does not publish its effects;
-//! - `quiescence-old-answer`: the clock takes the answer to an old request as one that covers later timers;
-//! - `intake-take-not-released`, `intake-empty-relaxed`: a clock that finds the intake empty need not see the request
-//!   of the driver that emptied it.
 
 use std::sync::Arc;
 

@@ -1,13 +1,6 @@
 //! Explores a cached entry that is armed again in place, against the driver that reaches it.
 //!
 //! Invariant: the second timer runs once, at its deadline, and the entry becomes free once.
-//!
-//! Fails under mutations:
-//!
-//! - `entry-arm-always-in-place`: `arm` leaves an entry in a slot that the driver reaches too late;
-//! - `turn-wrong-registered-tick`: the wheel moves an entry by a deadline other than its `registered_tick`;
-//! - `entry-release-not-cached`: a released entry is not marked as cached;
-//! - `entry-collect-linked`: `collect` ignores that the entry is in the wheel.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

@@ -1,15 +1,6 @@
 //! Explores a cache that takes entries from the pool, against one that gives entries back.
 //!
 //! Invariant: no ABA, and no entry is handed out twice.
-//!
-//! Fails under mutations:
-//!
-//! - `stack-same-tag`, `stack-take-all-resets-tag`: a push leaves the tag unchanged, or a thread that takes all resets it;
-//! - `stack-push-relaxed`: a push publishes nothing;
-//! - `pool-count-kept`: a pop leaves the length of the pool unchanged;
-//! - `entry-reclaim-enqueued`: the driver retires an entry that a thread is about to push;
-//! - `slab-segment-relaxed`: a segment is published without an ordering;
-//! - `cache-overflow-twice`, `cache-drain-twice`: a cache keeps the entries that it has given away.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};

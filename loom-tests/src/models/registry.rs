@@ -3,18 +3,6 @@
 //!
 //! Invariant: a reader counts each event once, and uses no freed memory.
 //!
-//! Fails under mutations:
-//!
-//! - `registry-unpinned`: a reader does not pin the epoch;
-//! - `registry-freed-early`: unlinked counters are freed at once;
-//! - `registry-sum-first`: a reader loads the sum before it walks the list;
-//! - `registry-counted-twice`: a reader counts what the sum already contains;
-//! - `registry-unlink-first`: the trim also unlinks the first counters;
-//! - `registry-fold-relaxed`, `registry-unlink-relaxed`: the sum is not published to a reader that finds the counters, or
-//!   to one that does not;
-//! - `registry-ended-relaxed`: a thread that ends does not publish its counts to the driver;
-//! - `registry-push-relaxed`: new counters are not published.
-//!
 //! Explored only with `--cfg crossbeam_loom`, without which crossbeam-epoch does not use loom.
 
 use loom::sync::Arc;

@@ -1,13 +1,6 @@
 //! Explores resets, to earlier and later deadlines, against fire.
 //!
 //! Invariant: the timer runs once, at the deadline that was in force.
-//!
-//! Fails under mutations:
-//!
-//! - `entry-start-reset`: `start` runs a timer that was reset while in its batch;
-//! - `entry-discard-reset`: `discard` ends such a timer;
-//! - `core-reset-no-push`, `handle-reset-no-notify`: a reset to an earlier deadline is not pushed;
-//! - `core-reset-no-wake`: such a reset does not wake the driver.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

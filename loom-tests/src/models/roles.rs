@@ -5,26 +5,6 @@
 //!
 //! Invariant: each push is handled, by one thread or the other, and a turn is made by one thread at a time. A close
 //! ends all threads, and the loop.
-//!
-//! Fails under mutations:
-//!
-//! - `wakeup-lower-no-fence`: a caller that has lowered `wake_tick` has no fence before it reads the role;
-//! - `wakeup-lower-no-wake`, `wakeup-program-no-wake`, `alarm-no-unpark`: such a caller wakes no thread, or not the
-//!   loop;
-//! - `wakeup-awake-kept-asleep`, `role-asleep-in-turn`: a shard counts as asleep although there is something to do;
-//! - `wakeup-change-no-wake`: a change of the role does not wake the new one;
-//! - `alarm-wake-first`: a close does not wake all threads;
-//! - `alarm-sleep-no-fence`, `alarm-no-second-look`: a thread sleeps without a fence, or without a second look;
-//! - `alarm-idle-only`: a caller wakes the thread only if it sleeps without a deadline;
-//! - `role-put-back-no-fence`, `role-put-back-no-wake`: a thread that puts a driver back does not see the new role,
-//!   or does not wake it;
-//! - `role-program-not-woken`, `role-driver-not-wanted`: such a thread does not wake a program that waits for the
-//!   driver;
-//! - `role-any`: a thread drives a shard whose role it has lost;
-//! - `role-work-lost`, `role-work-lost-on-expiry`, `role-work-not-due`: non-urgent work is forgotten when the role
-//!   changes;
-//! - `role-spins`: a thread spins while another one makes a turn of its shard;
-//! - `role-one-shard`: a thread sleeps by one of its shards.
 
 use super::explore;
 use crate::engine::role::Next;

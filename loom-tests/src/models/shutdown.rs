@@ -2,17 +2,6 @@
 //!
 //! Invariant: each accepted timer fires, is cancelled or is handed back, once. No callback starts after the close.
 //!
-//! Fails under mutations:
-//!
-//! - `entry-close-armed-only`: `close` marks only entries that are armed;
-//! - `slab-alloc-closed`: a closed slab allocates a block;
-//! - `slab-blocks-relaxed`, `slab-closed-relaxed`: the count of blocks orders nothing;
-//! - `entry-next-closed`: a repeating timer is pushed to a driver that has ended;
-//! - `entry-start-closed`: a worker starts a closed timer;
-//! - `entry-claim-running`: a shutdown that does not wait skips a timer that is running;
-//! - `run-reported-late-once`: a run ends before the worker has reported its end;
-//! - `core-claim-no-wait`: a running timer is claimed before its run is over.
-//!
 //! The models `shutdown_inside`, `shutdown_memory` and `shutdown_sleep` explore other parts of a shutdown.
 
 use super::{Fixture, explore};

@@ -1,12 +1,6 @@
 //! Explores a shutdown inside a callback.
 //!
 //! Invariant: the shutdown waits for all callbacks but its own, whose timer it also ends.
-//!
-//! Fails under mutations:
-//!
-//! - `core-wait-inside`: it does not wait for any callback of the shard that it runs in;
-//! - `call-stack-no-frame`: it waits for its own callback;
-//! - `core-claim-not-own`: it leaves its own timer armed.
 
 use super::{Fixture, explore};
 use crate::engine::entry::{Callback, PeriodicCallback};

@@ -1,15 +1,6 @@
 //! Explores a shutdown against blocks that are retired, and the end of the shard's own memory.
 //!
 //! Invariant: `close` visits every block in use and no retired one, and the last pin frees the shard once.
-//!
-//! Fails under mutations:
-//!
-//! - `slab-close-not-shut`, `slab-alloc-shut`: a retired frame can be allocated after the slab was closed;
-//! - `slab-alloc-still-retired`: `close` skips a frame that was allocated again;
-//! - `slab-alloc-relaxed`, `slab-shut-relaxed`: the state of a frame does not order its discard by one thread before
-//!   its close by another;
-//! - `core-pin-relaxed`, `core-pins-relaxed`: the count of pins orders nothing;
-//! - `core-pins-timers-only`: handles without a timer are not counted.
 
 use std::ptr::NonNull;
 

@@ -2,11 +2,6 @@
 //!
 //! Invariant: a task whose sleep is pending is woken once, no waker is leaked, and one thread drops the last pin of the
 //! shard.
-//!
-//! Fails under mutations:
-//!
-//! - `entry-reserve-closed`, `entry-arm-closed`: an entry of a closed shard is reserved or armed;
-//! - `poll-closed-leak`: a poll that finds the shard closed, and so cannot change the task, leaks its waker.
 
 use std::sync::Arc;
 

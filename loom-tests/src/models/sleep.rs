@@ -1,16 +1,6 @@
 //! Explores a push against a drain against a driver that is about to sleep.
 //!
 //! Invariant: the driver wakes for every push, every close, and memory that it must retire.
-//!
-//! Fails under mutations:
-//!
-//! - `wakeup-driver-no-fence`, `core-push-no-fence`: the fence of the driver, or of the caller, is missing;
-//! - `wakeup-idle-only`: a caller wakes the driver only if it sleeps without a deadline;
-//! - `core-give-no-wake`: the thread that frees most of the memory does not wake the driver;
-//! - `turn-idle-despite-trim`: the driver sleeps although memory can be retired;
-//! - `pool-count-unordered`: the count of the pool's entries is not published;
-//! - `core-close-no-wake`, `core-close-wake-first`, `core-close-no-fence`: a close does not wake the driver, wakes it
-//!   before the driver can see the close, or has no fence.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

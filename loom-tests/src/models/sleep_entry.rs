@@ -1,16 +1,6 @@
 //! Explores a future's timer against a shutdown, and in a sparse block.
 //!
 //! Invariant: each timer ends once, for one reason; its waker is called or dropped; its entry is released once.
-//!
-//! Fails under mutations:
-//!
-//! - `sleep-entry-closed-pending`, `sleep-entry-refused-pending`: a poll stays pending in a closed shard;
-//! - `sleep-entry-closed-uncounted`, `sleep-entry-refused-uncounted`: such a poll does not count the end of its timer;
-//! - `sleep-entry-closed-as-elapsed`: a sleep that the shutdown ended reports that its deadline has passed;
-//! - `sleep-entry-reset-closed`: a reset arms a closed entry;
-//! - `handle-last-not-freed`: the release of the last pin does not free the shard;
-//! - `sleep-entry-drop-not-cancelled`: a drop does not cancel the timer;
-//! - `handle-sparse-cached`: an entry of a sparse block goes to a cache.
 
 use std::sync::Arc;
 

@@ -1,15 +1,6 @@
 //! Explores sparse blocks, whose free entries are set aside.
 //!
 //! Invariant: an entry that is set aside is neither lost nor handed out twice, whatever happens to its block.
-//!
-//! Fails under mutations:
-//!
-//! - `sparse-no-recheck`: the thread that sets an entry aside does not check again that the block is sparse;
-//! - `sparse-relaxed`, `sparse-completed-relaxed`: the bits, or the count of completed blocks, publish nothing;
-//! - `sparse-claim-incomplete`: the driver claims a block of which not all entries are set aside;
-//! - `sparse-complete-no-wake`: the thread that completes a block does not wake the driver;
-//! - `sparse-bits-not-released`, `sparse-gather-not-released`, `sparse-claim-not-acquired`: earlier writes to the
-//!   entries are not released by the bits, or not acquired by the driver.
 
 use loom::thread::JoinHandle;
 

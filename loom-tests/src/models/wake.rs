@@ -1,23 +1,6 @@
 //! Explores a future that another task polls, that is reset or that is dropped, against fire.
 //!
 //! Invariant: the task of the last poll is woken once, each timer ends once, and each entry is released once.
-//!
-//! Fails under mutations of the entry:
-//!
-//! - `poll-old-waker`: the callback keeps the waker of another task;
-//! - `poll-dispatched-reused`, `entry-in-use-reused`, `sleep-entry-in-use-reused`: an entry that is in a batch, or
-//!   whose run has begun, is armed again;
-//! - `poll-due-not-claimed`: a poll at the deadline also leaves the timer to the driver.
-//!
-//! Fails under mutations of `sleep_entry.rs` and `raw_handle.rs`:
-//!
-//! - `sleep-entry-over-pending`: a poll that finds the timer fired stays pending;
-//! - `sleep-entry-drop-not-released`, `sleep-entry-replaced-not-released`: an entry is never released;
-//! - `sleep-entry-arm-no-notify`, `sleep-entry-rearm-no-notify`: the driver is not notified of a new timer;
-//! - `sleep-entry-reset-not-idle`: a reset of a fired sleep does not arm it again;
-//! - `sleep-entry-replaced-counted`, `sleep-entry-expired-uncounted`: a timer is counted twice, or not at all;
-//! - `sleep-entry-replaced-in-flight`, `sleep-entry-expired-in-flight`, `handle-still-in-flight`: a timer that has left
-//!   its batch still counts as in flight.
 
 use std::sync::Arc;
 

@@ -3,12 +3,6 @@
 //! No job waits while a worker is parked or while all are blocked, and no thread runs a callback on top of another.
 //! Callbacks here wait for each other. If the queue keeps its promise, they all run, and the workers end when the queue
 //! is closed. Otherwise shuttle finds a deadlock.
-//!
-//! Fails under mutations: `queue-close-no-wake`, `growth-never-blocked`, `queue-dispatch-no-wake`,
-//! `queue-late-not-put-back`, `queue-check-adds-none`, `queue-found-ignored`, `queue-call-unseen`,
-//! `queue-early-call-unseen`, `queue-no-search-beside-jobs`, `queue-searches-own`, `queue-parks-unwatched`,
-//! `queue-always-watched`, `growth-not-called`, `growth-called-once`, `growth-no-check`, `queue-search-no-wake`,
-//! `growth-grower-no-wake`.
 
 use std::time::Duration;
 
