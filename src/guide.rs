@@ -51,6 +51,13 @@ macro_rules! links {
 [tuning.md#tick]: crate::guide::tuning#tick
 ",
             in_the_source!(
+                "durable.md"
+                "internals/checks.md"
+                "internals/protocols.md#shutdown"
+                "internals/scaling.md"
+                "observability/dashboard.json"
+            ),
+            in_the_summary!(
                 "benchmarks/README.md"
                 "benchmarks/compare.md#1-thread-106-standing"
                 "benchmarks/compare.md#1-thread-none-standing"
@@ -68,11 +75,6 @@ macro_rules! links {
                 "benchmarks/compare.md#w6-open-loop"
                 "benchmarks/futures.md"
                 "benchmarks/targets.md"
-                "durable.md"
-                "internals/checks.md"
-                "internals/protocols.md#shutdown"
-                "internals/scaling.md"
-                "observability/dashboard.json"
             )
         )
     };
@@ -82,6 +84,15 @@ macro_rules! links {
 macro_rules! in_the_source {
     ($($page:literal)*) => {
         concat!($("[", $page, "]: https://docs.rs/crate/corewheel/latest/source/docs/", $page, "\n"),*)
+    };
+}
+
+/// The package has only the summary of the benchmarks.
+macro_rules! in_the_summary {
+    ($($page:literal)*) => {
+        concat!($(
+            "[", $page, "]: https://docs.rs/crate/corewheel/latest/source/docs/benchmarks/README.md\n"
+        ),*)
     };
 }
 
