@@ -270,7 +270,7 @@ fn a_hook_may_use_the_timer() {
     let (builder, clock) = on_manual_clock();
     let timer = builder
         .on_panic(move |_| {
-            let (timer, sender) = (own.wait().upgrade().unwrap(), sender.clone());
+            let (timer, sender) = (once_set(&own).upgrade().unwrap(), sender.clone());
             timer.schedule(SEC, move || sender.send(()).unwrap()).unwrap();
         })
         .build()

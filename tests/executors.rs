@@ -222,7 +222,7 @@ fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
 fn a_panic_in_execute_is_caught_and_affects_no_other_job() {
     let calls = AtomicUsize::new(0);
     let executor = ExecuteFn(move |job: Job| {
-        if calls.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+        if calls.fetch_add(1, Ordering::SeqCst) % 2 == 0 {
             quiet_panic("in execute");
         }
         job();

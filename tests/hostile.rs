@@ -273,7 +273,7 @@ fn when_two_callbacks_cancel_each_other_the_first_wins() {
         for number in 0..2 {
             let (others, sender) = (handles.clone(), sender.clone());
             let cancels = move || {
-                let [own, other] = [&others[number], &others[1 - number]].map(OnceLock::wait);
+                let [own, other] = [&others[number], &others[1 - number]].map(once_set);
                 sender.send((other.cancel_and_wait(), other.cancel(), own.cancel_and_wait())).unwrap();
             };
             handles[number].set(timer.schedule(SEC, cancels).unwrap()).unwrap();
@@ -377,7 +377,7 @@ fn the_drop_of_a_closure_may_use_timers() {
             let neighbour = timer.schedule(HOUR, || ()).unwrap();
             let (weak, handle) = (timer.downgrade(), own.clone());
             let captured = OnDrop(move || {
-                let own = handle.wait();
+                let own = once_set(&handle);
                 assert!(!own.is_pending() && !own.cancel() && !own.cancel_and_wait() && !own.reset(SEC));
                 let timer = weak.upgrade().unwrap();
                 let scheduled = timer.schedule(HOUR, || ()).is_ok_and(|handle| handle.reset(SEC) && handle.cancel());
@@ -393,7 +393,7 @@ fn the_drop_of_a_closure_may_use_timers() {
                 timer.schedule(HOUR, move || drop(captured)).map_err(drop)
             };
             own.set(scheduled.unwrap()).unwrap();
-            end(&timer, own.wait());
+            end(&timer, once_set(&own));
             let (neighbour, scheduled, shut_down) = wait_for(&receiver);
             assert_eq!((neighbour, scheduled), (!shut_down, !shut_down));
             eventually("all timers have ended", || timer.is_empty());
@@ -469,7 +469,7 @@ fn a_panic_hook_may_end_the_service() {
                 .shards(2)
                 .thread_name("host-hook")
                 .executor(executor.clone())
-                .on_panic(move |_| sender.send(weak.wait().upgrade().unwrap().shutdown().len()).unwrap())
+                .on_panic(move |_| sender.send(once_set(&weak).upgrade().unwrap().shutdown().len()).unwrap())
                 .build()
                 .unwrap();
             own.set(timer.downgrade()).unwrap();

@@ -858,7 +858,7 @@ fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() 
     let (sender, receiver) = channel();
     let (own, sender) = (weak.clone(), std::sync::Mutex::new(sender));
     let shuts_down = move |job: Job| {
-        let unfired = own.wait().upgrade().unwrap().shutdown().len();
+        let unfired = once_set(&own).upgrade().unwrap().shutdown().len();
         sender.lock().unwrap().send(unfired).unwrap();
         drop(job);
     };

@@ -317,7 +317,7 @@ fn with_own_handle(timer: &Timer, period: Duration, mut f: impl FnMut(&TimerHand
     let (handle, mut runs) = (own.clone(), 0);
     let callback = move || {
         runs += 1;
-        f(handle.wait(), runs);
+        f(once_set(&handle), runs);
     };
     own.set(timer.schedule_at_fixed_rate(period, period, callback).unwrap()).unwrap();
     own
@@ -339,7 +339,7 @@ fn a_cancel_inside_the_callback_is_true_once_and_the_run_completes() {
             });
             clock.advance(10 * SEC);
             assert_eq!(received(&receiver), [(true, false, false, false)]);
-            assert!(!own.wait().cancel());
+            assert!(!once_set(&own).cancel());
             let stats = timer.stats();
             assert_eq!((stats.fired, stats.cancelled, stats.completed, stats.panicked), (2, 1, 0, 0));
             assert_balanced(&timer);
@@ -561,7 +561,7 @@ fn a_repeating_timer_is_pending_during_its_run() {
     });
     clock.advance(2 * SEC);
     assert_eq!(received(&receiver), [(true, 1, 1); 2]);
-    assert!(own.wait().cancel());
+    assert!(once_set(&own).cancel());
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Acting {
         let (acted, builder) = (AtomicBool::new(false), Timer::builder().shards(2).executor(executor));
         let hook = move |_| {
             if !acted.swap(true, Ordering::SeqCst) {
-                sender.send(act(weak.wait(), its.wait())).unwrap();
+                sender.send(act(once_set(&weak), once_set(&its))).unwrap();
             }
         };
         let timer = builder.on_slow(OVER, hook).build().unwrap();

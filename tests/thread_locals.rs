@@ -287,7 +287,7 @@ fn a_destructor_may_run_jobs() {
         let f = move || {
             let timer = weak.upgrade().unwrap();
             let inner = timer.schedule(HOUR, || ()).unwrap();
-            sender.send((handle.wait().cancel_and_wait(), inner.cancel_and_wait())).unwrap();
+            sender.send((once_set(&handle).cancel_and_wait(), inner.cancel_and_wait())).unwrap();
         };
         own.set(timer.schedule_with_fixed_delay(Duration::ZERO, HOUR, f).unwrap()).unwrap();
         timer.schedule(Duration::ZERO, counting(&runs)).unwrap();

@@ -521,7 +521,7 @@ fn the_next_deadline_can_be_asked_for_inside_a_callback() {
             runs += 1;
             let before = asked.next_deadline();
             if runs == 2 {
-                assert!(own.wait().reset(3 * SEC));
+                assert!(once_set(&own).reset(3 * SEC));
             }
             sender.send((before, asked.next_deadline())).unwrap();
         };

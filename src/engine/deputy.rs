@@ -97,7 +97,7 @@ impl Deputy {
         if !left.is_zero() {
             return Some(left);
         }
-        if !phase.is_multiple_of(2) {
+        if phase % 2 != 0 {
             stuck();
         }
         *seen = None;

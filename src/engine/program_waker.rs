@@ -52,11 +52,8 @@ impl ProgramWaker {
     pub(super) fn wake(&self) {
         // Relaxed: ordered as the shard's `wake_tick` is, by the fences of `wake_driver` and `fall_asleep`, or by the
         // lock of the slot.
-        if self.sleeps.load(Ordering::Relaxed)
-            && !self.is_here()
-            && let Some(waker) = self.replace(CALLED).0
-        {
-            waker.wake();
+        if self.sleeps.load(Ordering::Relaxed) && !self.is_here() {
+            self.call();
         }
     }
 
@@ -71,12 +68,15 @@ impl ProgramWaker {
     pub(crate) fn set(&self, waker: &Waker) {
         let old = lock(&self.waker).replace(waker.clone());
         // Unless another thread has called it in between.
-        if self.arm(Some(waker.clone()))
-            && let Some(waker) = self.replace(CALLED).0
-        {
-            waker.wake();
+        if self.arm(Some(waker.clone())) {
+            self.call();
         }
         drop(old);
+    }
+
+    /// Calls the waker, unless it was called since it was armed.
+    fn call(&self) {
+        self.replace(CALLED).0.into_iter().for_each(Waker::wake);
     }
 
     /// The loop is awake: it calls `rearm` before it sleeps.

@@ -101,11 +101,11 @@ impl<T, H> HandOver<T, H> {
         let len = self.len.fetch_add(1, Ordering::Relaxed);
         // Before its timer is scheduled: what is due has entered. Loom model `delay_queue`.
         self.entered.push(item);
-        if len % HELP == HELP - 1
-            && let Ok(mut line) = self.line.try_lock()
-        {
-            self.take_over(&mut line);
-            self.unlock(line, None);
+        if len % HELP == HELP - 1 {
+            if let Ok(mut line) = self.line.try_lock() {
+                self.take_over(&mut line);
+                self.unlock(line, None);
+            }
         }
         true
     }

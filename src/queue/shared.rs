@@ -3,6 +3,7 @@
 //! A queue has the shards of its timer, not the timer: the shards' memory stays, but their threads end with the last
 //! clone of the `Timer`.
 
+use std::any::Any;
 use std::mem::{self, ManuallyDrop};
 use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -150,6 +151,10 @@ impl<T: Send + 'static> Drop for Shared<T> {
 impl<T: Send + 'static> Deferred for Delivery<Stored<T>, TimerHandle> {
     fn publish(&mut self) {
         self.publish();
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
     }
 }
 

@@ -39,10 +39,8 @@ impl Occupancy {
     pub(super) fn remove(&mut self, slot: usize) {
         let word = &mut self.words[slot / 64];
         *word &= !(1 << (slot % 64));
-        if *word == 0
-            && let Some(above) = &mut self.above
-        {
-            above.remove(slot / 64);
+        if *word == 0 {
+            self.above.iter_mut().for_each(|above| above.remove(slot / 64));
         }
     }
 

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use std::{fs, panic, process, thread};
 
@@ -214,6 +214,12 @@ pub fn received<T>(receiver: &Receiver<T>) -> Vec<T> {
 /// Waits for the next message.
 pub fn wait_for<T>(receiver: &Receiver<T>) -> T {
     receiver.recv_timeout(TIMEOUT).expect("no message arrived in time")
+}
+
+/// Waits until the cell has a value.
+pub fn once_set<T>(cell: &OnceLock<T>) -> &T {
+    eventually("the cell has a value", || cell.get().is_some());
+    cell.get().unwrap()
 }
 
 /// Waits until `condition` is true.

@@ -155,7 +155,7 @@ impl State {
 
     /// Returns the busy workers to sample in this round, each with the id of its run.
     fn to_sample(&self, round: u64) -> Vec<(u64, WorkerProbe)> {
-        let is_due = |run: &&Run| !run.sample.is_blocked || (run.id + round).is_multiple_of(RESAMPLED);
+        let is_due = |run: &&Run| !run.sample.is_blocked || (run.id + round) % RESAMPLED == 0;
         let due = self.running.iter().filter(is_due);
         due.filter_map(|run| Some((run.id, run.probe.clone()?))).collect()
     }

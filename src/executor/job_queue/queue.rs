@@ -148,7 +148,8 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
                 return Some(self.search(state, now));
             }
             let may_run = !self.is_extra || !state.exceeds_target();
-            if may_run && let Some((job, run, _)) = state.take(now, Some(&self.probe), &mut exhausted) {
+            let taken = may_run.then(|| state.take(now, Some(&self.probe), &mut exhausted));
+            if let Some((job, run, _)) = taken.flatten() {
                 self.run = Some(run);
                 return Some(Action::Run(job.batch));
             }

@@ -193,8 +193,14 @@ impl State {
     fn call_searchers(&mut self, run: u64) -> bool {
         self.calls += 1;
         let mut is_first = true;
-        let is_called = |parked: &mut Parked| mem::take(&mut is_first) || parked.at >= run;
-        self.parked.extract_if(.., is_called).map(Parked::unpark).count() > 0
+        self.parked.retain(|parked| {
+            let is_called = mem::take(&mut is_first) || parked.at >= run;
+            if is_called {
+                parked.thread.unpark();
+            }
+            !is_called
+        });
+        !is_first
     }
 
     /// Watches the busy workers: see [`JobQueue::check`](super::JobQueue::check). Returns the time of the next check,

@@ -11,6 +11,9 @@ use std::cell::RefCell;
 pub(crate) trait Deferred: Any + Send {
     /// Makes what was collected known to other threads.
     fn publish(&mut self);
+
+    /// Upcasts.
+    fn as_any(&mut self) -> &mut dyn Any;
 }
 
 thread_local! {
@@ -65,7 +68,7 @@ pub(crate) fn defer<D: Deferred, P>(
     let part = DEFERRED.with_borrow_mut(|deferred| {
         let Some(deferred) = deferred else { return Some(part) };
         let latest = deferred.iter_mut().rev().take(SEARCHED);
-        let mut latest = latest.filter_map(|work| (&mut **work as &mut dyn Any).downcast_mut::<D>());
+        let mut latest = latest.filter_map(|work| work.as_any().downcast_mut::<D>());
         match latest.find(|work| accepts(work, &part)) {
             Some(work) => add(work, part),
             None => deferred.push(Box::new(started(part))),
@@ -93,6 +96,10 @@ mod tests {
     impl Deferred for Tens {
         fn publish(&mut self) {
             lock(&self.1).push(mem::take(&mut self.0));
+        }
+
+        fn as_any(&mut self) -> &mut dyn Any {
+            self
         }
     }
 

@@ -106,9 +106,7 @@ impl ProgramDriver {
         expired.add(self.shard(), turned);
         let Expired { shards, callbacks, wakers } = expired;
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
-        if drivers.dispatcher.has_pool()
-            && let Some(callbacks) = callbacks.take()
-        {
+        if let Some(callbacks) = callbacks.take_if(|_| drivers.dispatcher.has_pool()) {
             drivers.dispatch(callbacks);
             self.role.dispatched(&drivers.dispatcher);
         }

@@ -70,9 +70,7 @@ impl OwnThread<'_> {
         let drivers = &*self.drivers;
         let dispatcher = &drivers.dispatcher;
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
-        if dispatcher.has_pool()
-            && let Some(callbacks) = callbacks.take()
-        {
+        if let Some(callbacks) = callbacks.take_if(|_| dispatcher.has_pool()) {
             role.dispatched(dispatcher);
             drivers.dispatch(callbacks);
         }
