@@ -1,7 +1,7 @@
 //! A storm: a hundred million timers on the real clock, in races of many kinds, with an exact account at the end.
 //!
 //! ```text
-//! cargo run --release --example storm
+//! cargo run --release -p endurance --example storm
 //! ```
 //!
 //! | file           | contents                                                           |
@@ -20,17 +20,15 @@
 //! | `run`          | a timer, threads that use it, some of which panic, and a shutdown  |
 //! | `account`      | counts how every timer ended, and compares the counts with `stats` |
 //! | `hunt`         | the hunt for lost wake-ups                                         |
+//! | `naps`         | waits that a stop of the whole process does not end                |
 //! | `fault`        | the faults found so far                                            |
-
-#[macro_use]
-#[path = "../output.rs"]
-mod output;
 
 mod account;
 mod actor;
 mod args;
 mod fault;
 mod hunt;
+mod naps;
 mod polled_sleep;
 mod program_loop;
 mod rayon_work;
@@ -120,23 +118,20 @@ fn storm(args: &Args, seed: u64, done: &AtomicU64) -> Result<Outcome, Box<dyn Er
     Ok(outcome)
 }
 
-/// Shows the progress of the storm until it ends. Ends the process if the storm hangs.
+/// Shows the progress of the storm until it ends. Ends the process if the storm hangs, but not because the process was
+/// stopped.
 fn watch(args: &Args, seed: u64, done: &AtomicU64, ended: impl Fn() -> bool) {
     let style = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} {per_sec} {eta}");
     let bar = ProgressBar::new(args.timers).with_style(style.expect("the template is valid"));
-    let mut last = (0, Instant::now());
     while !ended() {
         let position = done.load(Ordering::Relaxed);
-        if position != last.0 {
-            last = (position, Instant::now());
-        }
-        if last.1.elapsed() > HANGS {
+        bar.set_position(position.min(args.timers));
+        let moves = || ended() || done.load(Ordering::Relaxed) != position;
+        if !naps::wait(HANGS, Duration::from_millis(50), thread::sleep, moves) {
             fault::print();
             eprintln!("error: no progress for {HANGS:?}; run again with --seed {seed} --threads {}", args.threads);
             process::exit(1);
         }
-        bar.set_position(position.min(args.timers));
-        thread::sleep(Duration::from_millis(50));
     }
     bar.finish_and_clear();
 }

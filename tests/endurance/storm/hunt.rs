@@ -15,6 +15,7 @@ use corewheel::{Timer, TimerHandle};
 use fastrand::Rng;
 
 use crate::fault;
+use crate::naps;
 use crate::record::now;
 use crate::setting::Setting;
 
@@ -140,20 +141,13 @@ impl<'a> Hunter<'a> {
     }
 
     fn wait(&self, due: u64) -> Option<Duration> {
-        let end = Instant::now() + BOUND;
-        loop {
+        let fired = || self.signal.at.load(Ordering::Acquire) > 0;
+        naps::wait(BOUND, Duration::from_millis(100), thread::park_timeout, fired).then(|| {
             let at = self.signal.at.load(Ordering::Acquire);
-            if at > 0 {
-                if at < due {
-                    fault::note(|| "a timer of the hunt was early".to_owned());
-                }
-                return Some(Duration::from_nanos(at.saturating_sub(due)));
+            if at < due {
+                fault::note(|| "a timer of the hunt was early".to_owned());
             }
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            thread::park_timeout(left);
-        }
+            Duration::from_nanos(at.saturating_sub(due))
+        })
     }
 }

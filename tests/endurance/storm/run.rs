@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use corewheel::Timer;
 use fastrand::Rng;
@@ -13,6 +13,7 @@ use fastrand::Rng;
 use crate::account::Account;
 use crate::actor::Actor;
 use crate::fault;
+use crate::naps;
 use crate::polled_sleep;
 use crate::program_loop;
 use crate::record::Records;
@@ -84,12 +85,8 @@ pub fn run(
 }
 
 fn wait_until_empty(timer: &Timer, setting: &Setting) {
-    let start = Instant::now();
-    while !timer.is_empty() {
-        if start.elapsed() > DRAIN_LIMIT {
-            return fault::note(|| format!("{} timers were lost: {setting}", timer.len()));
-        }
-        thread::sleep(Duration::from_micros(200));
+    if !naps::wait(DRAIN_LIMIT, Duration::from_micros(200), thread::sleep, || timer.is_empty()) {
+        fault::note(|| format!("{} timers were lost: {setting}", timer.len()));
     }
 }
 
