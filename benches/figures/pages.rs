@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the readme and all pages in `docs`.
+/// Returns the readme and all pages in `docs` and `examples`.
 pub fn pages(root: &Path) -> Vec<PathBuf> {
     let mut pages = files(&root.join("docs"), "md");
+    pages.extend(files(&root.join("examples"), "md"));
     pages.push(root.join("README.md"));
     pages
 }

@@ -32,7 +32,7 @@
 //! | `listen`    | wakes the keeper for holds that are nearer than the horizon                       |
 //! | `poll`      | the same service without timers, for comparison                                   |
 //!
-//! `docs/durable.md` has the figures.
+//! The README has the figures.
 
 #[macro_use]
 #[path = "../../output.rs"]

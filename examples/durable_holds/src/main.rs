@@ -12,7 +12,7 @@
 //! | `service` | one run of the service: its events, and the timers of the next second         |
 //! | `store`   | the tables that survive, and the transactions on them                         |
 //!
-//! `docs/durable.md` explains what changes with a database on another machine, and with many services.
+//! The README explains what changes with a database on another machine, and with many services.
 
 #[macro_use]
 #[path = "../../output.rs"]
