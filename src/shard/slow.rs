@@ -13,22 +13,21 @@ use std::time::{Duration, Instant};
 /// A run of a callback that took longer than the threshold of [`Builder::on_slow`](crate::Builder::on_slow).
 ///
 /// ```
-/// use corewheel::{SlowCallback, Timer};
-/// use corewheel::ManualClock;
+/// use corewheel::{ManualClock, SlowCallback, Timer};
 /// use std::sync::mpsc;
 /// use std::{thread, time::Duration};
 ///
 /// let (sender, reports) = mpsc::channel();
 /// let clock = ManualClock::new();
 /// let timer = Timer::builder()
-///   .clock(clock.clone())
+///     .clock(clock.clone())
 ///     .on_slow(Duration::from_millis(1), move |slow| sender.send(slow).unwrap())
 ///     .build()?;
 /// timer.schedule(Duration::from_secs(1), || thread::sleep(Duration::from_millis(2)))?;
 /// clock.advance(Duration::from_secs(1));
 /// let slow: SlowCallback = reports.recv()?;
 /// assert!(slow.took > Duration::from_millis(1));
-/// assert!(slow.callback.ends_with("main::{{closure}}"), "{}", slow.callback);
+/// assert!(slow.callback.ends_with("::{{closure}}"), "{}", slow.callback);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[non_exhaustive]
