@@ -17,7 +17,8 @@
 //!
 //! What differs from tokio:
 //!
-//! - No runtime is needed: nothing here panics outside of one, or in one without `enable_time`.
+//! - No runtime is needed: nothing here panics outside of one, or in one without `enable_time`. A runtime that shuts down
+//!   has no effect on these futures.
 //! - [`Instant`] is that of `std`, so it has neither `from_std` nor `into_std`.
 //! - There is no `pause`: tests use a [`Timer`] on a [`ManualClock`](crate::ManualClock).
 //! - The futures of this module are [`Unpin`], except for a [`Timeout`] of a future that is not.
