@@ -8,7 +8,6 @@ use std::future::poll_fn;
 use std::num::NonZeroU32;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
-use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -413,7 +412,7 @@ fn a_queue_is_a_stream_that_ends_with_the_timer() {
     clock.advance(SEC);
     timer.shutdown();
     let values = queue.clone().map(|due| due.value).collect::<Vec<_>>();
-    assert_eq!(futures::executor::block_on(pin!(values)), [0, 1, 2]);
+    assert_eq!(futures::executor::block_on(std::pin::pin!(values)), [0, 1, 2]);
     assert_eq!(queue.len(), 1);
 }
 
