@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the readme and all pages in `docs` and `examples`.
+/// Returns all pages of `docs`, and those beside the code that link to others.
 pub fn pages(root: &Path) -> Vec<PathBuf> {
-    let mut pages = files(&root.join("docs"), "md");
-    pages.extend(files(&root.join("examples"), "md"));
-    pages.push(root.join("README.md"));
-    pages
+    let folders = ["docs", "examples", "tests"].map(|folder| files(&root.join(folder), "md"));
+    let pages = ["README.md", "CONTRIBUTING.md"].map(|page| root.join(page));
+    folders.into_iter().flatten().chain(pages).collect()
 }
 
 /// Returns all files with this extension in a folder and its subfolders.

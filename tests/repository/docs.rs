@@ -1,10 +1,10 @@
-//! The documents agree with the files that they refer to: links resolve, named tests exist, the rooms of the crate
-//! import one way, and figures of the comparison match the record.
+//! The documents agree with the files that they refer to: links resolve, named tests exist, the index of the tests is
+//! complete, the rooms of the crate import one way, and figures of the comparison match the record.
 
 #[path = "../../benches/figures/mod.rs"]
 mod figures;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -78,6 +78,23 @@ fn every_link_leads_somewhere() {
     }
     assert!(broken.is_empty(), "{broken:#?}");
     assert!(checked > 100, "{checked} links: too few to be all");
+}
+
+#[test]
+fn the_index_of_the_tests_lists_each_file_and_no_other() {
+    let tests = root().join("tests");
+    let index = Page::read(&tests.join("README.md"));
+    let listed: BTreeSet<_> =
+        index.links.iter().filter(|link| !link.starts_with("../")).map(|link| tests.join(link)).collect();
+    // The main file of a folder stands for the others in it.
+    let is_part = |path: &Path| {
+        ["mod.rs", "main.rs"].map(|main| path.with_file_name(main)).iter().any(|main| main.exists() && main != path)
+    };
+    let files: BTreeSet<_> = files(&tests, "rs").into_iter().filter(|path| !is_part(path)).collect();
+    let missing: Vec<_> = files.difference(&listed).collect();
+    let gone: Vec<_> = listed.difference(&files).collect();
+    assert!(missing.is_empty() && gone.is_empty(), "tests/README.md lacks {missing:#?}, and lists {gone:#?}");
+    assert!(files.len() > 50, "{} files: too few to be all", files.len());
 }
 
 fn has_test(source: &str, function: &str) -> bool {

@@ -1,5 +1,5 @@
 //! Counts the cache-line transfers of each operation, of corewheel and of two other timers. Prints a table and draws a
-//! plot.
+//! plot. `ci/all` uses it: [the tests](../tests/goal.rs) fail if an operation transfers more than it should.
 //!
 //! `cargo run --release -p coherence` prints all figures. [scaling.md](../../../docs/internals/scaling.md) explains what is
 //! counted.

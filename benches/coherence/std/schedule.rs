@@ -118,7 +118,7 @@ pub(crate) fn yield_perhaps() {
     let Some(this) = this() else { return };
     let mut state = state();
     let mean_turn = state.mean_turn;
-    if state.random().is_multiple_of(mean_turn) {
+    if state.random() % mean_turn == 0 {
         state.yield_to_next(this);
     }
 }

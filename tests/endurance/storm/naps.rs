@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// Waits until `is_over`, for about `limit`. Returns whether it is over.
+/// Waits until `is_over`, for at least `limit` of naps. Returns whether it is over.
 pub fn wait(limit: Duration, nap: Duration, sleep: fn(Duration), is_over: impl Fn() -> bool) -> bool {
     for _ in 0..limit.div_duration_f64(nap) as u64 {
         if is_over() {
