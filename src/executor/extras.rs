@@ -1,11 +1,14 @@
 //! The threads of a pool's extra workers. The head of `job_queue/growth.rs` says when they start.
+//!
+//! rayon cannot add a thread to a pool, so each extra worker has a rayon pool of its own, with a *companion*: a second
+//! thread, which only does rayon's work. So a callback may wait for what it has `spawn`ed, as on a pool's own thread.
 
 use std::collections::HashMap;
 use std::mem;
 use std::thread::JoinHandle;
 
 use super::job_queue::JobQueue;
-use super::workers::{Panicked, Workers, join, serve};
+use super::workers::{Panicked, Workers, belong_to, join, serve};
 use crate::sync::{Arc, Mutex, lock};
 
 /// The extra threads of a pool.
@@ -44,7 +47,11 @@ impl Extras {
         let number = threads.next;
         threads.next += 1;
         let extras = self.clone();
-        let serve_until_idle = move || {
+        // The companion is the first thread: if the second is not started, rayon ends the first.
+        let serve_until_idle = move |index| {
+            if index == 0 {
+                return belong_to(&extras.queue);
+            }
             serve(&extras.queue, true);
             let mut threads = lock(&extras.threads);
             let this = threads.serving.remove(&number);
@@ -52,11 +59,13 @@ impl Extras {
             drop(threads);
             extras.queue.call_grower();
         };
-        let name = |_| format!("{}-extra-{number}", self.name);
-        match Workers::start(1, name, serve_until_idle, self.panicked.clone()) {
+        let name = |index| format!("{}-{}-{number}", self.name, ["companion", "extra"][index]);
+        match Workers::start(2, name, serve_until_idle, self.panicked.clone()) {
             Ok(workers) => threads.serving.insert(number, workers).is_none(),
-            // The only thread was not started, so there is none to join.
-            Err(_) => false,
+            Err((_, companion)) => {
+                threads.ending.extend(companion);
+                false
+            }
         }
     }
 

@@ -42,9 +42,11 @@ pub enum Executor {
     ///
     /// On Linux and Android, while workers are blocked inside callbacks and other callbacks wait, extra threads run
     /// these: see [`max_extra_threads`](crate::Builder::max_extra_threads), also for callbacks that never count as blocked,
-    /// because they poll in naps of a millisecond. To rayon, an extra thread is a pool of one
-    /// thread. There, `join`, `scope` and `par_iter` work as in any pool, and `spawn`ed work runs after the callback.
-    /// So a callback should not block until another thread has run the work that it has `spawn`ed.
+    /// because they poll in naps of a millisecond. To rayon, an extra thread and a companion are a pool of two
+    /// threads. There, `join`, `scope`, `spawn` and `par_iter` work as in any pool.
+    ///
+    /// A callback may block until another thread has run what it has `spawn`ed. As in any rayon pool, callbacks that do
+    /// so on each thread of the pool at once wait for ever.
     ///
     /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
     /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:

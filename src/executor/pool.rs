@@ -1,6 +1,4 @@
 //! A timer's own rayon pool. Its threads are known and can be joined.
-//!
-//! As rayon cannot add a thread to a pool, each extra worker is the only thread of a rayon pool of its own.
 
 use super::dispatcher::Dispatcher;
 use super::extras::Extras;
@@ -28,7 +26,7 @@ impl Pool {
         let grows = max_extra > 0 && ThreadNumber::current().is_some();
         let queue = Arc::new(JobQueue::new(threads, if grows { max_extra } else { 0 }));
         let served = queue.clone();
-        let serve = move || serve(&served, false);
+        let serve = move |_| serve(&served, false);
         let workers = Workers::start(threads, |index| format!("{name}-pool-{index}"), serve, panicked.clone());
         let workers = workers.map_err(|(cause, started)| {
             queue.close();

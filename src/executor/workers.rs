@@ -26,7 +26,7 @@ pub(super) struct Workers {
 }
 
 thread_local! {
-    /// The queue that this thread serves from its start to its end.
+    /// The queue of the pool to which this thread belongs, from its start to its end.
     static SERVED: Cell<*const JobQueue> = const { Cell::new(ptr::null()) };
 }
 
@@ -41,9 +41,14 @@ pub(crate) fn serves_here(queue: *const JobQueue) -> bool {
     ptr::eq(SERVED.get(), queue)
 }
 
+/// Makes the calling thread, which belongs to rayon, one on which callbacks of the queue may have to wait.
+pub(super) fn belong_to(queue: &Arc<JobQueue>) {
+    SERVED.set(Arc::as_ptr(queue));
+}
+
 /// Makes the calling thread, which belongs to rayon, a worker of the queue.
 pub(super) fn serve(queue: &Arc<JobQueue>, is_extra: bool) {
-    SERVED.set(Arc::as_ptr(queue));
+    belong_to(queue);
     queue.worker_loop(&RayonThread, is_extra);
 }
 
@@ -52,19 +57,19 @@ pub(super) fn serve(queue: &Arc<JobQueue>, is_extra: bool) {
 pub(super) type StartError = (io::Error, Vec<JoinHandle<()>>);
 
 impl Workers {
-    /// Starts a rayon pool. Each of its threads runs `serve` first. `panicked` receives the payloads of panics in work that
+    /// Starts a rayon pool. Each of its threads runs `serve` with its index first. `panicked` receives the payloads of panics in work that
     /// callbacks have given to the pool.
     pub(super) fn start(
         threads: usize,
         name: impl Fn(usize) -> String,
-        serve: impl Fn() + Send + Sync + 'static,
+        serve: impl Fn(usize) + Send + Sync + 'static,
         panicked: Panicked,
     ) -> Result<Self, StartError> {
         let mut started = Vec::new();
         let mut failure = None;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
-            .start_handler(move |_| serve())
+            .start_handler(serve)
             .panic_handler(move |payload| panicked(payload))
             .spawn_handler(|worker| {
                 let thread = spawn(name(worker.index()), || worker.run()).map_err(|error| {

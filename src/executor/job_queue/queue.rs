@@ -215,7 +215,7 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
         self.probe.run_foreign(|| {
             while run_task(self.thread) {
                 let now = self.thread.now();
-                // An extra worker is alone in its rayon pool, so no other thread would do the work.
+                // An extra worker does not search, so it does now all that is in its own queue.
                 if now >= *ends.get_or_insert(now + MAX_STINT) && !self.is_extra {
                     break;
                 }
