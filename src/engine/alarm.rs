@@ -13,7 +13,7 @@
 //! until := AWAKE
 //! ```
 //!
-//! This is the protocol of [`wakeup`](super::wakeup) once more, with the same proof. Loom model `roles` checks it.
+//! This is the protocol of [`wakeup`](super::wakeup) once more, with the same argument. Loom model `roles` checks it.
 //!
 //! **Which thread parks.** The role's own thread [attaches](Alarm::attach) itself before its first sleep. A caller that
 //! lowers `until` has read the value of one such sleep, so it finds the thread.

@@ -12,7 +12,7 @@
 //! cancelled timer. So [`next_deadline`](crate::ManualClock::next_deadline) reads the state of every entry. It waits for no
 //! thread, because the driver may be inside a callback, or be the calling thread.
 //!
-//! The protocol and its proof are at the head of `clock/quiescence.rs`. With a real clock all of this does nothing.
+//! The protocol and its argument are at the head of `clock/quiescence.rs`. With a real clock all of this does nothing.
 
 use std::sync::Weak;
 use std::time::Instant;
