@@ -300,6 +300,29 @@ fn rayon_works_on_an_extra_thread() {
     gate.open();
 }
 
+/// The thread that does what a callback on an extra thread has given to rayon belongs to the pool, so it is not joined.
+#[test]
+fn a_shutdown_in_rayons_work_beside_an_extra_thread_does_not_deadlock() {
+    let name = "growth-within";
+    let timer = timer_with(1, 256, name);
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
+    let ((sender, receiver), weak) = (channel(), timer.downgrade());
+    let shut_down_elsewhere = move || {
+        let callers = thread::current().id();
+        let (done, part) = channel();
+        rayon::spawn(move || {
+            gate.open();
+            assert_eq!(weak.upgrade().unwrap().shutdown().len(), 0);
+            done.send(thread::current().id()).unwrap();
+        });
+        sender.send(wait_for(&part) != callers).unwrap();
+    };
+    timer.schedule(Duration::ZERO, shut_down_elsewhere).unwrap();
+    assert!(wait_for(&receiver), "the callback waited for it");
+    eventually("the threads have ended", || threads_named(name) == 0);
+}
+
 #[test]
 fn the_pool_grows_in_virtual_time() {
     let (builder, clock) = on_manual_clock();
