@@ -190,6 +190,8 @@ pub(crate) mod engine;
 pub(crate) mod error;
 #[cfg(any(feature = "std", loom))]
 pub(crate) mod executor;
+#[cfg(all(doctest, feature = "std"))]
+mod forbidden;
 #[cfg(feature = "std")]
 mod future;
 #[cfg(doc)]
