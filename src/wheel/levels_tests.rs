@@ -164,7 +164,13 @@ fn a_slot_can_be_emptied_before_it_expires() {
         let mut store = Store::new(&deadlines);
         let linked: Vec<u32> = (0..64).filter(|&id| deadlines[id as usize] > now + 63).collect();
         linked.iter().for_each(|&id| insert(&mut levels, &mut store, id));
-        let steps = (0..1000).take_while(|_| levels.cascade_ahead(&mut store) != Step::Done).count();
+        let mut cascade = || {
+            let is_upcoming = levels.has_upcoming();
+            let cascades = levels.cascade_ahead(&mut store) != Step::Done;
+            assert_eq!(is_upcoming, cascades);
+            cascades
+        };
+        let steps = (0..1000).take_while(|_| cascade()).count();
         assert!(steps <= linked.len(), "each cascades once");
         for &id in &linked {
             let deadline = deadlines[id as usize];
