@@ -548,14 +548,8 @@ fn a_future_that_yielded_is_ready_at_the_next_poll() {
 /// Returns a timer on the system's clock whose only driver is blocked until the gate is opened.
 fn with_blocked_driver() -> (Timer, Gate) {
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
-    let (gate, begun) = (Gate::default(), Gate::default());
-    let (pass, begin) = (gate.clone(), begun.clone());
-    let holds = move || {
-        begin.open();
-        pass.pass();
-    };
-    timer.schedule(Duration::ZERO, holds).unwrap();
-    begun.pass();
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
     (timer, gate)
 }
 

@@ -401,15 +401,8 @@ fn cancel_and_wait_of_a_pending_timer_does_not_wait() {
 fn cancel_and_wait_of_a_timer_that_waits_for_a_worker_does_not_wait() {
     let executor = Executor::Pool { threads: 1 };
     let timer = Timer::builder().shards(1).executor(executor).max_extra_threads(0).build().unwrap();
-    let (begun, gate) = (Gate::default(), Gate::default());
-    let (begin, pass) = (begun.clone(), gate.clone());
-    timer
-        .schedule(Duration::ZERO, move || {
-            begin.open();
-            pass.pass();
-        })
-        .unwrap();
-    begun.pass();
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
     let handle = timer.schedule(Duration::ZERO, || panic!("a cancelled timer ran")).unwrap();
     thread::sleep(10 * MS);
     assert!(in_time("cancel_and_wait", move || handle.cancel_and_wait()));

@@ -265,15 +265,8 @@ fn one_of_several_concurrent_shutdowns_gets_all_timers() {
 #[test]
 fn a_second_shutdown_returns_at_once_while_the_first_waits() {
     let timer = Timer::new().unwrap();
-    let (begun, gate) = (Gate::default(), Gate::default());
-    let (begin, pass) = (begun.clone(), gate.clone());
-    timer
-        .schedule(Duration::ZERO, move || {
-            begin.open();
-            pass.pass();
-        })
-        .unwrap();
-    begun.pass();
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
     let first = timer.clone();
     let first = thread::spawn(move || first.shutdown().len());
     eventually("the first shutdown has begun", || timer.is_shutdown());
@@ -652,15 +645,8 @@ fn a_shutdown_in_a_joined_half_of_a_callback_does_not_deadlock() {
 fn a_dispatched_timer_that_has_not_started_is_handed_back() {
     let executor = Executor::Pool { threads: 1 };
     let timer = Timer::builder().shards(1).executor(executor).max_extra_threads(0).build().unwrap();
-    let (begun, gate) = (Gate::default(), Gate::default());
-    let (begin, pass) = (begun.clone(), gate.clone());
-    timer
-        .schedule(Duration::ZERO, move || {
-            begin.open();
-            pass.pass();
-        })
-        .unwrap();
-    begun.pass();
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
     let (sender, receiver) = channel();
     for number in 0..100 {
         let sender = sender.clone();

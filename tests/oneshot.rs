@@ -221,15 +221,8 @@ fn timers_of_one_shard_are_handed_over_in_tick_order() {
 #[test]
 fn timers_fire_in_tick_order_after_a_stall() {
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
-    let (stalled, gate) = (Gate::default(), Gate::default());
-    let (begin, stall) = (stalled.clone(), gate.clone());
-    timer
-        .schedule(Duration::ZERO, move || {
-            begin.open();
-            stall.pass();
-        })
-        .unwrap();
-    stalled.pass();
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
     let (sender, receiver) = channel();
     // A timer that is already due when it is scheduled gets the present tick, so none of these may be due yet.
     let start = timer.now() + SEC;

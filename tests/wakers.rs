@@ -275,14 +275,8 @@ fn a_waker_may_end_the_service_where_a_poll_ends_its_timer() {
     let count = panics.clone();
     let builder = Timer::builder().shards(1).executor(Executor::Inline);
     let timer = builder.on_panic(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
-    let (gate, begun) = (Gate::default(), Gate::default());
-    let (pass, begin) = (gate.clone(), begun.clone());
-    let holds_the_driver = move || {
-        begin.open();
-        pass.pass();
-    };
-    timer.schedule(Duration::ZERO, holds_the_driver).unwrap();
-    begun.pass();
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
     let (good, odd, mut sleep) = (Task::new(), Task::new(), timer.sleep(HOUR));
     assert!(!odd.polls(&mut sleep));
     Pin::new(&mut sleep).reset(timer.now());
