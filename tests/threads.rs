@@ -3,53 +3,20 @@
 #![cfg(feature = "std")]
 
 mod common;
+#[allow(dead_code)]
+#[path = "common/counting_allocator.rs"]
+mod counting_allocator;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use common::*;
 use corewheel::{Execute, Executor, Timer};
-
-struct Counting;
-
-/// Number of allocated bytes.
-static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
-
-thread_local! {
-    /// Number of bytes ever allocated by the calling thread. It has no destructor, so it can be read until the thread
-    /// has ended.
-    static ALLOCATED_HERE: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.fetch_add(layout.size() as isize, Ordering::Relaxed);
-        ALLOCATED_HERE.set(ALLOCATED_HERE.get() + layout.size());
-        // SAFETY: the caller upholds the contract of this function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        ALLOCATED.fetch_sub(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of this function.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn alone<R>(f: impl FnOnce() -> R) -> R {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    f()
-}
+use counting_allocator::{ALLOCATED, ALLOCATED_HERE, alone};
 
 /// Threads that live until `end` is called.
 struct ThreadGroup {

@@ -3,56 +3,27 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[allow(dead_code)]
+#[path = "../common/counting_allocator.rs"]
+mod counting_allocator;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::any::Any;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicIsize, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::Barrier;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use common::*;
 use corewheel::{Executor, ManualClock, Timer, TimerHandle};
+use counting_allocator::ALLOCATED;
 
-struct Counting;
-
-static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.fetch_add(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of this function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.fetch_add(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of this function.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        ALLOCATED.fetch_sub(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of this function.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Held by the test that runs.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone<R>(f: impl FnOnce() -> R) -> R {
-    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+fn alone<R>(test: impl FnOnce() -> R) -> R {
     // Large vectors return to the system when they are freed, instead of during the next test.
     #[cfg(target_os = "linux")]
     // SAFETY: `mallopt` only sets an option of the allocator.
     let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 17) };
-    f()
+    counting_allocator::alone(test)
 }
 
 /// Returns the number of allocated bytes.
