@@ -19,6 +19,7 @@
 //!
 //! - No runtime is needed: nothing here panics outside of one, or in one without `enable_time`. A runtime that shuts down
 //!   has no effect on these futures.
+//! - A sleep of zero, or one that is polled after its deadline, is [ready at once](Sleep#loops).
 //! - [`Instant`] is that of `std`, so it has neither `from_std` nor `into_std`.
 //! - There is no `pause`: tests use a [`Timer`] on a [`ManualClock`](crate::ManualClock).
 //! - The futures of this module are [`Unpin`], except for a [`Timeout`] of a future that is not.
