@@ -1,12 +1,12 @@
 //! Counts the instructions of each operation: a figure that does not depend on the load of the machine.
 //!
 //! ```text
-//! cargo bench -p benches --bench instructions
+//! cargo bench -p benches --bench instructions >docs/benchmarks/instructions.md
 //! cargo bench -p benches --bench instructions -- --check
 //! ```
 //!
-//! The second form compares the counts with the table of `docs/benchmarks/instructions.md`, and fails if one has grown
-//! by more than 5 %. Counts depend on the compiler, so nothing is compared if the table is of another one.
+//! The first form writes the page. The second compares the counts with it, and fails if one has grown by more than 5 %.
+//! Counts depend on the compiler, so nothing is compared if the page is of another one.
 //!
 //! Each case runs under valgrind's callgrind, in a process of its own. Only the instructions of the calling thread
 //! inside [`measured`] count. The timer runs in virtual time: valgrind emulates no invariant counter, so the system
@@ -37,6 +37,21 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Percentage by which a count may exceed the recorded one.
 const TOLERANCE: f64 = 5.0;
 const RECORD: &str = "docs/benchmarks/instructions.md";
+const HEAD: &str = "\
+# Instructions
+
+The number of instructions does not depend on other load of the machine. Compare it before and after a change, not with
+other programs. The same command gives the same figures with the same compiler. The first command writes this page. The
+second fails if a figure has grown by more than 5 %; `ci/all` calls it. Both need valgrind.
+
+```sh
+cargo bench -p benches --bench instructions >docs/benchmarks/instructions.md
+cargo bench -p benches --bench instructions -- --check
+```
+
+Only the calling thread is counted. *Tick by tick* is 20,000 values in 131,072 ticks. The timer is in virtual time, so
+that the driver's visits do not depend on the time of day.
+";
 
 /// The operations, each with its name in the table.
 const CASES: [(&str, fn()); 8] = [
@@ -68,11 +83,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the table. Returns false if `check` is set and a count is too high.
+/// Prints the page. Returns false if `check` is set and a count is too high.
 fn report(check: bool) -> Result<bool, Box<dyn Error>> {
     let record = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(RECORD))?;
     let compiler = compiler()?;
-    println!("With {compiler}:\n\n| operation | instructions |\n|---|---|");
+    println!("{HEAD}\nWith {compiler}:\n\n| operation | instructions |\n|---|---:|");
     let (mut passed, known) = (true, record.contains(&compiler));
     for (case, (name, _)) in CASES.iter().enumerate() {
         let count = count(case)? as f64 / TIMES as f64;

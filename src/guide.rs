@@ -73,8 +73,7 @@ macro_rules! links {
                 "benchmarks/compare.md#4-of-1000-sleep-200ms"
                 "benchmarks/compare.md#the-wheel-alone"
                 "benchmarks/compare.md#w6-open-loop"
-                "benchmarks/futures.md"
-                "benchmarks/targets.md"
+                "benchmarks/timeout-cost.md"
             )
         )
     };

@@ -47,7 +47,7 @@ pub struct Args {
 /// A task other than a comparison.
 #[derive(Subcommand)]
 pub enum Task {
-    /// Writes the tables, the plots and the quoted figures from the recorded results; measures nothing
+    /// Writes the tables and the plots from the recorded results; measures nothing
     Renew {
         /// Write nothing; fail if the tables differ from the recorded results
         #[arg(long)]

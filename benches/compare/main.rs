@@ -5,7 +5,7 @@
 //! cargo bench -p benches --bench compare -- --quick                        a minute or two
 //! cargo bench -p benches --bench compare -- --workload w1,w4 --contender corewheel,heap
 //! cargo bench -p benches --bench compare -- --workload w1 --case "1 thread, 10^6 standing"
-//! cargo bench -p benches --bench compare -- renew                          write tables and pages from the record
+//! cargo bench -p benches --bench compare -- renew                          write the tables from the record
 //! cargo bench -p benches --bench compare -- renew --check                  fail if the tables differ from the record
 //! ```
 //!
@@ -25,10 +25,11 @@
 //! | `child`    | one measurement in a process of its own                    |
 //! | `results`  | runs all measurements, in turns                            |
 //! | `saved`    | the saved results of all runs                              |
-//! | `figures`  | the recorded figures, and the pages that quote them        |
+//! | `record`   | the recorded figures, and a number as text                 |
 //! | `report`   | the tables                                                 |
+//! | `summary`  | the table in `docs/benchmarks/README.md`                   |
 //! | `plot`     | the plots                                                  |
-//! | `publish`  | writes the results, the tables, the plots and the pages    |
+//! | `publish`  | writes the results, the tables, the summary and the plots  |
 
 mod args;
 mod case;
@@ -36,8 +37,6 @@ mod child;
 #[path = "../contender/mod.rs"]
 mod contender;
 mod extra;
-#[path = "../figures/mod.rs"]
-mod figures;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod listed;
@@ -46,9 +45,11 @@ mod plot;
 mod publish;
 #[path = "../queue/mod.rs"]
 mod queue;
+mod record;
 mod report;
 mod results;
 mod saved;
+mod summary;
 mod system;
 mod target;
 mod workload;
@@ -94,7 +95,7 @@ fn compare(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes the tables, plots and pages from the record, or only checks the tables.
+/// Writes the tables and plots from the record, or only checks the tables.
 fn renew(args: &Args, check: bool) -> Result<(), Box<dyn Error>> {
     let directory = args.directory().ok_or("no directory to write to")?;
     let saved = SavedResults::load(&directory)?;

@@ -1,50 +1,46 @@
-//! Writes the saved results, and all that is made of them: the tables, the plots, and the figures that pages quote.
+//! Writes the saved results, and all that is made of them: the tables, the summary and the plots.
 
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use crate::figures::record::Record;
-use crate::figures::{pages, quote, summary};
 use crate::saved::{SavedResults, read};
 use crate::workload::Scale;
-use crate::{plot, report};
+use crate::{plot, report, summary};
 
 const TABLES: &str = "compare.md";
-/// Directory of the repository's record, which its pages quote.
-const OF_THE_REPOSITORY: &str = "docs/benchmarks";
+const PAGE: &str = "README.md";
 
-/// Writes the results, the tables, the plots, and the figures that pages quote.
 pub fn write(saved: &SavedResults, scale: Scale, directory: &Path) -> Result<(), Box<dyn Error>> {
-    saved.write(directory)?;
-    fs::write(directory.join(TABLES), report::markdown(&saved.record))?;
-    plot::all(saved, scale, directory)?;
-    if directory.ends_with(OF_THE_REPOSITORY) {
-        write_pages(&saved.record, directory)?;
+    fs::create_dir_all(directory)?;
+    for (file, text) in files(saved, directory)? {
+        fs::write(directory.join(file), text)?;
     }
-    Ok(())
+    plot::all(saved, scale, directory)
 }
 
-/// Fails if the tables differ from those that `write` would write.
+/// Fails if a text differs from what `write` would write.
 pub fn check(saved: &SavedResults, directory: &Path) -> Result<(), Box<dyn Error>> {
-    let (is, should) = (read(&directory.join(TABLES))?, report::markdown(&saved.record));
-    match is.lines().zip(should.lines()).find(|(is, should)| is != should) {
-        Some((is, should)) => Err(format!("{TABLES} has\n{is}\nbut the record\n{should}").into()),
-        None if is.len() != should.len() => Err(format!("{TABLES} and the record differ in length").into()),
-        None => Ok(()),
-    }
-}
-
-fn write_pages(record: &Record, directory: &Path) -> Result<(), Box<dyn Error>> {
-    let readme = directory.join("README.md");
-    fs::write(&readme, summary::renew(&fs::read_to_string(&readme)?, record)?)?;
-    let root = directory.ancestors().nth(2).expect("the directory ends with two folders");
-    for page in pages::pages(root) {
-        let text = fs::read_to_string(&page)?;
-        let (renewed, _) = quote::renew(&text, record).map_err(|why| format!("{}: {why}", page.display()))?;
-        if renewed != text {
-            fs::write(page, renewed)?;
+    for (file, should) in files(saved, directory)? {
+        let is = read(&directory.join(file))?;
+        if let Some((is, should)) = is.lines().zip(should.lines()).find(|(is, should)| is != should) {
+            return Err(format!("{file} has\n{is}\nbut the record\n{should}").into());
+        }
+        if is.len() != should.len() {
+            return Err(format!("{file} and the record differ in length").into());
         }
     }
     Ok(())
+}
+
+/// Returns the text files, each with its name.
+fn files(saved: &SavedResults, directory: &Path) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+    let mut files = Vec::from(saved.files());
+    files.push((TABLES, report::markdown(&saved.record)));
+    // Another directory than the repository's has no page for the summary.
+    let page = read(&directory.join(PAGE))?;
+    if !page.is_empty() {
+        files.push((PAGE, summary::renew(&page, &saved.record)?));
+    }
+    Ok(files)
 }

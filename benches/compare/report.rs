@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::figures::record::{Line, Median, Record, number};
+use crate::record::{Line, Median, Record, number};
 use crate::saved::run_of;
 use crate::workload::Workload;
 

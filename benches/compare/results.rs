@@ -3,9 +3,9 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::child::{self, Cell};
-use crate::figures::record::Median;
 use crate::listed::ListedContender;
 use crate::measured::Measured;
+use crate::record::Median;
 use crate::workload::{Scale, Workload};
 
 pub struct Results {

@@ -8,8 +8,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::figures::record::{Line, Median, Record};
 use crate::listed;
+use crate::record::{Line, Median, Record};
 use crate::results::{Results, Row, plan};
 use crate::system;
 use crate::workload::{Scale, Workload};
@@ -86,12 +86,9 @@ impl SavedResults {
         curve.map_or_else(Vec::new, |curve| curve.points.clone())
     }
 
-    /// Writes the figures and the curves.
-    pub fn write(&self, directory: &Path) -> Result<(), Box<dyn Error>> {
-        fs::create_dir_all(directory)?;
-        fs::write(directory.join(RESULTS), self.record.to_string())?;
-        fs::write(directory.join(CURVES), self.curves.iter().map(Curve::to_line).collect::<String>())?;
-        Ok(())
+    /// Returns the figures and the curves as text, each with the name of its file.
+    pub fn files(&self) -> [(&'static str, String); 2] {
+        [(RESULTS, self.record.to_string()), (CURVES, self.curves.iter().map(Curve::to_line).collect())]
     }
 }
 

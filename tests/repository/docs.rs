@@ -1,16 +1,13 @@
 //! The documents agree with the files that they refer to: links resolve, named tests exist, the index of the tests is
-//! complete, the rooms of the crate import one way, and figures of the comparison match the record.
+//! complete, and the rooms of the crate import one way.
 
-#[path = "../../benches/figures/mod.rs"]
-mod figures;
+mod pages;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-use figures::pages::{files, pages};
-use figures::record::Record;
-use figures::{quote, summary};
+use pages::{files, pages};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// What a page contains for the tests below.
@@ -215,102 +212,4 @@ fn the_rooms_import_one_way() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(checked > 50, "{checked} imports: too few to be all");
-}
-
-fn record() -> Record {
-    Record::parse(&fs::read_to_string(root().join("docs/benchmarks/results.tsv")).unwrap()).unwrap()
-}
-
-const RENEW: &str = "cargo bench -p benches --bench compare -- renew";
-
-/// Returns the lines of a page that differ from those that the record would produce.
-fn differences(page: &str, renewed: &str) -> Vec<String> {
-    assert_eq!(page.lines().count(), renewed.lines().count(), "run `{RENEW}`");
-    let lines = page.lines().zip(renewed.lines()).filter(|(is, should)| is != should);
-    lines.map(|(is, should)| format!("{is}\n  is recorded as\n{should}")).collect()
-}
-
-/// `cargo bench -p benches --bench compare -- renew` renews the pages.
-#[test]
-fn pages_quote_the_recorded_figures() {
-    let (record, mut wrong, mut checked) = (record(), Vec::new(), 0);
-    for path in pages(root()) {
-        let page = fs::read_to_string(&path).unwrap();
-        let (renewed, count) =
-            quote::renew(&page, &record).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        wrong.extend(differences(&page, &renewed).into_iter().map(|line| format!("{}: {line}", path.display())));
-        checked += count;
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(checked > 60, "{checked} figures: too few to be all");
-}
-
-#[test]
-fn the_summary_matches_the_record() {
-    let page = fs::read_to_string(root().join("docs/benchmarks/README.md")).unwrap();
-    let wrong = differences(&page, &summary::renew(&page, &record()).unwrap());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn the_record_survives_a_round_trip() {
-    let text = fs::read_to_string(root().join("docs/benchmarks/results.tsv")).unwrap();
-    assert_eq!(record().to_string(), text);
-}
-
-#[test]
-fn renewing_a_page_replaces_outdated_figures() {
-    let head = "workload\tcase\tcontender\tfigure\tmedian\tleast\tmost\truns\tdate\tcommit\n";
-    let line =
-        |contender, median| format!("w1\t1 thread\t{contender}\tns a pair\t{median}\t50\t2e6\t3\t2026-11-22\tabc\n");
-    let record = Record::parse(&(head.to_owned() + &line("corewheel", "60") + &line("heap", "240"))).unwrap();
-    let renewed = |page: &str| quote::renew(page, &record);
-    let mark = |key: &str| format!("<!-- figure: {key} -->");
-
-    let own = format!("in {}", mark("w1; 1 thread; corewheel; ns a pair"));
-    assert_eq!(renewed(&format!("{own}61.5 ns, and")), Ok((format!("{own}60 ns, and"), 1)));
-    let ratio = mark("w1; 1 thread; heap / corewheel; ns a pair");
-    assert_eq!(renewed(&format!("is {own}1, or {ratio}1.")), Ok((format!("is {own}60, or {ratio}4."), 2)));
-    let least = mark("w1; 1 thread; heap; ns a pair; least");
-    let most = mark("w1; 1 thread; heap; ns a pair; most");
-    assert_eq!(renewed(&format!("({least} – {most})")), Ok((format!("({least}50 – {most}2,000,000)"), 2)));
-    for unknown in ["w1; 1 thread; tokio; ns a pair", "w1; 1 thread; heap; ns a pair; middle"] {
-        assert!(renewed(&format!("in {}1", mark(unknown))).is_err_and(|why| why.ends_with(unknown)));
-    }
-    assert!(renewed(&format!("in\n{ratio}1")).is_err_and(|why| why.contains("beginning of a line")));
-}
-
-/// By the table of `unsafe.md`: each file of the crate that has `unsafe` outside of its tests, and how much of it.
-#[test]
-fn the_inventory_of_unsafe_code_is_complete() {
-    let page = fs::read_to_string(root().join("docs/internals/unsafe.md")).unwrap();
-    let (mut missing, mut rows, mut all) = (Vec::new(), 0, [0; 3]);
-    for path in files(&root().join("src"), "rs") {
-        let name = path.strip_prefix(root().join("src")).unwrap().to_str().unwrap();
-        if name.ends_with("_tests.rs") {
-            continue;
-        }
-        let source = fs::read_to_string(&path).unwrap();
-        let code = source.split("\nmod tests {").next().unwrap().lines().map(str::trim_start);
-        let code: Vec<_> = code.filter(|line| !line.starts_with("//")).collect();
-        let code = code.join("\n");
-        let count = |what: &str| code.matches(what).count();
-        let [blocks, functions, traits] = ["unsafe {", "unsafe fn ", "unsafe impl"].map(count);
-        // The type of a pointer to a function needs no check of its own.
-        assert_eq!(blocks + functions + traits + count("unsafe fn("), count("unsafe "), "{name}: an unknown kind");
-        if blocks + functions + traits == 0 {
-            continue;
-        }
-        rows += 1;
-        all = [all[0] + blocks, all[1] + functions, all[2] + traits];
-        let row = format!("| [`{name}`](../../src/{name}) | {blocks} | {functions} | {traits} | ");
-        if !page.lines().any(|line| line.starts_with(&row)) {
-            missing.push(row);
-        }
-    }
-    assert!(missing.is_empty(), "rows of unsafe.md that are missing:\n{}", missing.join("\n"));
-    assert_eq!(page.matches("](../../src/").count(), rows, "rows of unsafe.md");
-    let [blocks, functions, traits] = all;
-    let total = format!("{rows} files with {blocks} blocks, {functions} functions and {traits} implementations");
-    assert!(page.contains(&total), "{total}");
 }

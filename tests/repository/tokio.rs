@@ -3,7 +3,6 @@
 //! They come from the copy of tokio that cargo has unpacked. The repository stores nothing of them.
 
 #[allow(dead_code, reason = "the pages are for other tests")]
-#[path = "../../benches/figures/pages.rs"]
 mod pages;
 
 use std::collections::BTreeSet;

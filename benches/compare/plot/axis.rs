@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use crate::figures::record::number;
+use crate::record::number;
 
 /// Smallest value on a logarithmic axis; smaller ones are drawn there.
 const LOG_MIN: f64 = 1e-3;

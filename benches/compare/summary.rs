@@ -1,6 +1,6 @@
 //! The summary: a row for each workload, with the best of the others and the textbook heap.
 
-use super::record::{Line, Record, number};
+use crate::record::{Line, Record, number};
 
 const BEGIN: &str = "<!-- summary: begin -->\n";
 const END: &str = "<!-- summary: end -->";
