@@ -757,6 +757,7 @@ fn a_closed_queue_refuses_values_and_ends_when_all_have_come_out() {
     queue.clone().close();
     assert!(queue.is_closed() && !timer.is_shutdown());
     let refused = queue.push_at(timer.now(), 3).unwrap_err();
+    assert!(refused.to_string().contains("queue was closed"), "the timer still runs: {refused}");
     assert!(refused.is_shutdown() && refused.into_inner() == 3);
     assert_eq!((queue.len(), timer.len(), timer.stats().rejected), (2, 2, 1));
     assert_eq!(queue.pop_timeout(MS), None, "a value may still become due");

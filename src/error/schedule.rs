@@ -22,7 +22,7 @@ use std::io;
 /// ```
 #[non_exhaustive]
 pub enum ScheduleError<F> {
-    /// The [`Timer`](crate::Timer) has been shut down.
+    /// The [`Timer`](crate::Timer) has been shut down, or the [`DelayQueue`](crate::DelayQueue) was closed.
     Shutdown(F),
     /// [`max_pending`](crate::Builder::max_pending) timers are pending.
     Full(F),
@@ -88,7 +88,7 @@ impl<F> ScheduleError<F> {
         matches!(self, Self::Full(_))
     }
 
-    /// Returns whether the shutdown of the timer is the reason.
+    /// Returns whether the shutdown of the timer, or the [close](crate::DelayQueue::close) of the queue, is the reason.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -144,7 +144,9 @@ impl<F> fmt::Debug for ScheduleError<F> {
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Shutdown(_) => "the timer has been shut down: schedule before `shutdown`, or build a new `Timer`",
+            Self::Shutdown(_) => {
+                "the timer has been shut down, or the queue was closed: schedule or push before that, or build a new one"
+            }
             Self::Full(_) => "too many timers are pending: cancel some, wait, or raise `max_pending`",
             Self::ZeroPeriod(_) => "a period of zero: give a longer one, or use `schedule_with_fixed_delay`",
             Self::OutOfMemory(_) => "the system has no memory for another timer: cancel some, or raise its limit",
