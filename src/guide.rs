@@ -35,6 +35,7 @@ macro_rules! links {
 [io-uring.md]: crate::guide::io_uring
 [mio.md]: crate::guide::mio
 [observability.md#what-the-statistics-mean]: crate::guide::observability#what-the-statistics-mean
+[promises.md#a-shutdown-with-a-limit]: crate::guide::promises#a-shutdown-with-a-limit
 [promises.md#far-future]: crate::guide::promises#far-future
 [promises.md#memory-comes-back]: crate::guide::promises#memory-comes-back
 [promises.md#tickless]: crate::guide::promises#tickless

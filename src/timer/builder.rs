@@ -169,6 +169,9 @@ impl Builder {
     /// for all of them, as for the pool's own. With a limit of 0, timers that are due wait until a thread of the pool
     /// is free.
     ///
+    /// Each extra thread has a *companion*: a second thread, which does only what callbacks give to rayon, and ends
+    /// with it. So the process may have twice as many threads more as this limit.
+    ///
     /// Extra threads exist on Linux and Android, where `/proc` tells which threads are blocked. On other systems, and
     /// without `/proc`, the pool starts none. Other executors ignore the setting.
     ///
@@ -266,13 +269,15 @@ impl Builder {
     /// let timer = Timer::builder()
     ///     .clock(clock.clone())
     ///     .on_panic(move |payload| {
-    ///         let message = payload.downcast_ref::<&str>().copied().unwrap_or("no message");
-    ///         sender.send(message.to_owned()).unwrap();
+    ///         // A literal is a `&str`, a message with arguments a `String`.
+    ///         let literal = payload.downcast_ref::<&str>().map(|message| message.to_string());
+    ///         let message = literal.or_else(|| payload.downcast_ref::<String>().cloned());
+    ///         sender.send(message.unwrap_or("no message".to_owned())).unwrap();
     ///     })
     ///     .build()?;
-    /// timer.schedule(Duration::from_secs(1), || panic!("a defect of the callback"))?;
+    /// timer.schedule(Duration::from_secs(1), || panic!("defect {}", 17))?;
     /// clock.advance(Duration::from_secs(1));
-    /// assert_eq!(receiver.recv()?, "a defect of the callback");
+    /// assert_eq!(receiver.recv()?, "defect 17");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
