@@ -237,8 +237,7 @@ impl<T: Send + 'static> DelayQueue<T> {
         self.pop_until(Instant::now().checked_add(limit))
     }
 
-    /// Polls for the first value that is due. `Ready(None)` once the timer has been shut down and nothing that was due
-    /// is left.
+    /// Polls for the first value that is due. `Ready(None)` once nothing more can come, as for [`pop`](Self::pop).
     ///
     /// If it is pending, the waker is called when a value is due for this consumer. Each clone that is polled is a
     /// consumer of its own, and calls the waker of its last poll: give each task a clone. The drop of a clone that was

@@ -111,7 +111,7 @@ impl Timer {
     /// Returns the timer of the whole process.
     ///
     /// The first call starts it with the default settings, and calls at the same time wait for that. No drop shuts it
-    /// down.
+    /// down. A [`shutdown`](Self::shutdown) does, for the whole process and for good.
     ///
     /// # Panics
     /// Panics if the system refuses a thread.
