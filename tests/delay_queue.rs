@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{DelayKey, DelayQueue, Executor, Expired, ManualClock, Timer, TimerHandle};
+use fastrand::Rng;
 
 /// Counts how often a task is woken.
 #[derive(Default)]
@@ -85,11 +86,11 @@ fn values_come_out_in_the_order_of_their_deadlines_and_not_before() {
 #[test]
 fn many_values_come_out_in_the_order_of_their_ticks() {
     let (queue, _timer, clock) = queue();
-    let mut random = Random(7);
+    let mut random = Rng::with_seed(7);
     for number in 0..5000 {
-        let delay = random.below(2000) as u32;
+        let delay = random.u64(..2000) as u32;
         let key = queue.push(delay * MS, (delay, number)).unwrap();
-        if random.below(3) == 0 {
+        if random.u64(..3) == 0 {
             assert_eq!(key.remove(), Some((delay, number)));
         }
     }
@@ -271,9 +272,9 @@ fn values_are_never_early_by_the_system_clock_and_each_comes_out_once() {
         for producer in 0..2_u64 {
             let queue = &queue;
             scope.spawn(move || {
-                let mut random = Random(producer);
+                let mut random = Rng::with_seed(producer);
                 for number in 0..2000 {
-                    let delay = Duration::from_micros(random.below(30_000));
+                    let delay = Duration::from_micros(random.u64(..30_000));
                     queue.push(delay, (Instant::now() + delay, producer * 2000 + number)).unwrap();
                 }
             });
@@ -602,10 +603,10 @@ fn of_a_remove_a_pop_and_the_deadline_one_has_the_value() {
     let queue = DelayQueue::new(&timer);
     let popper = consumers(&queue, 1).pop().unwrap();
     let mut removed = Vec::new();
-    let mut random = Random(3);
+    let mut random = Rng::with_seed(3);
     for number in 0..5000 {
-        let key = queue.push(Duration::from_micros(random.below(200)), number).unwrap();
-        (0..random.below(300)).for_each(|_| std::hint::spin_loop());
+        let key = queue.push(Duration::from_micros(random.u64(..200)), number).unwrap();
+        (0..random.u64(..300)).for_each(|_| std::hint::spin_loop());
         removed.extend(key.remove());
     }
     eventually("all values come out", || queue.is_empty());
@@ -731,10 +732,10 @@ fn consumers_that_give_up_lose_no_value() {
         for consumer in 0..3_u64 {
             let (queue, received, start) = (&queue, &received, &start);
             scope.spawn(move || {
-                let mut random = Random(consumer);
+                let mut random = Rng::with_seed(consumer);
                 start.wait();
                 while received.load(Ordering::SeqCst) < 2000 {
-                    let limit = Duration::from_micros(random.below(500));
+                    let limit = Duration::from_micros(random.u64(..500));
                     received.fetch_add(usize::from(queue.pop_timeout(limit).is_some()), Ordering::SeqCst);
                 }
             });

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{CancelOnDrop, DelayKey, DelayQueue, Driver, Executor, Sleep, Timer, TimerHandle};
+use fastrand::Rng;
 use futures::executor::block_on;
 use futures::future::join_all;
 use nix::libc;
@@ -241,9 +242,9 @@ fn run_while_starved(time: Duration) -> bool {
         let handle = timer.schedule(2 * HOUR, counting(&cancelled)).unwrap();
         assert!(handle.reset(HOUR) && handle.cancel());
     }
-    let (start, mut random) = (Instant::now() + time, Random(19));
+    let (start, mut random) = (Instant::now() + time, Rng::with_seed(19));
     for _ in 0..TIMERS {
-        runs.schedule(&timer, start + Duration::from_micros(random.below(1_000_000)));
+        runs.schedule(&timer, start + Duration::from_micros(random.u64(..1_000_000)));
     }
     if Instant::now() >= start {
         return false;
@@ -277,10 +278,10 @@ fn timers_fire_while_the_cores_of_the_threads_change() {
         eventually("all threads have started", || threads_named("faults-cores") == 5);
         let threads: Vec<_> = tasks_named("faults-cores").into_iter().map(Pid::from_raw).collect();
 
-        let (runs, mut random, mut number) = (Runs::default(), Random(7), 0);
+        let (runs, mut random, mut number) = (Runs::default(), Rng::with_seed(7), 0);
         for round in 0..30 {
             for _ in 0..200 {
-                runs.schedule(&timer, Instant::now() + Duration::from_micros(random.below(20_000)));
+                runs.schedule(&timer, Instant::now() + Duration::from_micros(random.u64(..20_000)));
                 number += 1;
             }
             for (index, &thread) in threads.iter().enumerate() {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{Elapsed, Executor, Interval, ManualClock, MissedTickBehavior, Sleep, Timeout, Timer};
+use fastrand::Rng;
 use futures::executor::{LocalPool, block_on};
 use futures::task::LocalSpawnExt;
 
@@ -877,9 +878,9 @@ fn no_future_is_early_by_the_real_clock() {
         for seed in 0..4 {
             let timer = &timer;
             scope.spawn(move || {
-                let mut random = Random(seed);
+                let mut random = Rng::with_seed(seed);
                 for _ in 0..100 {
-                    let delay = Duration::from_nanos(random.below(3_000_000));
+                    let delay = Duration::from_nanos(random.u64(..3_000_000));
                     let start = Instant::now();
                     block_on(timer.sleep(delay));
                     assert!(start.elapsed() >= delay);
@@ -903,19 +904,19 @@ fn no_wake_up_is_lost_in_a_storm() {
         for seed in 0..4 {
             let (timer, tokens) = (&timer, tokens.clone());
             scope.spawn(move || {
-                let mut random = Random(seed + 10);
+                let mut random = Rng::with_seed(seed + 10);
                 for _ in 0..300 {
-                    let mut sleep = timer.sleep(Duration::from_micros(random.below(3000)));
-                    for _ in 0..random.below(4) {
+                    let mut sleep = timer.sleep(Duration::from_micros(random.u64(..3000)));
+                    for _ in 0..random.u64(..4) {
                         let task = Arc::new(Noted(tokens.give()));
                         let waker = Waker::from(task);
                         let _ = Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
-                        if random.below(2) == 0 {
-                            let deadline = timer.now() + Duration::from_micros(random.below(3000));
+                        if random.u64(..2) == 0 {
+                            let deadline = timer.now() + Duration::from_micros(random.u64(..3000));
                             Pin::new(&mut sleep).reset(deadline);
                         }
                     }
-                    match random.below(3) {
+                    match random.u64(..3) {
                         0 => drop(sleep),
                         1 => block_on(sleep),
                         _ => {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use common::*;
 use corewheel::{CancelOnDrop, Executor, Timer, TimerHandle};
+use fastrand::Rng;
 
 #[test]
 fn a_cancelled_timer_never_runs_and_cancels_once() {
@@ -172,19 +173,19 @@ fn a_reset_runs_the_callback_once_at_the_new_deadline() {
 #[test]
 fn the_last_of_many_resets_counts() {
     let (timer, clock) = in_virtual_time();
-    let mut random = Random(3);
+    let mut random = Rng::with_seed(3);
     for _ in 0..200 {
         let (sender, receiver) = channel();
         let (start, at) = (clock.now(), clock.clone());
         let handle = timer.schedule(SEC, move || sender.send(at.now() - start).unwrap()).unwrap();
         let mut due = SEC;
-        for _ in 0..random.below(6) {
-            let passed = random.below(900) as u32 * MS;
+        for _ in 0..random.u64(..6) {
+            let passed = random.u64(..900) as u32 * MS;
             if (clock.now() - start) + passed >= due {
                 break;
             }
             clock.advance(passed);
-            let delay = (random.below(100_000) + 1) as u32 * MS;
+            let delay = (random.u64(..100_000) + 1) as u32 * MS;
             assert!(handle.reset(delay));
             due = clock.now() - start + delay;
         }
@@ -311,12 +312,12 @@ fn exactly_one_of_many_cancels_and_the_firing_wins() {
         let barrier = Arc::new(Barrier::new(4));
         let cancels: Vec<_> = (0..3_u64)
             .map(|seed| {
-                let (handle, barrier, mut random) = (handle.clone(), barrier.clone(), Random(seed));
+                let (handle, barrier, mut random) = (handle.clone(), barrier.clone(), Rng::with_seed(seed));
                 thread::spawn(move || {
                     let mut won = 0;
                     for _ in 0..rounds {
                         barrier.wait();
-                        (0..random.below(200)).for_each(|_| std::hint::spin_loop());
+                        (0..random.u64(..200)).for_each(|_| std::hint::spin_loop());
                         won += usize::from(handle.read().unwrap().as_ref().unwrap().cancel());
                         barrier.wait();
                     }

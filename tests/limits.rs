@@ -16,6 +16,7 @@ use std::time::Duration;
 use address_space::{WITHOUT_SIGNAL_STACKS, limit_memory_to};
 use common::*;
 use corewheel::{Executor, ScheduleError, Timer, TimerHandle};
+use fastrand::Rng;
 
 /// Returns how many timers can be scheduled, and cancels them.
 fn free_permits(timer: &Timer) -> usize {
@@ -102,16 +103,16 @@ fn the_limit_is_exact_with_concurrent_threads() {
             for seed in 0..4 {
                 let (timer, held) = (&timer, &held);
                 scope.spawn(move || {
-                    let mut random = Random(seed);
+                    let mut random = Rng::with_seed(seed);
                     let mut handles: Vec<TimerHandle> = Vec::new();
                     let give_up = |handle: TimerHandle| {
                         held.fetch_sub(1, Ordering::SeqCst);
                         assert!(handle.cancel());
                     };
                     for _ in 0..5000 {
-                        match random.below(4) {
+                        match random.u64(..4) {
                             0 => handles.pop().into_iter().for_each(give_up),
-                            1 => drop(timer.schedule(Duration::from_micros(random.below(300)), || ())),
+                            1 => drop(timer.schedule(Duration::from_micros(random.u64(..300)), || ())),
                             _ => {
                                 if let Ok(handle) = timer.schedule(HOUR, || ()) {
                                     assert!(held.fetch_add(1, Ordering::SeqCst) < LIMIT);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{Executor, ManualClock, Timer};
+use fastrand::Rng;
 
 #[test]
 fn no_timer_is_early_by_the_system_clock() {
@@ -17,9 +18,9 @@ fn no_timer_is_early_by_the_system_clock() {
         for executor in [Executor::default(), Executor::Inline] {
             let timer = Timer::builder().tick(tick).executor(executor).build().unwrap();
             let (sender, receiver) = channel();
-            let mut random = Random(1);
+            let mut random = Rng::with_seed(1);
             for by_instant in [false, true].repeat(50) {
-                let (delay, sender) = (Duration::from_nanos(random.below(20_000_000)), sender.clone());
+                let (delay, sender) = (Duration::from_nanos(random.u64(..20_000_000)), sender.clone());
                 let deadline = Instant::now() + delay;
                 let f = move || sender.send((deadline, Instant::now())).unwrap();
                 let scheduled = if by_instant { timer.schedule_at(deadline, f) } else { timer.schedule(delay, f) };
@@ -207,9 +208,9 @@ fn timers_of_one_shard_are_handed_over_in_tick_order() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.shards(1).executor(Executor::Custom(Arc::new(RunInPlace))).build().unwrap();
     let (sender, receiver) = channel();
-    let mut random = Random(2);
+    let mut random = Rng::with_seed(2);
     for _ in 0..3000 {
-        let (tick, sender) = (random.below(300_000) as u32, sender.clone());
+        let (tick, sender) = (random.u64(..300_000) as u32, sender.clone());
         timer.schedule(tick * MS, move || sender.send(tick).unwrap()).unwrap();
     }
     clock.advance(301 * SEC);

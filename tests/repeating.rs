@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{Executor, ManualClock, ScheduleError, Timer, TimerHandle};
+use fastrand::Rng;
 
 /// Returns a callback that sends the time since this call, by `clock`.
 fn reports(clock: &ManualClock) -> (impl Fn() + Send + Clone + 'static, Receiver<Duration>) {
@@ -249,11 +250,11 @@ fn a_repeating_callback_never_overlaps_itself() {
             entered.store(false, Ordering::SeqCst);
         })
         .unwrap();
-    let mut random = Random(4);
+    let mut random = Rng::with_seed(4);
     while runs.load(Ordering::SeqCst) < 300 {
         // Resets do not make runs overlap, either.
-        handle.reset(Duration::from_micros(random.below(300)));
-        thread::sleep(Duration::from_micros(random.below(2000)));
+        handle.reset(Duration::from_micros(random.u64(..300)));
+        thread::sleep(Duration::from_micros(random.u64(..2000)));
     }
     assert!(handle.cancel_and_wait());
     assert!(!inside.load(Ordering::SeqCst));

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{Executor, Timer};
+use fastrand::Rng;
 use futures::executor::block_on;
 
 const NUMBERS: [usize; 7] = [1, 2, 3, 7, 16, 33, 64];
@@ -24,10 +25,10 @@ fn any_number_of_shards_fires_every_timer_and_none_early() {
                 for seed in 0..shards {
                     let (timer, sender, barrier) = (&timer, sender.clone(), &barrier);
                     scope.spawn(move || {
-                        let mut random = Random(seed as u64);
+                        let mut random = Rng::with_seed(seed as u64);
                         barrier.wait();
                         for number in 0..TIMERS {
-                            let delay = Duration::from_micros(random.below(30_000) * (number % 4));
+                            let delay = Duration::from_micros(random.u64(..30_000) * (number % 4));
                             let deadline = Instant::now() + delay;
                             let sender = sender.clone();
                             let f = move || sender.send(Instant::now().checked_duration_since(deadline)).unwrap();
@@ -166,11 +167,11 @@ fn one_thread_ends_the_timers_of_many_shards_in_any_order() {
     });
     drop(sender);
     let mut handles: Vec<_> = receiver.into_iter().collect();
-    let mut random = Random(7);
+    let mut random = Rng::with_seed(7);
     let [one, other] = timers;
     let mut one = Some(one);
     while !handles.is_empty() {
-        let handle = handles.swap_remove(random.below(handles.len() as u64) as usize);
+        let handle = handles.swap_remove(random.u64(..handles.len() as u64) as usize);
         assert!(handle.reset(2 * HOUR) == handle.cancel(), "reset and cancel disagree about a shutdown");
         if handles.len() == SHARDS * TIMERS / 2 {
             // The thread forgets these shards when it meets new ones.

@@ -11,6 +11,7 @@ use corewheel::{
     BuildError, Builder, CancelOnDrop, Execute, Executor, Lateness, ManualClock, ScheduleError, ShardStats, Stats,
     Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer,
 };
+use fastrand::Rng;
 
 #[test]
 fn every_outcome_of_a_timer_is_counted() {
@@ -240,12 +241,12 @@ fn the_counters_balance_during_concurrent_updates() {
         let writers = [1, 2].map(|seed| {
             let timer = &timer;
             scope.spawn(move || {
-                let mut random = Random(seed);
+                let mut random = Rng::with_seed(seed);
                 for _ in 0..5000 {
-                    let handle = timer.schedule(Duration::from_micros(random.below(50)), || ()).unwrap();
-                    match random.below(3) {
+                    let handle = timer.schedule(Duration::from_micros(random.u64(..50)), || ()).unwrap();
+                    match random.u64(..3) {
                         0 => drop(handle.cancel()),
-                        1 => drop(handle.reset(Duration::from_micros(random.below(500)))),
+                        1 => drop(handle.reset(Duration::from_micros(random.u64(..500)))),
                         _ => {}
                     }
                 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{DelayQueue, Executor, ManualClock, Timer, TimerHandle};
+use fastrand::Rng;
 
 #[test]
 fn a_manual_clock_stands_still_until_it_is_advanced() {
@@ -61,11 +62,11 @@ fn advance_returns_after_every_due_callback_of_every_timer() {
             Timer::builder().clock(clock.clone()).tick(tick).shards(3).executor(executor.clone()).build().unwrap()
         });
         let finished = Arc::new(AtomicUsize::new(0));
-        let mut random = Random(5);
+        let mut random = Rng::with_seed(5);
         for round in 0..10 {
             for timer in timers.iter().cycle().take(50) {
                 let finished = finished.clone();
-                let delay = Duration::from_micros(random.below(3_000_000));
+                let delay = Duration::from_micros(random.u64(..3_000_000));
                 timer
                     .schedule(delay, move || {
                         thread::yield_now();
@@ -105,7 +106,7 @@ fn callbacks_run_in_deadline_order_across_timers_and_see_now_at_their_tick() {
         let clock = ManualClock::new();
         let start = clock.now();
         let (sender, receiver) = channel();
-        let mut random = Random(6);
+        let mut random = Rng::with_seed(6);
         let ticks = [MS, 5 * MS, 7 * MS];
         let timers = ticks.map(|tick| {
             Timer::builder().clock(clock.clone()).tick(tick).shards(2).executor(executor.clone()).build().unwrap()
@@ -113,7 +114,7 @@ fn callbacks_run_in_deadline_order_across_timers_and_see_now_at_their_tick() {
         thread::scope(|scope| {
             // Two threads for each timer, so that both of its shards get timers.
             for (timer, tick) in timers.iter().zip(ticks).cycle().take(6) {
-                let delays: Vec<_> = (0..40).map(|_| Duration::from_micros(random.below(400_000) + 1)).collect();
+                let delays: Vec<_> = (0..40).map(|_| Duration::from_micros(random.u64(..400_000) + 1)).collect();
                 let (sender, clock) = (sender.clone(), clock.clone());
                 scope.spawn(move || {
                     for delay in delays {
@@ -554,20 +555,20 @@ fn an_advance_to_the_next_deadline_inside_a_callback_panics() {
 #[test]
 fn the_next_deadline_is_exact() {
     for seed in 0..20 {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let clock = ManualClock::new();
         let start = clock.now();
         let build = |wheel: &[usize]| Timer::builder().clock(clock.clone()).wheel(wheel).shards(2).build().unwrap();
         let timers = [build(&[64]), build(&[2]), build(&[7, 3, 2])];
         let mut pending: Vec<(Duration, TimerHandle)> = Vec::new();
         for _ in 0..300 {
-            let magnitude = random.below(28);
-            let delay = MS * (1 + random.below(1 << magnitude)) as u32;
+            let magnitude = random.u64(..28);
+            let delay = MS * (1 + random.u64(..1 << magnitude)) as u32;
             let deadline = clock.now() - start + delay;
-            let chosen = random.below(pending.len() as u64 + 1) as usize;
-            match random.below(8) {
+            let chosen = random.u64(..pending.len() as u64 + 1) as usize;
+            match random.u64(..8) {
                 0..4 => {
-                    let timer = &timers[random.below(3) as usize];
+                    let timer = &timers[random.u64(..3) as usize];
                     pending.push((deadline, timer.schedule(delay, || ()).unwrap()));
                 }
                 4 | 5 if chosen < pending.len() => {
@@ -623,10 +624,10 @@ fn the_next_deadline_can_be_asked_for_while_other_threads_use_the_timer() {
         for seed in 0..2 {
             let (timer, clock, stop) = (&timer, &clock, &stop);
             scope.spawn(move || {
-                let mut random = Random(seed);
+                let mut random = Rng::with_seed(seed);
                 while !stop.load(Ordering::SeqCst) {
-                    let burst: Vec<_> = (0..random.below(2000))
-                        .map(|_| timer.schedule(HOUR + MS * random.below(1000) as u32, || panic!("early")).unwrap())
+                    let burst: Vec<_> = (0..random.u64(..2000))
+                        .map(|_| timer.schedule(HOUR + MS * random.u64(..1000) as u32, || panic!("early")).unwrap())
                         .collect();
                     clock.advance(Duration::ZERO);
                     assert!(burst.iter().all(TimerHandle::cancel));
@@ -696,24 +697,24 @@ fn the_same_program_runs_the_same_way() {
         };
         let timers = [build(MS), build(3 * MS)];
         let (sender, receiver) = channel();
-        let mut random = Random(7);
+        let mut random = Rng::with_seed(7);
         let mut handles = Vec::new();
         for number in 0..500 {
             let (sender, at) = (sender.clone(), clock.clone());
-            let which = random.below(2) as usize;
+            let which = random.u64(..2) as usize;
             let timer = &timers[which];
-            let delay = Duration::from_micros(random.below(5_000_000));
+            let delay = Duration::from_micros(random.u64(..5_000_000));
             let report = move || sender.send((at.now() - start, which, number)).unwrap();
-            handles.push(if random.below(10) == 0 {
+            handles.push(if random.u64(..10) == 0 {
                 timer.schedule_at_fixed_rate(delay, delay + SEC, report).unwrap()
             } else {
                 timer.schedule(delay, report).unwrap()
             });
-            let other = &handles[random.below(handles.len() as u64) as usize];
-            match random.below(3) {
+            let other = &handles[random.u64(..handles.len() as u64) as usize];
+            match random.u64(..3) {
                 0 => drop(other.cancel()),
-                1 => drop(other.reset(Duration::from_micros(random.below(5_000_000)))),
-                _ => clock.advance(Duration::from_micros(random.below(20_000))),
+                1 => drop(other.reset(Duration::from_micros(random.u64(..5_000_000)))),
+                _ => clock.advance(Duration::from_micros(random.u64(..20_000))),
             }
         }
         clock.advance(10 * SEC);

@@ -323,17 +323,3 @@ pub fn counting(runs: &Arc<AtomicUsize>) -> impl Fn() + Send + 'static {
         runs.fetch_add(1, Ordering::SeqCst);
     }
 }
-
-/// A generator of pseudo-random numbers with a fixed sequence.
-pub struct Random(pub u64);
-
-impl Random {
-    /// Returns a number below `limit`.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        // The splitmix64 generator.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % limit
-    }
-}

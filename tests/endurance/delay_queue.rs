@@ -12,6 +12,7 @@ use std::{mem, sync::Arc};
 
 use common::*;
 use corewheel::{DelayKey, DelayQueue, Timer};
+use fastrand::Rng;
 
 /// The ways in which values came out.
 #[derive(Default)]
@@ -63,15 +64,15 @@ impl Storm {
     }
 
     /// Pushes, resets and removes until the timer refuses a value.
-    fn produce(&self, queue: DelayQueue<Value>, mut random: Random) {
+    fn produce(&self, queue: DelayQueue<Value>, mut random: Rng) {
         loop {
-            let delay = Duration::from_micros(if random.below(20) == 0 { 10_000_000 } else { random.below(3000) });
+            let delay = Duration::from_micros(if random.u64(..20) == 0 { 10_000_000 } else { random.u64(..3000) });
             let earliest = Arc::new(AtomicU64::new(self.nanos(Instant::now() + delay)));
             let value = Value { earliest: earliest.clone(), out: Arc::default(), account: self.account.clone() };
             match queue.push(delay, value) {
                 Ok(key) => {
                     self.account.pushed.fetch_add(1, Ordering::SeqCst);
-                    if random.below(3) > 0 {
+                    if random.u64(..3) > 0 {
                         self.keys.lock().unwrap().push((key, earliest));
                     }
                 }
@@ -84,13 +85,13 @@ impl Storm {
             }
             let key = {
                 let mut keys = self.keys.lock().unwrap();
-                let index = random.below(keys.len().max(1) as u64) as usize;
-                (random.below(2) == 0 && index < keys.len()).then(|| keys.swap_remove(index))
+                let index = random.u64(..keys.len().max(1) as u64) as usize;
+                (random.u64(..2) == 0 && index < keys.len()).then(|| keys.swap_remove(index))
             };
             if let Some((key, earliest)) = key {
-                if random.below(2) == 0 {
+                if random.u64(..2) == 0 {
                     // Lowered before the reset, which may be to an earlier deadline.
-                    let delay = Duration::from_micros(random.below(2000));
+                    let delay = Duration::from_micros(random.u64(..2000));
                     earliest.fetch_min(self.nanos(Instant::now() + delay), Ordering::SeqCst);
                     _ = key.reset(delay);
                     self.keys.lock().unwrap().push((key, earliest));
@@ -100,22 +101,22 @@ impl Storm {
                     drop(value);
                 }
             }
-            if Instant::now() > self.end && random.below(100) == 0 {
+            if Instant::now() > self.end && random.u64(..100) == 0 {
                 assert_eq!(self.timer.shutdown().len(), 0, "values are not in `Unfired`");
             }
         }
     }
 
     /// Pops in every way until the queue is over.
-    fn consume(&self, mut queue: DelayQueue<Value>, mut random: Random) {
+    fn consume(&self, mut queue: DelayQueue<Value>, mut random: Rng) {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         loop {
-            let due = match random.below(4) {
+            let due = match random.u64(..4) {
                 0 => queue.try_pop(),
-                1 => queue.pop_timeout(Duration::from_micros(random.below(500))),
+                1 => queue.pop_timeout(Duration::from_micros(random.u64(..500))),
                 2 => match queue.poll_pop(&mut Context::from_waker(&waker)) {
                     Poll::Ready(due) => due,
-                    Poll::Pending if random.below(2) == 0 => {
+                    Poll::Pending if random.u64(..2) == 0 => {
                         // The consumer goes away, whether it was woken or not.
                         let clone = queue.clone();
                         drop(mem::replace(&mut queue, clone));
@@ -157,8 +158,8 @@ fn each_value_comes_out_in_exactly_one_way() {
         thread::scope(|scope| {
             for number in 0..4 {
                 let (storm, producer, consumer) = (&storm, queue.clone(), queue.clone());
-                scope.spawn(move || storm.produce(producer, Random(1000 * round + number)));
-                scope.spawn(move || storm.consume(consumer, Random(1000 * round + 100 + number)));
+                scope.spawn(move || storm.produce(producer, Rng::with_seed(1000 * round + number)));
+                scope.spawn(move || storm.consume(consumer, Rng::with_seed(1000 * round + 100 + number)));
             }
         });
         let account = &storm.account;

@@ -17,6 +17,7 @@ use std::time::Duration;
 use common::*;
 use corewheel::{Executor, ManualClock, Timer, TimerHandle};
 use counting_allocator::ALLOCATED;
+use fastrand::Rng;
 
 fn alone<R>(test: impl FnOnce() -> R) -> R {
     // Large vectors return to the system when they are freed, instead of during the next test.
@@ -189,9 +190,9 @@ fn assert_returned_to_the_system(timer: &Timer, pass_time: impl Fn()) {
     pass_time();
     let grown = resident() - before;
     assert!(grown > 20 * MB, "{grown} bytes are less than 64 per timer, without those that the first burst left");
-    let mut random = Random(3);
+    let mut random = Rng::with_seed(3);
     for last in (1..handles.len()).rev() {
-        handles.swap(last, random.below(last as u64 + 1) as usize);
+        handles.swap(last, random.u64(..last as u64 + 1) as usize);
     }
     assert!(handles.iter().flatten().all(TimerHandle::cancel));
     handles.fill_with(|| None);
@@ -240,9 +241,9 @@ fn the_memory_of_a_burst_that_many_threads_end_is_returned() {
         });
         let taken = resident() - before;
         assert!(taken > (TIMERS * 64) as isize, "{taken} bytes");
-        let mut random = Random(7);
+        let mut random = Rng::with_seed(7);
         for last in (1..TIMERS).rev() {
-            handles.swap(last, random.below(last as u64 + 1) as usize);
+            handles.swap(last, random.u64(..last as u64 + 1) as usize);
         }
         // All threads live until the last timer has ended.
         let ended = Barrier::new(THREADS);
@@ -268,14 +269,14 @@ fn the_memory_of_a_burst_that_many_threads_end_is_returned() {
 fn assert_survivors_are_compacted(percent: usize) {
     const TIMERS: usize = 20 * BURST;
     let timer = Timer::builder().shards(1).build().unwrap();
-    let mut random = Random(5);
+    let mut random = Rng::with_seed(5);
     let mut handles: Vec<Option<TimerHandle>> = Vec::with_capacity(TIMERS);
     // Touch the pages now, so that they do not count.
     handles.extend((0..TIMERS).map(|_| None));
     let before = resident();
     handles.fill_with(|| Some(timer.schedule(HOUR, || ()).unwrap()));
     for last in (1..TIMERS).rev() {
-        handles.swap(last, random.below(last as u64 + 1) as usize);
+        handles.swap(last, random.u64(..last as u64 + 1) as usize);
     }
     let (survivors, others) = handles.split_at_mut(TIMERS * percent / 100);
     assert!(others.iter_mut().all(|handle| handle.take().unwrap().cancel()));

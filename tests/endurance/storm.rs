@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{Executor, Timer, TimerHandle, UnfiredTimer};
+use fastrand::Rng;
 
 /// What happened to one timer.
 #[derive(Default)]
@@ -44,27 +45,27 @@ struct Accepted {
 /// Performs random operations until the timer refuses one. After `end`, some threads shut the timer down.
 fn run_operations(
     timer: &Timer,
-    mut random: Random,
+    mut random: Rng,
     shared: &Mutex<Vec<(TimerHandle, Arc<TimerRecord>)>>,
     end: Instant,
 ) -> Report {
     let mut report = Report::default();
     let mut own: Vec<(TimerHandle, Arc<TimerRecord>)> = Vec::new();
     loop {
-        let delay = Duration::from_micros(match random.below(8) {
+        let delay = Duration::from_micros(match random.u64(..8) {
             0 => 0,
             1 => 10_000_000,
-            _ => random.below(3000),
+            _ => random.u64(..3000),
         });
-        match random.below(10) {
+        match random.u64(..10) {
             0..=3 => {
                 let record = Arc::new(TimerRecord::default());
                 let (recorder, ballast) = (Recorder(record.clone()), [0_u8; 64]);
-                let repeats = random.below(16) == 0;
+                let repeats = random.u64(..16) == 0;
                 let scheduled = if repeats {
-                    let pause = Duration::from_micros(random.below(500));
+                    let pause = Duration::from_micros(random.u64(..500));
                     timer.schedule_with_fixed_delay(delay, pause, move || recorder.run()).map_err(drop)
-                } else if random.below(2) == 0 {
+                } else if random.u64(..2) == 0 {
                     timer.schedule(delay, move || recorder.run()).map_err(drop)
                 } else {
                     let large = move || {
@@ -76,7 +77,7 @@ fn run_operations(
                 match scheduled {
                     Ok(handle) => {
                         report.accepted.push(Accepted { record: record.clone(), repeats });
-                        match random.below(4) {
+                        match random.u64(..4) {
                             0 => drop(handle),
                             1 => shared.lock().unwrap().push((handle, record)),
                             _ => own.push((handle, record)),
@@ -92,16 +93,16 @@ fn run_operations(
                 }
             }
             4..=6 => {
-                let taken = if random.below(2) == 0 { own.pop() } else { shared.lock().unwrap().pop() };
+                let taken = if random.u64(..2) == 0 { own.pop() } else { shared.lock().unwrap().pop() };
                 if let Some((handle, record)) = taken {
-                    let won = if random.below(4) == 0 { handle.cancel_and_wait() } else { handle.cancel() };
+                    let won = if random.u64(..4) == 0 { handle.cancel_and_wait() } else { handle.cancel() };
                     record.cancels.fetch_add(u32::from(won), Ordering::SeqCst);
                     assert!(!handle.cancel() && !handle.reset(delay) && !handle.is_pending());
                 }
             }
             7..=8 => {
                 if !own.is_empty() {
-                    let (handle, _) = &own[random.below(own.len() as u64) as usize];
+                    let (handle, _) = &own[random.u64(..own.len() as u64) as usize];
                     report.resets += u64::from(handle.reset(delay));
                 }
                 if let Some((handle, _)) = shared.lock().unwrap().last() {
@@ -114,7 +115,7 @@ fn run_operations(
                 shared.lock().unwrap().truncate(50);
             }
         }
-        if Instant::now() >= end && random.below(50) == 0 {
+        if Instant::now() >= end && random.u64(..50) == 0 {
             report.unfired.extend(timer.shutdown());
         }
     }
@@ -141,7 +142,7 @@ fn storm(round: u64, length: Duration, executor: Executor) -> usize {
                 let (timer, shared, barrier) = (&timer, &shared, &barrier);
                 scope.spawn(move || {
                     barrier.wait();
-                    run_operations(timer, Random(8 * round + number), shared, end)
+                    run_operations(timer, Rng::with_seed(8 * round + number), shared, end)
                 })
             })
             .collect();
@@ -221,10 +222,10 @@ fn four_threads_lose_none_of_a_million_timers() {
         for seed in 0..THREADS {
             let (timer, fired, slowest, barrier) = (&timer, &fired, &slowest, &barrier);
             scope.spawn(move || {
-                let mut random = Random(seed as u64);
+                let mut random = Rng::with_seed(seed as u64);
                 for round in 1..=ROUNDS {
                     for _ in 0..ROUND {
-                        let delay = Duration::from_micros(random.below(2001));
+                        let delay = Duration::from_micros(random.u64(..2001));
                         timer.schedule(delay, counting(fired)).unwrap();
                     }
                     // Until the barrier no thread schedules, so nothing wakes a shard that has missed a wake-up.
@@ -256,16 +257,16 @@ fn a_storm_in_virtual_time_runs_no_timer_early_and_loses_none() {
             .map(|seed| {
                 let (timer, clock) = (&timer, &clock);
                 scope.spawn(move || {
-                    let mut random = Random(seed);
+                    let mut random = Rng::with_seed(seed);
                     let mut handles: Vec<TimerHandle> = Vec::new();
                     for _ in 0..4000 {
-                        let deadline = clock.now() + Duration::from_micros(random.below(5_000_000));
+                        let deadline = clock.now() + Duration::from_micros(random.u64(..5_000_000));
                         let at = clock.clone();
                         let on_time = move || assert!(at.now() >= deadline);
                         let handle = timer.schedule_at(deadline, on_time).unwrap();
                         handles.push(handle);
-                        let other = random.below(handles.len() as u64) as usize;
-                        match random.below(3) {
+                        let other = random.u64(..handles.len() as u64) as usize;
+                        match random.u64(..3) {
                             0 => drop(handles.swap_remove(other).cancel()),
                             // Later deadlines only, so that the check in the callback holds.
                             1 => drop(handles[other].reset(6 * SEC)),
