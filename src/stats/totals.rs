@@ -35,8 +35,8 @@ pub struct Stats {
     /// Runs started: one for a one-shot timer, each run for a repeating one, one for each sleep whose task a driver
     /// woke, and one for each value that became due.
     pub fired: u64,
-    /// Timers that ended by running, sleeps that completed, and values that became due. A repeating timer ends so by
-    /// `None` or by a panic.
+    /// Timers that ended by running, sleeps that completed, and values that became due. A one-shot timer ends so when its
+    /// run starts, a repeating one by `None` or by a panic.
     pub completed: u64,
     /// Timers that a cancel ended, that an executor dropped unrun, or that repeat and were running when a shutdown did
     /// not wait for them. Also sleeps that were dropped while pending, and values that left their queue before they
