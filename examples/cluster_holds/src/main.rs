@@ -8,7 +8,7 @@
 //!
 //! | file        | contents                                                                          |
 //! |-------------|-----------------------------------------------------------------------------------|
-//! | `run`       | the run: a cluster, bad input, two phases                                         |
+//! | `run`       | the run: a cluster, bad input, a fence, two phases                                |
 //! | `phase`     | one phase: places holds, waits for their ends, checks them                        |
 //! | `verdict`   | what a phase must have shown                                                      |
 //! | `cluster`   | a PostgreSQL cluster in a temporary directory                                     |
@@ -17,6 +17,7 @@
 //! | `counts`    | what a process counts                                                             |
 //! | `chaos`     | the faults, and when they strike                                                  |
 //! | `bad_input` | bad input, each with the end that it must have                                    |
+//! | `fence`     | a paused worker's write to a store outside the database                           |
 //! | `ledger`    | what the shops were told, compared with the database                              |
 //! | `audit`     | what must be true in the end, and how late the releases were                      |
 //! | `load`      | the load of the database                                                          |
@@ -29,6 +30,7 @@
 //! | `clock`     | the clock of the database, as an interval of the local one                        |
 //! | `armed`     | the claimed holds, each with its timer                                            |
 //! | `release`   | ends holds that are due                                                           |
+//! | `store`     | a store outside the database, with a fence                                        |
 //! | `listen`    | wakes the keeper for holds that are nearer than the horizon                       |
 //! | `poll`      | the same service without timers, for comparison                                   |
 //!
@@ -49,6 +51,7 @@ mod clock;
 mod cluster;
 mod counts;
 mod database;
+mod fence;
 mod lease;
 mod ledger;
 mod listen;
@@ -59,6 +62,7 @@ mod release;
 mod run;
 mod schema;
 mod shop;
+mod store;
 mod verdict;
 mod worker;
 

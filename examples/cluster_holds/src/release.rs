@@ -12,6 +12,7 @@ use crate::armed::{Armed, Due};
 use crate::claim::Claimed;
 use crate::counts::{Event, count};
 use crate::database::Session;
+use crate::store::Writer;
 use crate::worker::Wake;
 
 /// Maximum number of holds that one transaction releases.
@@ -35,6 +36,11 @@ const RELEASE: &str = "
         UPDATE holds SET ended = now FROM picked WHERE holds.id = picked.id RETURNING holds.id)
     INSERT INTO ends (hold, outcome, at, epoch) SELECT id, 'released', clock_timestamp(), $1 FROM ended
     RETURNING hold";
+/// Those of the holds that may be released now. A store outside the database hears only of these.
+const DECIDED: &str = "
+    WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
+    SELECT id FROM clock, holds JOIN leases USING (epoch)
+    WHERE id = ANY ($2) AND epoch = $1 AND expires > now AND ended IS NULL AND due <= now";
 /// Of the holds that were not released: those that the lease still has, and whether the lease has expired.
 const LEFT: &str = "
     SELECT id, micros(due), NOT EXISTS (SELECT FROM leases WHERE epoch = $1 AND expires > clock_timestamp())
@@ -65,6 +71,7 @@ pub fn release_all(
     armed: &Armed,
     due: &Receiver<Due>,
     keeper: &Sender<Wake>,
+    store: Option<&Writer>,
 ) -> Result<()> {
     while let Ok(first) = due.recv() {
         // All holds that are due by now share one flush to the disk.
@@ -74,15 +81,42 @@ pub fn release_all(
         }
         for (epoch, ids) in epochs {
             *releases.waiting_since() = Some(Instant::now());
-            release(session, armed, keeper, epoch, &ids)?;
+            match store {
+                None => release(session, armed, keeper, epoch, &ids, &ids)?,
+                Some(store) => {
+                    let written = write(session, store, epoch, &ids)?;
+                    release(session, armed, keeper, epoch, &ids, &written)?;
+                }
+            }
             *releases.waiting_since() = None;
         }
     }
     Ok(())
 }
 
-fn release(session: &mut Session, armed: &Armed, keeper: &Sender<Wake>, epoch: i64, ids: &[i64]) -> Result<()> {
-    let released = session.query(RELEASE, &[&epoch, &ids])?.len();
+/// Writes to the store outside the database. Returns the holds whose writes it has accepted. The lease may be lost
+/// right after the decision: the database cannot keep a late write out of another store, but the epoch can.
+fn write(session: &mut Session, store: &Writer, epoch: i64, ids: &[i64]) -> Result<Vec<i64>> {
+    let mut written = Vec::new();
+    for row in session.query(DECIDED, &[&epoch, &ids])? {
+        let id = row.get(0);
+        if store.write(id, epoch)? {
+            written.push(id);
+        }
+    }
+    Ok(written)
+}
+
+/// Releases those of the holds `ids` that are in `written`, and arms the others again unless they are lost.
+fn release(
+    session: &mut Session,
+    armed: &Armed,
+    keeper: &Sender<Wake>,
+    epoch: i64,
+    ids: &[i64],
+    written: &[i64],
+) -> Result<()> {
+    let released = session.query(RELEASE, &[&epoch, &written])?.len();
     if released < ids.len() {
         // The others were paid or taken over, or they are not due by the database's clock, or the lease has expired.
         let left = session.query(LEFT, &[&epoch, &ids])?;

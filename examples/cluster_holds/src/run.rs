@@ -1,4 +1,4 @@
-//! The run: a cluster, bad input, a phase without faults, and a phase with them.
+//! The run: a cluster, bad input, a fence, a phase without faults, and a phase with them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::database::{Database, Session};
 use crate::phase::{LEASE, Phase, SHOPS};
 use crate::shop::MOST_PIECES;
 use crate::verdict::Setup;
-use crate::{bad_input, capacity, schema};
+use crate::{bad_input, capacity, fence, schema};
 
 /// How long the run tries to connect to the server that DATABASE_URL names.
 const RETRY_FOR: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ pub struct Settings {
     /// Runs only the phase without faults.
     #[arg(long)]
     no_faults: bool,
-    /// Runs both phases with few holds, in less than 40 seconds.
+    /// Runs both phases with few holds, in less than a minute.
     #[arg(long, conflicts_with_all = ["holds", "rate", "longest"])]
     quick: bool,
 }
@@ -106,6 +106,11 @@ pub fn run(settings: &Settings) -> Result<()> {
     let tried = tried? + bad_input::without_tables(&phase.url, cluster.is_some())?;
     println!("bad input: {tried} cases, each refused with its message");
 
+    // Workers that poll have no leases, hence no epochs.
+    if !settings.no_faults && settings.poll.is_none() {
+        let _tables = Tables::create(&phase.database, settings)?;
+        fence::refuses_a_paused_worker(&phase.url, &mut Session::new(&phase.database))?;
+    }
     phase.run("without faults", false, &mut cluster)?;
     if !settings.no_faults {
         phase.run("with faults", true, &mut cluster)?;

@@ -16,7 +16,7 @@ use crate::schema::ITEMS;
 /// Takes the pieces out of the stock only if the hold is new. Fails if the stock would become negative. The deadline is
 /// by the database's clock. Notifies the workers of a hold that is nearer than the horizon.
 /// Returns the deadline, also of a hold that an earlier attempt has placed, unless that is committed only now.
-const PLACE: &str = "
+pub const PLACE: &str = "
     WITH placed AS (
         INSERT INTO holds (id, item, quantity, due)
         VALUES ($1, $2, $3, clock_timestamp() + $4 * interval '1 millisecond')

@@ -1,6 +1,7 @@
 //! One worker: three threads, each with a connection. The *keeper*, in this file, renews the lease and claims holds.
 //! The *releaser* ends those that are due. The *listener* wakes the keeper for holds that are nearer than the horizon.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::process;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::counts::{Event, count, keep_printing_counts};
 use crate::database::{Address, Database, Session};
 use crate::lease::Lease;
 use crate::release::Releases;
+use crate::store::Writer;
 use crate::{listen, poll, release};
 
 /// Pause between two claims for notifications, which may come a thousand times a second.
@@ -51,6 +53,12 @@ pub struct Settings {
     /// Asks the database for due holds every so many milliseconds, instead of all else.
     #[arg(long)]
     poll: Option<u64>,
+    /// A store outside the database, to which each release is written first.
+    #[arg(long, conflicts_with = "poll")]
+    store: Option<SocketAddr>,
+    /// The worker stops itself right before each write to the store, until it gets SIGCONT.
+    #[arg(long, requires = "store")]
+    stop_before_write: bool,
 }
 
 /// Why the keeper should wait no longer.
@@ -91,7 +99,12 @@ pub fn work(settings: &Settings) -> Result<()> {
     {
         let (database, keeper) = (database.clone(), keeper.clone());
         let (armed, releases) = (armed.clone(), releases.clone());
-        spawn(move || release::release_all(&mut Session::new(&database), &releases, &armed, &due, &keeper));
+        let (worker, stops) = (settings.name.clone(), settings.stop_before_write);
+        let store = settings.store.map(|address| Writer { address, worker, stops });
+        spawn(move || {
+            let mut session = Session::new(&database);
+            release::release_all(&mut session, &releases, &armed, &due, &keeper, store.as_ref())
+        });
     }
     spawn(move || listen::listen(&database, &keeper));
     keep(settings, &mut session, &releases, &armed, &wakes)
