@@ -113,6 +113,15 @@ mod tests {
         assert!(extras.forget_ended(), "it lingers");
         extras.join();
         assert_eq!(ended.load(Ordering::SeqCst), 1);
+        let ends = ended.clone();
+        let serve = move |_| {
+            thread::sleep(Duration::from_millis(50));
+            ends.fetch_add(1, Ordering::SeqCst);
+        };
+        let serving = Workers::start(1, |_| "serves".to_owned(), serve, Arc::new(drop)).ok().unwrap();
+        lock(&extras.threads).serving.insert(0, serving);
+        extras.join();
+        assert_eq!(ended.load(Ordering::SeqCst), 2);
         lock(&extras.threads).ending.push(lingering());
         for _ in 0..1000 {
             if !extras.forget_ended() {
@@ -120,6 +129,6 @@ mod tests {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!((ended.load(Ordering::SeqCst), lock(&extras.threads).ending.len()), (2, 0));
+        assert_eq!((ended.load(Ordering::SeqCst), lock(&extras.threads).ending.len()), (3, 0));
     }
 }
