@@ -117,9 +117,10 @@ sub essence {
     return $code;
 }
 
+# Returns the mutated item, or else what it must have exactly once.
 sub mutate {
     my ($item, $edits) = @_;
-    for (@$edits) { replace(\$item, @$_) or return }
+    for (@$edits) { replace(\$item, @$_) or return (undef, $_->[0]) }
     return $item;
 }
 
@@ -129,7 +130,7 @@ while (<>) {
     chomp;
     next if /^(#|$)/;
     if (/^(\S+) \| (\S+) \| (\S+) \| (\S+)$/) {
-        $current = {name => $1, check => $2, file => $3, item => $4, claim => '', edits => []};
+        $current = {at => "$ARGV:$.", name => $1, check => $2, file => $3, item => $4, claim => '', edits => []};
         push @mutations, $current;
     } elsif (/^  (-{1,2}) (.+)$/) {
         push @{$current->{edits}}, [$2, '', $1 eq '--'];
@@ -152,20 +153,20 @@ for (@mutations) {
         next;
     }
     next if defined $only && $only ne $name;
-    my $complain = sub { print "$name: @_\n"; $failed = 1 };
+    my $complain = sub { print "$_->{at}: $name: @_\n"; $failed = 1 };
     open my $handle, '<', $file or do { $complain->("NO FILE $file"); next };
     my $source = do { local $/; <$handle> };
     my ($start, $length) = find_item($source, $_->{item});
     if (!defined $start) { $complain->("NOT ONE FUNCTION $_->{item} IN $file"); next }
     my $item = substr $source, $start, $length;
-    my $mutated = mutate($item, $_->{edits});
+    my ($mutated, $missing) = mutate($item, $_->{edits});
     if (!defined $mutated) {
-        $complain->('DOES NOT APPLY ONCE');
+        $complain->("NOT EXACTLY ONCE IN $_->{item} OF $file: $missing");
     } elsif ($command eq 'apply') {
         substr($source, $start, $length) = $mutated;
         print $source;
     } else {
-        my $disguised = mutate(disguise($item), $_->{edits});
+        my ($disguised) = mutate(disguise($item), $_->{edits});
         $complain->('NO CLAIM') unless $_->{claim};
         $complain->('CHANGES NOTHING') if essence($mutated) eq essence($item);
         $complain->('DEPENDS ON NAMES OF LOCALS OR ON LINES') if !defined $disguised || essence($disguised) ne essence($mutated);
