@@ -8,11 +8,13 @@ use std::fs;
 use std::path::Path;
 
 use pages::{files, pages};
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{BrokenLink, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 /// What a page contains for the tests below.
 struct Page {
     links: Vec<String>,
+    /// What links to a definition that the page lacks. It is shown as text.
+    undefined: Vec<String>,
     anchors: HashSet<String>,
     /// The text of the inline code spans.
     code: Vec<String>,
@@ -21,9 +23,16 @@ struct Page {
 impl Page {
     fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut page = Self { links: Vec::new(), anchors: HashSet::new(), code: Vec::new() };
+        let mut page = Self { links: Vec::new(), undefined: Vec::new(), anchors: HashSet::new(), code: Vec::new() };
         let (mut heading, mut seen) = (None::<String>, HashMap::<String, usize>::new());
-        for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+        let mut undefined = Vec::new();
+        let without_definition = |link: BrokenLink| {
+            if link.link_type == LinkType::Reference {
+                undefined.push(link.reference.into_string());
+            }
+            None
+        };
+        for event in Parser::new_with_broken_link_callback(&text, Options::ENABLE_TABLES, Some(without_definition)) {
             if let (Some(heading), Event::Text(text) | Event::Code(text)) = (&mut heading, &event) {
                 heading.push_str(text);
             }
@@ -41,6 +50,7 @@ impl Page {
                 _ => {}
             }
         }
+        page.undefined = undefined;
         page
     }
 }
@@ -61,6 +71,7 @@ fn every_link_leads_somewhere() {
         pages(root()).into_iter().map(|path| (path.canonicalize().unwrap(), Page::read(&path))).collect();
     let (mut broken, mut checked) = (Vec::new(), 0);
     for (path, page) in &pages {
+        broken.extend(page.undefined.iter().map(|link| format!("{}: [{link}] has no definition", path.display())));
         for link in page.links.iter().filter(|link| !link.contains("://")) {
             checked += 1;
             let (file, anchor) = link.split_once('#').map_or((&**link, None), |(file, anchor)| (file, Some(anchor)));
@@ -108,13 +119,20 @@ fn every_link_of_the_guide_leads_somewhere_in_the_documentation_too() {
     let pages = guide.lines().filter_map(|line| line.trim().strip_suffix("\";")?.split_once(" = \""));
     let (mut missing, mut checked) = (Vec::new(), 0);
     for (_, page) in pages {
-        for link in Page::read(&root().join("docs").join(page)).links {
+        let path = root().join("docs").join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        for link in Page::read(&path).links {
             if link.contains("://") || link.starts_with('#') {
                 continue;
             }
             checked += 1;
+            if text.contains(&format!("]({link})")) {
+                missing.push(format!(
+                    "{page}: write `][{link}]`, with a definition at the end of the page, not `]({link})`"
+                ));
+            }
             if !guide.contains(&format!("[{link}]: ")) && !guide.contains(&format!("\"{link}\"\n")) {
-                missing.push(format!("{page}: {link}"));
+                missing.push(format!("{page}: add {link} to src/guide.rs"));
             }
         }
     }
