@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-/// Renew the record with `UPDATE_SNAPSHOTS=yes cargo test -p repository --test api -- --ignored`.
 #[test]
 #[ignore = "needs a nightly toolchain for rustdoc's JSON"]
 fn the_public_api_matches_the_snapshot() {
@@ -35,7 +34,7 @@ fn the_public_api_matches_the_snapshot() {
     }
     assert!(
         fs::read_to_string(&record).expect("the record") == api,
-        "the public API is not the one of {}",
-        record.display()
+        "the public API is not that of tests/repository/api.txt. To renew it, and see the difference in git, run
+UPDATE_SNAPSHOTS=yes cargo test -p repository --test api -- --ignored"
     );
 }
