@@ -191,7 +191,7 @@ pub(crate) mod error;
 #[cfg(any(feature = "std", loom))]
 pub(crate) mod executor;
 #[cfg(all(doctest, feature = "std"))]
-mod forbidden;
+mod forbidden_tests;
 #[cfg(feature = "std")]
 mod future;
 #[cfg(doc)]
