@@ -161,7 +161,7 @@ fn examples_hide_nothing_that_a_reader_needs() {
             } else if let Some(hidden) = doc.strip_prefix("# ").filter(|_| in_example) {
                 checked += 1;
                 if !HIDDEN.iter().any(|start| hidden.trim().starts_with(start)) {
-                    wrong.push(format!("{}: {hidden}", path.display()));
+                    wrong.push(format!("{}: the example must show `{hidden}`", path.display()));
                 }
             }
         }
@@ -190,7 +190,7 @@ fn every_named_test_exists() {
                 source.is_ok_and(|source| function.is_none_or(|function| has_test(&source, function)))
             });
             if !exists {
-                missing.push(format!("{page}: {name}"));
+                missing.push(format!("{page} names {name}, which is no test"));
             }
         }
     }
@@ -224,7 +224,7 @@ fn the_rooms_import_one_way() {
             let Some(line) = lines.get(name) else { continue };
             checked += 1;
             if lines.get(room).is_none_or(|own| line <= own) {
-                wrong.push(format!("{}: {name}", inside.display()));
+                wrong.push(format!("{} imports {name}, no room below {room} in architecture.md", inside.display()));
             }
         }
     }
