@@ -105,6 +105,24 @@ fn the_index_of_the_tests_lists_each_file_and_no_other() {
     assert!(files.len() > 50, "{} files: too few to be all", files.len());
 }
 
+/// cargo finds the files in `tests` itself, but not those of the packages there.
+#[test]
+fn each_file_with_tests_is_a_target_of_its_package() {
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for path in files(&root().join("tests"), "rs") {
+        let Ok(manifest) = fs::read_to_string(path.with_file_name("Cargo.toml")) else { continue };
+        if fs::read_to_string(&path).unwrap().contains("test]\n") {
+            checked += 1;
+            let target = format!("path = \"{}\"", path.file_name().unwrap().display());
+            if !manifest.contains(&target) {
+                wrong.push(format!("{}: its Cargo.toml lacks a [[test]] with {target}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 15, "{checked} files: too few to be all");
+}
+
 fn has_test(source: &str, function: &str) -> bool {
     source.split("#[test]\n").skip(1).any(|test| {
         let mut lines = test.lines().map(str::trim).filter(|line| !line.starts_with("#["));
