@@ -57,8 +57,8 @@ pub(super) fn serve(queue: &Arc<JobQueue>, is_extra: bool) {
 pub(super) type StartError = (io::Error, Vec<JoinHandle<()>>);
 
 impl Workers {
-    /// Starts a rayon pool. Each of its threads runs `serve` with its index first. `panicked` receives the payloads of panics in work that
-    /// callbacks have given to the pool.
+    /// Starts a rayon pool. Each of its threads runs `serve` with its index first. `panicked` receives the payloads of
+    /// panics in work that callbacks have given to the pool.
     pub(super) fn start(
         threads: usize,
         name: impl Fn(usize) -> String,
