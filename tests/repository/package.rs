@@ -44,16 +44,13 @@ fn the_package_has_sources_pages_and_licences_alone() {
 #[test]
 fn the_package_has_each_page_of_the_guide_and_each_link_of_the_readme() {
     let package = package();
-    let guide = fs::read_to_string(root().join("src/guide.rs")).expect("the guide");
-    let included = guide.lines().filter_map(|line| Some(line.trim().strip_suffix("\";")?.split_once(" = \"")?.1));
-    // Each link is a line of its own.
-    let (_, linked) = guide.split_once("in_the_source!(").expect("the links to the source");
-    let (linked, _) = linked.split_once(')').expect("an end");
-    let linked = linked.lines().filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix('"'));
-    let summary = guide.lines().filter_map(|line| line.split_once("/source/docs/")?.1.strip_suffix("\\n\""));
+    let guide = |file: &str| fs::read_to_string(root().join("src/guide").join(file)).expect("the guide");
+    let (modules, links) = (guide("mod.rs"), guide("links.md"));
+    let included = modules.lines().filter_map(|line| Some(line.trim().strip_suffix("\";")?.split_once(" = \"")?.1));
+    let linked = links.lines().filter_map(|line| Some(line.split_once("/source/docs/")?.1));
     let readme = fs::read_to_string(root().join("README.md")).expect("the README");
     let readme = readme.split("](docs/").skip(1).filter_map(|link| link.split(')').next());
-    let mut pages: Vec<_> = included.chain(linked).chain(summary).collect();
+    let mut pages: Vec<_> = included.chain(linked).collect();
     pages.extend(readme.filter(|link| !link.ends_with(".svg")));
     let file = |page: &str| format!("docs/{}", page.split('#').next().expect("a page"));
     let missing: BTreeSet<_> = pages.iter().map(|page| file(page)).filter(|page| !package.contains(page)).collect();

@@ -1,0 +1,44 @@
+//! The guide: how to choose, embed and tune the crate.
+//!
+//! Each module is a page of `docs`. Programs whose names begin with `examples/` are in the repository.
+
+/// Pages of the guide. The first definition of a link counts, so `links.md` comes before the pages' own definitions, which
+/// are relative to `docs`. A page that is not in the package has its summary instead.
+macro_rules! pages {
+    ($($name:ident = $file:literal;)*) => {$(
+        #[doc = include_str!("links.md")]
+        #[doc = include_str!(concat!("../../docs/", $file))]
+        pub mod $name {}
+    )*};
+}
+
+// The programs of these pages run as tests.
+#[cfg(feature = "std")]
+pages! {
+    choosing = "choosing.md";
+    tuning = "tuning.md";
+    clocks = "clocks.md";
+    faq = "faq.md";
+    migration = "migration.md";
+    promises = "promises.md";
+    delay_queue = "embedding/delay-queue.md";
+    game_loop = "embedding/game-loop.md";
+    threads = "embedding/threads.md";
+}
+pages! {
+    no_std = "embedding/no-std.md";
+}
+// Those of the others need more libraries: `tests/adapters` and `tests/recipes` run them.
+#[cfg(not(doctest))]
+pages! {
+    axum = "embedding/axum.md";
+    hyper = "embedding/hyper.md";
+    io_uring = "embedding/io-uring.md";
+    mio = "embedding/mio.md";
+    observability = "observability.md";
+    quinn = "embedding/quinn.md";
+    recipes = "embedding/recipes.md";
+    tokio = "embedding/tokio.md";
+    tokio_tests = "embedding/tokio-tests.md";
+    tonic = "embedding/tonic.md";
+}
