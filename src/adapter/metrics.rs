@@ -35,7 +35,7 @@
 //! The facade's own histograms take one sample for each run, and some recorders store each. Counters cost the same for
 //! any number of runs. [`Lateness::buckets`] has finer buckets.
 //!
-//! Several timers
+//! # Several timers
 //!
 //! Each timer has an [`Exporter`] of its own. Counters are incremented by the difference of two readings. So the counts
 //! of several timers add up, and those of a timer that replaces another continue them. A gauge shows the timer that was

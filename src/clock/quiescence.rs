@@ -15,7 +15,7 @@
 //! again, if anything ran         wake the clock                        the last one wakes the clock
 //! ```
 //!
-//! Why nothing is left
+//! # Why nothing is left
 //!
 //! A callback in one shard may arm a timer in a shard that the clock has already waited for. So the clock makes
 //! *passes* until one finds that no shard has dispatched a timer since the pass before. Let T be the moment at which
@@ -31,7 +31,7 @@
 //! ahead. If the driver has taken something from the intake since that answer, it has a later request to answer,
 //! because it begins a round only for a request.
 //!
-//! Reproducible runs
+//! # Reproducible runs
 //!
 //! Between two requests, the driver of a manual clock does nothing by itself. Only a timer without a delay makes a
 //! request of its own. So the driver finds the timers as the program had armed them before it advanced the clock, and a

@@ -17,7 +17,7 @@
 //!
 //! The caller lowers `wake_tick` by one `fetch_min`, and wakes the driver only if it lowered it.
 //!
-//! Why no wake-up is lost
+//! # Why no wake-up is lost
 //!
 //! All fences are sequentially consistent, so they are in one total order. Each sleep of the driver has a fence D of
 //! its own.
@@ -31,7 +31,7 @@
 //!
 //! Loom model `sleep` checks this, and fails without either fence.
 //!
-//! An earlier deadline between `ENQUEUED` and the push
+//! # An earlier deadline between `ENQUEUED` and the push
 //!
 //! The thread that enqueues an entry, P, sets `ENQUEUED` in the state word some steps before it pushes the entry.
 //! Between the two, another thread, R, may give the entry an earlier deadline. R must not push the entry again: it can
@@ -57,7 +57,7 @@
 //!
 //! Loom model `in_flight` checks this.
 //!
-//! Why P and R have no fence in the code
+//! # Why P and R have no fence in the code
 //!
 //! For a caller that wakes no thread, a fence would cost as much as everything else that the caller does. So the code
 //! has no fences P and R. The accesses before and after them are sequentially consistent instead:
@@ -86,14 +86,14 @@
 //! and this argument shows that the accesses are equivalent to it. A caller that writes anything but an entry has a
 //! real fence: see [`DriverWakeup::wake_by`].
 //!
-//! Which thread is woken
+//! # Which thread is woken
 //!
 //! The word belongs to a shard. The thread that drives the shard may drive others, too: the [role](super::role) of the
 //! shard says which. Each role has an [alarm](super::alarm). The same protocol follows there, one level up, with the
 //! words of its shards in place of the intake. Beside the roles of the timer's own threads there is the program's loop,
 //! which sleeps by itself: a [`ProgramWaker`] wakes it.
 //!
-//! Cost
+//! # Cost
 //!
 //! Only a caller that lowers `wake_tick` reads the role: a burst of equal deadlines wakes the driver once. The word is
 //! changed by read-modify-writes only, because loom cannot order a plain store against them.

@@ -10,7 +10,7 @@
 //! A consumer takes the lock, which guards the [line](super::line). The lock's owner takes over what is on the stacks.
 //! Other threads only *try* the lock. If it is taken, its owner does their work: see [`settle`](HandOver::settle).
 //!
-//! No wake-up is lost
+//! # No wake-up is lost
 //!
 //! A driver pushes all values of a turn [together](super::expiry), and then looks for consumers. If it finds none, it does
 //! not touch the lock. A thread that finds the lock taken does no more. Each thread makes a fence between its own write
@@ -29,14 +29,14 @@
 //! sees that a consumer waits. If it then finds the lock taken, the unlock comes after its fence, so the owner sees the
 //! item. Loom model `delay_queue` checks it, and fails without the fence.
 //!
-//! Foreign code comes last
+//! # Foreign code comes last
 //!
 //! The waker of a task is foreign code: it may shut the timer down, which waits for callbacks, and a callback may be
 //! blocked in `pop`. So no waker may come before a blocked thread, of any queue. The thread that settles a queue unparks
 //! such threads itself, and returns the wakers. A driver first settles all queues of its turn, and then calls the wakers.
 //! So a waiter is a task *or* a thread: if the thread were hidden in a waker, the two could not be told apart.
 //!
-//! The end
+//! # The end
 //!
 //! A queue is closed by its user, or by the shutdown of its timer. It is over when it is closed and no timer of an item
 //! can fire any more. One word counts the timers and says whether the queue is closed. The timer of an item that is due ends after the push to `due`. So a consumer that

@@ -10,7 +10,7 @@
 //! ends: it marks its counters as ended. The cost of both does not depend on the number of threads. Neither pins the
 //! epoch: crossbeam-epoch keeps a list of pinning threads, and each costs the others.
 //!
-//! Trimming
+//! # Trimming
 //!
 //! The counters of a thread that has run callbacks include a histogram of 4 KiB. When more threads have ended than are
 //! left, the driver [trims](Registry::trim). It passes once over the list, in bounded turns. Each turn visits some
@@ -24,7 +24,7 @@
 //!
 //! More than half of the counters that a pass visits have ended. So the pass costs an ended thread a constant time.
 //!
-//! Why a reader counts everything once
+//! # Why a reader counts everything once
 //!
 //! A reader walks the list, and then loads `folded`. It skips counters whose mark is at most the version that it has
 //! loaded, because that sum contains them. Counters that the walk has not found were unlinked earlier. Their sum was

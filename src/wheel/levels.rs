@@ -32,7 +32,7 @@
 //! `ring(i)` is `slots(i)`, rounded up to a power of two, so the remainder is a mask. With 64 slots a level, the
 //! default, every quotient is a shift. `docs/tuning.md` has the table of what each level reaches at which tick.
 //!
-//! Time
+//! # Time
 //!
 //! Time advances from event to event, not from tick to tick. An event is an occupied slot, and it happens at the slot's
 //! first tick. A bitmap per level finds the next one, so the cost of a jump depends on the slots that expire in it.
@@ -43,7 +43,7 @@
 //! Nodes leave an expiring slot one by one ([`Levels::step`]). The caller may stop after any step, for example to run
 //! callbacks, and all other nodes are still linked.
 //!
-//! Rejected
+//! # Rejected
 //!
 //! - *One ring, and a count of rounds for each node* (the hashed wheel without a hierarchy): each revolution of the
 //!   ring reads every node that has rounds left.

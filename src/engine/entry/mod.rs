@@ -79,7 +79,7 @@
 //! | `CACHED`, maybe `LINKED`, `ENQUEUED` | in a thread's cache, or in the pool        | its owner, or the driver    |
 //! | any of these, and `CLOSED`           | as above; never armed, reset or started    | the shutdown, if `ARMED`    |
 //!
-//! Re-arming in place
+//! # Re-arming in place
 //!
 //! Nearly every timeout is cancelled, and only the driver may unlink an entry. So a cancelled entry stays in the wheel
 //! or the intake. It goes, as `CACHED`, to the cache of the thread that drops the handle, whose next timer takes it. If
@@ -90,7 +90,7 @@
 //! no other thread writes. The races with the driver, and why `registered_tick` can be trusted, are in
 //! [docs/internals/protocols.md](../../../docs/internals/protocols.md#re-arming-in-place).
 //!
-//! The transitions
+//! # The transitions
 //!
 //! *Postponed* means: reset to a later deadline. *Early enough* means: `registered_tick` is not after the new deadline.
 //!
@@ -139,7 +139,7 @@
 //! - What each pair of racing transitions leads to is in
 //!   [docs/internals/protocols.md](../../../docs/internals/protocols.md#the-states-of-an-entry).
 //!
-//! Orderings
+//! # Orderings
 //!
 //! Every transition is at least `AcqRel`. Acquire: the new owner sees the callback and the links that the previous
 //! owner wrote. Release: publishes those that we wrote to the next owner. The first load of the word, and a failed
@@ -148,7 +148,7 @@
 //! A compare-exchange is `SeqCst`. It orders a new deadline before the load by which the caller sees until when the
 //! driver sleeps: see the head of [`wakeup`](super::wakeup). Weaker orderings cost the same on x86-64.
 //!
-//! Progress
+//! # Progress
 //!
 //! Transitions are lock-free. But for spurious failures of `compare_exchange_weak`, an attempt fails only if the word
 //! has changed, that is, if another thread has made a transition. A timer makes few transitions in its life, so retries
