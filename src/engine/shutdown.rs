@@ -4,6 +4,8 @@
 //! meanwhile is either accepted and found by the shutdown, or refused. Then the shutdown takes what is pending, by
 //! [`claim_of`](Core::claim_of), [`claim_closures`](Core::claim_closures) and [`claim_running`](Core::claim_running).
 //! The head of `timer/service.rs` has their order, and its reasons.
+//!
+//! Loom models `shutdown`, `shutdown_inside`, `shutdown_sleep`, `shutdown_memory`, `in_flight`, `backlog` and `sleep`.
 
 use std::ptr::NonNull;
 use std::time::Instant;
@@ -32,10 +34,10 @@ pub(crate) struct Running<'a>(Vec<&'a Entry>);
 
 impl Core {
     /// Shuts the shard down: no callback starts any more, no timer is accepted or reset, and the driver ends. Pending
-    /// timers stay where they are until the `claim` functions take them. Must be called once. Calls no foreign code.
+    /// timers stay where they are until the `claim` functions take them. Must be called once. Calls no foreign code
+    /// but the waker of a program's loop.
     ///
-    /// The file's head explains what happens to timers that other threads arm or reset meanwhile. Loom models
-    /// `shutdown`, `shutdown_sleep`, `shutdown_memory`, `backlog`.
+    /// The file's head explains what happens to timers that other threads arm or reset meanwhile.
     pub(crate) fn close(&self) -> Closing {
         // Release: pairs with `is_closing`. The fence in `wake_for_close` makes sure that the driver sees it. Loom model
         // `sleep`.

@@ -34,6 +34,8 @@
 //! The driver trims when it has nothing else to do, in turns of some 50 µs. A scan leaves less than half of the entries
 //! of dense blocks in the pool. So the next trim starts only after many more have become free. For sparse blocks, it
 //! starts when so many are completely free that the scan costs little for each.
+//!
+//! Loom models `recycle`, `sparse` and `sleep`, and a scenario of `shuttle-tests`.
 
 use std::mem;
 

@@ -28,7 +28,8 @@
 //!
 //! A reader walks the list, and then loads `folded`. It skips counters whose mark is at most the version that it has
 //! loaded, because that sum contains them. Counters that the walk has not found were unlinked earlier. Their sum was
-//! published before that, so the later load finds it. A reader never retries: reading is wait-free.
+//! published before that, so the later load finds it. A reader never retries: reading is wait-free, apart from the
+//! allocator.
 //!
 //! Loom model `registry`, explored with an epoch that loom knows (`--cfg crossbeam_loom`).
 

@@ -99,6 +99,7 @@
 //! | **by the owner**     |                                                   |                                   |
 //! | `arm`                | unused or reserved → `ARMED ENQUEUED HANDLE`      | `sleep`                           |
 //! |                      | `LINKED`, early enough → `ARMED LINKED HANDLE`    | `rearm_in_place`, `in_flight`     |
+//! |                      | `ENQUEUED` → `ARMED ENQUEUED HANDLE`, no push     | `rearm_in_place`                  |
 //! |                      | refused if `CLOSED`                               | `shutdown`, `shutdown_sleep`      |
 //! | `reserve`            | unused → `HANDLE`                                 | `wake`, `shutdown_sleep`          |
 //! | **by the handle**    |                                                   |                                   |

@@ -59,6 +59,8 @@
 //! park by the token of their thread. Only the removal from the list of parked workers ends a wait, so a token that
 //! is spent elsewhere, or comes too often, does no harm: a worker reads the list before each sleep.
 //!
+//! Checked by the scenarios of the job queue in `shuttle-tests`. loom cannot explore it, because it has timeouts.
+//!
 //! | file      | concern                                                       |
 //! |-----------|---------------------------------------------------------------|
 //! | `queue`   | [`JobQueue`], and the loop of a worker                        |
