@@ -120,7 +120,7 @@ fn a_thread_that_a_waker_starts_inherits_nothing() {
         let timer = Timer::builder().shards(2).pin_cores(pinned).build().unwrap();
         let (sender, receiver) = channel();
         let waker = Waker::from(Arc::new(Starts(std::sync::Mutex::new(Some(sender)))));
-        let mut sleep = std::pin::pin!(timer.sleep(Duration::from_millis(2)));
+        let mut sleep = std::pin::pin!(timer.sleep(100 * MS));
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert_eq!(wait_for(&receiver), ours, "pinned: {pinned}");
     }
