@@ -273,6 +273,44 @@ fn a_shutdown_calls_the_waker_and_ends_the_driver() {
 }
 
 #[test]
+fn a_waker_that_panics_affects_neither_the_thread_that_calls_it_nor_a_shutdown() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            quiet_panic("woken");
+        }
+    }
+    let payloads = Arc::new(AtomicUsize::new(0));
+    let count = payloads.clone();
+    let report = move |payload: Box<dyn std::any::Any + Send>| {
+        assert_eq!(payload.downcast_ref(), Some(&"woken"));
+        count.fetch_add(1, SeqCst);
+    };
+    let executor = Executor::Pool { threads: 1 };
+    let timer = Timer::builder().shards(2).executor(executor).on_panic(report).build().unwrap();
+    let mut driver = timer.take_driver().unwrap();
+    driver.set_waker(&Waker::from(Arc::new(Panics)));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let repeats = timer.schedule_at_fixed_rate(MS, MS, counting(&runs)).unwrap();
+    // A worker arms each next run: for earlier than the loop has been told, because nothing else is pending.
+    eventually("the worker and its timer go on", || {
+        driver.drive();
+        driver.next_wakeup();
+        runs.load(SeqCst) >= 3 && payloads.load(SeqCst) >= 2
+    });
+    assert!(repeats.cancel());
+    thread::scope(|scope| {
+        // On both shards.
+        let arms = || scope.spawn(|| timer.schedule(60 * SEC, || ()).unwrap()).join().unwrap();
+        assert!((0..4).map(|_| arms()).all(|handle| handle.is_pending()));
+    });
+    driver.next_wakeup();
+    assert_eq!(timer.shutdown().len(), 4);
+    assert_eq!(timer.stats().panicked, payloads.load(SeqCst) as u64);
+    assert_balanced(&timer);
+}
+
+#[test]
 fn the_thread_that_uses_the_driver_has_its_shard_as_home() {
     let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();
     let mut driver = timer.take_driver().unwrap();

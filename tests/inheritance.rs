@@ -6,7 +6,6 @@ mod common;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::thread;
-use std::time::Duration;
 
 use common::*;
 use corewheel::{Executor, Timer};

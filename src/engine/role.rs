@@ -22,8 +22,8 @@
 //! ```
 //!
 //! By the fences, either the old thread finds the new role and wakes it, or the new one finds the driver and what was
-//! published. A turn is bounded, and calls no foreign code. So a new role can drive within a turn, whatever the thread
-//! with the old one does.
+//! published. A program's loop is woken only if it has looked for the driver meanwhile. A turn is bounded, and calls no
+//! foreign code. So a new role can drive within a turn, whatever the thread with the old one does.
 //!
 //! Loom model `roles` checks this against callers that arm something earlier, and against a close.
 

@@ -438,7 +438,7 @@ impl<T: Send + 'static> futures_core::Stream for DelayQueue<T> {
     }
 }
 
-/// A value that came out of a [`DelayQueue`](crate::DelayQueue).
+/// A value that came out of a [`DelayQueue`].
 ///
 /// ```
 /// use corewheel::{DelayQueue, Expired, ManualClock, Timer};

@@ -1,4 +1,4 @@
-//! The settings of a [`Timer`](crate::Timer).
+//! The settings of a [`Timer`].
 
 use std::any::Any;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::shard::{PanicHook, SlowCallback, SlowHook};
 /// Minimum tick of a timer.
 const MIN_TICK: Duration = Duration::from_micros(1);
 
-/// The settings of a [`Timer`](crate::Timer): see [`Timer::builder`](crate::Timer::builder).
+/// The settings of a [`Timer`]: see [`Timer::builder`](crate::Timer::builder).
 ///
 /// The defaults are those of a server. [tuning.md] says what each setting does, and when to change it.
 ///
@@ -301,7 +301,7 @@ impl Builder {
     ///   [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait), [`shutdown`](crate::Timer::shutdown) and
     ///   [`ManualClock::advance`].
     /// - The hook may do what a callback may do: schedule, reset or cancel, drop the last `Timer`, or shut it down. On
-    ///   the reported timer, `cancel_and_wait` does not wait. A [`Timer`](crate::Timer) that the hook captures keeps
+    ///   the reported timer, `cancel_and_wait` does not wait. A [`Timer`] that the hook captures keeps
     ///   the service alive for ever; capture a [`WeakTimer`](crate::WeakTimer) instead.
     /// - After its last run, a timer is no longer pending when the hook is called. The next run of a repeating timer
     ///   starts after the hook has returned. A fixed delay counts from the end of the callback, not of the hook.

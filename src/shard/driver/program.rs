@@ -1,7 +1,8 @@
 //! The program's own loop drives a shard: see [`Driver`](crate::Driver).
 
-use std::sync::Arc;
-use std::task::Waker;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use super::drivers::{Drivers, Role};
@@ -59,6 +60,7 @@ impl ProgramDriver {
     }
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
+        let waker = &Waker::from(Arc::new(LoopWaker { waker: waker.clone(), shard: Arc::downgrade(self.shard()) }));
         if !self.shard().is_inherited() {
             self.shard().core.wakeup.program.set(waker);
         }
@@ -143,6 +145,25 @@ impl ProgramDriver {
             Some(_) => Some(now),
         };
         next.into_iter().chain(check).min()
+    }
+}
+
+/// The waker of the program's loop. Threads that arm timers call it, and so do the timer's own, so no panic leaves it.
+struct LoopWaker {
+    waker: Waker,
+    shard: Weak<Shard>,
+}
+
+impl Wake for LoopWaker {
+    fn wake(self: Arc<Self>) {
+        let shard = self.shard.clone();
+        let wake = move || {
+            self.waker.wake_by_ref();
+            drop(self);
+        };
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(wake)) {
+            Shard::report_panic_if_alive(Some(&shard), payload);
+        }
     }
 }
 
