@@ -80,7 +80,7 @@ impl Dispatcher {
     }
 
     /// Watches what was dispatched: makes more workers assist with what takes long. Returns when to call it again. Any
-    /// thread may call it. A driver must do so [`LATE_AFTER`](super::job_queue::LATE_AFTER) after each dispatch to a pool, even if an
+    /// thread may call it. A driver must do so [`LATE_AFTER`] after each dispatch to a pool, even if an
     /// earlier answer was a later time.
     pub(crate) fn check(&self, now: Instant) -> Option<Duration> {
         match self {
