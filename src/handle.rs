@@ -71,6 +71,12 @@ impl TimerHandle {
         self.exact.load(Ordering::Relaxed)
     }
 
+    /// Returns the tick of the deadline, also after the timer has ended.
+    pub(crate) fn last_tick(&self) -> u64 {
+        let (shard, entry) = self.parts();
+        entry.deadline(shard.ticks.now_tick())
+    }
+
     /// Cancels the timer: its callback will not run, or will not run again.
     ///
     /// Returns true if this call ended the timer; false if it had fired, been cancelled or been shut down. The calling

@@ -794,6 +794,27 @@ fn a_drain_takes_what_is_due_and_what_is_not() {
 }
 
 #[test]
+fn a_drain_reports_the_deadline_of_the_last_reset_also_when_it_has_come() {
+    for shut_down in [false, true] {
+        let (queue, timer, clock) = queue();
+        clock.advance(SEC);
+        let start = clock.now();
+        queue.push_at(start - MS, "overdue").unwrap();
+        for (value, reset) in [("now", Duration::ZERO), ("soon", 3 * MS / 2), ("never", Duration::MAX)] {
+            assert!(queue.push(HOUR, value).unwrap().reset(reset));
+        }
+        clock.advance(2 * MS);
+        if shut_down {
+            timer.shutdown();
+        }
+        let mut drained: Vec<_> = queue.drain().collect();
+        drained.sort_unstable();
+        assert!(drained.pop().is_some_and(|(deadline, value)| value == "never" && deadline > start + 1000 * HOUR));
+        assert_eq!(drained, [(start - MS, "overdue"), (start, "now"), (start + 3 * MS / 2, "soon")]);
+    }
+}
+
+#[test]
 fn a_drain_after_a_close_ends_the_queue_at_once() {
     let (queue, timer, _clock) = queue();
     let waits = consumers(&queue, 2);

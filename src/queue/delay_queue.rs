@@ -338,7 +338,7 @@ impl<T: Send + 'static> DelayQueue<T> {
         }
     }
 
-    /// Takes all values out of the queue, due or not, each with its deadline, in no particular order.
+    /// Takes all values out of the queue, due or not, each with its [deadline](Expired::deadline), in no particular order.
     ///
     /// A value whose push has not returned stays. The timers of the values count as cancelled, unless they were due.
     /// The values that the iterator has not returned are dropped with it.
@@ -456,8 +456,8 @@ impl<T: Send + 'static> futures_core::Stream for DelayQueue<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Expired<T> {
-    /// The deadline that the value was given last, not rounded to a tick. If calls that reset the value compete, or one
-    /// is in progress when it comes out, this may be the tick at which it became due.
+    /// The deadline that the value was given last, not rounded to a tick. After a reset without a delay, or while calls
+    /// that reset the value compete or are in progress, this may be the tick at which it became due.
     pub deadline: Instant,
     /// The value.
     pub value: T,

@@ -108,27 +108,26 @@ impl<T: Send + 'static> Shared<T> {
         let drained = self.values.drain(|item| item.handle.get().is_some()).into_iter();
         let drained = drained.map(|(stored, item)| {
             let handle = item.handle.get().expect("its push has returned");
-            let requested = match handle.exact() {
-                UNKNOWN_NANOS => stored.requested,
-                exact => Requested::After(exact),
-            };
-            let deadline = handle.deadline().unwrap_or_else(|| self.ticks().display_requested(requested));
             handle.cancel();
-            (deadline, stored.value)
+            (self.deadline(&stored, handle.exact(), handle.last_tick()), stored.value)
         });
         drained.collect()
     }
 
     /// Returns a value that has come out, with its deadline.
     pub(super) fn expired(&self, (stored, due): (Stored<T>, Due<Stored<T>, TimerHandle>)) -> Expired<T> {
+        let exact = due.item.handle.get().map_or(UNKNOWN_NANOS, TimerHandle::exact);
+        Expired { deadline: self.deadline(&stored, exact, due.tick), value: stored.value }
+    }
+
+    /// Returns the last deadline of a value, whose tick is `tick`.
+    fn deadline(&self, stored: &Stored<T>, exact: u64, tick: u64) -> Instant {
         // A push or a reset that has not returned may not have noted its deadline yet. So what is noted is shown only if
         // it agrees with the tick.
-        let exact = due.item.handle.get().map_or(UNKNOWN_NANOS, TimerHandle::exact);
-        let deadline = match exact {
-            UNKNOWN_NANOS if stored.tick == due.tick => self.ticks().display_requested(stored.requested),
-            _ => self.ticks().display_deadline(due.tick, exact),
-        };
-        Expired { deadline, value: stored.value }
+        match exact {
+            UNKNOWN_NANOS if stored.tick == tick => self.ticks().display_requested(stored.requested),
+            _ => self.ticks().display_deadline(tick, exact),
+        }
     }
 }
 
