@@ -7,6 +7,7 @@ mod common;
 use std::any::Any;
 use std::cell::RefCell;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
@@ -14,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{Executor, Interval, Sleep, Timer, TimerHandle};
+use corewheel::{DelayQueue, Driver, Executor, Interval, Sleep, Timer, TimerHandle};
 
 /// When the destructor runs.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +154,27 @@ fn a_destructor_may_create_poll_and_drop_futures() {
         assert_eq!((timer.len(), Arc::strong_count(&task)), (0, 1));
         assert_balanced(&timer);
     }
+}
+
+#[test]
+fn a_destructor_may_drive() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let queue = DelayQueue::new(&timer);
+    let (used, values) = (timer.clone(), queue.clone());
+    let drive = move |driver: &mut Driver| {
+        values.push(Duration::ZERO, ()).unwrap();
+        assert_eq!(driver.drive(), 1);
+    };
+    thread::spawn(move || {
+        let (kept, drive_last) = (Rc::new(RefCell::new(None)), drive.clone());
+        let driver = kept.clone();
+        keep_until_exit(move || drive_last(driver.borrow_mut().as_mut().unwrap()));
+        // What a turn needs is destroyed before.
+        drive(kept.borrow_mut().insert(used.take_driver().unwrap()));
+    })
+    .join()
+    .unwrap();
+    assert_eq!([(); 3].map(|()| queue.try_pop().is_some()), [true, true, false]);
 }
 
 /// A thread whose counters have been destroyed uses counters that it shares with other such threads.

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 /// What is collected in a turn. Its drop, which must not panic, may call foreign code, after all else was published.
 pub(crate) trait Deferred: Any + Send {
@@ -16,9 +17,12 @@ pub(crate) trait Deferred: Any + Send {
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
+/// What a turn has deferred. `None` outside of a turn.
+type Turn = Option<Vec<Box<dyn Deferred>>>;
+
 thread_local! {
-    /// What the calling thread's turn has deferred. `None` outside of a turn.
-    static DEFERRED: RefCell<Option<Vec<Box<dyn Deferred>>>> = const { RefCell::new(None) };
+    /// The calling thread's turn. `ManuallyDrop`: a program's loop may drive in the destructor of a thread-local value.
+    static DEFERRED: RefCell<ManuallyDrop<Turn>> = const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Number of deferred values, the latest, in which a new part looks for its place.
@@ -30,7 +34,7 @@ pub(super) struct TurnGuard(());
 impl TurnGuard {
     /// Begins a turn, which must not run foreign code.
     pub(super) fn begin() -> Self {
-        DEFERRED.set(Some(Vec::new()));
+        DEFERRED.set(ManuallyDrop::new(Some(Vec::new())));
         Self(())
     }
 
@@ -48,7 +52,7 @@ impl Drop for TurnGuard {
 }
 
 fn publish_deferred() -> Vec<Box<dyn Deferred>> {
-    let mut deferred = DEFERRED.take().unwrap_or_default();
+    let mut deferred = ManuallyDrop::into_inner(DEFERRED.take()).unwrap_or_default();
     deferred.iter_mut().for_each(|work| work.publish());
     deferred
 }
@@ -66,7 +70,7 @@ pub(crate) fn defer<D: Deferred, P>(
         work
     };
     let part = DEFERRED.with_borrow_mut(|deferred| {
-        let Some(deferred) = deferred else { return Some(part) };
+        let Some(deferred) = &mut **deferred else { return Some(part) };
         let latest = deferred.iter_mut().rev().take(SEARCHED);
         let mut latest = latest.filter_map(|work| work.as_any().downcast_mut::<D>());
         match latest.find(|work| accepts(work, &part)) {
