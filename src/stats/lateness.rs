@@ -13,6 +13,9 @@ const BUCKETS: usize = ((64 - FINENESS + 1) as usize) << FINENESS;
 
 /// How much later than the tick of its deadline each run started, in buckets at most an eighth of their values wide.
 ///
+/// A deadline that has passed when it is set counts from then. So the runs by which a fixed rate makes up for a stall
+/// are hardly late: the deadline of such a run is set when the run before it has ended.
+///
 /// ```
 /// use corewheel::{ManualClock, Timer};
 /// use std::time::Duration;
