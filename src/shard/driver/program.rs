@@ -60,7 +60,8 @@ impl ProgramDriver {
     }
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
-        let waker = &Waker::from(Arc::new(LoopWaker { waker: waker.clone(), shard: Arc::downgrade(self.shard()) }));
+        let task = LoopWaker { waker: waker.clone(), shard: Arc::downgrade(self.shard()) };
+        let waker = &Waker::from(alloc::sync::Arc::new(task));
         if !self.shard().is_inherited() {
             self.shard().core.wakeup.program.set(waker);
         }
@@ -155,7 +156,8 @@ struct LoopWaker {
 }
 
 impl Wake for LoopWaker {
-    fn wake(self: Arc<Self>) {
+    // `benches/coherence` has an `Arc` of its own in `std`.
+    fn wake(self: alloc::sync::Arc<Self>) {
         let shard = self.shard.clone();
         let wake = move || {
             self.waker.wake_by_ref();
