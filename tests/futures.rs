@@ -781,6 +781,12 @@ fn a_tick_that_is_a_little_late_is_not_missed() {
     assert!(interval.poll_tick(&mut context).is_pending());
     clock.advance(MS);
     assert!(interval.poll_tick(&mut context).is_ready());
+    let mut interval = timer.interval_at(clock.now() + 5 * MS, 5 * MS);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let first = clock.now() + 5 * MS;
+    clock.advance(10 * MS);
+    assert_eq!(interval.poll_tick(&mut context), Poll::Ready(first));
+    assert_eq!(interval.poll_tick(&mut context), Poll::Ready(first + 5 * MS), "no tick is skipped");
 }
 
 /// After each reset, the ticks follow one period apart from the new one on, and the waker of the last poll is woken.

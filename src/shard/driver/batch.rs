@@ -101,3 +101,28 @@ impl Drop for TimerBatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::{ManualClock, Ticks};
+    use crate::engine::wakeup::DriverWakeup;
+    use crate::shard::ShardSettings;
+    use crate::wheel::Levels;
+
+    #[test]
+    fn each_entry_has_the_tick_of_its_turn() {
+        let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
+        let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
+        let shard = Shard::new(ShardSettings::new(levels, DriverWakeup::alone(), ticks));
+        let pushed = [(1, 10), (1, 11), (2, 12)];
+        let mut batch = TimerBatch::default();
+        pushed.iter().for_each(|&(due, index)| batch.push(&shard, due, index));
+        let lengths = (batch.len(), batch.turns.len());
+        // Before anything can fail: the drop of the batch discards what is left.
+        let taken: Vec<_> = std::iter::from_fn(|| batch.next().map(|(turn, index)| (turn.due, index))).collect();
+        assert_eq!((lengths, &taken[..]), ((3, 2), &pushed[..]));
+    }
+}
