@@ -75,6 +75,16 @@ fn the_target_grows_by_one_worker_for_each_blocked_one() {
 }
 
 #[test]
+fn a_parked_worker_does_not_count_as_running() {
+    let (queue, _) = busy();
+    let mut state = lock(&queue.state);
+    state.growth.extras = 1;
+    assert!(state.exceeds_target());
+    state.parked.push(Parked::here(0));
+    assert!(!state.exceeds_target());
+}
+
+#[test]
 fn a_blocked_worker_is_sampled_in_one_of_several_rounds() {
     let (queue, _) = busy();
     let mut state = lock(&queue.state);
