@@ -311,6 +311,28 @@ fn a_waker_that_panics_affects_neither_the_thread_that_calls_it_nor_a_shutdown()
 }
 
 #[test]
+fn a_waker_whose_drop_panics_does_not_keep_the_shard() {
+    struct PanicsOnDrop;
+    impl Wake for PanicsOnDrop {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            quiet_panic("dropped");
+        }
+    }
+    let timer = timer();
+    let mut driver = timer.take_driver().unwrap();
+    (0..2).for_each(|_| driver.set_waker(&Waker::from(Arc::new(PanicsOnDrop))));
+    assert_eq!(timer.stats().panicked, 1);
+    drop(driver);
+    assert_eq!(timer.stats().panicked, 2);
+    let (sender, receiver) = channel();
+    timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+    wait_for(&receiver);
+}
+
+#[test]
 fn the_thread_that_uses_the_driver_has_its_shard_as_home() {
     let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();
     let mut driver = timer.take_driver().unwrap();

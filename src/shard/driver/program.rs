@@ -60,7 +60,7 @@ impl ProgramDriver {
     }
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
-        let task = LoopWaker { waker: waker.clone(), shard: Arc::downgrade(self.shard()) };
+        let task = LoopWaker { waker: Some(waker.clone()), shard: Arc::downgrade(self.shard()) };
         let waker = &Waker::from(alloc::sync::Arc::new(task));
         if !self.shard().is_inherited() {
             self.shard().core.wakeup.program.set(waker);
@@ -149,23 +149,33 @@ impl ProgramDriver {
     }
 }
 
-/// The waker of the program's loop. Threads that arm timers call it, and so do the timer's own, so no panic leaves it.
+/// The waker of the program's loop. Threads that arm timers call and drop it, and so do the timer's own, so no panic
+/// leaves it.
 struct LoopWaker {
-    waker: Waker,
+    /// `Some` until the drop.
+    waker: Option<Waker>,
     shard: Weak<Shard>,
+}
+
+impl LoopWaker {
+    fn catch_panic(&self, f: impl FnOnce()) {
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
+            Shard::report_panic_if_alive(Some(&self.shard), payload);
+        }
+    }
 }
 
 impl Wake for LoopWaker {
     // `benches/coherence` has an `Arc` of its own in `std`.
     fn wake(self: alloc::sync::Arc<Self>) {
-        let shard = self.shard.clone();
-        let wake = move || {
-            self.waker.wake_by_ref();
-            drop(self);
-        };
-        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(wake)) {
-            Shard::report_panic_if_alive(Some(&shard), payload);
-        }
+        self.catch_panic(|| self.waker.iter().for_each(Waker::wake_by_ref));
+    }
+}
+
+impl Drop for LoopWaker {
+    fn drop(&mut self) {
+        let waker = self.waker.take();
+        self.catch_panic(|| drop(waker));
     }
 }
 
