@@ -332,6 +332,40 @@ fn a_waker_whose_drop_panics_does_not_keep_the_shard() {
     wait_for(&receiver);
 }
 
+/// The leader calls a waker that blocks, and no longer has a deputy.
+#[test]
+fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
+    struct Blocks(Gate, Gate);
+    impl Wake for Blocks {
+        fn wake(self: Arc<Self>) {
+            self.0.open();
+            self.1.pass();
+        }
+    }
+
+    for is_first in [true, false] {
+        let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
+        let (blocked, gate) = (Gate::default(), Gate::default());
+        let arm = || {
+            let waker = Waker::from(Arc::new(Blocks(blocked.clone(), gate.clone())));
+            let mut sleep = Box::pin(timer.sleep(100 * MS));
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            sleep
+        };
+        // The thread that comes first has the first shard as home.
+        let first = is_first.then(|| timer.take_driver().unwrap());
+        let _sleep = thread::scope(|scope| scope.spawn(arm).join().unwrap());
+        let driver = first.unwrap_or_else(|| timer.take_driver().unwrap());
+        blocked.pass();
+        thread::sleep(50 * MS);
+        drop(driver);
+        let (sender, receiver) = channel();
+        timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+        wait_for(&receiver);
+        gate.open();
+    }
+}
+
 #[test]
 fn the_thread_that_uses_the_driver_has_its_shard_as_home() {
     let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();

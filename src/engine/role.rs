@@ -6,7 +6,7 @@
 //! | role                | its shards                          | the thread that has it                                  |
 //! |---------------------|-------------------------------------|---------------------------------------------------------|
 //! | 0, the *leader's*   | all shards that are *folded*, and 0 | the first own thread                                    |
-//! | another number      | the shard of that number, and 0 while the leader is stuck | the shard's own thread            |
+//! | another number      | the shard of that number, and 0 if the leader is or may be stuck | the shard's own thread     |
 //! | [`PROGRAM`]         | the shards that the program drives  | the program's loop                                      |
 //!
 //! # How a shard changes its role

@@ -117,9 +117,11 @@ impl Drivers {
         }
     }
 
-    /// Returns the role that a shard has at first.
-    pub(super) fn first_role(&self, shard: usize) -> u32 {
-        first_role(shard, self.is_flexible)
+    /// Returns the role that takes a shard over from the program: not the leader's, which may be stuck, if there is
+    /// another.
+    pub(super) fn own_role(&self, shard: usize) -> u32 {
+        let first = usize::from(self.is_flexible && self.shards.len() > 1);
+        shard.max(first) as u32
     }
 
     /// Returns whether the calling thread drives, by any role but the program's.

@@ -191,6 +191,6 @@ impl Drop for ProgramDriver {
         }
         wakeup.program.wake_up();
         wakeup.program.remove();
-        wakeup.change_role(PROGRAM, self.drivers.first_role(self.index));
+        wakeup.change_role(PROGRAM, self.drivers.own_role(self.index));
     }
 }
