@@ -205,7 +205,7 @@ impl Drivers {
         is_called: impl Fn() -> bool,
     ) {
         let begun = Instant::now();
-        // Relaxed: a wake-up publishes it.
+        // Relaxed: a wake-up publishes it, or the fence between the two looks of `Alarm::sleep`.
         if self.must_check.load(Ordering::Relaxed) && self.must_check.swap(false, Ordering::Relaxed) {
             role.dispatched(&self.dispatcher);
         }
@@ -214,8 +214,8 @@ impl Drivers {
         scheduling.apply();
         let (shards, shard) = (self.shards_of(role.number), &self.shards[role.number as usize]);
         let earliest = || {
-            let is_wanted = self.are_closed(role.number) || self.deputy.must_look(role.number, longest);
-            if is_wanted { 0 } else { role::earliest(shards, role.number) }
+            let must_look = || self.deputy.must_look(role.number, longest) || self.must_check.load(Ordering::Relaxed);
+            if self.are_closed(role.number) || must_look() { 0 } else { role::earliest(shards, role.number) }
         };
         let mut has_parked = false;
         let timeout = |tick| {
