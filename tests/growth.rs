@@ -4,8 +4,11 @@
 mod common;
 
 use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,6 +71,36 @@ fn a_callback_may_wait_for_a_timer_that_is_due_later() {
     }
     gates[0].pass();
     assert!(timer.stats().extra_threads >= 48);
+}
+
+/// The waker blocks the thread that grows the pool. Another thread does so until the waker returns.
+#[test]
+fn a_pool_grows_on_when_another_thread_becomes_its_grower() {
+    struct Naps(Duration);
+    impl Wake for Naps {
+        fn wake(self: Arc<Self>) {
+            thread::sleep(self.0);
+        }
+    }
+
+    const CALLBACKS: usize = 50;
+    for _ in 0..40 {
+        let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
+        let nap = Duration::from_micros(fastrand::u64(8_000..20_000));
+        let (mut sleep, waker) = (timer.sleep(5 * MS), Waker::from(Arc::new(Naps(nap))));
+        let _ = Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
+        let (gate, started, at) = (Gate::default(), Arc::new(AtomicUsize::new(0)), timer.now() + 6 * MS);
+        for _ in 0..CALLBACKS {
+            let (gate, count) = (gate.clone(), counting(&started));
+            let block = move || {
+                count();
+                gate.pass();
+            };
+            timer.schedule_at(at, block).unwrap();
+        }
+        eventually("all callbacks have started", || started.load(Ordering::SeqCst) == CALLBACKS);
+        gate.open();
+    }
 }
 
 #[test]

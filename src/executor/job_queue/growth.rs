@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use super::probe::{SleepSample, WorkerProbe};
 use super::queue::JobQueue;
 use super::state::{Parked, Run, State, is_late};
-use crate::sync::thread::Thread;
+use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, AtomicBool, Ordering, lock};
 
 /// Time without a job after which an extra worker ends.
@@ -228,6 +228,9 @@ impl JobQueue {
         if next.is_some() {
             // Relaxed: only the grower reads it.
             self.is_called.store(true, Ordering::Relaxed);
+            // Another thread may have become the grower meanwhile, and this one does not come again.
+            let others = |grower: &&Thread| grower.id() != thread::current().id();
+            lock(&self.state).growth.grower.iter().filter(others).for_each(Thread::unpark);
         }
         next
     }
