@@ -82,7 +82,8 @@ pub enum Executor {
     /// ```
     Rayon(Arc<rayon::ThreadPool>),
     /// Rayon's global pool. The timer starts it with rayon's defaults if the program has not. Otherwise as
-    /// [`Rayon`](Self::Rayon).
+    /// [`Rayon`](Self::Rayon). If the loop of a [`Driver`](crate::Driver) is on a thread of another rayon pool, what it
+    /// expires runs in that pool.
     RayonGlobal,
     /// The thread that drives the shard: its driver thread, or the loop that has its [`Driver`](crate::Driver). For
     /// callbacks that only wake something. A callback that takes long delays every other timer of its shard.
