@@ -7,7 +7,8 @@
 //! If that worker is inside a callback, it must not run another callback on top of it: the waiting one may hold a lock
 //! that the other needs. So it *defers* the ticket. It runs the ticket once the outer callback and the rest of its
 //! batch have returned. Meanwhile other threads may be idle, which rayon has not woken for the ticket. So the worker
-//! also spawns one ticket on each thread of the pool.
+//! also spawns one ticket on each thread of the pool. A thread that is inside a callback itself defers that ticket, too,
+//! because it may be idle before the first worker.
 //!
 //! This protects only the thread that runs the outer callback. A worker that has stolen one half of a `join` of that
 //! callback does not know whose half it is, and runs tickets while it waits inside that half. [`Executor::Rayon`] says
@@ -94,16 +95,19 @@ fn new_queue() -> Arc<JobQueue> {
 
 /// Runs the first job of the queue or, inside a callback, defers the ticket.
 fn run_ticket(queue: Arc<JobQueue>) {
+    if run_or_defer(&queue) {
+        rayon::spawn_broadcast(move |_| _ = run_or_defer(&queue));
+    }
+}
+
+/// Returns whether the ticket is deferred.
+fn run_or_defer(queue: &Arc<JobQueue>) -> bool {
     if IN_TICKET.get() {
         DEFERRED.with_borrow_mut(|deferred| deferred.push(queue.clone()));
-        rayon::spawn_broadcast(move |_| {
-            if !IN_TICKET.get() {
-                run_jobs(&queue);
-            }
-        });
-    } else {
-        run_jobs(&queue);
+        return true;
     }
+    run_jobs(queue);
+    false
 }
 
 /// Runs the first job of the queue, and then one for each ticket that is deferred meanwhile.

@@ -61,6 +61,32 @@ fn a_ticket_inside_a_callback_wakes_other_threads() {
     });
 }
 
+/// Both threads are inside callbacks when one defers a ticket. The other is free first.
+#[test]
+fn a_thread_that_returns_from_a_callback_runs_what_another_has_deferred() {
+    let (queue, inside) = (new_queue(), Arc::new(Barrier::new(2)));
+    let (spawn, spawned) = mpsc::channel();
+    let (run, has_run) = mpsc::channel();
+    let (spawned, has_run) = (Arc::new(Mutex::new(spawned)), Arc::new(Mutex::new(has_run)));
+    let (its, met) = (queue.clone(), inside.clone());
+    let defers = once(move || {
+        met.wait();
+        let run = run.clone();
+        its.push(once(move || run.send(()).unwrap()), Instant::now());
+        run_ticket(its.clone());
+        spawn.send(()).unwrap();
+        has_run.lock().unwrap().recv_timeout(TIMEOUT).expect("the other thread is idle");
+    });
+    let returns = once(move || {
+        inside.wait();
+        spawned.lock().unwrap().recv_timeout(TIMEOUT).unwrap();
+        while rayon::yield_now() != Some(rayon::Yield::Executed) {}
+    });
+    queue.push(defers, Instant::now());
+    queue.push(returns, Instant::now());
+    pool_of(2).broadcast(|_| run_ticket(queue.clone()));
+}
+
 #[test]
 fn all_idle_threads_assist_with_a_late_batch() {
     const THREADS: usize = 3;
