@@ -225,6 +225,23 @@ fn workers_assist_with_what_a_loop_has_expired() {
     assert_eq!(timer.stats().panicked, 0, "the waker was called before the callback was dispatched");
 }
 
+/// It calls neither `next_wakeup` nor a waker. Of two callbacks, the one that starts first waits for the other.
+#[test]
+fn a_loop_that_only_polls_looks_after_the_pool() {
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let mut driver = timer.take_driver().unwrap();
+    let (gate, started, at) = (Gate::default(), Arc::new(AtomicUsize::new(0)), timer.now() + 5 * MS);
+    for _ in 0..2 {
+        let (gate, started) = (gate.clone(), started.clone());
+        let meet = move || if started.fetch_add(1, SeqCst) == 0 { gate.pass() } else { gate.open() };
+        timer.schedule_at(at, meet).unwrap();
+    }
+    eventually("both have started", || {
+        driver.drive();
+        started.load(SeqCst) == 2
+    });
+}
+
 #[test]
 fn each_shard_returns_to_the_timers_threads() {
     for executor in [Executor::Inline, Executor::Pool { threads: 1 }] {

@@ -76,6 +76,8 @@ impl ProgramDriver {
         if self.is_closed() {
             return 0;
         }
+        // A loop that only polls calls nothing else.
+        self.role.check(&self.drivers.dispatcher, Instant::now());
         shard.core.wakeup.program.wake_up();
         let mut is_fresh = false;
         loop {
