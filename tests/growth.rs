@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{Executor, Timer, rayon};
+use corewheel::{Executor, Sleep, Timer, rayon};
 
 /// How long an extra thread is idle before it ends.
 const IDLE: Duration = Duration::from_secs(5);
@@ -101,6 +101,39 @@ fn a_pool_grows_on_when_another_thread_becomes_its_grower() {
         eventually("all callbacks have started", || started.load(Ordering::SeqCst) == CALLBACKS);
         gate.open();
     }
+}
+
+/// Three tasks whose wakers nap keep the only thread that drives awake: another is due whenever one returns.
+#[test]
+fn a_pool_grows_beside_a_thread_that_never_sleeps() {
+    struct Naps(Timer, Mutex<Option<Sleep>>);
+    impl Wake for Naps {
+        fn wake(self: Arc<Self>) {
+            if self.0.is_shutdown() {
+                return;
+            }
+            thread::sleep(2 * MS);
+            let mut sleep = self.0.sleep(MS);
+            _ = Pin::new(&mut sleep).poll(&mut Context::from_waker(&Waker::from(self.clone())));
+            *self.1.lock().unwrap() = Some(sleep);
+        }
+    }
+
+    let timer = timer_with(1, 8, "growth-busy");
+    let tasks = [(); 3].map(|()| Arc::new(Naps(timer.clone(), Mutex::default())));
+    tasks.iter().cloned().for_each(Wake::wake);
+    let (gate, started, at) = (Gate::default(), Arc::new(AtomicUsize::new(0)), timer.now() + 20 * MS);
+    for _ in 0..2 {
+        let (gate, count) = (gate.clone(), counting(&started));
+        let block = move || {
+            count();
+            gate.pass();
+        };
+        timer.schedule_at(at, block).unwrap();
+    }
+    eventually("both have started", || started.load(Ordering::SeqCst) == 2);
+    gate.open();
+    timer.shutdown();
 }
 
 #[test]

@@ -195,6 +195,16 @@ impl Drivers {
         Some(expired)
     }
 
+    /// Checks what this role has dispatched, or a program's loop that has left, if it is time. Returns the time until the
+    /// next check.
+    pub(super) fn check(&self, role: &mut Role, now: Instant) -> Option<Duration> {
+        // Relaxed: a wake-up publishes it, or the fence between the two looks of `Alarm::sleep`.
+        if self.must_check.load(Ordering::Relaxed) && self.must_check.swap(false, Ordering::Relaxed) {
+            role.dispatched(&self.dispatcher);
+        }
+        role.check(&self.dispatcher, now)
+    }
+
     /// Sleeps until a shard of the role is due, something dispatched must be checked, or the end of `longest`. Also ends
     /// when the thread is unparked and `is_called` returns true.
     pub(super) fn sleep(
@@ -205,11 +215,7 @@ impl Drivers {
         is_called: impl Fn() -> bool,
     ) {
         let begun = Instant::now();
-        // Relaxed: a wake-up publishes it, or the fence between the two looks of `Alarm::sleep`.
-        if self.must_check.load(Ordering::Relaxed) && self.must_check.swap(false, Ordering::Relaxed) {
-            role.dispatched(&self.dispatcher);
-        }
-        let check = role.check(&self.dispatcher, begun);
+        let check = self.check(role, begun);
         let ends = [longest, check].into_iter().flatten().min().map(|time| begun + time);
         scheduling.apply();
         let (shards, shard) = (self.shards_of(role.number), &self.shards[role.number as usize]);

@@ -11,7 +11,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
@@ -50,7 +50,12 @@ impl OwnThread<'_> {
         loop {
             let is_over = drivers.are_closed(self.number);
             match drivers.next(&mut role) {
-                Some(expired) => self.deliver(expired, &mut role),
+                Some(expired) => {
+                    self.deliver(expired, &mut role);
+                    // Here, too, because a thread that is always busy never sleeps.
+                    drivers.check(&mut role, Instant::now());
+                    self.look();
+                }
                 None if is_over => break,
                 None => {
                     let longest = self.look();
