@@ -190,6 +190,28 @@ fn a_busy_timer_can_be_shut_down_from_anywhere() {
     }
 }
 
+/// Three threads schedule faster than one can link.
+#[test]
+fn a_burst_of_later_timers_does_not_hold_back_what_is_due() {
+    const BURST: usize = 4_000_000;
+    let _turn = TURN.lock();
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let (scheduled, fired) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !fired.load(Ordering::SeqCst) && scheduled.fetch_add(100, Ordering::SeqCst) < BURST {
+                    (0..100).for_each(|ms| _ = timer.schedule(HOUR + ms * MS, || ()).unwrap());
+                }
+            });
+        }
+        eventually("the burst has begun", || scheduled.load(Ordering::SeqCst) > BURST / 16);
+        let fires = fired.clone();
+        timer.schedule(MS, move || fires.store(true, Ordering::SeqCst)).unwrap();
+    });
+    assert!(scheduled.into_inner() < BURST, "the callback waited for the whole burst");
+}
+
 #[test]
 fn a_timer_without_load_wakes_no_thread() {
     let _turn = TURN.lock();

@@ -173,24 +173,26 @@ impl Drivers {
         self.shards_of(role).iter().all(|shard| shard.core.is_closing())
     }
 
-    /// Makes turns of the role's shards until something is to be handed out. `None`: nothing is due.
+    /// Makes turns of the role's shards until something is to be handed out, or as many turns as there are shards have
+    /// expired nothing: a backlog delays neither what has expired nor the thread's other duties. `None`: nothing is due.
     pub(super) fn next(&self, role: &mut Role) -> Option<Expired> {
         let (shards, mut expired) = (self.shards_of(role.number), Expired::default());
         if role.number == LEADER && role.load.is_behind() {
             self.mark_leader_busy(Instant::now());
             self.unfold(1, shards[0].ticks.now_tick());
         }
+        let mut turns = shards.len();
         // In virtual time, a driver must not answer before its timers are handed out.
-        while !expired.is_full() && (self.is_flexible || expired.is_empty()) {
+        while turns > 0 && !expired.is_full() && (self.is_flexible || expired.is_empty()) {
             match role::next(shards, role.number, &mut role.last, expired.is_empty()) {
                 Next::Expired(turned) => expired.add(&shards[role.last], turned),
-                Next::Turned => {}
+                Next::Turned => turns -= 1,
+                Next::Idle if expired.is_empty() => {
+                    Expired::handed_out(expired.shards, role.number);
+                    return None;
+                }
                 Next::Idle => break,
             }
-        }
-        if expired.is_empty() {
-            Expired::handed_out(expired.shards, role.number);
-            return None;
         }
         Some(expired)
     }
