@@ -33,6 +33,8 @@ impl Drivers {
 
     /// Makes the calling own thread the one that grows the pool.
     fn set_grower(&self, number: u32) {
+        // Both writes under one lock: the leader may return while the deputy becomes the grower.
+        let _wakers = lock(&self.leader_wakers);
         self.grower.store(number, Ordering::Relaxed);
         self.dispatcher.set_grower(thread::current());
     }
