@@ -195,7 +195,18 @@ fn the_pool_runs_callbacks_that_a_loop_expires() {
     }
 }
 
-/// Two callbacks are due together, and the first waits for the second. A waker waits for both.
+/// Schedules two callbacks, of which the one that starts first waits for the other. Returns how many have started.
+fn schedule_pair(timer: &Timer, at: Instant) -> Arc<AtomicUsize> {
+    let (gate, started) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..2 {
+        let (gate, started) = (gate.clone(), started.clone());
+        let meet = move || if started.fetch_add(1, SeqCst) == 0 { gate.pass() } else { gate.open() };
+        timer.schedule_at(at, meet).unwrap();
+    }
+    started
+}
+
+/// Two callbacks wait for each other, and a waker for a callback.
 #[test]
 fn workers_assist_with_what_a_loop_has_expired() {
     struct Passes(Gate);
@@ -209,10 +220,7 @@ fn workers_assist_with_what_a_loop_has_expired() {
     let mut driver = timer.take_driver().unwrap();
     // A worker that comes late on a busy machine calls the other one without a check.
     for round in 1..=5 {
-        let (gate, at) = (Gate::default(), timer.now() + 20 * MS);
-        let (opens, passes) = (gate.clone(), gate.clone());
-        timer.schedule_at(at, move || passes.pass()).unwrap();
-        timer.schedule_at(at, move || opens.open()).unwrap();
+        schedule_pair(&timer, timer.now() + 20 * MS);
         run_loop_at_least_every(5 * MS, &mut driver, || timer.stats().completed == 2 * round);
         assert_eq!(timer.stats().panicked, 0, "the other worker did not assist");
     }
@@ -225,17 +233,12 @@ fn workers_assist_with_what_a_loop_has_expired() {
     assert_eq!(timer.stats().panicked, 0, "the waker was called before the callback was dispatched");
 }
 
-/// It calls neither `next_wakeup` nor a waker. Of two callbacks, the one that starts first waits for the other.
+/// It calls neither `next_wakeup` nor a waker.
 #[test]
 fn a_loop_that_only_polls_looks_after_the_pool() {
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
     let mut driver = timer.take_driver().unwrap();
-    let (gate, started, at) = (Gate::default(), Arc::new(AtomicUsize::new(0)), timer.now() + 5 * MS);
-    for _ in 0..2 {
-        let (gate, started) = (gate.clone(), started.clone());
-        let meet = move || if started.fetch_add(1, SeqCst) == 0 { gate.pass() } else { gate.open() };
-        timer.schedule_at(at, meet).unwrap();
-    }
+    let started = schedule_pair(&timer, timer.now() + 5 * MS);
     eventually("both have started", || {
         driver.drive();
         started.load(SeqCst) == 2
