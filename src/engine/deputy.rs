@@ -22,8 +22,8 @@
 //! Loom model `deputy` checks both.
 //!
 //! Rejected: to let the pool call wakers. No deputy would be needed, but sleeps would wait while callbacks block all
-//! workers. At 10^5 sleeps a second the hand-over costs 12 % of the CPU time, and the slowest thousandth comes 1.8 ms
-//! late instead of 1.1 ms.
+//! workers. The hand-over costs an eighth of the CPU time of 10^5 sleeps a second: see "Tried and reverted" in
+//! `docs/benchmarks/notebook.md`.
 
 use std::time::{Duration, Instant};
 
