@@ -386,6 +386,28 @@ fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
     }
 }
 
+/// The timer's thread is inside `execute` when the program takes its shard. Later it puts the driver back.
+#[test]
+fn the_timers_threads_do_not_call_the_waker() {
+    let (begun, gate) = (Gate::default(), Gate::default());
+    let (begin, pass) = (begun.clone(), gate.clone());
+    let blocks = ExecuteFn(move |job: Job| {
+        begin.open();
+        pass.pass();
+        job();
+    });
+    let timer = Timer::builder().shards(1).executor(Executor::Custom(Arc::new(blocks))).build().unwrap();
+    timer.schedule(Duration::ZERO, || ()).unwrap();
+    begun.pass();
+    let (mut driver, calls) = (timer.take_driver().unwrap(), Calls::new());
+    driver.set_waker(&Waker::from(calls.clone()));
+    assert!(driver.next_wakeup().is_some(), "the loop looks again");
+    gate.open();
+    eventually("the driver is back", || driver.next_wakeup().is_none());
+    thread::sleep(20 * MS);
+    assert_eq!(calls.count(), 0, "nothing was armed");
+}
+
 #[test]
 fn the_thread_that_uses_the_driver_has_its_shard_as_home() {
     let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();

@@ -22,16 +22,16 @@
 //! ```
 //!
 //! By the fences, either the old thread finds the new role and wakes it, or the new one finds the driver and what was
-//! published. A program's loop is woken only if it has looked for the driver meanwhile. A turn is bounded, and calls no
-//! foreign code. So a new role can drive within a turn, whatever the thread with the old one does.
+//! published. A program's loop is not woken, because that calls foreign code: it looks again by itself. A turn is bounded,
+//! and calls no foreign code. So a new role can drive within a turn, whatever the thread with the old one does.
 //!
 //! Loom model `roles` checks this against callers that arm something earlier, and against a close.
-
-use std::mem;
+//!
+//! [`PROGRAM`]: super::wakeup::PROGRAM
 
 use super::alarm::AWAKE;
-use super::wakeup::{DriverWakeup, PROGRAM};
-use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, fence, lock};
+use super::wakeup::DriverWakeup;
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, fence, lock};
 
 /// A shard, as a role sees it.
 pub(crate) trait Driven {
@@ -81,8 +81,6 @@ pub(crate) struct Slot<D> {
 
 struct Place<D> {
     driver: Option<D>,
-    /// The program has looked for the driver while another thread had it.
-    is_wanted: bool,
     /// The role that has not handed out yet what has expired here. No other role drives before that, so that timers are
     /// handed out in the order of their ticks.
     hands_out: Option<u32>,
@@ -97,10 +95,7 @@ impl<D> Place<D> {
 
 impl<D> Slot<D> {
     pub(crate) fn new(driver: D) -> Self {
-        Self {
-            place: Mutex::new(Place { driver: Some(driver), is_wanted: false, hands_out: None }),
-            has_work: AtomicBool::new(false),
-        }
+        Self { place: Mutex::new(Place { driver: Some(driver), hands_out: None }), has_work: AtomicBool::new(false) }
     }
 
     fn is_free_for(&self, role: u32) -> bool {
@@ -127,10 +122,7 @@ pub(crate) fn with_driver<S: Driven, R>(
         return None;
     }
     let is_free = place.is_free_for(role);
-    let Some(mut driver) = place.driver.take_if(|_| is_free) else {
-        place.is_wanted = role == PROGRAM;
-        return None;
-    };
+    let mut driver = place.driver.take_if(|_| is_free)?;
     drop(place);
     wakeup.wake_up();
     let turn = f(&mut driver);
@@ -146,28 +138,25 @@ pub(crate) fn with_driver<S: Driven, R>(
     if matches!(turn, Turn::Expired { .. }) {
         place.hands_out = Some(role);
     }
-    leave(place, wakeup, role);
+    drop(place);
+    leave(wakeup, role);
     Some(turn)
 }
 
 /// Records that all that has expired in the shard, by turns of this role, is handed out.
 pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32) {
-    let mut place = lock(&shard.slot().place);
-    place.hands_out = None;
-    leave(place, shard.wakeup(), role);
+    lock(&shard.slot().place).hands_out = None;
+    leave(shard.wakeup(), role);
 }
 
 /// Wakes the role that has got the shard meanwhile, if another one has.
-fn leave<D>(mut place: MutexGuard<'_, Place<D>>, wakeup: &DriverWakeup, role: u32) {
-    let is_wanted = mem::take(&mut place.is_wanted);
-    drop(place);
+fn leave(wakeup: &DriverWakeup, role: u32) {
     // SeqCst: orders what this thread has published before the load of the role; see the file's head. Loom model
     // `roles`.
     fence(Ordering::SeqCst);
-    match wakeup.role() {
-        same if same == role => {}
-        PROGRAM if !is_wanted => {}
-        _ => wakeup.wake_role(),
+    let new = wakeup.role();
+    if new != role {
+        wakeup.wake_role(new);
     }
 }
 

@@ -166,7 +166,7 @@ impl DriverWakeup {
 
     /// Makes sure that the role which drives the shard reads the lowered word by `tick`.
     #[cold]
-    fn wake_driver(&self, tick: u64) {
+    pub(crate) fn wake_driver(&self, tick: u64) {
         // SeqCst: orders the lowered word before the loads of the role and of its alarm. Pairs with the fences
         // of `with_driver` and of `Alarm::sleep`. Loom model `roles`.
         fence(Ordering::SeqCst);
@@ -228,17 +228,22 @@ impl DriverWakeup {
 
     /// Gives the shard from one role to another, and wakes that. Returns false, without effect, if the shard has a third.
     pub(crate) fn change_role(&self, from: u32, to: u32) -> bool {
-        // Relaxed: the fence in `wake_driver` orders it; see the head of `role`. Loom model `roles`.
+        // Relaxed: the fence orders it. Loom model `roles`.
         let is_changed = self.role.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if is_changed {
-            self.wake_role();
+            // SeqCst: orders the new role before its thread is woken; see the head of `role`. Loom model `roles`.
+            fence(Ordering::SeqCst);
+            self.wake_role(to);
         }
         is_changed
     }
 
-    /// Wakes the role that drives the shard, so that it looks at the shard now.
-    pub(crate) fn wake_role(&self) {
-        self.wake_driver(AWAKE);
+    /// Wakes the thread with this role, so that it looks at the shard now. Not a program's loop, as its waker is foreign
+    /// code. The caller has made a fence since its write.
+    pub(super) fn wake_role(&self, role: u32) {
+        if role != PROGRAM {
+            self.alarms.get(role).wake_by_ordered(AWAKE);
+        }
     }
 
     /// Returns the alarm of the shard's role, which is not the program's.

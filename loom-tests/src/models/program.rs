@@ -30,7 +30,7 @@ impl Program {
 
     fn push(&self) {
         self.0.1.fetch_add(1, Ordering::Relaxed);
-        self.wakeup().wake_role();
+        self.wakeup().wake_driver(0);
     }
 
     /// Returns how many pushes the answer takes into account.
@@ -52,7 +52,7 @@ fn a_push_after_an_answer_calls_the_waker_once() {
         let (program, waker) = (Program::new(), LoopWaker::new());
         program.wakeup().program.set(&waker.waker());
         program.answer();
-        program.wakeup().wake_role();
+        program.wakeup().wake_driver(0);
         assert_eq!(waker.calls(), 0, "the loop's own thread wakes nobody");
         let callers = [(); 2].map(|()| program.spawn(Program::push));
         let mut answers = 1;
