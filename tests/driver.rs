@@ -352,29 +352,37 @@ fn a_waker_whose_drop_panics_does_not_keep_the_shard() {
     wait_for(&receiver);
 }
 
+/// Opens a gate when it is called, and waits for another.
+#[derive(Clone, Default)]
+struct Blocks(Gate, Gate);
+
+impl Wake for Blocks {
+    fn wake(self: Arc<Self>) {
+        self.0.open();
+        self.1.pass();
+    }
+}
+
+impl Blocks {
+    /// Arms a sleep that calls this.
+    fn arm(&self, timer: &Timer, delay: Duration) -> Pin<Box<Sleep>> {
+        let waker = Waker::from(Arc::new(self.clone()));
+        let mut sleep = Box::pin(timer.sleep(delay));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        sleep
+    }
+}
+
 /// The leader calls a waker that blocks, and no longer has a deputy.
 #[test]
 fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
-    struct Blocks(Gate, Gate);
-    impl Wake for Blocks {
-        fn wake(self: Arc<Self>) {
-            self.0.open();
-            self.1.pass();
-        }
-    }
-
     for is_first in [true, false] {
         let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
-        let (blocked, gate) = (Gate::default(), Gate::default());
-        let arm = || {
-            let waker = Waker::from(Arc::new(Blocks(blocked.clone(), gate.clone())));
-            let mut sleep = Box::pin(timer.sleep(100 * MS));
-            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-            sleep
-        };
+        let blocks = Blocks::default();
+        let Blocks(blocked, gate) = &blocks;
         // The thread that comes first has the first shard as home.
         let first = is_first.then(|| timer.take_driver().unwrap());
-        let _sleep = thread::scope(|scope| scope.spawn(arm).join().unwrap());
+        let _sleep = thread::scope(|scope| scope.spawn(|| blocks.arm(&timer, 100 * MS)).join().unwrap());
         let driver = first.unwrap_or_else(|| timer.take_driver().unwrap());
         blocked.pass();
         thread::sleep(50 * MS);
@@ -384,6 +392,27 @@ fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
         wait_for(&receiver);
         gate.open();
     }
+}
+
+/// A waker of the second shard blocks the second thread, to which the first shard goes if the leader may be stuck.
+#[test]
+fn the_first_shard_returns_to_a_thread_that_no_waker_blocks() {
+    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let blocks = Blocks::default();
+    let Blocks(blocked, gate) = &blocks;
+    let driver = timer.take_driver().unwrap();
+    let arm = || {
+        // The drop gives the second shard to its own thread.
+        drop(timer.take_driver().unwrap());
+        blocks.arm(&timer, 5 * MS)
+    };
+    let _sleep = thread::scope(|scope| scope.spawn(arm).join().unwrap());
+    blocked.pass();
+    drop(driver);
+    let (sender, receiver) = channel();
+    timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+    wait_for(&receiver);
+    gate.open();
 }
 
 /// The timer's thread is inside `execute` when the program takes its shard. Later it puts the driver back.

@@ -421,6 +421,39 @@ fn a_waker_of_the_second_shard_that_blocks_delays_neither_the_first_nor_the_pool
     });
 }
 
+/// The deputy takes the first shard from the leader, and drives its own shard, too.
+#[test]
+fn a_waker_that_blocks_after_another_delays_only_its_shard() {
+    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let (returned, gate, begun, [first, second]) =
+        (Gate::default(), Gate::default(), Gate::default(), [(); 2].map(|()| Task::new()));
+    let (returns, pass, begin) = (returned.clone(), gate.clone(), begun.clone());
+    first.on_wake.set(move || {
+        thread::sleep(30 * MS);
+        returns.open();
+    });
+    second.on_wake.set(move || {
+        begin.open();
+        pass.pass();
+    });
+    // This thread's home is the first shard.
+    let mut blocks = timer.sleep(5 * MS);
+    assert!(!first.polls(&mut blocks));
+    returned.pass();
+    thread::sleep(MS);
+    thread::scope(|scope| {
+        let elsewhere = || {
+            let mut blocks = timer.sleep(5 * MS);
+            assert!(!second.polls(&mut blocks));
+            blocks
+        };
+        let _blocks = scope.spawn(elsewhere).join().unwrap();
+        begun.pass();
+        block_on(timer.sleep(5 * MS));
+        gate.open();
+    });
+}
+
 /// The clock advances after the poll has read it and before the timer is armed, by nearly all of virtual time.
 #[test]
 fn a_waker_that_advances_the_clock_by_decades_loses_no_sleep() {

@@ -19,7 +19,11 @@
 //! An appointment is a wake-up of an [alarm](super::alarm): the leader writes `deputy`, and then lowers `until`. A thread
 //! reads `deputy` in its second look before it sleeps, so it sleeps only after a look at the leader.
 //!
-//! Loom model `deputy` checks both.
+//! A shard that goes to the leader must not come after the deputy has resigned. So the thread that [gives](Deputy::give)
+//! it looks at the phase afterwards, and takes it back if the leader is inside. By the fences, either it does so, or the
+//! deputy finds the shard. The leader takes the first shard back when it has left the foreign code.
+//!
+//! Loom model `deputy` checks all this.
 //!
 //! Rejected: to let the pool call wakers. No deputy would be needed, but sleeps would wait while callbacks block all
 //! workers. The hand-over costs an eighth of the CPU time of 10^5 sleeps a second: see "Tried and reverted" in
@@ -28,6 +32,7 @@
 use std::time::{Duration, Instant};
 
 use super::alarm::{AWAKE, Alarms};
+use super::wakeup::{DriverWakeup, LEADER, PROGRAM};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Time between two looks. A waker that blocks delays other shards for one to two intervals.
@@ -59,9 +64,28 @@ impl Deputy {
         self.replace(NONE, alarms);
     }
 
-    /// The leader has called foreign code.
-    pub(crate) fn leave(&self) {
+    /// The leader has called foreign code. Takes its own shard back, which another of the timer's threads may have.
+    pub(crate) fn leave(&self, shard: &DriverWakeup) {
         self.phase.fetch_add(1, Ordering::Relaxed);
+        // SeqCst: orders the phase before the load of the role; pairs with the fence of `change_role` in `give`. Loom model
+        // `deputy`.
+        fence(Ordering::SeqCst);
+        let role = shard.role();
+        if ![LEADER, PROGRAM].contains(&role) {
+            shard.change_role(role, LEADER);
+        }
+    }
+
+    /// Gives a shard from the role `from` to the leader, while that is not inside foreign code, or to another role while it
+    /// is: to the first of `to`, then to the second if the first does not fit.
+    pub(crate) fn give(&self, shard: &DriverWakeup, mut from: u32, to: [u32; 2]) {
+        for to in to.into_iter().cycle() {
+            // Relaxed: the fence of `change_role` orders it. Loom model `deputy`.
+            if !shard.change_role(from, to) || (self.phase.load(Ordering::Relaxed) % 2 == 0) == (to == LEADER) {
+                return;
+            }
+            from = to;
+        }
     }
 
     /// Appoints a thread instead of `old`, if that is the deputy.

@@ -25,7 +25,7 @@ impl Drivers {
         *lock(&self.leader_wakers) = wakers.clone();
         self.deputy.enter(&self.alarms);
         wakers.run();
-        self.deputy.leave();
+        self.deputy.leave(&self.shards[0].core.wakeup);
         if !self.is_grower(LEADER) {
             self.set_grower(LEADER);
         }
@@ -49,7 +49,7 @@ impl Drivers {
     pub(super) fn look_after_leader(&self, number: u32, seen: &mut Seen) -> Option<Duration> {
         self.deputy.look(number, seen, Instant::now(), || {
             self.unfold(usize::MAX, u64::MAX);
-            self.shards[0].core.wakeup.change_role(LEADER, number);
+            self.deputy.give(&self.shards[0].core.wakeup, LEADER, [number, LEADER]);
             self.set_grower(number);
             self.dispatcher.enqueue(lock(&self.leader_wakers).clone());
             self.leave_check();

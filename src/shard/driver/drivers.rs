@@ -27,7 +27,7 @@ use crate::clock::NEVER;
 use crate::engine::alarm::Alarms;
 use crate::engine::deputy::Deputy;
 use crate::engine::role::{self, Next};
-use crate::engine::wakeup::{DriverWakeup, LEADER};
+use crate::engine::wakeup::{DriverWakeup, LEADER, PROGRAM};
 use crate::executor::Dispatcher;
 use crate::shard::Shard;
 use crate::shard::thread_state;
@@ -117,11 +117,14 @@ impl Drivers {
         }
     }
 
-    /// Returns the role that takes a shard over from the program: not the leader's, which may be stuck, if there is
-    /// another.
-    pub(super) fn own_role(&self, shard: usize) -> u32 {
-        let first = usize::from(self.is_flexible && self.shards.len() > 1);
-        shard.max(first) as u32
+    /// Gives a shard from the program to its own thread. The first shard goes to another while the leader may be stuck.
+    pub(super) fn give_back(&self, shard: usize) {
+        let wakeup = &self.shards[shard].core.wakeup;
+        if shard == 0 && self.shards.len() > 1 {
+            self.deputy.give(wakeup, PROGRAM, [LEADER, 1]);
+        } else {
+            wakeup.change_role(PROGRAM, shard as u32);
+        }
     }
 
     /// Returns whether the calling thread drives, by any role but the program's.
@@ -254,7 +257,7 @@ impl Drivers {
                 self.mark_leader_busy(now);
             }
         } else if share < LITTLE && now >= *lock(&self.leader_busy) && self.alarms.get(LEADER).is_asleep() {
-            self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));
+            self.shards_with(role).for_each(|(_, shard)| self.deputy.give(&shard.core.wakeup, role, [LEADER, role]));
         }
     }
 }

@@ -193,6 +193,6 @@ impl Drop for ProgramDriver {
         }
         wakeup.program.wake_up();
         wakeup.program.remove();
-        wakeup.change_role(PROGRAM, self.drivers.own_role(self.index));
+        self.drivers.give_back(self.index);
     }
 }
