@@ -73,9 +73,9 @@ fn a_callback_may_wait_for_a_timer_that_is_due_later() {
     assert!(timer.stats().extra_threads >= 48);
 }
 
-/// The waker blocks the thread that grows the pool. Another thread does so until the waker returns.
+/// The waker blocks the thread that has the watch over the pool. Another thread gets it.
 #[test]
-fn a_pool_grows_on_when_another_thread_becomes_its_grower() {
+fn a_pool_grows_on_when_another_thread_gets_its_watch() {
     struct Naps(Duration);
     impl Wake for Naps {
         fn wake(self: Arc<Self>) {

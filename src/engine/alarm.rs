@@ -23,7 +23,7 @@ use std::time::Duration;
 use crate::sync::{AtomicU64, Ordering, Parker, fence};
 
 /// The tick of what is awake: of a thread with a role, or of a shard whose driver checks the intake before it sleeps.
-pub(super) const AWAKE: u64 = 0;
+pub(crate) const AWAKE: u64 = 0;
 
 /// The alarms of a service, one for each role.
 pub(crate) struct Alarms(Vec<Alarm>);

@@ -26,10 +26,10 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::batch::Batch;
-use super::job_queue::JobQueue;
+use super::job_queue::{JobQueue, Watcher};
 use crate::error::BuildError;
 
 /// A rayon pool of the program, and the queue of the batches for it.
@@ -58,17 +58,21 @@ impl BorrowedPool {
         Ok(Self { pool: None, queue: new_queue() })
     }
 
+    pub(super) fn queue(&self) -> &JobQueue {
+        &self.queue
+    }
+
     /// Submits a batch. The calling thread must belong to no rayon pool.
-    pub(super) fn push(&self, batch: Arc<dyn Batch>) {
-        self.queue.push(batch, Instant::now());
+    pub(super) fn push(&self, batch: Arc<dyn Batch>, by: Watcher) {
+        self.queue.push(batch, by, Instant::now());
         self.spawn_ticket();
     }
 
-    /// Watches the batches: see [`Dispatcher::check`](super::Dispatcher::check).
-    pub(super) fn check(&self, now: Instant) -> Option<Duration> {
-        let (next, added) = self.queue.check(now);
-        (0..added).for_each(|_| self.spawn_ticket());
-        next
+    /// As [`JobQueue::watch`]. Returns whether it was time.
+    pub(super) fn watch(&self, by: Watcher, now: Instant) -> bool {
+        let added = self.queue.watch(by, now, |_| 0, || false);
+        (0..added.unwrap_or(0)).for_each(|_| self.spawn_ticket());
+        added.is_some()
     }
 
     /// Returns whether the calling thread is the only one of the pool. False for the global pool, of which this is

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::super::batch::tests::Callbacks;
 use super::*;
-use crate::executor::job_queue::LATE_AFTER;
 
+const OWN: Watcher = Watcher::Own(0);
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn pool_of(threads: usize) -> Arc<rayon::ThreadPool> {
@@ -18,10 +18,14 @@ fn once(call: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Callbacks> {
     Arc::new(Callbacks::of(1, call))
 }
 
+fn push(queue: &JobQueue, batch: Arc<Callbacks>) {
+    queue.push(batch, OWN, Instant::now());
+}
+
 /// Adds a batch that writes to the log.
 fn push_logging(queue: &JobQueue, log: &Arc<Mutex<Vec<&'static str>>>, text: &'static str) {
     let log = log.clone();
-    queue.push(once(move || log.lock().unwrap().push(text)), Instant::now());
+    push(queue, once(move || log.lock().unwrap().push(text)));
 }
 
 #[test]
@@ -35,7 +39,7 @@ fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
             run_ticket(inside.clone());
             outer.lock().unwrap().push("returns");
         });
-        queue.push(takes_a_ticket, Instant::now());
+        push(&queue, takes_a_ticket);
         run_ticket(queue.clone());
         assert_eq!(*log.lock().unwrap(), ["returns", "deferred"]);
         push_logging(&queue, &log, "at once");
@@ -52,11 +56,11 @@ fn a_ticket_inside_a_callback_wakes_other_threads() {
         let inside = queue.clone();
         let waits = once(move || {
             let sender = sender.clone();
-            inside.push(once(move || sender.send(()).unwrap()), Instant::now());
+            push(&inside, once(move || sender.send(()).unwrap()));
             run_ticket(inside.clone());
             receiver.lock().unwrap().recv_timeout(TIMEOUT).expect("the other thread is idle");
         });
-        queue.push(waits, Instant::now());
+        push(&queue, waits);
         run_ticket(queue);
     });
 }
@@ -72,7 +76,7 @@ fn a_thread_that_returns_from_a_callback_runs_what_another_has_deferred() {
     let defers = once(move || {
         met.wait();
         let run = run.clone();
-        its.push(once(move || run.send(()).unwrap()), Instant::now());
+        push(&its, once(move || run.send(()).unwrap()));
         run_ticket(its.clone());
         spawn.send(()).unwrap();
         has_run.lock().unwrap().recv_timeout(TIMEOUT).expect("the other thread is idle");
@@ -82,8 +86,8 @@ fn a_thread_that_returns_from_a_callback_runs_what_another_has_deferred() {
         spawned.lock().unwrap().recv_timeout(TIMEOUT).unwrap();
         while rayon::yield_now() != Some(rayon::Yield::Executed) {}
     });
-    queue.push(defers, Instant::now());
-    queue.push(returns, Instant::now());
+    push(&queue, defers);
+    push(&queue, returns);
     pool_of(2).broadcast(|_| run_ticket(queue.clone()));
 }
 
@@ -97,10 +101,12 @@ fn all_idle_threads_assist_with_a_late_batch() {
         meeting.wait();
         sender.send(true).unwrap();
     }));
-    pool.push(batch);
+    pool.push(batch, OWN);
     receiver.recv_timeout(TIMEOUT).unwrap();
-    thread::sleep(LATE_AFTER);
-    assert_eq!(pool.check(Instant::now()), None, "one more is called, who calls the next");
+    while !pool.watch(OWN, Instant::now()) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(pool.queue.watch_at(OWN), None, "one more is called, who calls the next");
     let met = std::iter::from_fn(|| Some(receiver.recv_timeout(TIMEOUT).expect("each has a thread")));
     assert_eq!(met.filter(|&met| met).take(THREADS).count(), THREADS);
 }
@@ -111,15 +117,17 @@ fn a_check_adds_no_ticket_for_a_batch_that_no_worker_has_started() {
     let (begin, begun) = mpsc::channel();
     let (sender, receiver) = mpsc::channel::<()>();
     let receiver = Arc::new(Mutex::new(receiver));
-    pool.push(once(move || {
-        begin.send(()).unwrap();
-        _ = receiver.lock().unwrap().recv();
-    }));
+    pool.push(
+        once(move || {
+            begin.send(()).unwrap();
+            _ = receiver.lock().unwrap().recv();
+        }),
+        OWN,
+    );
     begun.recv_timeout(TIMEOUT).unwrap();
-    pool.push(once(|| ()));
-    let now = Instant::now();
-    assert!(pool.check(now).is_some_and(|next| next <= LATE_AFTER), "it may be taken in time");
-    assert_eq!(pool.check(now + LATE_AFTER), None, "the only thread is busy");
+    pool.push(once(|| ()), OWN);
+    let looks = std::iter::from_fn(|| pool.queue.watch_at(OWN)).take_while(|&at| pool.watch(OWN, at)).take(10).count();
+    assert!((2..10).contains(&looks), "the second may be taken in time, and the only thread is busy");
     drop(sender);
 }
 
@@ -132,7 +140,7 @@ fn a_ticket_does_not_keep_the_pool_alive() {
     let pool = BorrowedPool::new(threads.clone());
     (0..2).for_each(|_| {
         let receiver = receiver.clone();
-        pool.push(once(move || _ = receiver.lock().unwrap().recv()));
+        pool.push(once(move || _ = receiver.lock().unwrap().recv()), OWN);
     });
     drop(pool);
     assert_eq!(Arc::strong_count(&threads), 1);

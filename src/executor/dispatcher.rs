@@ -3,14 +3,13 @@
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
-use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::batch::Batch;
 use super::borrowed::BorrowedPool;
 use super::extras::Extras;
 use super::facade::Execute;
-use super::job_queue::{JobQueue, LATE_AFTER};
+use super::job_queue::{JobQueue, Watcher};
 use super::workers;
 
 /// A running executor, to which drivers dispatch batches.
@@ -48,11 +47,12 @@ impl Dispatcher {
         matches!(self, Self::Own { .. } | Self::Borrowed(_))
     }
 
-    /// Submits the batch for execution, or runs it. A panic of the executor itself goes to `panicked`.
-    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
+    /// Submits the batch for execution, or runs it. The calling thread, `by`, may get the [watch](super::job_queue). A
+    /// panic of the executor itself goes to `panicked`.
+    pub(crate) fn dispatch<B: Batch>(&self, batch: B, by: Watcher, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
             // One hand-over for the whole batch, because it costs as much as several callbacks.
-            Self::Own { .. } | Self::Borrowed(_) => self.enqueue(Arc::new(batch)),
+            Self::Own { .. } | Self::Borrowed(_) => self.enqueue(Arc::new(batch), by),
             Self::Inline => batch.run(),
             Self::Custom(custom) => {
                 for single in batch.into_singles() {
@@ -66,52 +66,39 @@ impl Dispatcher {
     }
 
     /// Queues a batch. Without a [pool](Self::has_pool), runs it.
-    pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>) {
+    pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>, by: Watcher) {
         match self {
-            Self::Own { queue, .. } => queue.push(batch, Instant::now()),
-            Self::Borrowed(pool) => pool.push(batch),
+            Self::Own { queue, .. } => queue.push(batch, by, Instant::now()),
+            Self::Borrowed(pool) => pool.push(batch, by),
             Self::Inline | Self::Custom(_) => batch.run(),
         }
     }
 
-    /// Returns the time after a dispatch at which its driver should first call [`check`](Self::check).
-    pub(crate) fn first_check(&self) -> Duration {
-        if let Self::Own { queue, .. } = self { queue.first_check() } else { LATE_AFTER }
-    }
-
-    /// Watches what was dispatched: makes more workers assist with what takes long. Returns when to call it again. Any
-    /// thread may call it. A driver must do so [`LATE_AFTER`] after each dispatch to a pool, even if an
-    /// earlier answer was a later time.
-    pub(crate) fn check(&self, now: Instant) -> Option<Duration> {
+    /// Returns the queue of a pool.
+    pub(crate) fn queue(&self) -> Option<&JobQueue> {
         match self {
-            Self::Own { queue, .. } => queue.check(now).0,
-            Self::Borrowed(pool) => pool.check(now),
+            Self::Own { queue, .. } => Some(queue),
+            Self::Borrowed(pool) => Some(pool.queue()),
             Self::Inline | Self::Custom(_) => None,
         }
     }
 
-    /// Makes the thread the grower: whenever it is unparked, it must call [`grow`](Self::grow).
-    pub(crate) fn set_grower(&self, thread: Thread) {
-        if let Self::Own { queue, .. } = self {
-            queue.set_grower(thread);
+    /// Looks at the queue, as [`JobQueue::watch`]. Calls `unpin` before it starts a thread, which inherits the cores of
+    /// the caller. Returns whether it was time.
+    pub(crate) fn watch(&self, by: Watcher, unpin: impl FnOnce()) -> bool {
+        match self {
+            Self::Own { queue, extras } => {
+                let start = |count| {
+                    extras.as_ref().map_or(0, |extras| {
+                        unpin();
+                        extras.start(count)
+                    })
+                };
+                let has_ending = || extras.as_ref().is_some_and(|extras| extras.forget_ended());
+                queue.watch(by, Instant::now(), start, has_ending).is_some()
+            }
+            Self::Borrowed(pool) => pool.watch(by, Instant::now()),
+            Self::Inline | Self::Custom(_) => false,
         }
-    }
-
-    /// Returns whether the grower was called, and should call [`grow`](Self::grow).
-    pub(crate) fn wants_growth(&self) -> bool {
-        if let Self::Own { queue, .. } = self { queue.wants_growth() } else { false }
-    }
-
-    /// Starts extra threads, if the pool has called the grower for them. Returns when to call it again. Calls `unpin`
-    /// before it starts a thread, which inherits the cores of the caller.
-    pub(crate) fn grow(&self, unpin: impl FnOnce()) -> Option<Duration> {
-        let Self::Own { queue, extras } = self else { return None };
-        let start = |count| {
-            extras.as_ref().map_or(0, |extras| {
-                unpin();
-                extras.start(count)
-            })
-        };
-        queue.grow(Instant::now(), start, || extras.as_ref().is_some_and(|extras| extras.forget_ended()))
     }
 }

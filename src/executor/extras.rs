@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::mem;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use super::job_queue::JobQueue;
 use super::workers::{Panicked, Workers, belong_to, join, serve};
@@ -57,7 +58,7 @@ impl Extras {
             let this = threads.serving.remove(&number);
             threads.ending.extend(this.into_iter().flat_map(Workers::end));
             drop(threads);
-            extras.queue.call_grower();
+            extras.queue.extra_ends(Instant::now());
         };
         let name = |index| format!("{}-{}-{number}", self.name, ["companion", "extra"][index]);
         match Workers::start(2, name, serve_until_idle, self.panicked.clone()) {

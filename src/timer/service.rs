@@ -99,7 +99,7 @@ impl Service {
         // A driver that runs foreign code must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.has_pool() && !builder.pin_cores && ticks.manual().is_none();
         let mut levels = levels.into_iter();
-        let drivers = Drivers::new(builder.shards, dispatcher.clone(), is_flexible, |index, wakeup| {
+        let drivers = Drivers::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
             let levels = levels.next().expect("one for each shard");
             let shard = Shard::new(ShardSettings {
                 limit: limit.clone(),
@@ -130,9 +130,6 @@ impl Service {
             let driver = DriverThread::start(name, move |driving| shard::drive(drivers, index as u32, core, driving));
             // On an error, the drop of `service` ends the threads that have been started.
             let driver = driver.map_err(BuildError::ThreadStart)?;
-            if index == 0 {
-                dispatcher.set_grower(driver.thread());
-            }
             lock(&service.threads).own.push(driver);
         }
         Ok(service)

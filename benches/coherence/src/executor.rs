@@ -9,13 +9,11 @@ use std::fmt;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use crate::error::BuildError;
 pub(crate) use batch::Batch;
-
-pub(crate) const LATE_AFTER: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Default)]
 pub enum Executor {
@@ -64,7 +62,7 @@ impl Dispatcher {
         || false
     }
 
-    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
+    pub(crate) fn dispatch<B: Batch>(&self, batch: B, _: Watcher, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
             Self::Own(pool) => match *pool {},
             Self::Borrowed(pool) => match **pool {},
@@ -84,27 +82,23 @@ impl Dispatcher {
         false
     }
 
-    pub(crate) fn enqueue(&self, batch: Arc<impl Batch>) {
+    pub(crate) fn enqueue(&self, batch: Arc<impl Batch>, _: Watcher) {
         batch.run();
     }
 
-    pub(crate) fn check(&self, _: Instant) -> Option<Duration> {
+    pub(crate) fn queue(&self) -> Option<&JobQueue> {
         None
     }
 
-    pub(crate) fn first_check(&self) -> Duration {
-        LATE_AFTER
-    }
-
-    pub(crate) fn set_grower(&self, _: Thread) {}
-
-    pub(crate) fn wants_growth(&self) -> bool {
+    pub(crate) fn watch(&self, _: Watcher, _unpin: impl FnOnce()) -> bool {
         false
     }
+}
 
-    pub(crate) fn grow(&self, _unpin: impl FnOnce()) -> Option<Duration> {
-        None
-    }
+#[derive(Clone, Copy)]
+pub(crate) enum Watcher {
+    Own(#[expect(dead_code)] u32),
+    Loop(#[expect(dead_code)] u32),
 }
 
 impl Pool {
@@ -146,6 +140,18 @@ impl Pool {
     }
 
     pub(crate) fn extra_threads(&self) -> ExtraThreads {
+        match *self {}
+    }
+
+    pub(crate) fn set_wake(&self, _wake: impl Fn(u32)) {
+        match *self {}
+    }
+
+    pub(crate) fn watch_at(&self, _: Watcher) -> Option<Instant> {
+        match *self {}
+    }
+
+    pub(crate) fn give_watch(&self, _: Watcher, _to: u32) {
         match *self {}
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::executor::batch::Batch;
-use crate::executor::job_queue::{JobQueue, LATE_AFTER, SleepProbe, WorkerThread};
+use crate::executor::job_queue::{JobQueue, SleepProbe, Watcher, WorkerThread};
 use crate::sync::thread::{self, JoinHandle, Thread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -22,14 +22,23 @@ pub(super) struct Pool {
     clock: AtomicU64,
     /// Threads that are parked with a timeout, which ends whenever the clock advances.
     timed: Mutex<Vec<Thread>>,
-    /// When the driver should next check the queue.
-    check_at: Mutex<Option<Instant>>,
-    driver: Mutex<Option<Thread>>,
-    /// The driver sleeps without a timeout.
-    driver_rests: AtomicBool,
+    drivers: Vec<Driver>,
+    /// The number of dispatches.
+    dispatches: AtomicUsize,
     extras: Mutex<Vec<JoinHandle<()>>>,
     ended: AtomicBool,
 }
+
+/// A thread that drives. After each of its dispatches, it looks at the queue before it sleeps.
+#[derive(Default)]
+struct Driver {
+    thread: Mutex<Option<Thread>>,
+    /// It sleeps without a timeout.
+    rests: AtomicBool,
+}
+
+/// How many threads drive.
+const DRIVERS: usize = 2;
 
 pub(super) type Task = Box<dyn FnOnce(&Pool) + Send>;
 
@@ -106,9 +115,8 @@ impl Pool {
             start: Instant::now(),
             clock: AtomicU64::new(0),
             timed: Mutex::default(),
-            check_at: Mutex::default(),
-            driver: Mutex::default(),
-            driver_rests: AtomicBool::new(false),
+            drivers: (0..DRIVERS).map(|_| Driver::default()).collect(),
+            dispatches: AtomicUsize::new(0),
             extras: Mutex::default(),
             ended: AtomicBool::new(false),
         });
@@ -121,46 +129,40 @@ impl Pool {
                 })
             })
             .collect();
-        let driver = pool.clone();
-        let driver = thread::spawn(move || driver.watch());
+        let woken = Arc::downgrade(&pool);
+        pool.queue.set_wake(move |number| woken.upgrade().into_iter().for_each(|pool| pool.wake_driver(number)));
+        threads.extend((0..DRIVERS as u32).map(|number| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.drive(number))
+        }));
         let clock = pool.clone();
-        threads.extend([driver, thread::spawn(move || clock.pass_time())]);
+        threads.push(thread::spawn(move || clock.pass_time()));
         (pool, threads)
     }
 
-    /// What a driver does between its dispatches: it checks the queue, and grows the pool.
-    fn watch(self: &Arc<Self>) {
-        self.driver.lock().unwrap().replace(thread::current());
-        self.queue.set_grower(thread::current());
+    /// What a driver does between its dispatches.
+    fn drive(self: &Arc<Self>, number: u32) {
+        let (driver, watcher) = (&self.drivers[number as usize], Watcher::Own(number));
+        driver.thread.lock().unwrap().replace(thread::current());
         while !self.ended.load(Ordering::SeqCst) {
-            let now = self.now();
-            let mut check_at = self.check_at.lock().unwrap();
-            if check_at.is_some_and(|at| at <= now) {
-                *check_at = self.queue.check(now).0.map(|time| now + time);
-            }
-            let left = check_at.map(|at| at.saturating_duration_since(now));
-            drop(check_at);
             let start = |count| (0..count).map(|_| self.start_extra()).count();
-            let timeout = self.queue.grow(now, start, || false).into_iter().chain(left).min();
-            self.driver_rests.store(timeout.is_none(), Ordering::SeqCst);
+            self.queue.watch(watcher, self.now(), start, || false);
+            let timeout = self.queue.watch_at(watcher).map(|at| at.saturating_duration_since(self.now()));
+            driver.rests.store(timeout.is_none(), Ordering::SeqCst);
             self.park(timeout);
-            self.driver_rests.store(false, Ordering::SeqCst);
+            driver.rests.store(false, Ordering::SeqCst);
         }
     }
 
-    /// Makes the driver check the queue in time.
-    pub(super) fn check_in_time(&self) {
-        let late_at = self.now() + LATE_AFTER;
-        let mut check_at = self.check_at.lock().unwrap();
-        *check_at = Some(check_at.map_or(late_at, |at| at.min(late_at)));
-        drop(check_at);
-        self.driver_rests.store(false, Ordering::SeqCst);
-        self.driver.lock().unwrap().iter().for_each(Thread::unpark);
+    fn wake_driver(&self, number: u32) {
+        let driver = &self.drivers[number as usize];
+        driver.rests.store(false, Ordering::SeqCst);
+        driver.thread.lock().unwrap().iter().for_each(Thread::unpark);
     }
 
-    /// Waits until the driver sleeps without a timeout.
-    pub(super) fn wait_until_the_driver_rests(&self) {
-        while !self.driver_rests.load(Ordering::SeqCst) {
+    /// Waits until all drivers sleep without a timeout.
+    pub(super) fn wait_until_drivers_rest(&self) {
+        while !self.drivers.iter().all(|driver| driver.rests.load(Ordering::SeqCst)) {
             thread::yield_now();
         }
     }
@@ -214,10 +216,11 @@ impl Pool {
         self.clock.fetch_add(u64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
     }
 
-    /// Dispatches a batch.
+    /// Dispatches a batch, for one driver after the other.
     pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) {
-        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), self.now());
-        self.check_in_time();
+        let number = (self.dispatches.fetch_add(1, Ordering::SeqCst) % DRIVERS) as u32;
+        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), Watcher::Own(number), self.now());
+        self.wake_driver(number);
     }
 
     /// Gives a task to rayon, from inside a callback.
@@ -248,10 +251,10 @@ impl Pool {
 
     pub(super) fn shut_down(self: Arc<Self>, mut threads: Vec<JoinHandle<()>>) {
         self.queue.close();
-        let drives = threads.split_off(threads.len() - 2);
+        let drives = threads.split_off(threads.len() - DRIVERS - 1);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         self.ended.store(true, Ordering::SeqCst);
-        self.driver.lock().unwrap().iter().for_each(Thread::unpark);
+        (0..DRIVERS as u32).for_each(|number| self.wake_driver(number));
         drives.into_iter().for_each(|thread| thread.join().unwrap());
         let extras = std::mem::take(&mut *self.extras.lock().unwrap());
         extras.into_iter().for_each(|thread| thread.join().unwrap());

@@ -26,20 +26,18 @@
 //!
 //! - A dispatch wakes an idle one, if no worker of the pool is parked and the target has room. So does a worker that
 //!   puts a late batch back.
-//! - A [check](JobQueue::check) that finds a late job and no parked worker calls the *grower*, a thread of the timer's.
-//!   Every [`MIN_INTERVAL`] at first, it samples the busy workers, wakes idle extra workers, and starts new ones, until
-//!   no late job waits or a worker is parked. The longer it has started none, the longer its interval becomes, up to
-//!   [`MAX_INTERVAL`]. While all workers stay busy, that costs some 20 µs every 8 ms.
-//!
-//! The grower also checks the queue where no driver does: see the [head](super#the-check) of the room.
+//! - From a [look](super::watch) that finds a late job and no parked worker, looks follow every [`MIN_INTERVAL`] at
+//!   first. Each samples the busy workers, wakes idle extra workers, and starts new ones, until no late job waits or a
+//!   worker is parked. The longer none was started, the longer the interval becomes, up to [`MAX_INTERVAL`]. While all
+//!   workers stay busy, that costs some 20 µs every 8 ms.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use super::probe::{SleepSample, WorkerProbe};
 use super::queue::JobQueue;
 use super::state::{Parked, Run, State, is_late};
-use crate::sync::thread::{self, Thread};
-use crate::sync::{Arc, AtomicBool, Ordering, lock};
+use crate::sync::lock;
 
 /// Time without a job after which an extra worker ends.
 pub(super) const IDLE: Duration = Duration::from_secs(5);
@@ -63,14 +61,13 @@ pub(super) struct Growth {
     needed: u64,
     /// Idle extra workers; the last one became idle last.
     pub(super) idle: Vec<Parked>,
-    /// When the grower last started a worker or began to sample. `None` while it need not sample.
+    /// When a look last started a worker or began to sample. `None` while none need sample.
     since: Option<Instant>,
     /// Time of the next sample.
     sample_at: Option<Instant>,
     round: u64,
-    grower: Option<Thread>,
-    /// The grower should call [`JobQueue::grow`].
-    pub(super) is_called: Arc<AtomicBool>,
+    /// Extra threads have ended, or are about to.
+    is_ending: bool,
 }
 
 /// Statistics of a pool's extra workers.
@@ -115,16 +112,20 @@ impl State {
         woken
     }
 
-    /// Returns whether the grower samples the busy workers. Calls it if it should begin.
-    pub(super) fn check_growth(&mut self, now: Instant) -> bool {
+    /// Returns whether the busy workers must be sampled, because callbacks wait for them.
+    fn must_sample(&mut self, now: Instant) -> bool {
         let has_late_job = self.jobs.front().is_some_and(|job| is_late(job.since, now));
-        if !has_late_job || !self.parked.is_empty() || self.growth.limit == 0 || self.closed {
-            self.growth.since = None;
-        } else if self.growth.since.is_none() {
-            self.growth.since = Some(now);
-            self.growth.call_grower();
+        let must = has_late_job && self.parked.is_empty() && self.growth.limit > 0 && !self.closed;
+        self.growth.since = must.then(|| self.growth.since.unwrap_or(now));
+        must
+    }
+
+    /// Returns when the growth needs the next look.
+    pub(super) fn check_growth(&mut self, now: Instant) -> Option<Instant> {
+        if self.must_sample(now) {
+            return self.growth.sample_at.or(Some(now));
         }
-        self.growth.since.is_some()
+        self.growth.is_ending.then(|| now + MAX_INTERVAL)
     }
 
     /// Returns whether a job waits for a worker that was woken and has not come. Once it has, all workers may be blocked,
@@ -174,30 +175,14 @@ impl Growth {
     pub(super) fn new(own: usize, limit: usize) -> Self {
         Self { own, limit, ..Self::default() }
     }
-
-    /// Makes the grower call [`JobQueue::grow`].
-    pub(super) fn call_grower(&self) {
-        // Relaxed: the unpark publishes it to the grower's next call.
-        self.is_called.store(true, Ordering::Relaxed);
-        self.grower.iter().for_each(Thread::unpark);
-    }
 }
 
 impl JobQueue {
-    /// Makes the thread the grower: it must call [`grow`](Self::grow) each time it is unparked.
-    pub(crate) fn set_grower(&self, thread: Thread) {
-        lock(&self.state).growth.grower = Some(thread);
-    }
-
-    /// Makes the grower call [`grow`](Self::grow).
-    pub(crate) fn call_grower(&self) {
-        lock(&self.state).growth.call_grower();
-    }
-
-    /// Returns whether the grower was called.
-    pub(crate) fn wants_growth(&self) -> bool {
-        // Relaxed: see `call_grower`.
-        self.is_called.load(Ordering::Relaxed)
+    /// An extra thread is about to end.
+    pub(crate) fn extra_ends(&self, now: Instant) {
+        let mut state = lock(&self.state);
+        state.growth.is_ending = true;
+        state.watch.look_by(now);
     }
 
     /// Returns the statistics of the extra workers.
@@ -206,42 +191,14 @@ impl JobQueue {
         ExtraThreads { threads: state.growth.extras as u64, needed: state.growth.needed }
     }
 
-    /// Does the grower's work. Returns when to call it again; it must also be called whenever the grower is unparked.
-    ///
-    /// `start` starts a number of threads that run the worker loop as extra workers. It returns how many the system has
-    /// started. `has_ending` returns whether it should be called again, because extra threads are about to end.
-    pub(crate) fn grow(
-        &self,
-        now: Instant,
-        start: impl FnOnce(usize) -> usize,
-        has_ending: impl FnOnce() -> bool,
-    ) -> Option<Duration> {
-        // Relaxed: see `call_grower`. This may overwrite a later call. But that call is made under the lock, so what it is
-        // for is seen below.
-        if !self.is_called.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.is_called.store(false, Ordering::Relaxed);
-        let has_ending = has_ending().then_some(MAX_INTERVAL);
-        // The check comes last: a worker may take a job while this samples, and then nobody else would check it.
-        let next = self.sample(now, start).into_iter().chain(self.check(now).0).chain(has_ending).min();
-        if next.is_some() {
-            // Relaxed: only the grower reads it.
-            self.is_called.store(true, Ordering::Relaxed);
-            // Another thread may have become the grower meanwhile, and this one does not come again.
-            let others = |grower: &&Thread| grower.id() != thread::current().id();
-            lock(&self.state).growth.grower.iter().filter(others).for_each(Thread::unpark);
-        }
-        next
-    }
-
-    /// Samples the busy workers, and wakes or starts extra workers, if a late job waits and no worker is parked.
-    fn sample(&self, now: Instant, start: impl FnOnce(usize) -> usize) -> Option<Duration> {
+    /// Looks after the extra threads: samples the busy workers, and wakes or starts extra ones, if it is time.
+    pub(super) fn grow(&self, now: Instant, start: impl FnOnce(usize) -> usize, has_ending: impl FnOnce() -> bool) {
+        let is_ending = mem::take(&mut lock(&self.state).growth.is_ending) && has_ending();
         let mut state = lock(&self.state);
         let growth = &mut state.growth;
-        growth.since?;
-        if let Some(sample_at) = growth.sample_at.filter(|&at| at > now) {
-            return Some(sample_at - now);
+        growth.is_ending |= is_ending;
+        if growth.since.is_none() || growth.sample_at.is_some_and(|at| at > now) {
+            return;
         }
         growth.round += 1;
         let workers = state.to_sample(state.growth.round);
@@ -249,18 +206,18 @@ impl JobQueue {
         let samples: Vec<_> = workers.into_iter().map(|(id, probe)| (id, probe.sample())).collect();
         let mut state = lock(&self.state);
         state.record_samples(&samples);
-        let starting = if state.check_growth(now) { state.make_room() } else { 0 };
+        let starting = if state.must_sample(now) { state.make_room() } else { 0 };
         drop(state);
         let started = if starting > 0 { start(starting) } else { 0 };
         let mut state = lock(&self.state);
         state.not_started(starting - started);
-        let since = state.growth.since.as_mut()?;
-        if started > 0 {
-            *since = now;
+        if let Some(since) = &mut state.growth.since {
+            if started > 0 {
+                *since = now;
+            }
+            let interval = ((now - *since) / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
+            state.growth.sample_at = Some(now + interval);
         }
-        let interval = ((now - *since) / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
-        state.growth.sample_at = Some(now + interval);
-        Some(interval)
     }
 }
 

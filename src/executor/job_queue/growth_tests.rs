@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::super::{JobQueue, LATE_AFTER};
+use super::super::state::LATE_AFTER;
+use super::super::{JobQueue, Watcher};
 use super::*;
 use crate::executor::batch::tests::Callbacks;
+use crate::sync::Arc;
 
 /// Returns the queue of a pool of two busy workers. The number is what the sleep probes of both return; zero stands
 /// for `None`.
@@ -107,50 +109,52 @@ fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
     assert_eq!((state.growth.idle.len(), state.growth.needed), (1, 1));
 }
 
+const OWN: Watcher = Watcher::Own(0);
+
 /// Adds a batch that was dispatched [`LATE_AFTER`] ago.
 fn add_late(queue: &JobQueue, now: Instant) {
-    queue.push(Arc::new(Callbacks::of(1, || ())), now - LATE_AFTER);
+    queue.push(Arc::new(Callbacks::of(1, || ())), OWN, now - LATE_AFTER);
+}
+
+/// Returns the time until the next look.
+fn next(queue: &JobQueue, now: Instant) -> Option<Duration> {
+    queue.watch_at(OWN).map(|at| at - now)
 }
 
 #[test]
-fn the_grower_samples_until_no_late_job_waits() {
+fn looks_follow_until_no_late_job_waits() {
     let (queue, sleep_count) = busy();
     let start = Instant::now();
-    let grow = |now| {
+    let look = |now| {
         let mut asked = 0;
-        let again = queue.grow(
-            now,
-            |count| {
-                asked += count;
-                count
-            },
-            || false,
-        );
-        (asked, again)
+        let ask = |count| {
+            asked += count;
+            count
+        };
+        queue.watch(OWN, now, ask, || false);
+        (asked, next(&queue, now))
     };
-    assert_eq!(grow(start), (0, None), "it is not called");
     add_late(&queue, start);
-    assert_eq!(grow(start), (0, None), "no check has found it");
     sleep_count.store(1, Ordering::Relaxed);
-    assert_eq!(queue.check(start), (None, 0));
-    assert_eq!(grow(start), (0, Some(MIN_INTERVAL)), "one sample");
-    assert_eq!(grow(start + MIN_INTERVAL / 2), (0, Some(MIN_INTERVAL / 2)), "too early");
-    assert_eq!(grow(start + MIN_INTERVAL), (4, Some(MIN_INTERVAL)), "both are blocked");
+    assert_eq!(look(start), (0, Some(Duration::ZERO)), "it has found the job");
+    assert_eq!(look(start), (0, Some(MIN_INTERVAL)), "one sample");
+    assert_eq!(look(start + MIN_INTERVAL / 2), (0, Some(MIN_INTERVAL / 2)), "too early");
+    assert_eq!(look(start + MIN_INTERVAL), (4, Some(MIN_INTERVAL)), "both are blocked");
     let mut state = lock(&queue.state);
     (0..4).for_each(|_| _ = state.begin(None, start - LATE_AFTER, false, None));
     drop(state);
     for (after, interval) in [(600, 600), (2_000, 600), (100_000, 8_000)] {
         let now = start + MIN_INTERVAL + Duration::from_micros(after);
-        assert_eq!(grow(now), (0, Some(Duration::from_micros(interval.max(after / 4).min(8_000)))), "{after}");
+        assert_eq!(look(now), (0, Some(Duration::from_micros(interval.max(after / 4).min(8_000)))), "{after}");
     }
     assert_eq!((queue.extra_threads().threads, queue.extra_threads().needed), (4, 4));
     let taken = lock(&queue.state).jobs.pop_front();
     assert!(taken.is_some());
-    assert_eq!(grow(start + Duration::from_secs(1)), (0, None), "no job waits");
+    assert_eq!(look(start + Duration::from_secs(1)), (0, None), "no job waits");
 }
 
 #[test]
-fn a_batch_that_a_worker_takes_while_the_grower_samples_is_checked() {
+fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
     let (queue, start) = (Arc::new(JobQueue::new(1, 8)), Instant::now());
     let sampled = Arc::downgrade(&queue);
     // A worker that has read the clock before the job was late.
@@ -162,26 +166,30 @@ fn a_batch_that_a_worker_takes_while_the_grower_samples_is_checked() {
     probe.in_foreign_code.store(true, Ordering::Relaxed);
     lock(&queue.state).begin(None, start - LATE_AFTER, false, Some(&probe));
     add_late(&queue, start);
-    queue.check(start);
-    assert_eq!(queue.grow(start, |_| unreachable!("one sample"), || false), Some(LATE_AFTER / 2));
+    (0..2).for_each(|_| _ = queue.watch(OWN, start, |_| unreachable!("one sample"), || false));
+    assert_eq!(next(&queue, start), Some(LATE_AFTER / 2));
 }
 
 #[test]
 fn a_job_whose_worker_has_not_come_is_checked_again() {
     let (queue, now) = (JobQueue::new(2, 0), Instant::now());
+    let check = |now| {
+        let added = lock(&queue.state).check(now, &mut Vec::new());
+        (next(&queue, now), added)
+    };
     let mut state = lock(&queue.state);
-    (0..2).for_each(|_| state.park());
+    (0..2).for_each(|_| state.park(now));
     drop(state);
     add_late(&queue, now);
-    assert_eq!(queue.check(now), (Some(LATE_AFTER), 0), "one is parked, and one was woken");
+    assert_eq!(check(now), (Some(LATE_AFTER), 0), "one is parked, and one was woken");
     let mut state = lock(&queue.state);
     let run = state.take(now, None, &mut Vec::new()).unwrap().1;
     state.take(now, None, &mut Vec::new()).unwrap();
     drop(state);
     let now = now + LATE_AFTER;
-    assert_eq!(queue.check(now), (None, 0), "all are busy");
+    assert_eq!(check(now), (None, 0), "all are busy");
     lock(&queue.state).end(run);
-    assert_eq!(queue.check(now), (Some(LATE_AFTER), 0), "one is on its way, to the job or to its park");
+    assert_eq!(check(now), (Some(LATE_AFTER), 0), "one is on its way, to the job or to its park");
 }
 
 #[test]
@@ -190,20 +198,22 @@ fn threads_that_the_system_refuses_do_not_count() {
     sleep_count.store(1, Ordering::Relaxed);
     let start = Instant::now();
     add_late(&queue, start);
-    queue.check(start);
-    queue.grow(start, |_| unreachable!("one sample"), || false);
-    queue.grow(start + MIN_INTERVAL, |_| 1, || false);
+    (0..2).for_each(|_| _ = queue.watch(OWN, start, |_| unreachable!("one sample"), || false));
+    queue.watch(OWN, start + MIN_INTERVAL, |_| 1, || false);
     assert_eq!((queue.extra_threads().threads, queue.extra_threads().needed), (1, 1));
 }
 
 #[test]
-fn the_grower_comes_again_while_extra_threads_end() {
+fn looks_follow_while_extra_threads_end() {
     let (queue, _) = busy();
-    queue.call_grower();
     let now = Instant::now();
-    assert_eq!(queue.grow(now, |count| count, || true), Some(MAX_INTERVAL));
-    assert_eq!(queue.grow(now, |count| count, || false), None);
-    assert_eq!(queue.grow(now, |count| count, || unreachable!("it is not called")), None);
+    let look = |now, has_ending| {
+        queue.watch(OWN, now, |_| unreachable!("no job waits"), || has_ending);
+        next(&queue, now)
+    };
+    queue.extra_ends(now);
+    assert_eq!(look(now, true), Some(MAX_INTERVAL));
+    assert_eq!(look(now + MAX_INTERVAL, false), None);
 }
 
 #[test]
@@ -214,11 +224,11 @@ fn nothing_grows_beside_a_parked_worker_or_without_extra_workers() {
         add_late(&queue, now);
         let mut state = lock(&queue.state);
         if limit > 0 {
-            state.park();
+            state.park(now);
         }
-        assert!(!state.check_growth(now));
+        assert!(!state.must_sample(now));
         state.parked.clear();
-        assert_eq!(state.check_growth(now), limit > 0);
-        assert!(!state.check_growth(now - LATE_AFTER), "the job is not late yet");
+        assert_eq!(state.must_sample(now), limit > 0);
+        assert!(!state.must_sample(now - LATE_AFTER), "the job is not late yet");
     }
 }

@@ -6,7 +6,7 @@
 //! whose caches are warm. A worker parks only under the lock under which it finds no job.
 //! **So while a worker is parked, no job waits longer than a woken worker takes to come.**
 //!
-//! A batch is *late* [`LATE_AFTER`] after its dispatch or after its start. Each worker that takes a late job puts a copy
+//! A batch is *late* [a millisecond](state::LATE_AFTER) after its dispatch or after its start. Each worker that takes a late job puts a copy
 //! of it back at the end of the queue, under the same lock, and wakes one more worker. So a late batch is in the queue
 //! until a worker finds nothing left of it to start, and idle workers join one after another. All copies share the
 //! cursor of the batch. A batch that is not late has one worker, because to wake another costs as much as many
@@ -23,13 +23,10 @@
 //!
 //! # The check
 //!
-//! A batch that was taken in time may become late afterwards. So each driver calls [`check`](JobQueue::check)
-//! [`LATE_AFTER`] after a dispatch, and again as the answer says. It puts late batches into the queue, once each. Jobs
-//! that wait need no check: they are late when they are taken. The check also calls for searches while a worker is
-//! parked, and for [growth] while none is. It need not come again if all workers are busy, so a busy pool wakes no
-//! driver. A worker that was woken for a job and has not come is not busy yet: the check comes again. If a worker parks
-//! afterwards, or finds rayon's work, and no check is to come, it calls the *grower*: a thread of the timer's that checks
-//! then.
+//! A batch that was taken in time may become late afterwards. So the thread that has the [watch] checks the queue. It
+//! puts late batches into the queue, once each. Jobs that wait need no check: they are late when they are taken. The
+//! check also calls for searches while a worker is parked, and for [growth] while none is. It need not come again if all
+//! workers are busy. A worker that was woken for a job and has not come is not busy yet: the check comes again.
 //!
 //! # Rayon's work
 //!
@@ -65,8 +62,9 @@
 //! |-----------|---------------------------------------------------------------|
 //! | `queue`   | [`JobQueue`], and the loop of a worker                        |
 //! | `state`   | the state behind its lock, and the check                      |
+//! | `watch`   | which thread checks, and when                                 |
 //! | `growth`  | how many extra workers run, and what starts them              |
-//! | `probe`   | what the grower reads of a worker                             |
+//! | `probe`   | what a check reads of a worker                                |
 //! | `thread`  | what the queue needs of the threads that serve it             |
 //!
 
@@ -75,8 +73,9 @@ mod probe;
 mod queue;
 mod state;
 mod thread;
+mod watch;
 
 pub(crate) use growth::ExtraThreads;
 pub(crate) use queue::JobQueue;
-pub(crate) use state::LATE_AFTER;
 pub(crate) use thread::{SleepProbe, WorkerThread};
+pub(crate) use watch::Watcher;

@@ -1,9 +1,9 @@
-//! What the grower reads of a worker: whether it is asleep inside foreign code.
+//! What a check reads of a worker: whether it is asleep inside foreign code.
 
 use super::thread::SleepProbe;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
-/// What the grower reads of a worker.
+/// What a check reads of a worker.
 #[derive(Clone)]
 pub(super) struct WorkerProbe {
     sleep_probe: SleepProbe,

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::growth::{Growth, IDLE};
 use super::probe::WorkerProbe;
-use super::state::{FIRST_CHECK, Job, LATE_AFTER, Parked, State};
+use super::state::{Job, Parked, State};
 use super::thread::WorkerThread;
+use super::watch::Watcher;
 use crate::executor::batch::Batch;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
 
 /// Maximum time for which a worker does only rayon's work. Also the minimum time between two searches of a worker for
 /// which jobs wait.
@@ -18,46 +19,27 @@ const MAX_STINT: Duration = Duration::from_millis(10);
 /// The queue of batches of one pool.
 pub(crate) struct JobQueue {
     pub(super) state: Mutex<State>,
-    pub(super) is_called: Arc<AtomicBool>,
-    /// A callback has given work to rayon.
-    pub(super) uses_rayon: Arc<AtomicBool>,
 }
 
 impl JobQueue {
     /// Creates the queue of a pool whose `threads` run the [`worker_loop`](Self::worker_loop). While they are blocked, up
-    /// to `max_extra` extra ones do, if a thread [grows](Self::grow) the pool. A borrowed pool has no such threads: it
+    /// to `max_extra` extra ones do, if a thread [watches](Self::watch). A borrowed pool has no such threads: it
     /// runs tickets.
     pub(crate) fn new(threads: usize, max_extra: usize) -> Self {
-        let state = State::new(Growth::new(threads, max_extra));
-        let (is_called, uses_rayon) = (state.growth.is_called.clone(), state.uses_rayon.clone());
-        Self { state: Mutex::new(state), is_called, uses_rayon }
+        Self { state: Mutex::new(State::new(Growth::new(threads, max_extra))) }
     }
 
-    /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. Drops the batch if the
-    /// queue is closed.
-    pub(crate) fn push(&self, batch: Arc<dyn Batch>, now: Instant) {
+    /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. The calling thread, `by`,
+    /// may get the [watch](super::watch). Drops the batch if the queue is closed.
+    pub(crate) fn push(&self, batch: Arc<dyn Batch>, by: Watcher, now: Instant) {
         let mut state = lock(&self.state);
         if state.closed {
             // The parameter `batch` is dropped after the guard.
             return;
         }
-        let woken = state.dispatch(Job { batch, since: now });
+        let woken = state.dispatch(Job { batch, since: now }, by);
         drop(state);
         woken.iter().for_each(Thread::unpark);
-    }
-
-    /// Returns the time after a dispatch at which its driver should first call [`check`](Self::check).
-    pub(crate) fn first_check(&self) -> Duration {
-        // Relaxed: a hint.
-        if self.uses_rayon.load(Ordering::Relaxed) { FIRST_CHECK } else { LATE_AFTER }
-    }
-
-    /// Watches the busy workers: see [the check](super#the-check). Returns when to call it again, and the number of jobs
-    /// that it has added, for each of which a borrowed pool must run one more ticket.
-    pub(crate) fn check(&self, now: Instant) -> (Option<Duration>, usize) {
-        let mut exhausted = Vec::new();
-        let (next, added) = lock(&self.state).check(now, &mut exhausted);
-        (next.map(|at| at.saturating_duration_since(now)), added)
     }
 
     /// Runs the first job, as a ticket of a borrowed pool. Before that, calls `spawn` if one more ticket is needed.
@@ -159,7 +141,7 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
             if self.is_extra {
                 state.growth.idle.push(Parked::here(0));
             } else if self.calls == state.calls {
-                state.park();
+                state.park(now);
             } else {
                 return Some(self.search(state, now));
             }

@@ -6,16 +6,14 @@ use std::time::{Duration, Instant};
 
 use super::growth::Growth;
 use super::probe::{SleepSample, WorkerProbe};
+use super::watch::{FIRST_CHECK, Watch, Watcher};
 use crate::executor::batch::Batch;
+use crate::sync::Arc;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// Time after its dispatch or its start at which a batch is late. It is the default tick: a driver that wakes for the
 /// next tick then checks the batch without a wake-up of its own.
-pub(crate) const LATE_AFTER: Duration = Duration::from_millis(1);
-/// Time after a dispatch at which its driver first checks a pool whose callbacks give work to rayon: some time after
-/// [`SEARCH_AFTER`].
-pub(super) const FIRST_CHECK: Duration = Duration::from_micros(50);
+pub(super) const LATE_AFTER: Duration = Duration::from_millis(1);
 /// Time after its start at which a worker searches for work that a run has given to rayon. Longer than most runs take.
 const SEARCH_AFTER: Duration = Duration::from_micros(40);
 /// Interval between two searches for rayon's work, at first.
@@ -37,16 +35,15 @@ pub(super) struct State {
     runs: u64,
     /// Number of calls to search for rayon's work.
     pub(super) calls: u64,
-    /// See [`JobQueue`](super::JobQueue).
-    pub(super) uses_rayon: Arc<AtomicBool>,
-    /// Time of the next call by a check, and the interval after it.
+    /// A callback has given work to rayon.
+    uses_rayon: bool,
+    /// Time of the next call by a look, and the interval after it.
     search_at: Option<Instant>,
     interval: Duration,
-    /// Time of the last dispatch. Its driver checks [`LATE_AFTER`] later, at the latest.
+    /// Time of the last dispatch.
     dispatched_at: Option<Instant>,
     checked_at: Option<Instant>,
-    /// Another check will come.
-    pub(super) is_watched: bool,
+    pub(super) watch: Watch,
     pub(super) growth: Growth,
     pub(super) closed: bool,
 }
@@ -88,10 +85,11 @@ impl State {
         Self { growth, interval: MIN_INTERVAL, ..Self::default() }
     }
 
-    /// Adds a job that is dispatched at its `since`. Returns the worker to wake for it.
-    pub(super) fn dispatch(&mut self, job: Job) -> Option<Thread> {
+    /// Adds a job that a thread dispatches at its `since`. Returns the worker to wake for it.
+    pub(super) fn dispatch(&mut self, job: Job, by: Watcher) -> Option<Thread> {
         self.dispatched_at = Some(job.since);
-        self.is_watched = true;
+        let first = if self.uses_rayon { FIRST_CHECK } else { LATE_AFTER };
+        self.watch.take(by, job.since, job.since + first);
         self.jobs.push_back(job);
         self.call_worker()
     }
@@ -163,10 +161,10 @@ impl State {
     }
 
     /// Adds the calling thread to those that are parked.
-    pub(super) fn park(&mut self) {
+    pub(super) fn park(&mut self, now: Instant) {
         self.parked.push(Parked::here(self.runs));
-        if !self.is_watched && self.parked.len() < self.workers {
-            self.growth.call_grower();
+        if self.watch.at.is_none() && self.parked.len() < self.workers {
+            self.watch.look_by(now);
         }
     }
 
@@ -178,11 +176,10 @@ impl State {
     /// Records whether a worker has found rayon's work in a run. Calls others to search if it has.
     pub(super) fn record_search(&mut self, run: &Run, found: bool, now: Instant) {
         if found {
-            self.uses_rayon.store(true, Ordering::Relaxed);
-            let is_slow = self.interval > MIN_INTERVAL;
+            self.uses_rayon = true;
             (self.search_at, self.interval) = (Some(now + MIN_INTERVAL), MIN_INTERVAL);
-            if self.call_searchers(run.id) && (is_slow || !self.is_watched) {
-                self.growth.call_grower();
+            if self.call_searchers(run.id) {
+                self.watch.look_by(now + MIN_INTERVAL);
             }
         } else if run.batch.is_none() {
             self.interval = (2 * self.interval).min(MAX_INTERVAL);
@@ -203,9 +200,9 @@ impl State {
         !is_first
     }
 
-    /// Watches the busy workers: see [`JobQueue::check`](super::JobQueue::check). Returns the time of the next check,
-    /// and the number of jobs that it has added.
-    pub(super) fn check(&mut self, now: Instant, exhausted: &mut Vec<Job>) -> (Option<Instant>, usize) {
+    /// Looks at the jobs and the busy workers, and sets the time of the next look. Returns the number of jobs that it
+    /// has added. The caller drops `exhausted` without the lock.
+    pub(super) fn check(&mut self, now: Instant, exhausted: &mut Vec<Job>) -> usize {
         let has_job = self.has_job(now, exhausted);
         let dispatched_at = self.dispatched_at.filter(|_| has_job);
         let starts = dispatched_at.into_iter().chain(self.running.iter().map(|run| run.since));
@@ -225,9 +222,9 @@ impl State {
         let search_at = self.check_search(now);
         self.checked_at = Some(now);
         let comes_at = self.awaits_worker().then(|| now + LATE_AFTER);
-        let next = late_at.into_iter().chain(search_at).chain(comes_at).min();
-        self.is_watched = self.check_growth(now) || next.is_some();
-        (next, added)
+        let grows_at = self.check_growth(now);
+        self.watch.set([late_at, search_at, comes_at, grows_at].into_iter().flatten().min());
+        added
     }
 
     /// Calls a worker to search for rayon's work, if it is time. Returns the time of the next call.

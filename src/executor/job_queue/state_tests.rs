@@ -3,7 +3,9 @@
 use super::super::JobQueue;
 use super::*;
 use crate::executor::batch::tests::Callbacks;
-use crate::sync::lock;
+use crate::sync::{AtomicBool, Ordering, lock};
+
+const OWN: Watcher = Watcher::Own(0);
 
 fn batch() -> Arc<Callbacks> {
     Arc::new(Callbacks::of(1, || ()))
@@ -17,8 +19,8 @@ fn take(state: &mut State, now: Instant) -> Option<(Arc<dyn Batch>, bool)> {
 }
 
 fn check(state: &mut State, now: Instant) -> (Option<Duration>, usize) {
-    let (next, added) = state.check(now, &mut Vec::new());
-    (next.map(|at| at - now), added)
+    let added = state.check(now, &mut Vec::new());
+    (state.watch.at.map(|at| at - now), added)
 }
 
 fn is(taken: Option<(Arc<dyn Batch>, bool)>, batch: &Arc<Callbacks>, late: bool) -> bool {
@@ -31,8 +33,8 @@ fn a_late_job_is_put_back_until_it_is_exhausted() {
     let [late, young] = [(); 2].map(|()| batch());
     let start = Instant::now();
     let now = start + LATE_AFTER;
-    queue.push(late.clone(), start);
-    queue.push(young.clone(), now);
+    queue.push(late.clone(), OWN, start);
+    queue.push(young.clone(), OWN, now);
     let mut state = lock(&queue.state);
     state.parked.extend([(); 2].map(|()| Parked::here(0)));
     assert!(is(take(&mut state, now), &late, true));
@@ -51,7 +53,7 @@ fn a_batch_that_takes_long_is_assisted_once() {
     let queue = JobQueue::new(1, 0);
     let (slow, start) = (batch(), Instant::now());
     let now = start + LATE_AFTER;
-    queue.push(slow.clone(), start);
+    queue.push(slow.clone(), OWN, start);
     let mut state = lock(&queue.state);
     assert_eq!(check(&mut state, start), (Some(LATE_AFTER), 0), "it may be taken in time");
     let run = state.take(start, None, &mut Vec::new()).unwrap().1;
@@ -69,7 +71,7 @@ fn a_batch_that_takes_long_is_assisted_once() {
 fn an_exhausted_batch_is_not_assisted() {
     let queue = JobQueue::new(2, 0);
     let (slow, start) = (batch(), Instant::now());
-    queue.push(slow.clone(), start);
+    queue.push(slow.clone(), OWN, start);
     let mut state = lock(&queue.state);
     assert!(state.take(start, None, &mut Vec::new()).is_some());
     slow.run();
@@ -79,12 +81,12 @@ fn an_exhausted_batch_is_not_assisted() {
 /// Returns a queue of a pool of four workers, of which three are parked and one is busy.
 fn busy(start: Instant) -> JobQueue {
     let queue = JobQueue::new(4, 0);
-    queue.push(batch(), start);
+    queue.push(batch(), OWN, start);
     let mut state = lock(&queue.state);
     state.workers = 4;
     let job = state.take(start, None, &mut Vec::new()).unwrap().0;
     job.batch.run();
-    (0..3).for_each(|_| state.park());
+    (0..3).for_each(|_| state.park(start));
     drop(state);
     queue
 }
@@ -107,7 +109,7 @@ fn a_worker_searches_at_growing_intervals_while_a_run_takes_long() {
         assert_eq!(state.parked.len(), 2, "the first is called");
         assert!(check(&mut state, now).0.is_some() && state.parked.len() == 2, "only once");
         record_search(&mut state, now, false);
-        state.park();
+        state.park(now);
         now += Duration::from_millis(interval);
     }
     record_search(&mut state, now, true);
@@ -126,9 +128,9 @@ fn no_check_follows_if_no_worker_can_search() {
     state.parked.clear();
     assert_eq!(check(&mut state, now), (None, 0), "none is parked");
     state.running.clear();
-    (0..3).for_each(|_| state.park());
-    assert_eq!((check(&mut state, now), state.is_watched), ((None, 0), false), "none runs anything");
-    state.park();
+    (0..3).for_each(|_| state.park(now));
+    assert_eq!(check(&mut state, now), (None, 0), "none runs anything");
+    state.park(now);
     assert_eq!(check(&mut state, now), (None, 0), "all are parked");
 }
 
@@ -138,7 +140,7 @@ fn the_first_worker_searches_and_those_that_have_parked_since() {
     let queue = busy(start);
     let mut state = lock(&queue.state);
     let run = state.begin(None, start, false, None);
-    (0..2).for_each(|_| state.park());
+    (0..2).for_each(|_| state.park(start));
     assert!(state.call_searchers(run));
     let left: Vec<_> = state.parked.iter().map(|parked| parked.at < run).collect();
     assert_eq!(left, [true, true]);
@@ -146,42 +148,50 @@ fn the_first_worker_searches_and_those_that_have_parked_since() {
     assert!(!state.call_searchers(run), "no worker is parked");
 }
 
+/// Returns whether `f` wakes the thread that has the watch, which would look at `at`.
+fn wakes(queue: &JobQueue, at: Option<Instant>, f: impl FnOnce(&mut State)) -> bool {
+    let is_woken = Arc::new(AtomicBool::new(false));
+    let woken = is_woken.clone();
+    queue.set_wake(move |_| woken.store(true, Ordering::Relaxed));
+    let mut state = lock(&queue.state);
+    state.watch.set(None);
+    state.watch.at = at;
+    f(&mut state);
+    is_woken.load(Ordering::Relaxed)
+}
+
 #[test]
-fn who_parks_unwatched_beside_a_busy_worker_calls_the_grower() {
-    let is_called = |watched, workers| {
+fn a_worker_that_parks_beside_a_busy_one_calls_for_a_look() {
+    let now = Instant::now();
+    for (at, workers, expected) in [(None, 2, true), (Some(now + LATE_AFTER), 2, false), (None, 1, false)] {
         let queue = JobQueue::new(2, 0);
-        let mut state = lock(&queue.state);
-        (state.is_watched, state.workers) = (watched, workers);
-        state.park();
-        state.growth.is_called.load(crate::sync::Ordering::Relaxed)
-    };
-    assert!(is_called(false, 2));
-    for (watched, workers) in [(true, 2), (false, 1)] {
-        assert!(!is_called(watched, workers), "{watched} {workers}");
+        lock(&queue.state).workers = workers;
+        assert_eq!(wakes(&queue, at, |state| state.park(now)), expected, "{at:?} {workers}");
     }
 }
 
 #[test]
-fn work_that_is_found_calls_the_grower_if_no_check_comes_soon() {
-    let start = Instant::now();
-    let is_called = |watched, interval, parked| {
-        let queue = busy(start);
-        let mut state = lock(&queue.state);
-        (state.is_watched, state.interval) = (watched, interval);
-        state.parked.truncate(parked);
-        record_search(&mut state, start, true);
-        state.growth.is_called.load(crate::sync::Ordering::Relaxed)
-    };
-    assert!(is_called(false, MIN_INTERVAL, 1) && is_called(true, MAX_INTERVAL, 1));
-    assert!(!is_called(true, MIN_INTERVAL, 1) && !is_called(false, MAX_INTERVAL, 0));
+fn work_that_is_found_calls_for_a_look_at_the_time_of_the_next_search() {
+    let now = Instant::now();
+    let (soon, late) = (now + MIN_INTERVAL, now + MAX_INTERVAL);
+    for (at, parked, expected) in [(None, 1, true), (Some(late), 1, true), (Some(soon), 1, false), (None, 0, false)] {
+        let queue = busy(now);
+        lock(&queue.state).parked.truncate(parked);
+        assert_eq!(wakes(&queue, at, |state| record_search(state, now, true)), expected, "{at:?} {parked}");
+    }
 }
 
 #[test]
-fn the_first_check_comes_early_once_callbacks_have_used_rayon() {
-    let queue = busy(Instant::now());
-    let first_check_after = |found| {
-        record_search(&mut lock(&queue.state), Instant::now(), found);
-        queue.first_check()
+fn the_first_look_comes_early_once_callbacks_have_used_rayon() {
+    let now = Instant::now();
+    let queue = busy(now);
+    let first_look_after = |found| {
+        let mut state = lock(&queue.state);
+        record_search(&mut state, now, found);
+        state.watch.at = None;
+        drop(state);
+        queue.push(batch(), OWN, now);
+        queue.watch_at(OWN).unwrap() - now
     };
-    assert_eq!([false, true, false].map(first_check_after), [LATE_AFTER, FIRST_CHECK, FIRST_CHECK]);
+    assert_eq!([false, true, false].map(first_look_after), [LATE_AFTER, FIRST_CHECK, FIRST_CHECK]);
 }

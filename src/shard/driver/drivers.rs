@@ -14,9 +14,7 @@
 //!
 //! The model is that of leader and followers (Schmidt et al., 2000), and of the hierarchical timer migration of Linux 6.9.
 
-use std::mem;
 use std::panic::RefUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -24,11 +22,11 @@ use super::batch::TimerBatch;
 use super::expired::{Expired, Wakers};
 use super::load::{Load, WINDOW};
 use crate::clock::NEVER;
-use crate::engine::alarm::Alarms;
+use crate::engine::alarm::{AWAKE, Alarms};
 use crate::engine::deputy::Deputy;
 use crate::engine::role::{self, Next};
 use crate::engine::wakeup::{DriverWakeup, LEADER, PROGRAM};
-use crate::executor::Dispatcher;
+use crate::executor::{Dispatcher, Watcher};
 use crate::shard::Shard;
 use crate::shard::thread_state;
 use crate::sync::lock;
@@ -49,10 +47,6 @@ pub(crate) struct Drivers {
     pub(super) deputy: Deputy,
     /// What the leader calls, or has called last.
     pub(super) leader_wakers: Mutex<Arc<Wakers>>,
-    /// The own thread that grows the pool: the leader, unless it is stuck.
-    pub(super) grower: AtomicU32,
-    /// A program has left its shard while what it had dispatched must be checked.
-    must_check: AtomicBool,
 }
 
 /// The right to drive some shards, and what its thread must know for that.
@@ -60,36 +54,12 @@ pub(super) struct Role {
     number: u32,
     /// Index of the shard that was driven last.
     last: usize,
-    pub(super) load: Load,
-    /// When to check what was dispatched.
-    check_at: Option<Instant>,
+    load: Load,
 }
 
 impl Role {
     pub(super) fn new(number: u32) -> Self {
-        Self { number, last: 0, load: Load::new(), check_at: None }
-    }
-
-    /// Records that a batch was dispatched, which must be checked.
-    pub(super) fn dispatched(&mut self, dispatcher: &Dispatcher) {
-        let at = Instant::now() + dispatcher.first_check();
-        self.check_at = Some(self.check_at.map_or(at, |check_at| check_at.min(at)));
-    }
-
-    /// Returns whether something that was dispatched must be checked.
-    pub(super) fn must_check(&self) -> bool {
-        self.check_at.is_some()
-    }
-
-    /// Checks what was dispatched, if it is time. Returns the time until the next check.
-    pub(super) fn check(&mut self, dispatcher: &Dispatcher, now: Instant) -> Option<Duration> {
-        let left = self.check_at?.saturating_duration_since(now);
-        if !left.is_zero() {
-            return Some(left);
-        }
-        let next = dispatcher.check(now);
-        self.check_at = next.map(|left| now + left);
-        next
+        Self { number, last: 0, load: Load::new() }
     }
 }
 
@@ -102,6 +72,10 @@ impl Drivers {
         mut new: impl FnMut(usize, DriverWakeup) -> Arc<Shard>,
     ) -> Self {
         let alarms = Arc::new(Alarms::new(shards));
+        if let Some(queue) = dispatcher.queue() {
+            let alarms = alarms.clone();
+            queue.set_wake(move |role| alarms.get(role).wake_by(AWAKE));
+        }
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
         Self {
@@ -112,8 +86,6 @@ impl Drivers {
             leader_busy: Mutex::new(Instant::now()),
             deputy: Deputy::new(),
             leader_wakers: Mutex::default(),
-            grower: AtomicU32::new(LEADER),
-            must_check: AtomicBool::new(false),
         }
     }
 
@@ -155,14 +127,19 @@ impl Drivers {
         self.shards.iter().enumerate().filter(move |(_, shard)| shard.core.wakeup.role() == role)
     }
 
-    /// Makes the thread that drives next check what a program's loop has dispatched.
-    pub(super) fn leave_check(&self) {
-        self.must_check.store(true, Ordering::Relaxed);
+    /// Gives callbacks to the executor, on the thread `by`.
+    pub(super) fn dispatch(&self, callbacks: TimerBatch, by: Watcher) {
+        self.dispatcher.dispatch(callbacks, by, |payload| self.shards[0].report_panic(payload));
     }
 
-    /// Gives callbacks to the executor.
-    pub(super) fn dispatch(&self, callbacks: TimerBatch) {
-        self.dispatcher.dispatch(callbacks, |payload| self.shards[0].report_panic(payload));
+    /// Gives the watch over the queue from one thread, if it has it, to an own thread.
+    pub(super) fn give_watch(&self, from: Watcher, to: u32) {
+        self.dispatcher.queue().into_iter().for_each(|queue| queue.give_watch(from, to));
+    }
+
+    /// Returns when the thread must look at the queue, if it has the watch.
+    pub(super) fn watch_at(&self, by: Watcher) -> Option<Instant> {
+        self.dispatcher.queue()?.watch_at(by)
     }
 
     /// Returns the shards that may have this role. While the leader is stuck, its own shard has another's.
@@ -200,39 +177,19 @@ impl Drivers {
         Some(expired)
     }
 
-    /// Checks what this role has dispatched, or a program's loop that has left, if it is time. Returns the time until the
-    /// next check.
-    pub(super) fn check(&self, role: &mut Role, now: Instant) -> Option<Duration> {
-        // Relaxed: a wake-up publishes it, or the fence between the two looks of `Alarm::sleep`.
-        if self.must_check.load(Ordering::Relaxed) && self.must_check.swap(false, Ordering::Relaxed) {
-            role.dispatched(&self.dispatcher);
-        }
-        role.check(&self.dispatcher, now)
-    }
-
-    /// Sleeps until a shard of the role is due, something dispatched must be checked, or the end of `longest`. Also ends
-    /// when the thread is unparked and `is_called` returns true.
-    pub(super) fn sleep(
-        &self,
-        role: &mut Role,
-        scheduling: &mut Scheduling,
-        longest: Option<Duration>,
-        is_called: impl Fn() -> bool,
-    ) {
+    /// Sleeps until a shard of the role is due, the thread must look at the queue, or the end of `longest`.
+    pub(super) fn sleep(&self, role: &mut Role, scheduling: &mut Scheduling, longest: Option<Duration>) {
         let begun = Instant::now();
-        let check = self.check(role, begun);
-        let ends = [longest, check].into_iter().flatten().min().map(|time| begun + time);
+        let watch_at = || self.watch_at(Watcher::Own(role.number));
+        let at = watch_at();
+        let ends = longest.map(|time| begun + time).into_iter().chain(at).min();
         scheduling.apply();
         let (shards, shard) = (self.shards_of(role.number), &self.shards[role.number as usize]);
         let earliest = || {
-            let must_look = || self.deputy.must_look(role.number, longest) || self.must_check.load(Ordering::Relaxed);
+            let must_look = || self.deputy.must_look(role.number, longest) || watch_at() != at;
             if self.are_closed(role.number) || must_look() { 0 } else { role::earliest(shards, role.number) }
         };
-        let mut has_parked = false;
         let timeout = |tick| {
-            if mem::replace(&mut has_parked, true) && is_called() {
-                return Some(Duration::ZERO);
-            }
             let left = ends.map(|at| at.saturating_duration_since(Instant::now()));
             shard.time_until(tick).into_iter().chain(left).min()
         };

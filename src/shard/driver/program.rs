@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use super::drivers::{Drivers, Role};
+use super::drivers::Drivers;
 use super::expired::{Expired, Turned};
 use crate::engine::role::{Driven, Turn, with_driver};
 use crate::engine::wakeup::PROGRAM;
-use crate::executor::Batch;
+use crate::executor::{Batch, Watcher};
 use crate::shard::{Shard, thread_state};
 
 /// Time after which the loop looks again for a driver that another thread still has: some turns.
@@ -22,7 +22,6 @@ pub(crate) struct ProgramDriver {
     service: u64,
     /// Index of the shard.
     index: usize,
-    role: Role,
 }
 
 impl ProgramDriver {
@@ -36,7 +35,7 @@ impl ProgramDriver {
             }
             if wakeup.change_role(role, PROGRAM) {
                 wakeup.program.attach();
-                return Some(Self { drivers: drivers.clone(), service, index, role: Role::new(PROGRAM) });
+                return Some(Self { drivers: drivers.clone(), service, index });
             }
         }
     }
@@ -77,7 +76,7 @@ impl ProgramDriver {
             return 0;
         }
         // A loop that only polls calls nothing else.
-        self.role.check(&self.drivers.dispatcher, Instant::now());
+        self.watch();
         shard.core.wakeup.program.wake_up();
         let mut is_fresh = false;
         loop {
@@ -112,13 +111,12 @@ impl ProgramDriver {
         let Expired { shards, callbacks, wakers } = expired;
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
         if let Some(callbacks) = callbacks.take_if(|_| drivers.dispatcher.has_pool()) {
-            drivers.dispatch(callbacks);
-            self.role.dispatched(&drivers.dispatcher);
+            drivers.dispatch(callbacks, self.watcher());
         }
         // No other role takes the shard while the loop is here.
         Expired::handed_out(shards, PROGRAM);
         wakers.run();
-        callbacks.into_iter().for_each(|callbacks| drivers.dispatch(callbacks));
+        callbacks.into_iter().for_each(|callbacks| drivers.dispatch(callbacks, self.watcher()));
         timers
     }
 
@@ -129,8 +127,8 @@ impl ProgramDriver {
         }
         let shard = self.shard().clone();
         shard.core.wakeup.program.rearm();
+        self.watch();
         let now = Instant::now();
-        let check = self.role.check(&self.drivers.dispatcher, now).map(|left| now + left);
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
             if shard.core.is_closing() {
@@ -147,7 +145,24 @@ impl ProgramDriver {
             Some(Turn::Asleep { .. }) => tick.and_then(|tick| shard.ticks.instant(tick)),
             Some(_) => Some(now),
         };
-        next.into_iter().chain(check).min()
+        next.into_iter().chain(self.drivers.watch_at(self.watcher())).min()
+    }
+
+    fn watcher(&self) -> Watcher {
+        Watcher::Loop(self.index as u32)
+    }
+
+    /// Looks at the queue, if it is time and the loop has the watch, which an own thread gets then.
+    fn watch(&self) {
+        if self.drivers.dispatcher.watch(self.watcher(), || ()) {
+            self.give_watch();
+        }
+    }
+
+    /// Gives the watch, if the loop has it, to the last own thread: not to the leader, which may be stuck, if there is
+    /// another.
+    fn give_watch(&self) {
+        self.drivers.give_watch(self.watcher(), self.drivers.shards.len() as u32 - 1);
     }
 }
 
@@ -188,9 +203,7 @@ impl Drop for ProgramDriver {
             return;
         }
         let wakeup = &self.shard().core.wakeup;
-        if self.role.must_check() {
-            self.drivers.leave_check();
-        }
+        self.give_watch();
         wakeup.program.wake_up();
         wakeup.program.remove();
         self.drivers.give_back(self.index);

@@ -10,8 +10,8 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::{JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use core_affinity::CoreId;
 
@@ -19,7 +19,7 @@ use super::drivers::{Drivers, Role};
 use super::expired::Expired;
 use crate::engine::deputy::Seen;
 use crate::engine::role::{Driven, with_driver};
-use crate::executor;
+use crate::executor::{self, Watcher};
 use crate::sync::lock;
 use crate::system::Scheduling;
 
@@ -51,16 +51,14 @@ impl OwnThread<'_> {
             let is_over = drivers.are_closed(self.number);
             match drivers.next(&mut role) {
                 Some(expired) => {
-                    self.deliver(expired, &mut role);
+                    self.deliver(expired);
                     // Here, too, because a thread that is always busy never sleeps.
-                    drivers.check(&mut role, Instant::now());
                     self.look();
                 }
                 None if is_over => break,
                 None => {
                     let longest = self.look();
-                    let wants_growth = || drivers.is_grower(self.number) && drivers.dispatcher.wants_growth();
-                    drivers.sleep(&mut role, &mut self.scheduling, longest, wants_growth);
+                    drivers.sleep(&mut role, &mut self.scheduling, longest);
                 }
             }
         }
@@ -71,13 +69,12 @@ impl OwnThread<'_> {
     }
 
     /// Hands out what has expired.
-    fn deliver(&mut self, Expired { shards, callbacks, wakers }: Expired, role: &mut Role) {
-        let drivers = &*self.drivers;
+    fn deliver(&mut self, Expired { shards, callbacks, wakers }: Expired) {
+        let (drivers, by) = (&*self.drivers, Watcher::Own(self.number));
         let dispatcher = &drivers.dispatcher;
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
         if let Some(callbacks) = callbacks.take_if(|_| dispatcher.has_pool()) {
-            role.dispatched(dispatcher);
-            drivers.dispatch(callbacks);
+            drivers.dispatch(callbacks, by);
         }
         let (now, later) = if dispatcher.may_block() { (Vec::new(), shards) } else { (shards, Vec::new()) };
         Expired::handed_out(now, self.number);
@@ -87,17 +84,17 @@ impl OwnThread<'_> {
         }
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
-            let dispatch = || drivers.dispatch(callbacks);
+            let dispatch = || drivers.dispatch(callbacks, by);
             if dispatcher.may_block() { self.driving.execute(dispatch) } else { dispatch() }
         }
         Expired::handed_out(later, self.number);
     }
 
-    /// Looks after the leader and after the pool, if that is up to this thread. Returns the time until the next look.
+    /// Looks after the pool and after the leader, if that is up to this thread. Returns the time until the next look at
+    /// the leader.
     fn look(&mut self) -> Option<Duration> {
-        let mut grow = || self.drivers.dispatcher.grow(|| self.scheduling.restore());
-        let growth = if self.drivers.is_grower(self.number) { grow() } else { None };
-        self.drivers.look_after_leader(self.number, &mut self.seen).into_iter().chain(growth).min()
+        self.drivers.dispatcher.watch(Watcher::Own(self.number), || self.scheduling.restore());
+        self.drivers.look_after_leader(self.number, &mut self.seen)
     }
 }
 
@@ -115,11 +112,6 @@ impl DriverThread {
         let its = is_driving.clone();
         let thread = executor::spawn(name, move || drive(Driving { held: Some(lock(&its)), lock: &its }))?;
         Ok(Self { thread, is_driving })
-    }
-
-    /// Returns the thread, to unpark it.
-    pub(crate) fn thread(&self) -> Thread {
-        self.thread.thread().clone()
     }
 
     /// Waits until the thread has ended or is inside `execute`. The shard must be closing already.

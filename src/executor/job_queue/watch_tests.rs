@@ -1,0 +1,86 @@
+//! Unit tests of `watch`.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Watcher::{Loop, Own};
+use super::*;
+use crate::executor::batch::tests::Callbacks;
+use crate::sync::Arc;
+
+/// Returns a queue, and how often its watch has woken the own thread of this number.
+fn queue(woken: u32) -> (JobQueue, impl Fn() -> usize) {
+    let (queue, count) = (JobQueue::new(1, 0), Arc::new(AtomicUsize::new(0)));
+    let wakes = count.clone();
+    queue.set_wake(move |number| _ = wakes.fetch_add(usize::from(number == woken), Ordering::Relaxed));
+    (queue, move || count.swap(0, Ordering::Relaxed))
+}
+
+fn push(queue: &JobQueue, by: Watcher, now: Instant) {
+    queue.push(Arc::new(Callbacks::of(1, || ())), by, now);
+}
+
+#[test]
+fn a_thread_that_dispatches_gets_the_watch_unless_an_own_one_looks_in_time() {
+    let start = Instant::now();
+    let micros = |time| start + Duration::from_micros(time);
+    for (by, at, next, pushed, expected) in [
+        (Own(0), None, Own(1), 0, (Own(1), 1000)),
+        (Own(0), Some(1000), Own(1), 500, (Own(0), 1000)),
+        (Own(0), Some(1000), Own(1), 1999, (Own(0), 1000)),
+        (Own(0), Some(1000), Own(1), 2000, (Own(1), 1000)),
+        (Own(0), Some(1501), Own(1), 500, (Own(1), 1500)),
+        (Own(0), Some(1000), Loop(1), 500, (Own(0), 1000)),
+        (Loop(1), Some(1000), Own(0), 500, (Own(0), 1000)),
+        (Loop(1), Some(1000), Loop(0), 500, (Loop(0), 1000)),
+    ] {
+        let (queue, woken) = queue(0);
+        let mut state = lock(&queue.state);
+        (state.watch.by, state.watch.at) = (by, at.map(micros));
+        drop(state);
+        push(&queue, next, micros(pushed));
+        let (watcher, time) = expected;
+        assert_eq!(queue.watch_at(watcher), Some(micros(time)), "{by:?} {at:?} {next:?}");
+        assert_eq!(woken(), 0, "it is awake");
+    }
+}
+
+#[test]
+fn the_watch_is_given_by_the_thread_that_has_it() {
+    let (queue, woken) = queue(1);
+    let now = Instant::now();
+    queue.give_watch(Own(0), 1);
+    assert_eq!(woken(), 0, "nothing needs a look");
+    push(&queue, Loop(1), now);
+    queue.give_watch(Loop(0), 1);
+    assert_eq!((queue.watch_at(Own(1)), woken()), (None, 0), "another loop has it");
+    queue.give_watch(Loop(1), 1);
+    assert_eq!((queue.watch_at(Own(1)), queue.watch_at(Loop(1)), woken()), (Some(now + LATE_AFTER), None, 1));
+}
+
+#[test]
+fn an_earlier_look_wakes_an_own_thread() {
+    let (queue, woken) = queue(0);
+    let now = Instant::now();
+    let look_by = |micros| {
+        lock(&queue.state).watch.look_by(now + Duration::from_micros(micros));
+        woken()
+    };
+    assert_eq!([9, 9, 10, 8].map(look_by), [1, 0, 0, 1]);
+    lock(&queue.state).watch.by = Loop(0);
+    assert_eq!(look_by(7), 0);
+    lock(&queue.state).watch.by = Own(0);
+    lock(&queue.state).watch.set(None);
+    assert_eq!(woken(), 0);
+}
+
+#[test]
+fn a_thread_looks_when_it_is_time_and_it_has_the_watch() {
+    let (queue, _) = queue(0);
+    let now = Instant::now();
+    let watch = |by, now| queue.watch(by, now, |_| unreachable!("it never grows"), || false);
+    assert_eq!(watch(Own(0), now), None);
+    push(&queue, Own(0), now);
+    assert_eq!(watch(Own(0), now + LATE_AFTER / 2), None, "too early");
+    assert_eq!(watch(Own(1), now + LATE_AFTER), None, "another thread has it");
+    assert_eq!(watch(Own(0), now + LATE_AFTER), Some(0));
+}
