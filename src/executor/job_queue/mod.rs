@@ -6,11 +6,11 @@
 //! whose caches are warm. A worker parks only under the lock under which it finds no job.
 //! **So while a worker is parked, no job waits longer than a woken worker takes to come.**
 //!
-//! A batch is *late* [a millisecond](state::LATE_AFTER) after its dispatch or after its start. Each worker that takes a late job puts a copy
-//! of it back at the end of the queue, under the same lock, and wakes one more worker. So a late batch is in the queue
-//! until a worker finds nothing left of it to start, and idle workers join one after another. All copies share the
-//! cursor of the batch. A batch that is not late has one worker, because to wake another costs as much as many
-//! callbacks.
+//! A batch is *late* [a millisecond](state::LATE_AFTER) after its dispatch or after its start. Each worker that takes a
+//! late job puts a copy of it back at the end of the queue, under the same lock, and wakes one more worker. So a late
+//! batch is in the queue until a worker finds nothing left of it to start, and idle workers join one after another. All
+//! copies share the cursor of the batch. A batch that is not late has one worker, because to wake another costs as much
+//! as many callbacks.
 //!
 //! # Workers
 //!
