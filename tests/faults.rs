@@ -532,6 +532,50 @@ fn fork_in_a_waker() {
     println!("{PASSED}");
 }
 
+/// Forks, and sends the child's id, or `None` in the child.
+struct Forks(Sender<Option<Pid>>);
+
+impl Wake for Forks {
+    fn wake(self: Arc<Self>) {
+        self.0.send(forked()).unwrap();
+    }
+}
+
+const FORKS_IN_A_LOOP: &str = "a_loop_may_fork_and_drives_nothing_in_the_child";
+
+#[test]
+fn a_loop_may_fork_and_drives_nothing_in_the_child() {
+    if is_child(FORKS_IN_A_LOOP) {
+        return fork_in_a_loop();
+    }
+    let output = in_time("the child forks", || child(FORKS_IN_A_LOOP, "", &[]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_passed(output.status.success(), &text);
+}
+
+fn fork_in_a_loop() {
+    const TIMERS: usize = 1000;
+    let held_jobs = HeldJobs::default();
+    let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
+    let mut driver = timer.take_driver().unwrap();
+    let (sender, pids) = channel();
+    let mut sleep = timer.sleep(20 * MS);
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&Waker::from(Arc::new(Forks(sender))))).is_pending());
+    // More than expires in one turn.
+    (0..TIMERS).for_each(|_| _ = timer.schedule(21 * MS, || ()).unwrap());
+    thread::sleep(30 * MS);
+    let expired = driver.drive();
+    let Some(child) = wait_for(&pids) else {
+        end_fork(|| {
+            assert!(expired < TIMERS, "the next turns are the parent's");
+            assert_eq!((held_jobs.len(), driver.drive(), driver.next_wakeup()), (0, 0, None));
+        })
+    };
+    assert_fork_passes(child);
+    assert_eq!((expired, held_jobs.len()), (TIMERS + 1, TIMERS));
+    println!("{PASSED}");
+}
+
 const FORKS_AT_FIRST_USE: &str = "a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own";
 
 #[test]

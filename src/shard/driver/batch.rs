@@ -83,8 +83,8 @@ impl executor::Batch for TimerBatch {
         std::iter::from_fn(move || {
             let (turn, index) = self.next()?;
             let single = Self { turns: vec![turn.clone()], entries: vec![(0, index)], taken: AtomicUsize::new(0) };
-            if turn.shard.core.is_closing() {
-                // The shutdown ends every timer that is left here.
+            if turn.shard.core.is_closing() || turn.shard.is_inherited() {
+                // The shutdown, or the parent of this process, ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);
                 single.taken.store(1, Ordering::Relaxed);
                 return None;

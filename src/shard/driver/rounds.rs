@@ -160,7 +160,8 @@ impl Driven for Shard {
     }
 
     fn turn(&self, driver: &mut Box<Driver>, is_due: bool) -> Turn<Turned> {
-        if self.core.is_closing() {
+        // Foreign code may have forked: the child of a fork goes on with what called it.
+        if self.core.is_closing() || self.is_inherited() {
             return Turn::Closed;
         }
         let in_virtual_time = self.quiescence().is_some();
