@@ -379,3 +379,26 @@ fn the_executor_is_dropped_with_the_timer() {
     assert_eq!(tokens.alive(), 0);
     drop(handle);
 }
+
+/// The last reference is a shutdown's, a driver's, or that of a thread of the timer's.
+#[test]
+fn a_panic_in_the_drop_of_an_executor_is_caught() {
+    for last in ["shutdown", "driver", "thread"] {
+        let panics = Arc::new(AtomicUsize::new(0));
+        let (count, bomb) = (counting(&panics), Bomb);
+        let executor = ExecuteFn(move |job: Job| {
+            let _captured = &bomb;
+            job();
+        });
+        let builder = Timer::builder().shards(1).executor(Executor::Custom(Arc::new(executor)));
+        let timer = builder.on_panic(move |_| count()).build().unwrap();
+        let driver = (last == "driver").then(|| timer.take_driver().unwrap());
+        if last == "thread" {
+            timer.clone().schedule(Duration::ZERO, move || drop(timer.shutdown())).unwrap();
+        } else {
+            drop(timer);
+        }
+        drop(driver);
+        eventually("the panic is reported", || panics.load(Ordering::SeqCst) == 1);
+    }
+}

@@ -271,8 +271,8 @@ impl Service {
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
         // threads end by themselves.
         let inside = on_pool || is_driver || self.shards.iter().any(|shard| shard.is_inside_callback());
-        // Perhaps the drop of a custom executor.
-        self.shards[0].catch_panic(|| drop(drivers));
+        // Before the threads end: the drop of a custom executor may take longer than the limit.
+        drop(drivers);
         match limit {
             Some(limit) if in_time && !inside => threads.end_within(limit),
             _ => threads.end(in_time && !inside),

@@ -14,6 +14,7 @@
 //!
 //! The model is that of leader and followers (Schmidt et al., 2000), and of the hierarchical timer migration of Linux 6.9.
 
+use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -222,6 +223,14 @@ impl Drivers {
 /// Returns the role that a shard has at first: the leader's if shards fold, else its own.
 fn first_role(shard: usize, is_flexible: bool) -> u32 {
     if is_flexible { LEADER } else { shard as u32 }
+}
+
+impl Drop for Drivers {
+    fn drop(&mut self) {
+        // That of a custom executor is foreign code.
+        let dispatcher = mem::replace(&mut self.dispatcher, Dispatcher::Inline);
+        self.shards[0].catch_panic(|| drop(dispatcher));
+    }
 }
 
 // See `Shard`: foreign code is called while nothing is borrowed or locked.
