@@ -454,6 +454,31 @@ fn a_waker_that_blocks_after_another_delays_only_its_shard() {
     });
 }
 
+/// The deputy has the first shard while a waker blocks the leader. The next waker blocks the deputy, and the leader returns.
+#[test]
+fn a_waker_that_blocks_the_deputy_delays_only_its_shard() {
+    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let (tasks, gates) = ([(); 2].map(|()| Task::new()), [(); 2].map(|()| Gate::default()));
+    // This thread's home is the first shard.
+    let _blocks = [0, 1].map(|index| {
+        let (begun, gate) = (Gate::default(), gates[index].clone());
+        let begin = begun.clone();
+        tasks[index].on_wake.set(move || {
+            begin.open();
+            gate.pass();
+        });
+        let mut blocks = timer.sleep(5 * MS);
+        assert!(!tasks[index].polls(&mut blocks));
+        begun.pass();
+        // The deputy notices it.
+        thread::sleep(20 * MS);
+        blocks
+    });
+    gates[0].open();
+    thread::scope(|scope| scope.spawn(|| block_on(timer.sleep(5 * MS))).join().unwrap());
+    gates[1].open();
+}
+
 /// The clock advances after the poll has read it and before the timer is armed, by nearly all of virtual time.
 #[test]
 fn a_waker_that_advances_the_clock_by_decades_loses_no_sleep() {

@@ -64,15 +64,17 @@ impl Deputy {
         self.replace(NONE, alarms);
     }
 
-    /// The leader has called foreign code. Takes its own shard back, which another of the timer's threads may have.
-    pub(crate) fn leave(&self, shard: &DriverWakeup) {
+    /// The leader has called foreign code. Takes the first of the `shards` back if another of the timer's threads has it.
+    /// Takes all shards of that thread, which a waker of the first shard may block.
+    pub(crate) fn leave<'a>(&self, mut shards: impl Iterator<Item = &'a DriverWakeup> + Clone) {
         self.phase.fetch_add(1, Ordering::Relaxed);
         // SeqCst: orders the phase before the load of the role; pairs with the fence of `change_role` in `give`. Loom model
         // `deputy`.
         fence(Ordering::SeqCst);
-        let role = shard.role();
+        let all = shards.clone();
+        let role = shards.next().map_or(LEADER, DriverWakeup::role);
         if ![LEADER, PROGRAM].contains(&role) {
-            shard.change_role(role, LEADER);
+            all.for_each(|shard| _ = shard.change_role(role, LEADER));
         }
     }
 

@@ -43,7 +43,8 @@ pub enum Executor {
     /// On Linux and Android, while workers are blocked inside callbacks and other callbacks wait, extra threads run
     /// these: see [`max_extra_threads`](crate::Builder::max_extra_threads), also for callbacks that never count as blocked,
     /// because they poll in naps of a millisecond. To rayon, an extra thread and its companion are a pool of two
-    /// threads. There, `join`, `scope`, `spawn` and `par_iter` work as in any pool.
+    /// threads. There, `join`, `scope`, `spawn` and `par_iter` work as in any pool. A broadcast of what a callback has
+    /// `spawn`ed may wait for the extra thread until that ends, after 5 idle seconds.
     ///
     /// A callback may block until another thread has run what it has `spawn`ed. As in any rayon pool, callbacks that do
     /// so on each thread of the pool at once wait for ever.

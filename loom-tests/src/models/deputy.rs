@@ -7,6 +7,7 @@
 //! the foreign code since the last look does not count as stuck. A leader that is stuck does not keep a shard, and one
 //! that is not has the first.
 
+use std::iter;
 use std::time::{Duration, Instant};
 
 use super::explore;
@@ -30,7 +31,7 @@ impl Service {
     }
 
     fn leave(&self) {
-        self.deputy.leave(&self.wakeup);
+        self.deputy.leave(iter::once(&self.wakeup));
     }
 
     fn give(&self, from: u32, to: [u32; 2]) {

@@ -23,7 +23,7 @@ impl Drivers {
         *lock(&self.leader_wakers) = wakers.clone();
         self.deputy.enter(&self.alarms);
         wakers.run();
-        self.deputy.leave(&self.shards[0].core.wakeup);
+        self.deputy.leave(self.shards.iter().map(|shard| &shard.core.wakeup));
     }
 
     /// Looks after the leader, if the calling own thread is the deputy. Returns the time until the next look.
