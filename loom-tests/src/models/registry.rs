@@ -1,9 +1,7 @@
 //! Explores threads that register and unregister, and a driver that folds and frees unused counters, against a reader
 //! of the sum.
 //!
-//! Invariant: a reader counts each event once, and uses no freed memory.
-//!
-//! Explored only with `--cfg crossbeam_loom`, without which crossbeam-epoch does not use loom.
+//! Invariant: a reader counts each event once.
 
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
@@ -24,7 +22,7 @@ fn register_and_unregister(registry: &Registry, count: usize) {
     all.iter().for_each(|counters| _ = registry.unregister(counters));
 }
 
-/// Starts a driver that makes `turns` turns: the first folds and unlinks, and later ones free.
+/// Starts a driver that makes `turns` turns.
 fn spawn_trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
     let registry = registry.clone();
     thread::spawn(move || {
@@ -34,29 +32,16 @@ fn spawn_trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
     })
 }
 
-/// A reader counts each event once, whether the driver has folded it or not. The driver unlinks two neighbours.
+/// A thread registers and reads while the driver folds two neighbours.
 #[test]
-fn trim_against_a_reader() {
-    explore(|| {
-        let registry = Arc::new(Registry::new(1));
-        register_and_unregister(&registry, 3);
-        let driver = spawn_trim(&registry, 3);
-        assert_eq!(registry.read().scheduled, 3);
-        driver.join().unwrap();
-        assert_eq!(registry.read().scheduled, 3);
-    });
-}
-
-/// A thread registers while the driver unlinks counters behind those that were registered last.
-#[test]
-fn trim_against_register() {
+fn trim_against_register_and_a_reader() {
     explore(|| {
         let registry = Arc::new(Registry::new(1));
         register_and_unregister(&registry, 2);
         let driver = spawn_trim(&registry, 1);
         let counters = register(&registry);
-        driver.join().unwrap();
         assert_eq!(registry.read().scheduled, 3);
+        driver.join().unwrap();
         registry.unregister(&counters);
         assert_eq!(registry.read().scheduled, 3);
     });
@@ -77,7 +62,7 @@ fn trim_against_unregister() {
     });
 }
 
-/// Two threads register at the same time, and one of them unregisters.
+/// Two threads register at the same time, and one of them unregisters. A reader sees or misses its counts.
 #[test]
 fn threads_register_and_unregister() {
     explore(|| {
@@ -89,22 +74,8 @@ fn threads_register_and_unregister() {
         let (one, two) = (register(&registry), register(&registry));
         one.counters.count();
         two.counters.count();
+        assert!((4..=6).contains(&registry.read().scheduled));
         other.join().unwrap();
         assert_eq!(registry.read().scheduled, 2 + 4);
-    });
-}
-
-/// A reader either sees or misses the count of a thread that registers and unregisters at the same time.
-#[test]
-fn register_and_unregister_against_a_reader() {
-    explore(|| {
-        let registry = Arc::new(Registry::new(1));
-        let counting = {
-            let registry = registry.clone();
-            thread::spawn(move || register_and_unregister(&registry, 1))
-        };
-        assert!(registry.read().scheduled <= 1);
-        counting.join().unwrap();
-        assert_eq!(registry.read().scheduled, 1);
     });
 }
