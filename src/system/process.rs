@@ -1,52 +1,45 @@
 //! Detects that the process is the child of a `fork`, which has none of its parent's threads.
 //!
-//! A handler of `pthread_atfork` counts the forks. A check is one load of that count, which is hardly ever written. To
-//! ask for the process id instead would be a system call.
+//! On Linux, a handler of `pthread_atfork` counts the forks. A check is one load of that count, which is hardly ever
+//! written. To ask for the process id instead would be a system call. On other systems, forks are not detected.
 
-pub(crate) use imp::Process;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-#[cfg(target_os = "linux")]
-mod imp {
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+/// Number of forks between the process that registered the handler and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 
-    /// Number of forks between the process that registered the handler and this one.
-    static FORKS: AtomicU32 = AtomicU32::new(0);
+/// Identifies a process among those that descend from each other by `fork`.
+#[derive(Clone, Copy)]
+pub(crate) struct Process(u32);
 
-    /// Identifies a process among those that descend from each other by `fork`.
-    #[derive(Clone, Copy)]
-    pub(crate) struct Process(u32);
-
-    impl Process {
-        /// Returns the calling process.
-        pub(crate) fn current() -> Self {
-            static REGISTERED: AtomicBool = AtomicBool::new(false);
-            // Two threads may both register it. Each fork then counts twice, which does no harm. A `Once` would keep the
-            // child of a fork waiting for a thread of the parent that was inside of it.
-            // Acquire, Release: a thread that finds the flag set may fork at once.
-            if !REGISTERED.load(Ordering::Acquire) {
-                // SAFETY: `forks` may be called by any thread before a fork, because it only waits for an allocation.
-                // `forked` may be called in the child of a fork, because it only adds to an atomic.
-                unsafe { libc::pthread_atfork(Some(forks), None, Some(forked)) };
-                REGISTERED.store(true, Ordering::Release);
-            }
-            Self(FORKS.load(Ordering::Relaxed))
-        }
-
-        /// Returns a number that is greater than those of the processes from which this one was forked.
-        pub(crate) fn generation(self) -> usize {
-            self.0 as usize
-        }
-
-        /// Whether the calling process is another one: a child by `fork`.
-        #[inline]
-        pub(crate) fn has_forked(self) -> bool {
-            // Relaxed: the child's only thread writes the count before it returns from `fork`.
-            FORKS.load(Ordering::Relaxed) != self.0
-        }
+impl Process {
+    /// Returns the calling process.
+    pub(crate) fn current() -> Self {
+        #[cfg(target_os = "linux")]
+        count_forks();
+        Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Waits for a thread inside the first use of crossbeam-epoch, by this crate or by rayon. The child does not have that
-    /// thread, and would wait for it for ever.
+    /// Returns a number that is greater than those of the processes from which this one was forked.
+    pub(crate) fn generation(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether the calling process is another one: a child by `fork`.
+    #[inline]
+    pub(crate) fn has_forked(self) -> bool {
+        // Relaxed: the child's only thread writes the count before it returns from `fork`.
+        cfg!(target_os = "linux") && FORKS.load(Ordering::Relaxed) != self.0
+    }
+}
+
+/// Registers the handler, unless it is registered.
+#[cfg(target_os = "linux")]
+fn count_forks() {
+    use std::sync::atomic::AtomicBool;
+
+    /// Waits for a thread inside the first use of crossbeam-epoch, by rayon. The child does not have that thread, and
+    /// would wait for it for ever.
     extern "C" fn forks() {
         crossbeam_epoch::default_collector();
     }
@@ -55,26 +48,15 @@ mod imp {
         // Relaxed: the child has no other thread yet.
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
-}
 
-#[cfg(not(target_os = "linux"))]
-mod imp {
-    /// Forks are not detected on this system.
-    #[derive(Clone, Copy)]
-    pub(crate) struct Process(());
-
-    impl Process {
-        pub(crate) fn current() -> Self {
-            Self(())
-        }
-
-        pub(crate) fn generation(self) -> usize {
-            0
-        }
-
-        #[inline]
-        pub(crate) fn has_forked(self) -> bool {
-            false
-        }
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    // Two threads may both register it. Each fork then counts twice, which does no harm. A `Once` would keep the child
+    // of a fork waiting for a thread of the parent that was inside of it.
+    // Acquire, Release: a thread that finds the flag set may fork at once.
+    if !REGISTERED.load(Ordering::Acquire) {
+        // SAFETY: `forks` may be called by any thread before a fork, because it only waits for an allocation. `forked`
+        // may be called in the child of a fork, because it only adds to an atomic.
+        unsafe { libc::pthread_atfork(Some(forks), None, Some(forked)) };
+        REGISTERED.store(true, Ordering::Release);
     }
 }

@@ -85,32 +85,19 @@ impl Cores {
     }
 }
 
-/// On these systems a thread does not inherit the core of the thread that starts it, so there is nothing to restore.
-#[cfg(any(windows, target_vendor = "apple"))]
+/// On other systems there is nothing to restore.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 struct Cores;
 
-#[cfg(any(windows, target_vendor = "apple"))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Cores {
+    /// On Windows and Apple's systems, a thread does not inherit the core of the thread that starts it. On the others it
+    /// could not be unpinned, so this returns `None`, and the driver is not pinned.
     fn of_this_thread() -> Option<Self> {
-        Some(Self)
+        cfg!(any(windows, target_vendor = "apple")).then_some(Self)
     }
 
     fn set_for_this_thread(&self) {}
-}
-
-/// On other systems a driver is not pinned, because it could not be unpinned.
-#[cfg(not(any(target_os = "linux", target_os = "android", windows, target_vendor = "apple")))]
-enum Cores {}
-
-#[cfg(not(any(target_os = "linux", target_os = "android", windows, target_vendor = "apple")))]
-impl Cores {
-    fn of_this_thread() -> Option<Self> {
-        None
-    }
-
-    fn set_for_this_thread(&self) {
-        match *self {}
-    }
 }
 
 #[cfg(all(test, target_os = "linux"))]

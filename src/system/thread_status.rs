@@ -1,5 +1,7 @@
 //! Whether a thread is asleep, as the system reports it.
 
+use std::fs;
+
 /// The system's id of a thread of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadNumber(i32);
@@ -7,7 +9,16 @@ pub(crate) struct ThreadNumber(i32);
 impl ThreadNumber {
     /// Returns the calling thread. `None` if the system does not report whether a thread is asleep.
     pub(crate) fn current() -> Option<Self> {
-        imp::current()
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            // SAFETY: the call has no preconditions, because it takes no arguments and returns a number. Not every C
+            // library has a function for it.
+            let number = unsafe { libc::syscall(libc::SYS_gettid) };
+            // `/proc` may be missing, as in some sandboxes.
+            Some(Self(i32::try_from(number).ok()?)).filter(|number| number.read().is_some())
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        None
     }
 
     /// Returns how often the thread has gone to sleep, if it is asleep now. A thread that waits for a core is not
@@ -15,53 +26,16 @@ impl ThreadNumber {
     ///
     /// If two calls return the same number, the thread slept all the time between them. Reads a file: some 10 µs.
     pub(crate) fn sleeps_if_asleep(self) -> Option<u64> {
-        imp::sleeps_if_asleep(self.0)
-    }
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-mod imp {
-    use std::fs;
-
-    use super::ThreadNumber;
-
-    pub(super) fn current() -> Option<ThreadNumber> {
-        // SAFETY: the call has no preconditions, because it takes no arguments and returns a number. Not every C
-        // library has a function for it.
-        let number = unsafe { libc::syscall(libc::SYS_gettid) };
-        let number = i32::try_from(number).ok()?;
-        // `/proc` may be missing, as in some sandboxes.
-        read(number).map(|_| ThreadNumber(number))
-    }
-
-    pub(super) fn sleeps_if_asleep(number: i32) -> Option<u64> {
-        let (state, sleeps) = read(number)?;
+        let (state, sleeps) = self.read()?;
         // D: asleep in the kernel, where no signal wakes the thread. It waits for a disk, for example.
         matches!(state, 'S' | 'D').then_some(sleeps)
     }
 
-    /// Reads the state of a thread, and how often it has gone to sleep.
-    fn read(number: i32) -> Option<(char, u64)> {
-        parse(&fs::read_to_string(format!("/proc/self/task/{number}/status")).ok()?)
-    }
-
-    /// Parses the file `status` of a thread.
-    fn parse(status: &str) -> Option<(char, u64)> {
+    /// Reads the state of the thread, and how often it has gone to sleep.
+    fn read(self) -> Option<(char, u64)> {
+        let status = fs::read_to_string(format!("/proc/self/task/{}/status", self.0)).ok()?;
         let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_start);
         Some((field("State:")?.chars().next()?, field("voluntary_ctxt_switches:")?.parse().ok()?))
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-mod imp {
-    use super::ThreadNumber;
-
-    pub(super) fn current() -> Option<ThreadNumber> {
-        None
-    }
-
-    pub(super) fn sleeps_if_asleep(_: i32) -> Option<u64> {
-        None
     }
 }
 
