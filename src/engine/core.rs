@@ -86,15 +86,7 @@ impl Core {
     /// from the pool were in sparse blocks.
     #[cold]
     fn refill(&self, cache: &mut Cache) -> Result<(), AllocError> {
-        let receive = |index| {
-            if self.slab.is_sparse(index) {
-                // SAFETY: we own the entry, which is free or cached, because it comes from the pool.
-                unsafe { self.set_aside(index) };
-            } else {
-                self.keep(cache, index);
-            }
-        };
-        if !self.pool.pop(&self.slab, receive) {
+        if !self.pool.pop(&self.slab, |index| self.receive(cache, index)) {
             // The slab yields entries in descending order. As the cache is a stack, neighbours in memory are then used
             // in ascending order. Entries of a large frame that do not fit into the cache go to the pool.
             self.slab.alloc(|index| self.keep(cache, index))?;
@@ -104,6 +96,17 @@ impl Core {
             self.wake_lazily();
         }
         Ok(())
+    }
+
+    /// Puts an entry from the pool into a cache, or sets it aside if its block is sparse.
+    #[inline]
+    pub(super) fn receive(&self, cache: &mut Cache, index: u32) {
+        if self.slab.is_sparse(index) {
+            // SAFETY: we own the entry, which is free or cached, because it comes from the pool.
+            unsafe { self.set_aside(index) };
+        } else {
+            self.keep(cache, index);
+        }
     }
 
     /// Puts an entry that the caller owns into a cache, or sets it aside if its block is sparse. Lock-free.
@@ -131,7 +134,7 @@ impl Core {
 
     /// Puts an entry into a cache. If the cache is full, half of it is given back.
     #[inline]
-    fn keep(&self, cache: &mut Cache, index: u32) {
+    pub(super) fn keep(&self, cache: &mut Cache, index: u32) {
         cache.push(index, |batch| self.give_back(batch));
     }
 

@@ -40,7 +40,7 @@
 use std::mem;
 
 use super::core::Core;
-use super::memory::{BATCH, BLOCK, batches, members};
+use super::memory::{BLOCK, Cache, batches, members};
 use super::stack::NIL;
 use crate::sync::limit;
 
@@ -54,17 +54,13 @@ const MAX_FREED: u32 = limit(1024) as u32;
 /// The state of the trim. The driver owns it.
 pub(super) struct Trim {
     phase: Phase,
-    /// Entries to be put back into the pool, less than a batch.
-    returned: Vec<u32>,
-    /// A frame could not be retired, because some of its entries are in the intake. Another scan is useless until the
-    /// driver has taken the intake.
-    blocked_by_intake: bool,
     /// Frames have been marked since the driver last took the pool out.
     has_marked: bool,
     /// Frames have been retired or marked since the trim began.
     has_gained: bool,
     /// Length of the pool after the last scan that gained nothing, else zero. Another scan is useless while the pool is
-    /// not longer. A thread that stops in the middle of a pop makes the pool seem longer than it is.
+    /// not longer, and the driver has not taken the intake: entries there keep their frames from being retired. A thread
+    /// that stops in the middle of a pop makes the pool seem longer than it is.
     fruitless_len: usize,
 }
 
@@ -82,38 +78,29 @@ enum Phase {
 
 impl Trim {
     pub(super) fn new() -> Self {
-        Self {
-            phase: Phase::Idle,
-            returned: Vec::with_capacity(BATCH),
-            blocked_by_intake: false,
-            has_marked: false,
-            has_gained: false,
-            fruitless_len: 0,
-        }
+        Self { phase: Phase::Idle, has_marked: false, has_gained: false, fruitless_len: 0 }
     }
 
-    /// Makes a bounded turn, if there is work. Returns whether more is left. `reclaim` frees a cached entry, and
-    /// returns false if that is impossible now.
-    pub(super) fn turn(&mut self, core: &Core, reclaim: impl FnMut(u32) -> bool) -> bool {
+    /// Makes a bounded turn, if there is work. Returns whether more is left. `cache` is the driver's. `reclaim` frees a
+    /// cached entry, and returns false if that is impossible now.
+    pub(super) fn turn(&mut self, core: &Core, cache: &mut Cache, reclaim: impl FnMut(u32) -> bool) -> bool {
         self.phase = match mem::take(&mut self.phase) {
             Phase::Idle => self.begin(core),
             Phase::Gather { next } => self.gather(core, next),
-            Phase::Scan { first } => self.scan(core, first, reclaim),
-            Phase::Regather { next } => self.regather(core, next),
+            Phase::Scan { first } => self.scan(core, cache, first, reclaim),
+            Phase::Regather { next } => self.regather(core, cache, next),
         };
         !matches!(self.phase, Phase::Idle)
     }
 
     /// Notes that the driver has taken entries from the intake.
     pub(super) fn intake_collected(&mut self) {
-        self.blocked_by_intake = false;
         self.fruitless_len = 0;
     }
 
     /// Returns whether a trim should begin or continue.
     pub(super) fn has_work(&self, core: &Core) -> bool {
-        !matches!(self.phase, Phase::Idle)
-            || !self.blocked_by_intake && (core.has_complete_blocks() || self.has_many_free(core))
+        !matches!(self.phase, Phase::Idle) || core.has_complete_blocks() || self.has_many_free(core)
     }
 
     /// Returns whether most entries of dense blocks are in the pool, and more than after the last scan that gained
@@ -155,7 +142,7 @@ impl Trim {
     }
 
     /// Phase 2: decides about some frames.
-    fn scan(&mut self, core: &Core, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> Phase {
+    fn scan(&mut self, core: &Core, cache: &mut Cache, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> Phase {
         let (slab, blocks) = (&core.slab, core.slab.blocks());
         let entries = slab.frame() * BLOCK;
         let mut freed = 0;
@@ -170,7 +157,7 @@ impl Trim {
             let aside = slab.count_aside(first);
             if aside == entries {
                 freed += entries;
-                if self.free_frame(core, first, &mut reclaim) {
+                if free_frame(core, cache, first, &mut reclaim) {
                     self.has_gained = true;
                     run.end = next;
                     continue;
@@ -181,7 +168,7 @@ impl Trim {
                 slab.mark_sparse(first);
                 (self.has_marked, self.has_gained) = (true, true);
             } else {
-                slab.adopt_frame(first, |index| return_entry(core, &mut self.returned, index));
+                slab.adopt_frame(first, |index| core.keep(cache, index));
             }
             // SAFETY: we own all entries of these frames, because `free_frame` has claimed them. They are free.
             unsafe { slab.retire(run) };
@@ -192,7 +179,7 @@ impl Trim {
         if next < blocks {
             return Phase::Scan { first: next };
         }
-        flush(core, &mut self.returned);
+        core.drain_cache(cache);
         if mem::take(&mut self.has_marked) {
             return Phase::Regather { next: core.pool.take_all() };
         }
@@ -200,39 +187,30 @@ impl Trim {
     }
 
     /// Phase 3: sets aside the entries of some batches that are in sparse blocks, and returns the others to the pool.
-    fn regather(&mut self, core: &Core, next: u32) -> Phase {
-        let receive = |index| {
-            if core.slab.is_sparse(index) {
-                // SAFETY: we own the entry, because it is from a batch that we own. It is free or cached.
-                unsafe { core.slab.set_aside(index, |back| return_entry(core, &mut self.returned, back)) };
-            } else {
-                return_entry(core, &mut self.returned, index);
-            }
-        };
+    fn regather(&mut self, core: &Core, cache: &mut Cache, next: u32) -> Phase {
         // SAFETY: we own the batches, because this thread, the driver, took them out of the pool. So we own the entries
         // that the closure receives.
-        let next = unsafe { unpack(core, next, receive) };
+        let next = unsafe { unpack(core, next, |index| core.receive(cache, index)) };
         if next != NIL {
             return Phase::Regather { next };
         }
-        flush(core, &mut self.returned);
+        core.drain_cache(cache);
         self.end(core)
     }
+}
 
-    /// Claims all entries of a frame and frees them. Returns whether it could; if not, they go back to the pool.
-    fn free_frame(&mut self, core: &Core, first: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
-        let back = |index| return_entry(core, &mut self.returned, index);
-        if !core.slab.claim_frame(first, back) {
-            return false;
-        }
-        let mut entries = first * BLOCK..(first + core.slab.frame()) * BLOCK;
-        let free = entries.clone().all(reclaim);
-        if !free {
-            self.blocked_by_intake = true;
-            entries.by_ref().for_each(|index| return_entry(core, &mut self.returned, index));
-        }
-        free
+/// Claims all entries of a frame and frees them. Returns whether it could; if not, they go back to the pool, by way of
+/// `cache`.
+fn free_frame(core: &Core, cache: &mut Cache, first: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
+    if !core.slab.claim_frame(first, |index| core.keep(cache, index)) {
+        return false;
     }
+    let mut entries = first * BLOCK..(first + core.slab.frame()) * BLOCK;
+    let free = entries.clone().all(reclaim);
+    if !free {
+        entries.by_ref().for_each(|index| core.keep(cache, index));
+    }
+    free
 }
 
 /// Passes each entry of some batches, from `next` on, to `receive`. Returns the first batch that is left, or `NIL`.
@@ -245,18 +223,4 @@ unsafe fn unpack(core: &Core, next: u32, receive: impl FnMut(u32)) -> u32 {
     let entries = batches.by_ref().take(MAX_BATCHES).flat_map(|batch| unsafe { members(&core.slab, batch) });
     core.pool.subtract_len(entries.map(receive).count());
     batches.next().unwrap_or(NIL)
-}
-
-/// Returns an entry to the pool, in a batch with the next ones.
-fn return_entry(core: &Core, back: &mut Vec<u32>, index: u32) {
-    back.push(index);
-    if back.len() == BATCH {
-        flush(core, back);
-    }
-}
-
-/// Pushes the entries to be returned to the pool.
-fn flush(core: &Core, back: &mut Vec<u32>) {
-    core.push_to_pool(back);
-    back.clear();
 }

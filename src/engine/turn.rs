@@ -104,7 +104,7 @@ impl DriverCore {
     pub(crate) fn reclaim(&mut self, core: &Core) -> bool {
         self.drain_cache(core);
         let (levels, now) = (&mut self.levels, self.now);
-        self.trim.turn(core, |index| {
+        self.trim.turn(core, &mut self.free_entries, |index| {
             let linked = core.slab.get(index).reclaim();
             if linked == Some(true) {
                 levels.remove(&mut Entries::new(&core.slab, now, levels), index);
