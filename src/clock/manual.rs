@@ -67,7 +67,7 @@ struct State {
     /// Locked by the thread that advances the clock.
     advancing: Mutex<()>,
     /// The shards on the clock, in the order of their registration, which is also the order of requests.
-    shards: Mutex<Vec<Weak<ClockShard>>>,
+    shards: Mutex<Vec<Weak<dyn OnClock>>>,
 }
 
 /// A shard as the clock sees it.
@@ -76,15 +76,6 @@ pub(crate) trait OnClock: Quiesce<Time = Instant> {
     fn end(&self) -> Option<Instant>;
     /// Returns the tick of the earliest pending deadline, unless an `Instant` cannot represent it.
     fn next_deadline(&self) -> Option<Instant>;
-}
-
-/// Any shard on a clock.
-pub(crate) type ClockShard = dyn OnClock;
-
-/// Keeps a shard in its clock's list.
-pub(crate) struct Registration {
-    clock: ManualClock,
-    shard: Weak<ClockShard>,
 }
 
 impl ManualClock {
@@ -290,21 +281,17 @@ impl ManualClock {
         self.0.elapsed.set(now.duration_since(self.0.start));
     }
 
-    /// Registers a shard with the clock, for as long as the registration lives.
-    pub(crate) fn register(&self, shard: Weak<ClockShard>) -> Registration {
-        lock(&self.0.shards).push(shard.clone());
-        Registration { clock: self.clone(), shard }
+    /// Registers a shard with the clock, for as long as the shard lives.
+    pub(crate) fn register(&self, shard: Arc<dyn OnClock>) {
+        self.shards();
+        lock(&self.0.shards).push(Arc::downgrade(&shard));
     }
 
-    fn shards(&self) -> Vec<Arc<ClockShard>> {
-        lock(&self.0.shards).iter().filter_map(Weak::upgrade).collect()
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // Removes the `Weak`, too, which would keep the allocation of the shard.
-        lock(&self.clock.0.shards).retain(|shard| !shard.ptr_eq(&self.shard));
+    /// Returns the shards, and forgets those that are gone: a `Weak` would keep their allocations.
+    fn shards(&self) -> Vec<Arc<dyn OnClock>> {
+        let mut shards = lock(&self.0.shards);
+        shards.retain(|shard| shard.strong_count() > 0);
+        shards.iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -364,8 +351,7 @@ mod tests {
     fn shards_get_one_more_request_when_the_clock_has_advanced() {
         let clock = ManualClock::new();
         let requested = Arc::new(Requested { clock: clock.clone(), at: Mutex::default() });
-        let shard: Arc<dyn OnClock> = requested.clone();
-        let _registration = clock.register(Arc::downgrade(&shard));
+        clock.register(requested.clone());
         let target = clock.now() + Duration::from_secs(1);
         clock.advance_to(target);
         assert_eq!(lock(&requested.at).last(), Some(&target));

@@ -21,7 +21,7 @@ mod time_source;
 pub use manual::ManualClock;
 #[cfg(not(loom))]
 pub(crate) use {
-    manual::{ClockShard, OnClock, Registration},
+    manual::OnClock,
     quiescence::{Quiesce, Quiescence, Quiet},
     ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN_NANOS, duration_of},
 };

@@ -37,7 +37,7 @@ use super::registry::{Registered, Registry};
 use super::slow::SlowMonitor;
 use super::thread_state;
 use super::virtual_time::{NeedsThisThread, VirtualTime};
-use crate::clock::Ticks;
+use crate::clock::{Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::{Entry, Role};
 use crate::engine::role::Slot;
@@ -113,7 +113,7 @@ impl Shard {
         let registry = Registry::new(RETAINED_COUNTERS);
         // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
         let lazy_wakeup = ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP).max(1));
-        Arc::new_cyclic(|this| Self {
+        let shard = Arc::new_cyclic(|this| Self {
             core: Core::new(lazy_wakeup, MIN_RETAINED, wakeup),
             slot: Slot::new(Box::new(Driver::new(levels))),
             process: Process::current(),
@@ -121,7 +121,7 @@ impl Shard {
             common: registry.register(),
             registry,
             homes: CachePadded::new(AtomicUsize::new(0)),
-            virtual_time: ticks.manual().map(|clock| VirtualTime::new(clock, this.clone(), needs_this_thread)),
+            virtual_time: ticks.manual().map(|_| VirtualTime { quiescence: Quiescence::default(), needs_this_thread }),
             ticks,
             limit,
             on_panic,
@@ -129,7 +129,11 @@ impl Shard {
             closing: OnceLock::new(),
             #[cfg(test)]
             fault: false.into(),
-        })
+        });
+        if let Some(clock) = shard.ticks.manual() {
+            clock.register(shard.clone());
+        }
+        shard
     }
 
     /// Returns whether the calling thread is in a child that was forked from the driver's process.

@@ -1,4 +1,5 @@
-//! `VirtualTime`: what a shard has beside its engine if its clock is a [`ManualClock`], and how the clock waits for it.
+//! `VirtualTime`: what a shard has beside its engine if its clock is a [`ManualClock`](crate::ManualClock), and how the
+//! clock waits for it.
 //!
 //! In virtual time the driver sleeps until a request. Three events matter to the clock:
 //!
@@ -14,11 +15,10 @@
 //!
 //! The protocol and its argument are at the head of `clock/quiescence.rs`. With a real clock all of this does nothing.
 
-use std::sync::Weak;
 use std::time::Instant;
 
 use super::shard::Shard;
-use crate::clock::{ClockShard, ManualClock, OnClock, Quiesce, Quiescence, Quiet, Registration};
+use crate::clock::{OnClock, Quiesce, Quiescence, Quiet};
 use crate::engine::entry::EXACT_RANGE;
 
 /// Returns whether callbacks may be unable to run before the calling thread is free.
@@ -26,15 +26,8 @@ pub(crate) type NeedsThisThread = dyn Fn() -> bool + Send + Sync;
 
 /// The part of a shard that exists in virtual time only.
 pub(super) struct VirtualTime {
-    quiescence: Quiescence,
-    needs_this_thread: Box<NeedsThisThread>,
-    _registration: Registration,
-}
-
-impl VirtualTime {
-    pub(super) fn new(clock: &ManualClock, shard: Weak<ClockShard>, needs_this_thread: Box<NeedsThisThread>) -> Self {
-        Self { quiescence: Quiescence::default(), needs_this_thread, _registration: clock.register(shard) }
-    }
+    pub(super) quiescence: Quiescence,
+    pub(super) needs_this_thread: Box<NeedsThisThread>,
 }
 
 impl Shard {

@@ -5,7 +5,7 @@ pub(crate) mod quiescence;
 #[path = "../../../src/clock/ticks.rs"]
 mod ticks;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
@@ -52,17 +52,12 @@ pub(crate) trait OnClock: Quiesce<Time = Instant> {
     fn next_deadline(&self) -> Option<Instant>;
 }
 
-/// The only type of shard: the counted `Weak` needs a size.
-pub(crate) type ClockShard = Shard;
-
-pub(crate) struct Registration;
-
 impl ManualClock {
     pub(crate) fn now(&self) -> Instant {
         match *self.0 {}
     }
 
-    pub(crate) fn register(&self, _shard: Weak<ClockShard>) -> Registration {
+    pub(crate) fn register(&self, _shard: Arc<Shard>) {
         match *self.0 {}
     }
 }
