@@ -11,26 +11,16 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::core::Core;
-use super::entry::{Entry, Found, Role};
+use super::entry::{Closed, Entry, Found, Role};
 use crate::sync::Ordering;
 
-/// Counts of what a shutdown finds when it has closed all entries. The counts do not grow afterwards.
-#[derive(Clone, Copy, Debug)]
+/// What a shutdown finds when it has closed all entries.
 pub(crate) struct Closing {
-    /// Number of pending closures that are not running.
+    /// Number of closures that are pending or running. It does not grow afterwards.
     pub(crate) closures: usize,
-    /// Number of pending sleeps.
-    pub(crate) wakers: usize,
-    /// Number of values of delay queues that are not due.
-    pub(crate) values: usize,
-    /// Number of callbacks that are running.
-    pub(crate) running: usize,
     /// Whether no handle keeps the shard's memory.
     pub(crate) unpinned: bool,
 }
-
-/// The closed entries whose callbacks were running.
-pub(crate) struct Running<'a>(Vec<&'a Entry>);
 
 impl Core {
     /// Shuts the shard down: no callback starts any more, no timer is accepted or reset, and the driver ends. Pending
@@ -43,24 +33,16 @@ impl Core {
         // `sleep`.
         self.closing.store(true, Ordering::Release);
         self.wakeup.wake_for_close();
-        let mut closing = Closing { closures: 0, wakers: 0, values: 0, running: 0, unpinned: false };
-        let mut handles = 0;
+        let (mut handles, mut closures) = (0, 0);
         for entry in self.slab.close() {
-            let closed = entry.close();
-            handles += i64::from(closed.handle);
-            closing.running += usize::from(closed.running);
-            match closed.pending {
-                Some(Role::Waker) => closing.wakers += 1,
-                Some(Role::Value) => closing.values += 1,
-                Some(Role::Once | Role::Periodic) => closing.closures += 1,
-                None => {}
-            }
+            let Closed { handle, running, pending } = entry.close();
+            handles += i64::from(handle);
+            closures += usize::from(running || matches!(pending, Some(Role::Once | Role::Periodic)));
         }
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
         // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom
         // model `shutdown_memory`.
-        closing.unpinned = self.pins.fetch_add(handles, Ordering::AcqRel) == -handles;
-        closing
+        Closing { closures, unpinned: self.pins.fetch_add(handles, Ordering::AcqRel) == -handles }
     }
 
     /// Takes the pending timers of a closed shard whose callbacks have this role. Sleeps must be taken before anything
@@ -72,8 +54,8 @@ impl Core {
     }
 
     /// Takes the pending closures of a closed shard. Returns the entries whose callbacks are running.
-    pub(crate) fn claim_closures(&self, now: u64, mut found: impl FnMut(Found)) -> Running<'_> {
-        Running(self.slab.close().filter(|entry| !entry.claim(false, now, &mut found)).collect())
+    pub(crate) fn claim_closures(&self, now: u64, mut found: impl FnMut(Found)) -> Vec<&Entry> {
+        self.slab.close().filter(|entry| !entry.claim(false, now, &mut found)).collect()
     }
 
     /// Takes the periodic timers that were running in a closed shard. With `wait`, it first waits for the end of each
@@ -82,14 +64,14 @@ impl Core {
     /// A run ends its timer if it is not waited for, if it takes longer, or if the calling thread is inside of it.
     pub(crate) fn claim_running(
         &self,
-        running: Running<'_>,
+        running: Vec<&Entry>,
         wait: bool,
         limit: Option<Instant>,
         now: u64,
         mut found: impl FnMut(Found),
     ) -> bool {
         let mut all_ended = true;
-        for entry in running.0 {
+        for entry in running {
             if wait {
                 all_ended &= self.wait_for_run(entry, limit);
             }

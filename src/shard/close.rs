@@ -15,48 +15,35 @@ use std::thread;
 use std::time::Instant;
 
 use super::shard::Shard;
-use crate::engine::entry::{Callback, Found, Role};
+use crate::engine::entry::{Callback, Entry, Found, Role};
 use crate::engine::run::catch_panic;
-use crate::engine::shutdown::Running;
+use crate::engine::shutdown::Closing;
 
 impl Shard {
     /// Refuses new timers, and starts no more callbacks. Returns the maximum number of closures that can be claimed.
     /// See [`Core::close`](crate::engine::core::Core::close).
     pub(crate) fn close(this: &Arc<Self>) -> usize {
-        let closing = this.closing.get_or_init(|| {
+        *this.closures.get_or_init(|| {
             // The count that is left to the handles.
             let pinned = Arc::into_raw(this.clone());
-            let closing = this.core.close();
-            if closing.unpinned {
+            let Closing { closures, unpinned } = this.core.close();
+            if unpinned {
                 // SAFETY: we own the count made above, because `unpinned` says that no handle is left to own it.
                 drop(unsafe { Arc::from_raw(pinned) });
             }
-            closing
-        });
-        closing.closures + closing.running
+            closures
+        })
     }
 
-    /// Ends the timers of a closed shard's values that are not due. The values stay in their queues.
-    pub(crate) fn end_values(&self) {
-        if self.closing.get().is_some_and(|closing| closing.values > 0) {
-            self.claim_of(Role::Value);
-        }
-    }
-
-    /// Completes the pending sleeps of a closed shard.
-    pub(crate) fn complete_sleeps(&self) {
-        if self.closing.get().is_some_and(|closing| closing.wakers > 0) {
-            self.claim_of(Role::Waker);
-        }
-    }
-
-    fn claim_of(&self, role: Role) {
+    /// Ends the pending timers of a closed shard whose callbacks have this role: values, which stay in their queues, or
+    /// sleeps, which complete.
+    pub(crate) fn claim_of(&self, role: Role) {
         let mut end_value = |_, callback| self.drop_unfired(callback);
         self.core.claim_of(role, self.ticks.now_tick(), |found| self.end_claimed(found, &mut end_value));
     }
 
     /// Takes the pending closures of a closed shard, with their ticks. Returns the timers that are running.
-    pub(crate) fn claim(&self, unfired: &mut impl FnMut(u64, Callback)) -> Running<'_> {
+    pub(crate) fn claim(&self, unfired: &mut impl FnMut(u64, Callback)) -> Vec<&Entry> {
         self.core.claim_closures(self.ticks.now_tick(), |found| self.end_claimed(found, unfired))
     }
 
@@ -67,7 +54,7 @@ impl Shard {
     /// ended.
     pub(crate) fn claim_running(
         &self,
-        running: Running<'_>,
+        running: Vec<&Entry>,
         wait: bool,
         limit: Option<Instant>,
         unfired: &mut impl FnMut(u64, Callback),
@@ -100,8 +87,8 @@ impl Shard {
     pub(super) fn driver_panicked(&self, payload: Box<dyn Any + Send>) {
         let this = self.this.upgrade().expect("a shard that is driven is alive");
         Self::close(&this);
-        this.end_values();
-        this.complete_sleeps();
+        this.claim_of(Role::Value);
+        this.claim_of(Role::Waker);
         let thread = thread::current();
         let message = format!(
             "corewheel: the driver of a shard has panicked on the thread {:?}, which is a defect of corewheel: {}. The \

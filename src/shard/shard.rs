@@ -10,7 +10,7 @@
 //! | `registry`, `common`  | threads that start, count or end; the driver's trim | `stats`, `len` |
 //! | `homes`               | threads that start or end          | `choose_home`                    |
 //! | `limit`               | each `schedule` and each end of a timer, if `max_pending` is set | `schedule` |
-//! | `closing`             | the thread that closes the shard   | the shutdown                     |
+//! | `closures`            | the thread that closes the shard   | the shutdown                     |
 //!
 //! All other fields are fixed at creation.
 //!
@@ -41,7 +41,6 @@ use crate::clock::{Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::{Entry, Role};
 use crate::engine::role::Slot;
-use crate::engine::shutdown::Closing;
 use crate::engine::wakeup::DriverWakeup;
 use crate::stats::{self, ShardStats, ThreadCounters};
 use crate::system::Process;
@@ -99,8 +98,8 @@ pub(crate) struct Shard {
     pub(super) limit: Option<Arc<Limit>>,
     pub(super) on_panic: Option<Arc<PanicHook>>,
     pub(super) on_slow: Option<SlowMonitor>,
-    /// What the close has found. A shutdown closes the shard, or a driver that has panicked.
-    pub(super) closing: OnceLock<Closing>,
+    /// Number of closures that the close has found. A shutdown closes the shard, or a driver that has panicked.
+    pub(super) closures: OnceLock<usize>,
     /// Makes the driver panic after it has next taken a timer out of the wheel.
     #[cfg(test)]
     pub(crate) fault: std::sync::atomic::AtomicBool,
@@ -126,7 +125,7 @@ impl Shard {
             limit,
             on_panic,
             on_slow,
-            closing: OnceLock::new(),
+            closures: OnceLock::new(),
             #[cfg(test)]
             fault: false.into(),
         });

@@ -262,9 +262,9 @@ impl Service {
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
-        self.shards.iter().for_each(|shard| shard.end_values());
+        self.shards.iter().for_each(|shard| shard.claim_of(Role::Value));
         self.queues.close();
-        self.shards.iter().for_each(|shard| shard.complete_sleeps());
+        self.shards.iter().for_each(|shard| shard.claim_of(Role::Waker));
         let mut started = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
             started.push((shard, shard.claim(&mut |tick, callback| unfired(shard, tick, callback))));
