@@ -67,13 +67,11 @@ impl Core {
     /// Ends a timer whose batch, expired at the tick `due`, is dropped unrun. Does not end it if it was reset to a
     /// later deadline, or if the shard was shut down. Returns false if the timer had already ended.
     pub(crate) fn discard(&self, index: u32, due: u64, hooks: &impl RunHooks) -> bool {
-        let entry = self.slab.get(index);
-        self.leave_batch(index, entry.discard(due), hooks, |callback, _| {
+        let discarded = self.slab.get(index).discard(due);
+        self.leave_batch(index, discarded, hooks, |callback, _| {
             hooks.cancelled();
             catch_panic(hooks, || drop(callback));
-            if entry.finish_discard() {
-                hooks.recycle(index);
-            }
+            self.finish(index, hooks);
         })
     }
 
@@ -102,7 +100,7 @@ impl Core {
         let entry = self.slab.get(index);
         let next = call(hooks, &mut run, || callback.run_again()).flatten();
         // A timer that ends by itself is no longer pending when its last run is reported.
-        if next.is_none() && entry.end() {
+        if next.is_none() && entry.cancel().is_some() {
             hooks.completed();
         }
         // Before the transition that ends the run: see the file's head. That is `finish` or `arm_next`, after which the

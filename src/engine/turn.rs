@@ -173,7 +173,7 @@ impl DriverCore {
             Expire::Dispatch => return Some(index),
             Expire::Later => self.link(core, index),
             Expire::Over { free: true } => core.recycle(&mut self.free_entries, index),
-            Expire::Enqueued | Expire::Over { free: false } => {}
+            Expire::Over { free: false } => {}
         }
         None
     }

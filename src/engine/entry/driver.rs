@@ -31,12 +31,10 @@ impl Entry {
     /// Decides what becomes of an entry that the driver has unlinked from the wheel, because its slot expired at tick
     /// `now`, or because it is not armed.
     pub(crate) fn expire(&self, now: u64) -> Expire {
-        let mut outcome = Expire::Enqueued;
+        let mut outcome = Expire::Over { free: false };
         self.transition(|state| {
             let unlinked = state.without(LINKED);
-            let (next, what) = if state.has(ENQUEUED) {
-                (unlinked, Expire::Enqueued)
-            } else if !state.has(ARMED) || state.has(CLOSED) {
+            let (next, what) = if !state.has(ARMED) || state.has(CLOSED | ENQUEUED) {
                 let over = unlinked.free_if_idle();
                 (over, Expire::Over { free: over.is_free() })
             } else if state.deadline(now) > now {

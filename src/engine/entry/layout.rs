@@ -136,16 +136,6 @@ impl Entry {
         (before, after)
     }
 
-    /// Writes the callback into the entry.
-    ///
-    /// # Safety
-    /// The caller must own the callback, by the ground rules, and the entry must not contain one.
-    #[inline]
-    pub(super) unsafe fn put_callback(&self, callback: Callback) {
-        // SAFETY: we have the cell to ourselves, because we own the callback by this function's contract.
-        self.callback.with_mut(|cell| unsafe { (*cell).write(callback) });
-    }
-
     /// Moves the callback out of the entry.
     ///
     /// # Safety

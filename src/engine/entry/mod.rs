@@ -71,7 +71,7 @@
 //! | `ARMED ENQUEUED`, maybe `LINKED`     | in the intake, or about to be pushed       | driver, by the deadline     |
 //! | `ARMED LINKED`                       | in the wheel, at its deadline or earlier   | driver, at that tick        |
 //! | `ARMED DISPATCHED`                   | in a batch                                 | a worker                    |
-//! | `RUNNING`, and `ARMED` if periodic   | with a worker that runs the callback       | that worker                 |
+//! | `RUNNING`, and `ARMED` if periodic   | with a worker that runs or drops it        | that worker                 |
 //! | `LINKED`, `ENQUEUED`, or both        | cancelled; still in wheel, intake, or both | driver, by the old deadline |
 //! | `DISPATCHED`                         | cancelled; still in a batch                | a worker                    |
 //! | none but `HANDLE`                    | ended, or reserved for a timer             | its handle                  |
@@ -125,16 +125,14 @@
 //! | `finish`             | clears `RUNNING`, `HAS_WAITER`                    | `cancel`, `periodic`              |
 //! | `arm_next`           | `ARMED RUNNING` → `ARMED ENQUEUED`                | `periodic`, `in_flight`           |
 //! |                      | closed: `ARMED RUNNING` → `ARMED`                 | `shutdown`                        |
-//! | `end`                | `ARMED RUNNING` → `RUNNING`                       | `periodic`                        |
-//! | `discard`            | as `start`, but `ARMED DISPATCHED` → `DISPATCHED` | `cancel`, `reset`, `shutdown`     |
-//! | `finish_discard`     | clears `DISPATCHED`                               | `cancel`                          |
+//! | `discard`            | as `start`, but `ARMED DISPATCHED` → `RUNNING`    | `cancel`, `reset`, `shutdown`     |
 //! | **by the shutdown**  |                                                   |                                   |
 //! | `close`              | adds `CLOSED`                                     | `shutdown`, `backlog`             |
 //! |                      | an `ARMED` timer stays `ARMED`                    | `shutdown_sleep`                  |
 //! | `claim`              | `ARMED CLOSED` → `CLOSED`                         | `shutdown`                        |
 //! |                      | `ARMED RUNNING CLOSED` → `RUNNING CLOSED`         | `shutdown_inside`, `shutdown`     |
 //!
-//! - A thread that drops a batch unrun calls `discard` in place of `start`, and `finish_discard` in place of `finish`.
+//! - A thread that drops a batch unrun calls `discard` in place of `start`, and drops the callback in place of a run.
 //! - The shutdown waits for a run by `wait_for_run`, and then claims the timer. If it does not wait for the run, or the
 //!   run is on its own thread, it claims the timer at once.
 //! - What each pair of racing transitions leads to is in

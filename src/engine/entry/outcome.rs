@@ -57,9 +57,7 @@ pub(crate) enum Expire {
     Dispatch,
     /// Collect it: it was reset to a later deadline.
     Later,
-    /// Leave it: it is in the intake.
-    Enqueued,
-    /// There is no timer to fire: recycle the entry if it is free.
+    /// There is no timer to fire, or the entry is in the intake: recycle the entry if it is free.
     Over { free: bool },
 }
 

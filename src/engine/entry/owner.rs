@@ -58,10 +58,10 @@ impl Entry {
     /// Lets `write` write a callback into the entry, for [`arm_written`](Self::arm_written).
     ///
     /// # Safety
-    /// As for [`arm`](Self::arm).
+    /// The caller must own the callback's cell, by the ground rules: as for [`arm`](Self::arm), or inside a run. The cell
+    /// must contain no callback.
     #[inline(always)]
     pub(crate) unsafe fn write_callback(&self, write: impl FnOnce(*mut Callback)) {
-        // We have the cell to ourselves, because we own the entry. An unused entry contains no callback.
         self.callback.with_mut(|cell| write(cell.cast()));
     }
 

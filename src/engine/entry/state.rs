@@ -23,7 +23,7 @@ use super::callback::Role;
 
 /// The timer is pending: the callback has yet to run. The thread that clears this flag owns the callback.
 pub(super) const ARMED: u64 = 1 << 0;
-/// A worker owns the callback, and runs it.
+/// A worker owns the callback, and runs or drops it.
 pub(super) const RUNNING: u64 = 1 << 1;
 /// A handle refers to the entry, which must not be used for another timer.
 pub(super) const HANDLE: u64 = 1 << 2;

@@ -16,19 +16,12 @@ impl Entry {
     }
 
     /// Claims the entry of a batch that expired at tick `due` and is dropped unrun. Instead of running the callback,
-    /// the caller drops it, and then calls [`finish_discard`](Self::finish_discard).
+    /// the caller drops it.
     ///
     /// A timer that was reset to a later deadline, or whose shard was shut down, does not end: it leaves the batch as
     /// in [`start`](Self::start).
     pub(crate) fn discard(&self, due: u64) -> Start {
-        // `DISPATCHED` keeps the entry from being used again until the callback is dropped.
-        self.leave_batch(due, |state| state.without(ARMED).with(DISPATCHED))
-    }
-
-    /// Gives up the claim of [`discard`](Self::discard), after the callback was dropped. Returns whether the caller
-    /// must recycle the entry.
-    pub(crate) fn finish_discard(&self) -> bool {
-        self.clear_claim(DISPATCHED).free
+        self.leave_batch(due, |state| state.without(ARMED).with(RUNNING))
     }
 
     /// Takes the entry out of a batch that expired at tick `due`. If the timer is due, `begin` claims the callback.
@@ -63,21 +56,16 @@ impl Entry {
 
     /// Ends a run, after the worker has run or dropped the callback.
     pub(crate) fn finish(&self) -> Finish {
-        self.clear_claim(RUNNING)
-    }
-
-    /// Clears `RUNNING` or `DISPATCHED`, the flag by which the caller has claimed the entry.
-    fn clear_claim(&self, claim: u64) -> Finish {
-        let (before, after) = self.transition(|state| state.without(claim | HAS_WAITER).free_if_idle());
+        let (before, after) = self.transition(|state| state.without(RUNNING | HAS_WAITER).free_if_idle());
         Finish { has_waiter: before.has(HAS_WAITER), free: after.is_free() }
     }
 
     /// Ends a run of a periodic timer, and arms it for the tick `next`, or for the deadline of a reset that came during
     /// the run. `now` is the present tick.
     pub(crate) fn arm_next(&self, callback: Callback, next: u64, now: u64) -> NextRun {
-        // SAFETY: we own the callback, because this worker has set `RUNNING`. The entry contains none, because it was
-        // taken out for the run.
-        unsafe { self.put_callback(callback) };
+        // SAFETY: we own the cell, because this worker has set `RUNNING`. It contains no callback, because that was taken
+        // out for the run.
+        unsafe { self.write_callback(|cell| cell.write(callback)) };
         let resumed = |state: State| {
             let state = if state.has(RESET) { state } else { state.with_deadline(next, now) };
             state.without(RUNNING | HAS_WAITER)
@@ -93,10 +81,5 @@ impl Entry {
             Ok(state) if state.has(CLOSED) => NextRun::Closed { has_waiter: state.has(HAS_WAITER) },
             Ok(state) => NextRun::Enqueue { deadline: if state.has(RESET) { state.deadline(now) } else { next } },
         }
-    }
-
-    /// Disarms a periodic timer after its last run. Returns false if a `cancel` has ended the timer before.
-    pub(crate) fn end(&self) -> bool {
-        self.try_transition(|state| state.has(ARMED).then(|| state.without(ARMED))).is_ok()
     }
 }
