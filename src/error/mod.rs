@@ -11,6 +11,4 @@ mod schedule;
 
 pub use build::BuildError;
 #[cfg(feature = "std")]
-pub(crate) use schedule::Rejection;
-#[cfg(feature = "std")]
 pub use schedule::ScheduleError;

@@ -33,28 +33,6 @@ pub enum ScheduleError<F> {
     OutOfMemory(F),
 }
 
-/// The reason for which a timer was rejected, without its closure. It is as wide as a pointer, so that a `Result` with
-/// a handle is returned in registers.
-#[derive(Clone, Copy, Debug)]
-#[repr(usize)]
-pub(crate) enum Rejection {
-    Shutdown,
-    Full,
-    OutOfMemory,
-}
-
-impl Rejection {
-    /// Adds the closure.
-    #[cold]
-    pub(crate) fn with<F>(self, f: F) -> ScheduleError<F> {
-        match self {
-            Self::Shutdown => ScheduleError::Shutdown(f),
-            Self::Full => ScheduleError::Full(f),
-            Self::OutOfMemory => ScheduleError::OutOfMemory(f),
-        }
-    }
-}
-
 impl<F> ScheduleError<F> {
     /// Returns the closure.
     ///
@@ -120,6 +98,7 @@ impl<F> ScheduleError<F> {
     }
 
     /// Returns the same reason with the converted closure.
+    #[cold]
     pub(crate) fn map<G>(self, convert: impl FnOnce(F) -> G) -> ScheduleError<G> {
         match self {
             Self::Shutdown(f) => ScheduleError::Shutdown(convert(f)),

@@ -17,7 +17,7 @@ use super::item::{Due, Item};
 use super::key::DelayKey;
 use crate::clock::{Deadline, Requested, Ticks, UNKNOWN_NANOS};
 use crate::engine::entry::{Callback, Role};
-use crate::error::{Rejection, ScheduleError};
+use crate::error::ScheduleError;
 use crate::handle::TimerHandle;
 use crate::shard::{Deferred, Shard, defer};
 use crate::timer::{QueueRef, Timer};
@@ -71,7 +71,7 @@ impl<T: Send + 'static> Shared<T> {
         let choose = || Shard::choose_home(&self.shards, self.next_turn.fetch_add(1, Ordering::Relaxed));
         let refuse = |value| {
             Shard::reject(self.service, choose);
-            Err(Rejection::Shutdown.with(value))
+            Err(ScheduleError::Shutdown(value))
         };
         if self.is_inherited() {
             return refuse(value);
@@ -95,7 +95,7 @@ impl<T: Send + 'static> Shared<T> {
             Err(rejection) => {
                 drop(ManuallyDrop::into_inner(callback));
                 let stored = self.values.remove(&item).expect("without a timer, the value is still there");
-                Err(rejection.with(stored.value))
+                Err(rejection.map(|()| stored.value))
             }
         }
     }

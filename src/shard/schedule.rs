@@ -16,7 +16,7 @@ use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Ticks};
 use crate::engine::entry::{Callback, Role};
 use crate::engine::memory::AllocError;
-use crate::error::Rejection;
+use crate::error::ScheduleError;
 
 impl Shard {
     /// Schedules a timer in the calling thread's home shard of `service`; see [`thread_state::with_home`].
@@ -34,14 +34,14 @@ impl Shard {
         due: impl FnOnce(&Ticks) -> Deadline,
         role: Role,
         write: impl FnOnce(*mut Callback),
-    ) -> Result<(RawHandle, Deadline), Rejection> {
+    ) -> Result<(RawHandle, Deadline), ScheduleError<()>> {
         thread_state::with_home(service, choose, |thread| {
             let shard = thread.shard();
             // SAFETY: the shard is alive, because the caller keeps the service.
             let this = unsafe { shard.as_ref() };
             if this.limit.as_ref().is_some_and(|limit| !limit.acquire()) {
                 thread.count(|counters| &counters.rejected);
-                return Err(Rejection::Full);
+                return Err(ScheduleError::Full(()));
             }
             let index = this.core.free_entry(&mut thread.cache).map_err(|refusal| this.refused(thread, refusal))?;
             let entry = this.core.slab.get(index);
@@ -59,12 +59,12 @@ impl Shard {
 
     /// Undoes what `schedule` has done for a timer that the engine refuses.
     #[cold]
-    fn refused(&self, thread: &ThreadState, refusal: AllocError) -> Rejection {
+    fn refused(&self, thread: &ThreadState, refusal: AllocError) -> ScheduleError<()> {
         self.release_permit();
         thread.count(|counters| &counters.rejected);
         match refusal {
-            AllocError::Closed => Rejection::Shutdown,
-            AllocError::NoMemory => Rejection::OutOfMemory,
+            AllocError::Closed => ScheduleError::Shutdown(()),
+            AllocError::NoMemory => ScheduleError::OutOfMemory(()),
         }
     }
 

@@ -209,7 +209,7 @@ impl Timer {
         // SAFETY: a callback stores `F`, by this function's contract. `f` is used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { Callback::write_once::<F, Named>(place, &*f) };
         let scheduled = self.0.schedule(due, Role::Once, write);
-        scheduled.map_err(|rejection| rejection.with(ManuallyDrop::into_inner(f)))
+        scheduled.map_err(|rejection| rejection.map(|()| ManuallyDrop::into_inner(f)))
     }
 
     /// Schedules `f` to run by `rule`, which is as for [`Periodic`].
@@ -225,7 +225,7 @@ impl Timer {
         self.0.schedule(|_| first, Role::Periodic, write).map_err(|rejection| {
             // SAFETY: the callback was made above, from a `Periodic<F, R>`.
             let periodic = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<F, R>>() };
-            rejection.with(periodic.f)
+            rejection.map(|()| periodic.f)
         })
     }
 }

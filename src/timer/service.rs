@@ -34,7 +34,7 @@ use super::threads::Threads;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::engine::entry::{Callback, Role};
-use crate::error::{BuildError, Rejection};
+use crate::error::{BuildError, ScheduleError};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
@@ -148,10 +148,10 @@ impl Service {
         due: impl FnOnce(&Ticks) -> Deadline,
         role: Role,
         write: impl FnOnce(*mut Callback),
-    ) -> Result<TimerHandle, Rejection> {
+    ) -> Result<TimerHandle, ScheduleError<()>> {
         if self.is_closed() {
             self.reject();
-            return Err(Rejection::Shutdown);
+            return Err(ScheduleError::Shutdown(()));
         }
         let (raw, due) = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
         // SAFETY: the raw handle comes from `schedule`, and only this `TimerHandle` owns it.
