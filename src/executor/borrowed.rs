@@ -127,7 +127,7 @@ fn run_jobs(queue: &Arc<JobQueue>) {
 /// Runs the first job of the queue. Batches do not unwind.
 fn run_job(queue: &Arc<JobQueue>) {
     let again = queue.clone();
-    queue.run_ticket(Instant::now(), || rayon::spawn(move || run_ticket(again)));
+    queue.run_ticket(|| rayon::spawn(move || run_ticket(again)));
 }
 
 /// Starts rayon's global pool. Returns an error where rayon would panic.

@@ -43,10 +43,13 @@ impl JobQueue {
     }
 
     /// Runs the first job, as a ticket of a borrowed pool. Before that, calls `spawn` if one more ticket is needed.
-    pub(crate) fn run_ticket(&self, now: Instant, spawn: impl FnOnce()) {
+    pub(crate) fn run_ticket(&self, spawn: impl FnOnce()) {
         let mut exhausted = Vec::new();
-        let Some((job, run, is_late)) = lock(&self.state).take(now, None, &mut exhausted) else { return };
-        drop(exhausted);
+        let mut state = lock(&self.state);
+        // Under the lock: no look follows the one that finds the job late, so the ticket must find that, too.
+        let taken = state.take(Instant::now(), None, &mut exhausted);
+        drop((state, exhausted));
+        let Some((job, run, is_late)) = taken else { return };
         if is_late {
             spawn();
         }

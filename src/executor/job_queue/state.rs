@@ -178,7 +178,7 @@ impl State {
         if found {
             self.uses_rayon = true;
             (self.search_at, self.interval) = (Some(now + MIN_INTERVAL), MIN_INTERVAL);
-            if self.call_searchers(run.id) {
+            if self.call_searchers(run.id) || self.watch.at.is_some() {
                 self.watch.look_by(now + MIN_INTERVAL);
             }
         } else if run.batch.is_none() {

@@ -174,7 +174,7 @@ fn a_worker_that_parks_beside_a_busy_one_calls_for_a_look() {
 fn work_that_is_found_calls_for_a_look_at_the_time_of_the_next_search() {
     let now = Instant::now();
     let (soon, late) = (now + MIN_INTERVAL, now + MAX_INTERVAL);
-    for (at, parked, expected) in [(None, 1, true), (Some(late), 1, true), (Some(soon), 1, false), (None, 0, false)] {
+    for (at, parked, expected) in [(None, 1, true), (Some(late), 0, true), (Some(soon), 1, false), (None, 0, false)] {
         let queue = busy(now);
         lock(&queue.state).parked.truncate(parked);
         assert_eq!(wakes(&queue, at, |state| record_search(state, now, true)), expected, "{at:?} {parked}");

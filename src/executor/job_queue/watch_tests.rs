@@ -1,6 +1,7 @@
 //! Unit tests of `watch`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use super::Watcher::{Loop, Own};
 use super::*;
@@ -83,4 +84,24 @@ fn a_thread_looks_when_it_is_time_and_it_has_the_watch() {
     assert_eq!(watch(Own(0), now + LATE_AFTER / 2), None, "too early");
     assert_eq!(watch(Own(1), now + LATE_AFTER), None, "another thread has it");
     assert_eq!(watch(Own(0), now + LATE_AFTER), Some(0));
+}
+
+/// The thread of the ticket waits for the lock while another looks.
+#[test]
+fn a_ticket_that_comes_during_the_look_finds_its_job_late() {
+    let queue = JobQueue::new(0, 0);
+    let since = Instant::now() + Duration::from_millis(50);
+    push(&queue, Own(0), since);
+    let mut spawned = 0;
+    let mut state = lock(&queue.state);
+    thread::scope(|scope| {
+        let ticket = scope.spawn(|| queue.run_ticket(|| spawned += 1));
+        while Instant::now() < since + LATE_AFTER {
+            thread::sleep(LATE_AFTER);
+        }
+        state.check(Instant::now(), &mut Vec::new());
+        drop(state);
+        ticket.join().unwrap();
+    });
+    assert_eq!((spawned, queue.watch_at(Own(0))), (1, None));
 }
