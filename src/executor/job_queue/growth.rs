@@ -125,7 +125,7 @@ impl State {
         if self.must_sample(now) {
             return self.growth.sample_at.or(Some(now));
         }
-        self.growth.is_ending.then(|| now + MAX_INTERVAL)
+        self.growth.is_ending.then(|| now + IDLE)
     }
 
     /// Returns whether a job waits for a worker that was woken and has not come. Once it has, all workers may be blocked,
@@ -182,7 +182,7 @@ impl JobQueue {
     pub(crate) fn extra_ends(&self, now: Instant) {
         let mut state = lock(&self.state);
         state.growth.is_ending = true;
-        state.watch.look_by(now);
+        state.watch.look_by(now + MAX_INTERVAL);
     }
 
     /// Returns the statistics of the extra workers.

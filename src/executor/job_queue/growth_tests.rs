@@ -212,8 +212,9 @@ fn looks_follow_while_extra_threads_end() {
         next(&queue, now)
     };
     queue.extra_ends(now);
-    assert_eq!(look(now, true), Some(MAX_INTERVAL));
-    assert_eq!(look(now + MAX_INTERVAL, false), None);
+    assert_eq!(next(&queue, now), Some(MAX_INTERVAL), "it has probably ended by then");
+    assert_eq!(look(now + MAX_INTERVAL, true), Some(IDLE));
+    assert_eq!(look(now + MAX_INTERVAL + IDLE, false), None);
 }
 
 #[test]

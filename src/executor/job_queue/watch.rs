@@ -10,7 +10,7 @@
 //! | a dispatch, unless an own thread looks in time anyway    | who dispatches     | [`LATE_AFTER`], or [`FIRST_CHECK`], later |
 //! | a worker parks beside a busy one, and no look is to come | the same           | now                                  |
 //! | a worker has found rayon's work                          | the same           | the time of the next search          |
-//! | an extra thread ends                                     | the same           | now                                  |
+//! | an extra thread ends                                     | the same           | 8 ms later                           |
 //! | a program's loop has looked, or ends                     | an own thread      | the same                             |
 //! | the leader is stuck                                      | its deputy         | the same                             |
 //!
