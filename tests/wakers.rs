@@ -421,6 +421,37 @@ fn a_waker_of_the_second_shard_that_blocks_delays_neither_the_first_nor_the_pool
     });
 }
 
+/// The thread of the first shard has the watch over the pool, because it dispatches first.
+#[test]
+fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
+    for _ in 0..3 {
+        let builder = Timer::builder().shards(2).pin_cores(true).executor(Executor::Pool { threads: 2 });
+        let timer = builder.build().unwrap();
+        // This thread's home is the first shard.
+        timer.schedule(HOUR, || ()).unwrap();
+        let (gate, odd, at) = (Gate::default(), Task::new(), timer.now() + 20 * MS);
+        let (pass, (sender, receiver)) = (gate.clone(), channel());
+        odd.on_wake.set(move || pass.pass());
+        // Of two callbacks that are due together, each waits for the other.
+        let meeting = [Gate::default(), Gate::default()];
+        let meet = |mine: usize| {
+            let (meeting, sender) = (meeting.clone(), sender.clone());
+            let meet = move || {
+                meeting[mine].open();
+                meeting[1 - mine].pass();
+                sender.send(()).unwrap();
+            };
+            timer.schedule_at(at + MS, meet).unwrap();
+        };
+        thread::scope(|scope| _ = scope.spawn(|| [0, 1].map(meet)));
+        timer.schedule_at(at, || ()).unwrap();
+        let mut blocks = timer.sleep_until(at);
+        assert!(!odd.polls(&mut blocks));
+        (0..2).for_each(|_| wait_for(&receiver));
+        gate.open();
+    }
+}
+
 /// The deputy takes the first shard from the leader, and drives its own shard, too.
 #[test]
 fn a_waker_that_blocks_after_another_delays_only_its_shard() {

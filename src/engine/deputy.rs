@@ -90,6 +90,12 @@ impl Deputy {
         }
     }
 
+    /// Returns whether the leader is inside foreign code, perhaps for long.
+    pub(crate) fn is_leader_inside(&self) -> bool {
+        // Relaxed: a hint. The deputy finds a leader that enters afterwards.
+        self.phase.load(Ordering::Relaxed) % 2 != 0
+    }
+
     /// Appoints a thread instead of `old`, if that is the deputy.
     pub(crate) fn replace(&self, old: u32, alarms: &Alarms) {
         if !self.is(old) {

@@ -155,6 +155,27 @@ fn a_driver_that_panics_leaves_other_shards_alone() {
     assert_eq!(timer.stats().completed, 1);
 }
 
+/// The thread of the first shard has the watch over the pool. The only worker is blocked, so the pool must grow.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_driver_that_panics_leaves_the_watch_to_a_thread() {
+    let builder = Timer::builder().shards(2).pin_cores(true).executor(Executor::Pool { threads: 1 });
+    let timer = builder.on_panic(drop).build().unwrap();
+    let in_first = timer.schedule(3600 * SEC, || ()).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let schedule = || timer.schedule(3600 * SEC, move || sender.send(()).unwrap()).unwrap();
+    let in_second = thread::scope(|scope| scope.spawn(schedule).join().unwrap());
+    let (first, (end, ended)) = (timer.0.shards[0].clone(), mpsc::channel());
+    let wait = move || {
+        in_second.reset(Duration::ZERO);
+        first.fault.store(true, SeqCst);
+        in_first.reset(Duration::ZERO);
+        end.send(receiver.recv_timeout(20 * SEC)).unwrap();
+    };
+    timer.schedule(Duration::ZERO, wait).unwrap();
+    ended.recv().unwrap().expect("the pool grows");
+}
+
 #[test]
 fn a_driver_that_panics_under_load_closes_its_shard() {
     let (sender, reports) = mpsc::channel();

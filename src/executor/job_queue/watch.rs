@@ -12,6 +12,7 @@
 //! | a worker has found rayon's work                          | the same           | the time of the next search          |
 //! | an extra thread ends                                     | the same           | 8 ms later                           |
 //! | a program's loop has looked, or ends                     | an own thread      | the same                             |
+//! | an own thread calls wakers, and is not the leader        | another            | the same                             |
 //! | the leader is stuck                                      | its deputy         | the same                             |
 //!
 //! The thread that dispatches is awake, so the watch needs no wake-up. A program's loop may be away for long, and must

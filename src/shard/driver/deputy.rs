@@ -18,6 +18,8 @@ impl Drivers {
     pub(super) fn call_wakers(&self, number: u32, wakers: Arc<Wakers>) {
         if !self.is_flexible || number != LEADER {
             self.deputy.replace(number, &self.alarms);
+            let next = (number + 1) % self.shards.len() as u32;
+            self.give_watch(Watcher::Own(number), if self.is_flexible { number } else { next });
             return wakers.run();
         }
         *lock(&self.leader_wakers) = wakers.clone();

@@ -133,8 +133,10 @@ impl Drivers {
         self.dispatcher.dispatch(callbacks, by, |payload| self.shards[0].report_panic(payload));
     }
 
-    /// Gives the watch over the queue from one thread, if it has it, to an own thread.
-    pub(super) fn give_watch(&self, from: Watcher, to: u32) {
+    /// Gives the watch over the queue, if the thread has it, to the leader. If that may be stuck, or shards do not fold,
+    /// to the own thread `other`.
+    pub(super) fn give_watch(&self, from: Watcher, other: u32) {
+        let to = if self.is_flexible && !self.deputy.is_leader_inside() { LEADER } else { other };
         self.dispatcher.queue().into_iter().for_each(|queue| queue.give_watch(from, to));
     }
 
@@ -149,9 +151,9 @@ impl Drivers {
         if self.is_flexible { &self.shards } else { &self.shards[first..=first] }
     }
 
-    /// Returns whether all shards of the role are closed.
-    pub(super) fn are_closed(&self, role: u32) -> bool {
-        self.shards_of(role).iter().all(|shard| shard.core.is_closing())
+    /// Returns whether all shards are closed. Until then, a thread that has no shard left may have the watch.
+    pub(super) fn are_closed(&self) -> bool {
+        self.shards.iter().all(|shard| shard.core.is_closing())
     }
 
     /// Makes turns of the role's shards until something is to be handed out, or as many turns as there are shards have
@@ -188,7 +190,7 @@ impl Drivers {
         let (shards, shard) = (self.shards_of(role.number), &self.shards[role.number as usize]);
         let earliest = || {
             let must_look = || self.deputy.must_look(role.number, longest) || watch_at() != at;
-            if self.are_closed(role.number) || must_look() { 0 } else { role::earliest(shards, role.number) }
+            if self.are_closed() || must_look() { 0 } else { role::earliest(shards, role.number) }
         };
         let timeout = |tick| {
             let left = ends.map(|at| at.saturating_duration_since(Instant::now()));

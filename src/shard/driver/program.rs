@@ -159,10 +159,11 @@ impl ProgramDriver {
         }
     }
 
-    /// Gives the watch, if the loop has it, to the last own thread: not to the leader, which may be stuck, if there is
-    /// another.
+    /// Gives the watch, if the loop has it, to an own thread. If shards do not fold, that of the loop's shard is idle.
     fn give_watch(&self) {
-        self.drivers.give_watch(self.watcher(), self.drivers.shards.len() as u32 - 1);
+        let last = self.drivers.shards.len() - 1;
+        let other = if self.drivers.is_flexible { last } else { self.index };
+        self.drivers.give_watch(self.watcher(), other as u32);
     }
 }
 

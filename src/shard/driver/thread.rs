@@ -48,7 +48,7 @@ impl OwnThread<'_> {
         let drivers = self.drivers.clone();
         let mut role = Role::new(self.number);
         loop {
-            let is_over = drivers.are_closed(self.number);
+            let is_over = drivers.are_closed();
             match drivers.next(&mut role) {
                 Some(expired) => {
                     self.deliver(expired);
