@@ -96,7 +96,7 @@ impl DriverCore {
 
     /// Returns whether there is anything to cascade ahead of time, or to trim.
     pub(crate) fn has_work(&self, core: &Core) -> bool {
-        self.levels.has_upcoming() || self.trim.has_work(core)
+        self.levels.upcoming().is_some() || self.trim.has_work(core)
     }
 
     /// Moves the driver's cache to the pool, and trims memory, in a bounded turn. Must be called before the driver
@@ -154,7 +154,8 @@ impl DriverCore {
             let index = match self.levels.step(&mut nodes, self.now) {
                 Step::Cascaded => continue,
                 Step::Expired(index) => index,
-                Step::Done => match self.first_disarmed(core) {
+                // The driver unlinks a disarmed entry that comes next, so as not to wake for it later.
+                Step::Done => match self.levels.first().filter(|&index| nodes.is_disarmed(index)) {
                     Some(index) => {
                         self.levels.remove(&mut nodes, index);
                         index
@@ -176,11 +177,6 @@ impl DriverCore {
             Expire::Over { free: false } => {}
         }
         None
-    }
-
-    /// Returns the first entry in the wheel if it is disarmed. The driver unlinks it, so as not to wake for it later.
-    fn first_disarmed(&self, core: &Core) -> Option<u32> {
-        self.levels.first().filter(|&index| !core.slab.get(index).is_armed())
     }
 }
 

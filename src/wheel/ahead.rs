@@ -15,22 +15,12 @@ impl Levels {
     /// none. O(levels).
     pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
         let Some(id) = self.upcoming() else { return Step::Done };
-        self.remove(nodes, id);
-        let deadline = nodes.deadline(id);
-        if deadline <= self.now || nodes.is_disarmed(id) {
-            return Step::Expired(id);
-        }
-        self.link(nodes, id, deadline, Level::block_in_ring);
-        Step::Cascaded
+        self.expire_or_cascade(nodes, id, Level::block_in_ring)
     }
 
-    /// Returns whether there is a node to cascade ahead of time. O(levels).
-    pub(crate) fn has_upcoming(&self) -> bool {
-        self.upcoming().is_some()
-    }
-
-    /// Returns the first node of a slot above level 0 that is the next one of its level.
-    fn upcoming(&self) -> Option<u32> {
+    /// Returns the node to cascade ahead of time next, if there is one: the first of a slot above level 0 that is the next
+    /// one of its level. O(levels).
+    pub(crate) fn upcoming(&self) -> Option<u32> {
         self.levels.iter().skip(1).find_map(|ring| ring.first(ring.slot_of(self.now / ring.span + 1)))
     }
 }

@@ -90,11 +90,6 @@ impl Level {
         (block & self.mask) as usize
     }
 
-    #[inline]
-    pub(super) fn slot(&self, tick: u64) -> usize {
-        self.slot_of(tick / self.span)
-    }
-
     /// Returns the first tick of a slot, which is at or after the slot of `now`.
     #[inline]
     pub(super) fn first_tick(&self, slot: usize, now: u64) -> u64 {

@@ -223,12 +223,23 @@ impl Levels {
         } else {
             return Step::Done;
         };
+        self.expire_or_cascade(nodes, id, Level::block_in_window)
+    }
+
+    /// Unlinks a node. It has expired, or is linked again by the rule `block_of`, which is as for `link`.
+    #[inline]
+    pub(super) fn expire_or_cascade(
+        &mut self,
+        nodes: &mut impl Nodes,
+        id: u32,
+        block_of: impl Fn(&Level, u64, u64) -> Option<u64>,
+    ) -> Step {
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
         if deadline <= self.now || nodes.is_disarmed(id) {
             return Step::Expired(id);
         }
-        self.link(nodes, id, deadline, Level::block_in_window);
+        self.link(nodes, id, deadline, block_of);
         Step::Cascaded
     }
 
@@ -258,7 +269,7 @@ impl Levels {
     /// Links a node by its deadline, which must be later than the present tick. `block_of` is the rule: the node goes
     /// to the lowest level for which it returns a block.
     #[inline]
-    pub(super) fn link(
+    fn link(
         &mut self,
         nodes: &mut impl Nodes,
         id: u32,
@@ -292,7 +303,8 @@ impl Levels {
             if earliest.is_some_and(|earliest| ring.begins_no_slot(self.now, earliest.first)) {
                 break;
             }
-            let slot = ring.occupancy.next_from(ring.slot(self.now)).expect("a slot of the level is occupied");
+            let slot =
+                ring.occupancy.next_from(ring.slot_of(self.now / ring.span)).expect("a slot of the level is occupied");
             let event = Event { first: ring.first_tick(slot, self.now), level: Reverse(level), slot };
             earliest = Some(earliest.map_or(event, |earliest| earliest.min(event)));
         }

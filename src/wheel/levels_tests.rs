@@ -165,7 +165,7 @@ fn a_slot_can_be_emptied_before_it_expires() {
         let linked: Vec<u32> = (0..64).filter(|&id| deadlines[id as usize] > now + 63).collect();
         linked.iter().for_each(|&id| insert(&mut levels, &mut store, id));
         let mut cascade = || {
-            let is_upcoming = levels.has_upcoming();
+            let is_upcoming = levels.upcoming().is_some();
             let cascades = levels.cascade_ahead(&mut store) != Step::Done;
             assert_eq!(is_upcoming, cascades);
             cascades
