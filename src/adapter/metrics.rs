@@ -157,7 +157,8 @@ impl Exporter {
         metrics::gauge!(EXTRA_THREADS, self.labels.clone()).set(new.extra_threads as f64);
         metrics::counter!(EXTRA_THREADS_NEEDED, self.labels.clone()).increment(new.extra_threads_needed);
         for (index, shard) in new.shards().iter().enumerate() {
-            let labels = self.with("shard", index.to_string());
+            let own = Label::new("shard", index.to_string());
+            let labels: Vec<Label> = self.labels.iter().cloned().chain([own]).collect();
             for (name, _, count) in COUNTERS {
                 metrics::counter!(name, labels.clone()).increment(count(shard));
             }
@@ -168,11 +169,6 @@ impl Exporter {
             }
         }
         self.exported.clone_from(stats);
-    }
-
-    /// Returns the labels of the exporter and another one.
-    fn with(&self, name: &'static str, value: String) -> Vec<Label> {
-        self.labels.iter().cloned().chain([Label::new(name, value)]).collect()
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn inside_entry(entry: &Entry) -> bool {
 }
 
 /// Returns whether the calling thread is inside a callback of the shard of `core`.
-pub(super) fn inside_shard(core: &Core) -> bool {
+pub(crate) fn inside_shard(core: &Core) -> bool {
     any_frame(|frame| ptr::eq(frame.core, core))
 }
 

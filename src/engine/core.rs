@@ -281,12 +281,7 @@ impl Core {
     /// Returns whether the calling thread drives this shard, or is inside one of its callbacks. Such a thread must not
     /// wait for the shard.
     pub(crate) fn is_on_this_thread(&self) -> bool {
-        self.is_inside_callback() || self.wakeup.is_driven_here()
-    }
-
-    /// Returns whether the calling thread is inside a callback of this shard.
-    pub(crate) fn is_inside_callback(&self) -> bool {
-        call_stack::inside_shard(self)
+        call_stack::inside_shard(self) || self.wakeup.is_driven_here()
     }
 
     /// Returns whether no entry waits for the driver in the intake.

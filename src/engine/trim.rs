@@ -144,7 +144,7 @@ impl Trim {
     /// Phase 2: decides about some frames.
     fn scan(&mut self, core: &Core, cache: &mut Cache, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> Phase {
         let (slab, blocks) = (&core.slab, core.slab.blocks());
-        let entries = slab.frame() * BLOCK;
+        let entries = slab.frame * BLOCK;
         let mut freed = 0;
         // Adjacent frames to be retired together.
         let mut run = first..first;
@@ -153,7 +153,7 @@ impl Trim {
             if freed >= MAX_FREED {
                 break;
             }
-            next = first + slab.frame();
+            next = first + slab.frame;
             let aside = slab.count_aside(first);
             if aside == entries {
                 freed += entries;
@@ -205,7 +205,7 @@ fn free_frame(core: &Core, cache: &mut Cache, first: u32, reclaim: &mut impl FnM
     if !core.slab.claim_frame(first, |index| core.keep(cache, index)) {
         return false;
     }
-    let mut entries = first * BLOCK..(first + core.slab.frame()) * BLOCK;
+    let mut entries = first * BLOCK..(first + core.slab.frame) * BLOCK;
     let free = entries.clone().all(reclaim);
     if !free {
         entries.by_ref().for_each(|index| core.keep(cache, index));

@@ -128,7 +128,7 @@ impl Interval {
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(context));
         let due = self.sleep.deadline();
-        let now = self.sleep.now();
+        let now = self.sleep.ticks().now();
         let late = now.saturating_duration_since(due);
         let (from, delay) = match self.behavior {
             MissedTickBehavior::Delay if late > LATE => (now, self.period),

@@ -84,12 +84,12 @@ impl Sleep {
             Source::Held(entry) => &mut entry.coop,
             Source::Closed { coop, .. } => coop,
         }
-        .outlast_shutdown();
+        .outlasts_shutdown = true;
         self
     }
 
     /// Returns the shard of the timer; after a shutdown, any shard of the service.
-    #[cfg(feature = "hyper")]
+    #[inline]
     pub(crate) fn shard(&self) -> &Shard {
         match &self.source {
             Source::Held(entry) => entry.shard(),
@@ -105,11 +105,8 @@ impl Sleep {
     }
 
     #[inline]
-    fn ticks(&self) -> &Ticks {
-        match &self.source {
-            Source::Held(entry) => entry.ticks(),
-            Source::Closed { shard, .. } => &shard.ticks,
-        }
+    pub(super) fn ticks(&self) -> &Ticks {
+        &self.shard().ticks
     }
 
     /// Returns the deadline. A sleep that never completes reports an instant a hundred years ahead.
@@ -148,7 +145,7 @@ impl Sleep {
         match self.progress() {
             Progress::Pending => false,
             Progress::Elapsed => true,
-            Progress::Shutdown => !self.coop().outlasts_shutdown(),
+            Progress::Shutdown => !self.coop().outlasts_shutdown,
         }
     }
 
@@ -241,11 +238,6 @@ impl Sleep {
                 coop.renew(true);
             }
         }
-    }
-
-    /// Returns the present by the timer's clock.
-    pub(crate) fn now(&self) -> Instant {
-        self.ticks().now()
     }
 }
 

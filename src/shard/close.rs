@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::shard::Shard;
+use crate::engine::call_stack;
 use crate::engine::entry::{Callback, Entry, Found, Role};
 use crate::engine::run::catch_panic;
 use crate::engine::shutdown::Closing;
@@ -116,7 +117,7 @@ impl Shard {
 
     /// Returns whether the calling thread is inside a callback of this shard.
     pub(crate) fn is_inside_callback(&self) -> bool {
-        self.core.is_inside_callback()
+        call_stack::inside_shard(&self.core)
     }
 }
 

@@ -47,7 +47,7 @@ impl Progress {
 pub(crate) struct Coop {
     wait: Wait,
     /// Whether a shutdown leaves the future pending for ever.
-    outlasts_shutdown: bool,
+    pub(crate) outlasts_shutdown: bool,
 }
 
 /// Whether the next completion needs a pending poll first.
@@ -72,17 +72,6 @@ impl Coop {
     #[inline]
     pub(crate) fn renew(&mut self, closed: bool) {
         self.wait = Wait::set(closed);
-    }
-
-    /// Makes a shutdown leave the future pending for ever.
-    #[cfg(any(feature = "hyper", feature = "quinn"))]
-    pub(crate) fn outlast_shutdown(&mut self) {
-        self.outlasts_shutdown = true;
-    }
-
-    /// Returns whether a shutdown leaves the future pending for ever.
-    pub(crate) fn outlasts_shutdown(&self) -> bool {
-        self.outlasts_shutdown
     }
 
     /// Returns what a poll that finds `progress` should return. If the future could complete but must be pending once,

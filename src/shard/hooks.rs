@@ -140,9 +140,9 @@ impl RunHooks for &Shard {
     #[inline]
     fn ended(&self, run: Self::Run) {
         // If the callback has forked, the child comes here, too. The run belongs to the parent.
-        if let (Some(run), Some(monitor)) = (run, &self.on_slow) {
+        if let (Some(run), Some(hook)) = (run, &self.on_slow) {
             if !self.is_inherited() {
-                catch_panic(self, || monitor.report(&run));
+                catch_panic(self, || hook.report(&run));
             }
         }
     }

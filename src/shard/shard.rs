@@ -20,7 +20,7 @@
 //!
 //! **Sums.** Each thread counts what it does to a timer, from `scheduled` to its end, in counters of its own. Any thread
 //! may sum them at any time through the [registry](super::registry). Ends are read before beginnings, for the reason
-//! given at `stats::pending`.
+//! given at `ShardStats::balanced`.
 
 use std::any::Any;
 use std::panic::RefUnwindSafe;
@@ -34,7 +34,7 @@ use crossbeam_utils::CachePadded;
 use super::driver::Driver;
 use super::limit::Limit;
 use super::registry::{Registered, Registry};
-use super::slow::SlowMonitor;
+use super::slow::SlowHook;
 use super::thread_state;
 use super::virtual_time::{NeedsThisThread, VirtualTime};
 use crate::clock::{Quiescence, Ticks};
@@ -42,7 +42,7 @@ use crate::engine::core::Core;
 use crate::engine::entry::{Entry, Role};
 use crate::engine::role::Slot;
 use crate::engine::wakeup::DriverWakeup;
-use crate::stats::{self, ShardStats, ThreadCounters};
+use crate::stats::{ShardStats, ThreadCounters};
 use crate::system::Process;
 use crate::wheel::Levels;
 
@@ -65,7 +65,7 @@ pub(crate) struct ShardSettings {
     pub(crate) ticks: Ticks,
     pub(crate) limit: Option<Arc<Limit>>,
     pub(crate) on_panic: Option<Arc<PanicHook>>,
-    pub(crate) on_slow: Option<SlowMonitor>,
+    pub(crate) on_slow: Option<SlowHook>,
     /// Returns whether callbacks may be unable to run before the calling thread is free.
     pub(crate) needs_this_thread: Box<NeedsThisThread>,
 }
@@ -97,7 +97,7 @@ pub(crate) struct Shard {
     pub(super) virtual_time: Option<VirtualTime>,
     pub(super) limit: Option<Arc<Limit>>,
     pub(super) on_panic: Option<Arc<PanicHook>>,
-    pub(super) on_slow: Option<SlowMonitor>,
+    pub(super) on_slow: Option<SlowHook>,
     /// Number of closures that the close has found. A shutdown closes the shard, or a driver that has panicked.
     pub(super) closures: OnceLock<usize>,
     /// Makes the driver panic after it has next taken a timer out of the wheel.
@@ -183,14 +183,14 @@ impl Shard {
     /// Returns all statistics of the shard.
     pub(crate) fn stats(&self) -> ShardStats {
         let stats = self.registry.read();
-        // `scheduled` is read last: with each end, this sum has the beginning. See `stats::pending`.
+        // `scheduled` is read last: with each end, this sum has the beginning. See `ShardStats::balanced`.
         stats.balanced(self.scheduled())
     }
 
     /// Returns the number of pending timers. Reads no histogram.
     pub(crate) fn pending(&self) -> u64 {
         let ended = self.registry.sum(ThreadCounters::ended, ShardStats::ended);
-        stats::pending(self.scheduled(), ended)
+        self.scheduled().saturating_sub(ended)
     }
 
     fn scheduled(&self) -> u64 {

@@ -18,7 +18,7 @@ use std::task::Waker;
 
 use super::coop::{Coop, Progress};
 use super::raw_handle::RawHandle;
-use crate::clock::{Deadline, Ticks};
+use crate::clock::Deadline;
 use crate::engine::entry::{Callback, Entry, PollOutcome};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
@@ -55,13 +55,8 @@ impl SleepEntry {
         Some(Self { shard, entry, index, phase: Phase::Idle, coop: Coop::new(false) })
     }
 
-    #[inline]
-    pub(crate) fn ticks(&self) -> &Ticks {
-        &self.parts().0.ticks
-    }
-
     /// Returns the shard of the entry.
-    #[cfg(feature = "hyper")]
+    #[inline]
     pub(crate) fn shard(&self) -> &Shard {
         self.parts().0
     }
@@ -79,10 +74,10 @@ impl SleepEntry {
 
     /// Polls the timer. While it is pending, `waker` is called at tick `deadline`.
     pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Progress {
-        let now = self.ticks().now_tick();
+        let now = self.shard().ticks.now_tick();
         let progress = match self.phase {
             Phase::Over(progress) => progress,
-            _ if self.parts().0.is_inherited() => Progress::Shutdown,
+            _ if self.shard().is_inherited() => Progress::Shutdown,
             Phase::Idle if deadline <= now => Progress::Elapsed,
             Phase::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
             Phase::Armed => self.poll_entry(deadline, now, waker),
@@ -228,7 +223,7 @@ impl Drop for SleepEntry {
     fn drop(&mut self) {
         if self.phase == Phase::Armed {
             // In a forked child: the waker is the parent's.
-            if self.parts().0.is_inherited() {
+            if self.shard().is_inherited() {
                 return;
             }
             self.cancel();

@@ -52,32 +52,26 @@ pub struct SlowCallback {
 #[derive(Clone)]
 pub(crate) struct SlowHook {
     over: Duration,
+    /// The index of the shard whose runs it is called for.
+    shard: usize,
     call: Arc<dyn Fn(SlowCallback) + Send + Sync>,
 }
 
 impl SlowHook {
     pub(crate) fn new(over: Duration, call: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
         let call: Box<dyn Fn(SlowCallback) + Send + Sync> = Box::new(call);
-        Self { over, call: call.into() }
+        Self { over, shard: 0, call: call.into() }
     }
 
-    /// Returns the monitor of the shard with this index.
-    pub(crate) fn monitor(self, shard: usize) -> SlowMonitor {
-        SlowMonitor { hook: self, shard }
+    /// Returns the hook of the shard with this index.
+    pub(crate) fn of_shard(self, shard: usize) -> Self {
+        Self { shard, ..self }
     }
-}
 
-/// The hook of one shard, with the shard's index.
-pub(crate) struct SlowMonitor {
-    hook: SlowHook,
-    shard: usize,
-}
-
-impl SlowMonitor {
     /// Calls the hook if the run took longer than the threshold. Unwinds if the hook panics.
     pub(super) fn report(&self, &MeasuredRun { late, took, callback, .. }: &MeasuredRun) {
-        if took > self.hook.over {
-            (self.hook.call)(SlowCallback { took, late, shard: self.shard, callback });
+        if took > self.over {
+            (self.call)(SlowCallback { took, late, shard: self.shard, callback });
         }
     }
 }
@@ -111,10 +105,10 @@ mod tests {
     #[test]
     fn a_run_is_slow_if_it_takes_longer_than_the_threshold() {
         let (sender, receiver) = mpsc::channel();
-        let monitor = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap()).monitor(7);
+        let hook = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap()).of_shard(7);
         let report = |nanos| {
             let (late, took) = (Duration::from_millis(9), Duration::from_nanos(nanos));
-            monitor.report(&MeasuredRun { late, took, callback: "a closure", began: Instant::now() });
+            hook.report(&MeasuredRun { late, took, callback: "a closure", began: Instant::now() });
             receiver.try_recv().map(|slow| (slow.took.as_nanos(), slow.late, slow.shard, slow.callback)).ok()
         };
         assert_eq!(report(3_000_000), None);

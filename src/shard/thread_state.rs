@@ -119,12 +119,6 @@ impl ThreadState {
         }
     }
 
-    /// Returns whether this is the state of a single call, on a thread whose thread-locals are destroyed.
-    #[inline]
-    fn is_temporary(&self) -> bool {
-        self.temporary.is_some()
-    }
-
     fn new(shard: &Shard, home_of: u64, registered: Arc<Registered>, temporary: Option<Arc<Shard>>) -> Box<Self> {
         let weak = shard.this.clone();
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
@@ -134,7 +128,7 @@ impl ThreadState {
 
 impl Drop for ThreadState {
     fn drop(&mut self) {
-        let is_temporary = self.is_temporary();
+        let is_temporary = self.temporary.is_some();
         let Some(shard) = self.temporary.take().or_else(|| self.weak.upgrade()) else { return };
         shard.core.drain_cache(&mut self.cache);
         if self.key.home_of != NONE {
@@ -225,7 +219,7 @@ fn take_last() -> Option<Box<ThreadState>> {
 /// Makes this state the one used last.
 #[inline(always)]
 fn put_back(state: Box<ThreadState>) {
-    let leaves = if state.is_temporary() {
+    let leaves = if state.temporary.is_some() {
         Some(state)
     } else {
         ManuallyDrop::into_inner(LAST.replace(ManuallyDrop::new(Some(state))))

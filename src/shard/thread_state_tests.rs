@@ -22,7 +22,7 @@ struct AtExit(Arc<Shard>);
 impl Drop for AtExit {
     fn drop(&mut self) {
         assert!(take_last().is_none(), "this state has outlived the others");
-        with(&self.0, |state| assert!(state.is_temporary()));
+        with(&self.0, |state| assert!(state.temporary.is_some()));
         assert!(take_last().is_none(), "no destructor would drop this state");
     }
 }
@@ -36,7 +36,7 @@ fn a_destructor_after_that_of_the_states_finds_none_of_them() {
     let uses = move || {
         // Destructors run in the reverse order of first use.
         AT_EXIT.set(Some(AtExit(shard.clone())));
-        with(&shard, |state| assert!(!state.is_temporary()));
+        with(&shard, |state| assert!(state.temporary.is_none()));
     };
     assert!(thread::spawn(uses).join().is_ok());
 }

@@ -15,5 +15,4 @@ mod totals;
 pub(crate) use count::Count;
 pub(crate) use counters::ThreadCounters;
 pub use lateness::Lateness;
-pub(crate) use totals::pending;
 pub use totals::{ShardStats, Stats};

@@ -216,21 +216,15 @@ impl ShardStats {
     }
 
     /// Returns the same counts with `scheduled` and `pending` computed. The caller must have read `scheduled` after the
-    /// ends.
+    /// ends, so that it has read the beginning of each of them, too.
+    ///
+    /// The exception is a timer whose `schedule` has not returned. A thread counts a timer after it has armed it, and the
+    /// timer may have ended meanwhile. Such an end counts as its own beginning, so `pending` is not negative.
     pub(crate) fn balanced(mut self, scheduled: u64) -> Self {
-        self.pending = pending(scheduled, self.ended());
+        self.pending = scheduled.saturating_sub(self.ended());
         self.scheduled = self.ended() + self.pending;
         self
     }
-}
-
-/// Returns the number of pending timers. The caller must have read the ends first, so that it has read the beginning of
-/// each of them, too.
-///
-/// The exception is a timer whose `schedule` has not returned. A thread counts a timer after it has armed it, and the
-/// timer may have ended meanwhile. Such an end counts as its own beginning, so the result is not negative.
-pub(crate) fn pending(scheduled: u64, ended: u64) -> u64 {
-    scheduled.saturating_sub(ended)
 }
 
 impl AddAssign<&ShardStats> for ShardStats {
@@ -256,6 +250,7 @@ mod tests {
 
     #[test]
     fn an_end_that_is_counted_before_its_beginning_counts_for_both() {
+        let pending = |scheduled, completed| ShardStats { completed, ..Default::default() }.balanced(scheduled).pending;
         assert_eq!((pending(3, 1), pending(1, 1), pending(1, 2)), (2, 0, 0));
         let stats = ShardStats { completed: 2, ..ShardStats::default() }.balanced(1);
         assert_eq!((stats.scheduled, stats.pending), (2, 0));

@@ -64,7 +64,7 @@ impl Driver {
     /// runs them here, and a [custom](crate::Executor::Custom) executor is called here. What they make due may wait for
     /// the next call. After a shutdown, does nothing.
     pub fn drive(&mut self) -> usize {
-        self.attach();
+        self.0.attach();
         self.0.drive()
     }
 
@@ -75,7 +75,7 @@ impl Driver {
     /// tickless. Each call begins anew: if another thread then arms a timer for earlier than the answer, it calls the
     /// waker, once. Beside that, memory to be given back calls it at most once before the next `drive`, and a shutdown.
     pub fn next_wakeup(&mut self) -> Option<Instant> {
-        self.attach();
+        self.0.attach();
         self.0.next_wakeup()
     }
 
@@ -85,18 +85,14 @@ impl Driver {
     /// A thread that arms a timer calls the waker, so it should only wake: write to an eventfd, wake a task. Its panic
     /// goes to [`on_panic`](crate::Builder::on_panic). Dropping the `Driver` drops the waker.
     pub fn set_waker(&mut self, waker: &Waker) {
-        self.attach();
+        self.0.attach();
         self.0.set_waker(waker);
     }
 
     /// Returns whether the timer has been shut down.
     pub fn is_shutdown(&self) -> bool {
-        self.attach();
-        self.0.is_closed()
-    }
-
-    fn attach(&self) {
         self.0.attach();
+        self.0.is_closed()
     }
 }
 

@@ -104,7 +104,7 @@ impl Service {
             let shard = Shard::new(ShardSettings {
                 limit: limit.clone(),
                 on_panic: builder.on_panic.clone(),
-                on_slow: builder.on_slow.clone().map(|hook| hook.monitor(index)),
+                on_slow: builder.on_slow.clone().map(|hook| hook.of_shard(index)),
                 needs_this_thread: Box::new(needs_this_thread.clone()),
                 ..ShardSettings::new(levels, wakeup, ticks.clone())
             });
@@ -133,12 +133,6 @@ impl Service {
             lock(&service.threads).own.push(driver);
         }
         Ok(service)
-    }
-
-    /// Returns whether the shard is one of the service's.
-    #[cfg(feature = "hyper")]
-    pub(super) fn has(&self, shard: &Shard) -> bool {
-        self.shards.iter().any(|own| std::ptr::eq(&**own, shard))
     }
 
     /// Schedules a timer; see [`Shard::schedule`].

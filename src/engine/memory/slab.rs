@@ -70,7 +70,7 @@ pub(crate) struct Slab {
     /// The segments, by their number; null if not allocated yet.
     segments: Pages<AtomicPtr<[Segment; 1]>>,
     /// Number of blocks in a frame: a power of two.
-    frame: u32,
+    pub(crate) frame: u32,
     /// Approximate number of [sparse](super::sparse) blocks.
     pub(super) sparse: AtomicI64,
     /// The fields that are written more often, on another cache line.
@@ -215,11 +215,6 @@ impl Slab {
     /// Returns the approximate number of entries in memory.
     pub(crate) fn len(&self) -> usize {
         self.blocks().saturating_sub(self.counts.decommitted.load(Ordering::Relaxed)) as usize * BLOCK as usize
-    }
-
-    /// Returns the number of blocks in a frame.
-    pub(crate) fn frame(&self) -> u32 {
-        self.frame
     }
 
     /// Returns the first block of each frame in a range of blocks.

@@ -95,7 +95,7 @@ impl Slab {
             aside.compare_exchange(ALL, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
         let claimed = self.blocks_of(first).take_while(claim).count() as u32;
-        if claimed == self.frame() {
+        if claimed == self.frame {
             self.blocks_of(first).for_each(|block| _ = self.unmark(block));
             return true;
         }
