@@ -236,13 +236,30 @@ fn workers_assist_with_what_a_loop_has_expired() {
 /// It calls neither `next_wakeup` nor a waker.
 #[test]
 fn a_loop_that_only_polls_looks_after_the_pool() {
-    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    // A pool of one thread grows.
+    for threads in if cfg!(target_os = "linux") { 1..=2 } else { 2..=2 } {
+        let timer = Timer::builder().shards(1).executor(Executor::Pool { threads }).build().unwrap();
+        let mut driver = timer.take_driver().unwrap();
+        let started = schedule_pair(&timer, timer.now() + 5 * MS);
+        eventually("both have started", || {
+            driver.drive();
+            started.load(SeqCst) == 2
+        });
+    }
+}
+
+#[test]
+fn a_loop_that_sleeps_comes_back_to_look_after_the_pool() {
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).build().unwrap();
     let mut driver = timer.take_driver().unwrap();
-    let started = schedule_pair(&timer, timer.now() + 5 * MS);
-    eventually("both have started", || {
-        driver.drive();
-        started.load(SeqCst) == 2
+    // On a busy machine it may be time before `next_wakeup`.
+    let comes_back = (0..100).any(|_| {
+        timer.schedule(Duration::ZERO, || ()).unwrap();
+        while driver.drive() == 0 {}
+        let next = driver.next_wakeup();
+        next.is_some_and(|at| (MS / 4..=MS).contains(&at.saturating_duration_since(Instant::now())))
     });
+    assert!(comes_back);
 }
 
 #[test]
