@@ -15,20 +15,33 @@
 //!
 //! This is the protocol of [`wakeup`](super::wakeup) once more, with the same argument. Loom model `roles` checks it.
 //!
-//! **Which thread parks.** The role's own thread [attaches](Alarm::attach) itself before its first sleep. A caller that
-//! lowers `until` has read the value of one such sleep, so it finds the thread.
+//! **Which thread parks.** An alarm belongs to an own thread, which [attaches](Alarm::attach) itself before its first
+//! sleep. A caller that lowers `until` has read the value of one such sleep, so it finds the thread.
+//!
+//! **Which alarm.** That of the thread that has the role. The role of the [leader] goes from thread to thread, so a caller
+//! reads the leader's number after its fence. A new leader takes the role before its next sleep, which has a fence. So
+//! either the caller finds the new leader, or that finds the lowered `wake_tick`.
+//!
+//! [leader]: super::leader
 
 use std::time::Duration;
 
+use super::leader::Leader;
 use crate::sync::{AtomicU64, Ordering, Parker, fence};
+
+/// The role that drives the folded shards. All others are numbers of own threads.
+pub(crate) const LEADER: u32 = u32::MAX - 1;
 
 /// The tick of what is awake: of a thread with a role, or of a shard whose driver checks the intake before it sleeps.
 pub(crate) const AWAKE: u64 = 0;
 
-/// The alarms of a service, one for each role.
-pub(crate) struct Alarms(Vec<Alarm>);
+/// The alarms of a service, one for each own thread.
+pub(crate) struct Alarms {
+    threads: Vec<Alarm>,
+    pub(crate) leader: Leader,
+}
 
-/// The sleep of the thread that has a role. On a cache line of its own.
+/// The sleep of an own thread. On a cache line of its own.
 #[repr(align(128))]
 pub(crate) struct Alarm {
     /// Tick until which the thread sleeps, or `AWAKE`.
@@ -37,27 +50,37 @@ pub(crate) struct Alarm {
 }
 
 impl Alarms {
-    pub(crate) fn new(roles: usize) -> Self {
-        Self((0..roles).map(|_| Alarm { until: AtomicU64::new(AWAKE), parker: Parker::new() }).collect())
+    pub(crate) fn new(threads: usize) -> Self {
+        let alarm = |_| Alarm { until: AtomicU64::new(AWAKE), parker: Parker::new() };
+        Self { threads: (0..threads).map(alarm).collect(), leader: Leader::new() }
     }
 
     /// Wakes all threads, because the service ends. The caller has closed its shards, and each close has a fence.
     pub(crate) fn wake_all(&self) {
-        self.0.iter().for_each(|alarm| alarm.wake_by_ordered(AWAKE));
+        self.threads.iter().for_each(|alarm| alarm.wake_by_ordered(AWAKE));
     }
 
-    /// Returns whether the calling thread has one of the roles.
+    /// Makes sure that the thread with the role sees by `tick` what the caller wrote before this call.
+    pub(crate) fn wake_by(&self, role: u32, tick: u64) {
+        // SeqCst: orders what the caller wrote before the loads; see the file's head. Loom models `deputy` and `roles`.
+        fence(Ordering::SeqCst);
+        self.get(role).wake_by_ordered(tick);
+    }
+
+    /// Returns whether the calling thread is one of the own threads.
     pub(crate) fn is_attached_here(&self) -> bool {
-        self.0.iter().any(Alarm::is_attached_here)
+        self.threads.iter().any(Alarm::is_attached_here)
     }
 
-    /// Returns the number of roles.
+    /// Returns the number of own threads.
     pub(super) fn len(&self) -> u32 {
-        self.0.len() as u32
+        self.threads.len() as u32
     }
 
+    /// Returns the alarm of the thread that has the role.
     pub(crate) fn get(&self, role: u32) -> &Alarm {
-        &self.0[role as usize]
+        let thread = if role == LEADER { self.leader.number() } else { role };
+        &self.threads[thread as usize]
     }
 }
 
@@ -78,14 +101,7 @@ impl Alarm {
         self.until.load(Ordering::Relaxed) != AWAKE
     }
 
-    /// Makes sure that the thread sees by `tick` what the caller wrote before this call.
-    pub(crate) fn wake_by(&self, tick: u64) {
-        // SeqCst: orders what the caller wrote before the load; see the file's head.
-        fence(Ordering::SeqCst);
-        self.wake_by_ordered(tick);
-    }
-
-    /// Like [`wake_by`](Self::wake_by), for a caller that has made a fence since its write.
+    /// Like [`Alarms::wake_by`], for a caller that has made a fence since its write.
     pub(super) fn wake_by_ordered(&self, tick: u64) {
         // Acquire: the caller that lowers the word sees which thread is attached; pairs with `sleep`. Loom model `roles`.
         if self.until.load(Ordering::Relaxed) > tick && self.until.fetch_min(tick, Ordering::Acquire) > tick {

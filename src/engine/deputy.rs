@@ -1,9 +1,10 @@
-//! The deputy: a thread that notices when the leader is stuck in foreign code.
+//! The deputy: a thread that succeeds a leader that is stuck in foreign code.
 //!
-//! The leader calls wakers. One that blocks should delay its own shard only, so another thread must notice. Before the
+//! The leader calls wakers. One that blocks should not delay folded shards for long, so another thread must lead on. Before the
 //! leader calls wakers, it appoints a deputy, unless there is one: another own thread. The deputy looks every
-//! [`INTERVAL`]. If the leader has been inside the same foreign code since the last look, it is stuck. If the leader has
-//! called no waker since then, the deputy resigns, and sleeps as before.
+//! [`INTERVAL`]. If the leader has been inside the same foreign code since the last look, it is stuck, and the deputy
+//! [succeeds](super::leader::Leader::succeed) it. If the leader has called no waker since then, the deputy resigns, and
+//! sleeps as before.
 //!
 //! ```text
 //! leader                            deputy
@@ -13,15 +14,11 @@
 //! deputy = none? then appoint one   has the phase changed? then deputy := this thread
 //! ```
 //!
-//! By the fences, the leader finds that there is no deputy, or the deputy finds the new phase. A deputy that calls wakers
-//! itself appoints another first.
+//! By the fences, the leader finds that there is no deputy, or the deputy finds the new phase. So there is a deputy
+//! whenever the leader is inside. A deputy that calls wakers itself appoints another first.
 //!
 //! An appointment is a wake-up of an [alarm](super::alarm): the leader writes `deputy`, and then lowers `until`. A thread
 //! reads `deputy` in its second look before it sleeps, so it sleeps only after a look at the leader.
-//!
-//! A shard that goes to the leader must not come after the deputy has resigned. So the thread that [gives](Deputy::give)
-//! it looks at the phase afterwards, and takes it back if the leader is inside. By the fences, either it does so, or the
-//! deputy finds the shard. The leader takes the first shard back when it has left the foreign code.
 //!
 //! Loom model `deputy` checks all this.
 //!
@@ -32,68 +29,32 @@
 use std::time::{Duration, Instant};
 
 use super::alarm::{AWAKE, Alarms};
-use super::wakeup::{DriverWakeup, LEADER, PROGRAM};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use super::leader::Leads;
+use crate::sync::{AtomicU32, Ordering, fence};
 
 /// Time between two looks. A waker that blocks delays other shards for one to two intervals.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(4);
-/// In place of a role's number.
+/// In place of a thread's number.
 const NONE: u32 = u32::MAX;
 
-/// Which own thread is the deputy, by the number of its role, and what it looks at.
-pub(crate) struct Deputy {
-    thread: AtomicU32,
-    /// How often the leader has begun or ended to call foreign code: odd while it is inside.
-    phase: AtomicU64,
-}
+/// Which own thread is the deputy, by its number.
+pub(crate) struct Deputy(AtomicU32);
 
-/// The phase that the deputy saw at its last look, and when that was.
-pub(crate) type Seen = Option<(u64, Instant)>;
+/// What the deputy saw at its last look, and when that was.
+pub(crate) type Seen = Option<(Leads, Instant)>;
 
 impl Deputy {
     pub(crate) fn new() -> Self {
-        Self { thread: AtomicU32::new(NONE), phase: AtomicU64::new(0) }
+        Self(AtomicU32::new(NONE))
     }
 
-    /// The leader is about to call foreign code.
-    pub(crate) fn enter(&self, alarms: &Alarms) {
-        // Relaxed, here and below: the fences order it. Loom model `deputy`.
-        self.phase.fetch_add(1, Ordering::Relaxed);
+    /// The leader, which calls this, is about to call foreign code.
+    pub(crate) fn enter(&self, alarms: &Alarms) -> Leads {
+        let inside = alarms.leader.enter();
         // SeqCst: orders the phase before the load; see the file's head. Loom model `deputy`.
         fence(Ordering::SeqCst);
         self.replace(NONE, alarms);
-    }
-
-    /// The leader has called foreign code. Takes the first of the `shards` back if another of the timer's threads has it.
-    /// Takes all shards of that thread, which a waker of the first shard may block.
-    pub(crate) fn leave<'a>(&self, mut shards: impl Iterator<Item = &'a DriverWakeup> + Clone) {
-        self.phase.fetch_add(1, Ordering::Relaxed);
-        // SeqCst: orders the phase before the load of the role; pairs with the fence of `change_role` in `give`. Loom model
-        // `deputy`.
-        fence(Ordering::SeqCst);
-        let all = shards.clone();
-        let role = shards.next().map_or(LEADER, DriverWakeup::role);
-        if ![LEADER, PROGRAM].contains(&role) {
-            all.for_each(|shard| _ = shard.change_role(role, LEADER));
-        }
-    }
-
-    /// Gives a shard from the role `from` to the leader, while that is not inside foreign code, or to another role while it
-    /// is: to the first of `to`, then to the second if the first does not fit.
-    pub(crate) fn give(&self, shard: &DriverWakeup, mut from: u32, to: [u32; 2]) {
-        for to in to.into_iter().cycle() {
-            // Relaxed: the fence of `change_role` orders it. Loom model `deputy`.
-            if !shard.change_role(from, to) || (self.phase.load(Ordering::Relaxed) % 2 == 0) == (to == LEADER) {
-                return;
-            }
-            from = to;
-        }
-    }
-
-    /// Returns whether the leader is inside foreign code, perhaps for long.
-    pub(crate) fn is_leader_inside(&self) -> bool {
-        // Relaxed: a hint. The deputy finds a leader that enters afterwards.
-        self.phase.load(Ordering::Relaxed) % 2 != 0
+        inside
     }
 
     /// Appoints a thread instead of `old`, if that is the deputy.
@@ -101,49 +62,59 @@ impl Deputy {
         if !self.is(old) {
             return;
         }
-        let others = || (1..alarms.len()).filter(|&other| other != old);
+        let leader = alarms.leader.number();
+        let others = || (0..alarms.len()).filter(|&other| other != old && other != leader);
         let other = others().find(|&other| alarms.get(other).is_asleep()).or_else(|| others().next());
-        self.thread.store(other.unwrap_or(NONE), Ordering::Relaxed);
-        other.into_iter().for_each(|other| alarms.get(other).wake_by(AWAKE));
+        self.0.store(other.unwrap_or(NONE), Ordering::Relaxed);
+        other.into_iter().for_each(|other| alarms.wake_by(other, AWAKE));
     }
 
-    /// Returns whether the thread with this role must look before it sleeps: it was appointed after its last look, which
+    /// Returns whether the thread of this number must look before it sleeps: it was appointed after its last look, which
     /// returned `next`.
     pub(crate) fn must_look(&self, number: u32, next: Option<Duration>) -> bool {
         next.is_none() && self.is(number)
     }
 
-    /// Returns whether the thread with this role is the deputy.
+    /// Returns whether the thread of this number is the deputy.
     fn is(&self, number: u32) -> bool {
-        self.thread.load(Ordering::Relaxed) == number
+        // Relaxed, here and below: the fences order it. Loom model `deputy`.
+        self.0.load(Ordering::Relaxed) == number
     }
 
-    /// Looks after the leader, if the calling thread, with this role, is the deputy. Calls `stuck` if the leader is.
-    /// Returns the time until the next look.
-    pub(crate) fn look(&self, number: u32, seen: &mut Seen, now: Instant, stuck: impl FnOnce()) -> Option<Duration> {
+    /// Looks after the leader, if the calling thread, of this number, is the deputy. Calls `succeeded` if it leads from now
+    /// on. Returns the time until the next look.
+    pub(crate) fn look(
+        &self,
+        number: u32,
+        alarms: &Alarms,
+        seen: &mut Seen,
+        now: Instant,
+        succeeded: impl FnOnce(),
+    ) -> Option<Duration> {
         if !self.is(number) {
             return None;
         }
-        let phase = self.phase.load(Ordering::Relaxed);
-        let Some((_, since)) = seen.filter(|&(last, _)| last == phase) else {
-            *seen = Some((phase, now));
+        let leads = alarms.leader.load();
+        let Some((_, since)) = seen.filter(|&(last, _)| last == leads) else {
+            *seen = Some((leads, now));
             return Some(INTERVAL);
         };
         let left = INTERVAL.saturating_sub(now - since);
         if !left.is_zero() {
             return Some(left);
         }
-        if phase % 2 != 0 {
-            stuck();
-        }
         *seen = None;
-        self.thread.store(NONE, Ordering::Relaxed);
-        // SeqCst: orders the resignation before the load; see the file's head. Loom model `deputy`.
-        fence(Ordering::SeqCst);
-        if self.phase.load(Ordering::Relaxed) == phase {
+        self.0.store(NONE, Ordering::Relaxed);
+        if leads.is_inside() && alarms.leader.succeed(leads, number) {
+            succeeded();
             return None;
         }
-        self.thread.store(number, Ordering::Relaxed);
+        // SeqCst: orders the resignation before the load; see the file's head. Loom model `deputy`.
+        fence(Ordering::SeqCst);
+        if alarms.leader.load() == leads {
+            return None;
+        }
+        self.0.store(number, Ordering::Relaxed);
         Some(INTERVAL)
     }
 }

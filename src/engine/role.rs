@@ -3,11 +3,11 @@
 //! To drive a shard is to take its driver out of its slot, to make a bounded turn, and to put the driver back. The *role*
 //! of a shard says which thread does this. Another thread may change it at any time.
 //!
-//! | role                | its shards                          | the thread that has it                                  |
-//! |---------------------|-------------------------------------|---------------------------------------------------------|
-//! | 0, the *leader's*   | all shards that are *folded*, and 0 | the first own thread                                    |
-//! | another number      | the shard of that number, and 0 if the leader is or may be stuck | the shard's own thread     |
-//! | [`PROGRAM`]         | the shards that the program drives  | the program's loop                                      |
+//! | role                | its shards                       | the thread that has it                                   |
+//! |---------------------|----------------------------------|----------------------------------------------------------|
+//! | [`LEADER`]          | all that are *folded*            | an own thread, the [leader]; another succeeds it if it is stuck |
+//! | the number of an own thread | the shard of that number | that thread                                              |
+//! | [`PROGRAM`]         | those that the program drives    | the program's loop                                       |
 //!
 //! # How a shard changes its role
 //!
@@ -27,7 +27,9 @@
 //!
 //! Loom model `roles` checks this against callers that arm something earlier, and against a close.
 //!
+//! [`LEADER`]: super::alarm::LEADER
 //! [`PROGRAM`]: super::wakeup::PROGRAM
+//! [leader]: super::leader
 
 use super::alarm::AWAKE;
 use super::wakeup::DriverWakeup;

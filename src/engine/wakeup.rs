@@ -102,9 +102,7 @@ use super::alarm::{AWAKE, Alarm, Alarms};
 use super::program_waker::ProgramWaker;
 use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence, fence_between_seq_cst};
 
-/// The role that drives the folded shards.
-pub(crate) const LEADER: u32 = 0;
-/// The role of a shard that the program's own loop drives. All others are indices of alarms.
+/// The role of a shard that the program's own loop drives.
 pub(crate) const PROGRAM: u32 = u32::MAX;
 
 /// Until when a shard needs no driver, and which role drives it.

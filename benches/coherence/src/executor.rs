@@ -143,7 +143,7 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn set_wake(&self, _wake: impl Fn(u32)) {
+    pub(crate) fn set_watcher(&self, _role: u32, _wake: impl Fn(u32)) {
         match *self {}
     }
 

@@ -130,7 +130,7 @@ impl Pool {
             })
             .collect();
         let woken = Arc::downgrade(&pool);
-        pool.queue.set_wake(move |number| woken.upgrade().into_iter().for_each(|pool| pool.wake_driver(number)));
+        pool.queue.set_watcher(0, move |number| woken.upgrade().into_iter().for_each(|pool| pool.wake_driver(number)));
         threads.extend((0..DRIVERS as u32).map(|number| {
             let pool = pool.clone();
             thread::spawn(move || pool.drive(number))

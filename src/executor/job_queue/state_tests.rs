@@ -152,7 +152,7 @@ fn the_first_worker_searches_and_those_that_have_parked_since() {
 fn wakes(queue: &JobQueue, at: Option<Instant>, f: impl FnOnce(&mut State)) -> bool {
     let is_woken = Arc::new(AtomicBool::new(false));
     let woken = is_woken.clone();
-    queue.set_wake(move |_| woken.store(true, Ordering::Relaxed));
+    queue.set_watcher(0, move |_| woken.store(true, Ordering::Relaxed));
     let mut state = lock(&queue.state);
     state.watch.set(None);
     state.watch.at = at;

@@ -12,8 +12,8 @@
 //! | a worker has found rayon's work                          | the same           | the time of the next search          |
 //! | an extra thread ends                                     | the same           | 8 ms later                           |
 //! | a program's loop has looked, or ends                     | an own thread      | the same                             |
-//! | an own thread calls wakers, and is not the leader        | another            | the same                             |
-//! | the leader is stuck                                      | its deputy         | the same                             |
+//! | an own thread calls wakers, and is not the leader        | another, or the leader | the same                         |
+//! | a deputy becomes the leader                              | the leader, if the deputy had it | the same               |
 //!
 //! The thread that dispatches is awake, so the watch needs no wake-up. A program's loop may be away for long, and must
 //! start no threads: it looks once. An own thread that is stuck loses the watch at the next dispatch after it is late.
@@ -35,7 +35,7 @@ pub(super) const FIRST_CHECK: Duration = Duration::from_micros(50);
 /// A thread that may have the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watcher {
-    /// The own thread of this number.
+    /// The own thread that has this [role](crate::engine::role).
     Own(u32),
     /// The program's loop that has the shard of this number.
     Loop(u32),
@@ -46,7 +46,7 @@ pub(super) struct Watch {
     by: Watcher,
     /// `None`: nothing could need a look.
     pub(super) at: Option<Instant>,
-    /// Wakes the own thread of a number.
+    /// Wakes the own thread that has a role.
     wake: Box<dyn Fn(u32) + Send + Sync>,
 }
 
@@ -87,9 +87,11 @@ impl Watch {
 }
 
 impl JobQueue {
-    /// Sets how to wake the own thread of a number. `wake` must not call foreign code.
-    pub(crate) fn set_wake(&self, wake: impl Fn(u32) + Send + Sync + 'static) {
-        lock(&self.state).watch.wake = Box::new(wake);
+    /// Gives the watch to an own thread, by its role, and sets how to wake that of a role. `wake` must not call foreign
+    /// code.
+    pub(crate) fn set_watcher(&self, role: u32, wake: impl Fn(u32) + Send + Sync + 'static) {
+        let watch = &mut lock(&self.state).watch;
+        (watch.by, watch.wake) = (Watcher::Own(role), Box::new(wake));
     }
 
     /// Returns when the thread must look, if it has the watch.

@@ -12,7 +12,7 @@ use crate::sync::Arc;
 fn queue(woken: u32) -> (JobQueue, impl Fn() -> usize) {
     let (queue, count) = (JobQueue::new(1, 0), Arc::new(AtomicUsize::new(0)));
     let wakes = count.clone();
-    queue.set_wake(move |number| _ = wakes.fetch_add(usize::from(number == woken), Ordering::Relaxed));
+    queue.set_watcher(0, move |number| _ = wakes.fetch_add(usize::from(number == woken), Ordering::Relaxed));
     (queue, move || count.swap(0, Ordering::Relaxed))
 }
 

@@ -3,10 +3,10 @@
 //! # The leader
 //!
 //! A shard whose timers are few needs no awake thread of its own. Of all such shards, which are *folded*, one thread
-//! expires what is due: the leader, the own thread of the first shard. It sleeps until the earliest of their deadlines.
-//! So how many threads are awake follows the work, not the number of shards.
+//! expires what is due: the [leader](crate::engine::leader), at first the own thread of the first shard. It sleeps until
+//! the earliest of their deadlines. So how many threads are awake follows the work, not the number of shards.
 //!
-//! A leader that [is behind](super::load) gives shards that are due to their own threads, one after each batch. The first
+//! A leader that [is behind](super::load) gives shards that are due to their own threads, one after each batch. Its own
 //! shard stays with it. An own thread that has little to do folds its shard again.
 //!
 //! Shards fold if a pool runs their callbacks. With another executor, callbacks run on the thread that drives, and one
@@ -23,10 +23,10 @@ use super::batch::TimerBatch;
 use super::expired::{Expired, Wakers};
 use super::load::{Load, WINDOW};
 use crate::clock::NEVER;
-use crate::engine::alarm::{AWAKE, Alarms};
-use crate::engine::deputy::Deputy;
+use crate::engine::alarm::{AWAKE, Alarms, LEADER};
+use crate::engine::deputy::{Deputy, Seen};
 use crate::engine::role::{self, Next};
-use crate::engine::wakeup::{DriverWakeup, LEADER, PROGRAM};
+use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{Dispatcher, Watcher};
 use crate::shard::Shard;
 use crate::shard::thread_state;
@@ -50,17 +50,22 @@ pub(crate) struct Drivers {
     pub(super) leader_wakers: Mutex<Arc<Wakers>>,
 }
 
-/// The right to drive some shards, and what its thread must know for that.
+/// The role of an own thread, and what the thread must know for that.
 pub(super) struct Role {
-    number: u32,
+    /// The number of the thread.
+    pub(super) thread: u32,
+    /// The number of the role: `LEADER`, or that of the thread.
+    pub(super) number: u32,
     /// Index of the shard that was driven last.
     last: usize,
     load: Load,
+    /// As the deputy.
+    pub(super) seen: Seen,
 }
 
 impl Role {
-    pub(super) fn new(number: u32) -> Self {
-        Self { number, last: 0, load: Load::new() }
+    fn new(thread: u32, number: u32) -> Self {
+        Self { thread, number, last: 0, load: Load::new(), seen: None }
     }
 }
 
@@ -75,7 +80,7 @@ impl Drivers {
         let alarms = Arc::new(Alarms::new(shards));
         if let Some(queue) = dispatcher.queue() {
             let alarms = alarms.clone();
-            queue.set_wake(move |role| alarms.get(role).wake_by(AWAKE));
+            queue.set_watcher(first_role(0, is_flexible), move |role| alarms.wake_by(role, AWAKE));
         }
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
@@ -90,14 +95,14 @@ impl Drivers {
         }
     }
 
-    /// Gives a shard from the program to its own thread. The first shard goes to another while the leader may be stuck.
-    pub(super) fn give_back(&self, shard: usize) {
-        let wakeup = &self.shards[shard].core.wakeup;
-        if shard == 0 && self.shards.len() > 1 {
-            self.deputy.give(wakeup, PROGRAM, [LEADER, 1]);
-        } else {
-            wakeup.change_role(PROGRAM, shard as u32);
-        }
+    /// Returns the role that the shard of this index has at first.
+    pub(super) fn first_role(&self, shard: usize) -> u32 {
+        first_role(shard, self.is_flexible)
+    }
+
+    /// Returns the role of the own thread of this number. The thread that leads at first is the first one.
+    pub(super) fn role_of(&self, thread: u32) -> Role {
+        Role::new(thread, if thread == 0 { self.first_role(0) } else { thread })
     }
 
     /// Returns whether the calling thread drives, by any role but the program's.
@@ -114,11 +119,13 @@ impl Drivers {
         self.alarms.wake_all();
     }
 
-    /// Gives up to `limit` of the folded shards that are due by `tick` to their own threads. The first shard stays with
-    /// the leader.
-    pub(super) fn unfold(&self, limit: usize, tick: u64) {
-        let is_due = |&(index, shard): &(usize, &Arc<Shard>)| index > 0 && shard.core.wakeup.wake_tick() <= tick;
-        for (index, shard) in self.shards_with(LEADER).filter(is_due).take(limit) {
+    /// Gives one folded shard that is due now to its own thread, if that is asleep: one that is not may be stuck. The
+    /// leader, which calls this, is not.
+    fn unfold(&self) {
+        let now = self.shards[0].ticks.now_tick();
+        let is_asleep = |index: usize| self.alarms.get(index as u32).is_asleep();
+        let is_due = |&(index, shard): &(_, &Arc<Shard>)| shard.core.wakeup.wake_tick() <= now && is_asleep(index);
+        if let Some((index, shard)) = self.shards_with(LEADER).find(is_due) {
             shard.core.wakeup.change_role(LEADER, index as u32);
         }
     }
@@ -133,10 +140,10 @@ impl Drivers {
         self.dispatcher.dispatch(callbacks, by, |payload| self.shards[0].report_panic(payload));
     }
 
-    /// Gives the watch over the queue, if the thread has it, to the leader. If that may be stuck, or shards do not fold,
-    /// to the own thread `other`.
+    /// Gives the watch over the queue, if the thread has it, to the leader or, where shards do not fold, to the own thread
+    /// `other`.
     pub(super) fn give_watch(&self, from: Watcher, other: u32) {
-        let to = if self.is_flexible && !self.deputy.is_leader_inside() { LEADER } else { other };
+        let to = if self.is_flexible { LEADER } else { other };
         self.dispatcher.queue().into_iter().for_each(|queue| queue.give_watch(from, to));
     }
 
@@ -145,10 +152,9 @@ impl Drivers {
         self.dispatcher.queue()?.watch_at(by)
     }
 
-    /// Returns the shards that may have this role. While the leader is stuck, its own shard has another's.
+    /// Returns the shards that may have this role.
     pub(super) fn shards_of(&self, role: u32) -> &[Arc<Shard>] {
-        let first = role as usize;
-        if self.is_flexible { &self.shards } else { &self.shards[first..=first] }
+        if self.is_flexible { &self.shards } else { &self.shards[role as usize..=role as usize] }
     }
 
     /// Returns whether all shards are closed. Until then, a thread that has no shard left may have the watch.
@@ -162,7 +168,7 @@ impl Drivers {
         let (shards, mut expired) = (self.shards_of(role.number), Expired::default());
         if role.number == LEADER && role.load.is_behind() {
             self.mark_leader_busy(Instant::now());
-            self.unfold(1, shards[0].ticks.now_tick());
+            self.unfold();
         }
         let mut turns = shards.len();
         // In virtual time, a driver must not answer before its timers are handed out.
@@ -187,9 +193,9 @@ impl Drivers {
         let at = watch_at();
         let ends = longest.map(|time| begun + time).into_iter().chain(at).min();
         scheduling.apply();
-        let (shards, shard) = (self.shards_of(role.number), &self.shards[role.number as usize]);
+        let (shards, shard) = (self.shards_of(role.number), &self.shards[role.thread as usize]);
         let earliest = || {
-            let must_look = || self.deputy.must_look(role.number, longest) || watch_at() != at;
+            let must_look = || self.deputy.must_look(role.thread, longest) || watch_at() != at;
             if self.are_closed() || must_look() { 0 } else { role::earliest(shards, role.number) }
         };
         let timeout = |tick| {
@@ -216,8 +222,8 @@ impl Drivers {
             if share >= LITTLE {
                 self.mark_leader_busy(now);
             }
-        } else if share < LITTLE && now >= *lock(&self.leader_busy) && self.alarms.get(LEADER).is_asleep() {
-            self.shards_with(role).for_each(|(_, shard)| self.deputy.give(&shard.core.wakeup, role, [LEADER, role]));
+        } else if share < LITTLE && now >= *lock(&self.leader_busy) {
+            self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));
         }
     }
 }

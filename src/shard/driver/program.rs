@@ -159,11 +159,9 @@ impl ProgramDriver {
         }
     }
 
-    /// Gives the watch, if the loop has it, to an own thread. If shards do not fold, that of the loop's shard is idle.
+    /// Gives the watch, if the loop has it, to an own thread. Where shards do not fold, that of the loop's shard is idle.
     fn give_watch(&self) {
-        let last = self.drivers.shards.len() - 1;
-        let other = if self.drivers.is_flexible { last } else { self.index };
-        self.drivers.give_watch(self.watcher(), other as u32);
+        self.drivers.give_watch(self.watcher(), self.index as u32);
     }
 }
 
@@ -207,6 +205,6 @@ impl Drop for ProgramDriver {
         self.give_watch();
         wakeup.program.wake_up();
         wakeup.program.remove();
-        self.drivers.give_back(self.index);
+        wakeup.change_role(PROGRAM, self.drivers.first_role(self.index));
     }
 }

@@ -1,8 +1,7 @@
 //! The own thread of a shard: its loop, and how a shutdown waits for it.
 //!
-//! The thread has the role of its shard's number, and drives all shards of this role. The first own thread is the
-//! [leader](super::drivers). It makes a turn of one shard after the other, hands out what has expired, and sleeps when
-//! nothing is due.
+//! The thread drives all shards of its [role](crate::engine::role). It makes a turn of one shard after the other, hands out
+//! what has expired, and sleeps when nothing is due.
 //!
 //! A shutdown waits until the thread has ended, or until it is inside the `execute` of a custom executor. There the
 //! thread may itself wait for the thread that shuts down: an executor with a bounded queue waits for its consumer. It
@@ -17,7 +16,6 @@ use core_affinity::CoreId;
 
 use super::drivers::{Drivers, Role};
 use super::expired::Expired;
-use crate::engine::deputy::Seen;
 use crate::engine::role::{Driven, with_driver};
 use crate::executor::{self, Watcher};
 use crate::sync::lock;
@@ -26,18 +24,16 @@ use crate::system::Scheduling;
 /// The own thread of one shard.
 struct OwnThread<'a> {
     drivers: Arc<Drivers>,
-    number: u32,
+    role: Role,
     scheduling: Scheduling,
     driving: Driving<'a>,
-    /// As the deputy.
-    seen: Seen,
 }
 
-/// Drives the shards of the role `number` until they are closed. Must be called on the role's own thread, which is
-/// pinned to `core`.
+/// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
 pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
     drivers.alarms.get(number).attach();
-    let mut thread = OwnThread { drivers, number, scheduling: Scheduling::new(core), driving, seen: None };
+    let role = drivers.role_of(number);
+    let mut thread = OwnThread { drivers, role, scheduling: Scheduling::new(core), driving };
     thread.run();
     // The drop of a custom executor may call foreign code.
     thread.scheduling.restore();
@@ -46,10 +42,9 @@ pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, dr
 impl OwnThread<'_> {
     fn run(&mut self) {
         let drivers = self.drivers.clone();
-        let mut role = Role::new(self.number);
         loop {
             let is_over = drivers.are_closed();
-            match drivers.next(&mut role) {
+            match drivers.next(&mut self.role) {
                 Some(expired) => {
                     self.deliver(expired);
                     // Here, too, because a thread that is always busy never sleeps.
@@ -58,43 +53,44 @@ impl OwnThread<'_> {
                 None if is_over => break,
                 None => {
                     let longest = self.look();
-                    drivers.sleep(&mut role, &mut self.scheduling, longest);
+                    drivers.sleep(&mut self.role, &mut self.scheduling, longest);
                 }
             }
         }
         // A shard that was closed between two looks.
-        for shard in drivers.shards_of(self.number) {
-            with_driver(&**shard, self.number, |driver| shard.turn(driver, true));
+        for shard in drivers.shards_of(self.role.number) {
+            with_driver(&**shard, self.role.number, |driver| shard.turn(driver, true));
         }
     }
 
     /// Hands out what has expired.
     fn deliver(&mut self, Expired { shards, callbacks, wakers }: Expired) {
-        let (drivers, by) = (&*self.drivers, Watcher::Own(self.number));
+        let (drivers, number) = (&*self.drivers, self.role.number);
+        let by = Watcher::Own(number);
         let dispatcher = &drivers.dispatcher;
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
         if let Some(callbacks) = callbacks.take_if(|_| dispatcher.has_pool()) {
             drivers.dispatch(callbacks, by);
         }
         let (now, later) = if dispatcher.may_block() { (Vec::new(), shards) } else { (shards, Vec::new()) };
-        Expired::handed_out(now, self.number);
+        Expired::handed_out(now, number);
         if !wakers.is_empty() {
             self.scheduling.restore();
-            drivers.call_wakers(self.number, Arc::new(wakers));
+            drivers.call_wakers(&mut self.role, Arc::new(wakers));
         }
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
             let dispatch = || drivers.dispatch(callbacks, by);
             if dispatcher.may_block() { self.driving.execute(dispatch) } else { dispatch() }
         }
-        Expired::handed_out(later, self.number);
+        Expired::handed_out(later, number);
     }
 
     /// Looks after the pool and after the leader, if that is up to this thread. Returns the time until the next look at
     /// the leader.
     fn look(&mut self) -> Option<Duration> {
-        self.drivers.dispatcher.watch(Watcher::Own(self.number), || self.scheduling.restore());
-        self.drivers.look_after_leader(self.number, &mut self.seen)
+        self.drivers.dispatcher.watch(Watcher::Own(self.role.number), || self.scheduling.restore());
+        self.drivers.look_after_leader(&mut self.role)
     }
 }
 
