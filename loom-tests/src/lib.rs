@@ -1,7 +1,9 @@
 //! loom models of corewheel's own source files.
 //!
 //! The models are tests. `cargo test -p loom-tests` explores them with at most two preemptions;
-//! `LOOM_MAX_PREEMPTIONS=3` explores further.
+//! `LOOM_MAX_PREEMPTIONS=3` explores further. The models of `registry` need a crossbeam-epoch that uses loom, which a
+//! flag of the whole build selects:
+//! `RUSTFLAGS='--cfg crossbeam_loom' cargo test -p loom-tests --target-dir target/mutations`.
 #![cfg_attr(not(test), allow(dead_code))]
 
 extern crate alloc;

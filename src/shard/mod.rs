@@ -33,6 +33,7 @@ mod hooks;
 #[cfg(not(loom))]
 mod limit;
 pub(crate) mod raw_handle;
+#[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
 pub(crate) mod registry;
 #[cfg(not(loom))]
 mod schedule;

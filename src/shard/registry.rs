@@ -1,41 +1,66 @@
 //! `Registry`: the counters of all threads that use a shard, while threads come and go.
 //!
-//! A thread **registers** when it first uses the shard: it pushes new counters to a lock-free [stack](crate::sync::stack).
-//! It **unregisters** when it ends: it marks its counters as ended. Neither takes the lock, and the cost of both does not
-//! depend on the number of threads.
+//! ```text
+//! list ──► counters ──next──► counters ──next──► counters ──► ..     of every thread, the newest first
 //!
-//! The lock guards the list of counters, and the sum of those that are no longer listed. A reader takes over what is on
-//! the stack, and adds up the sum and the list. So it finds each count once.
+//! folded ──► { version, the sum of the counters that were folded }
+//! ```
+//!
+//! A thread **registers** when it first uses the shard: it pushes new counters to the list. It **unregisters** when it
+//! ends: it marks its counters as ended. The cost of both does not depend on the number of threads. Neither pins the
+//! epoch: crossbeam-epoch keeps a list of pinning threads, and each costs the others.
+//!
+//! # Trimming
 //!
 //! The counters of a thread that has run callbacks include a histogram of 4 KiB. When more threads have ended than are
-//! left, the driver [trims](Registry::trim): in bounded turns, it passes over the list, and *folds* the counters of ended
-//! threads into the sum. Then more than half of the list has ended, so folding costs an ended thread a constant time.
-//! The driver only tries the lock. If a reader has it, the driver comes again.
+//! left, the driver [trims](Registry::trim). It passes once over the list, in bounded turns. Each turn visits some
+//! counters:
 //!
-//! Loom model `registry`.
+//! 1. *Fold*: it marks those of ended threads with the next version, and adds them to the sum. Then it publishes the sum
+//!    as a new version of `folded`. This is copy on write (RCU).
+//! 2. *Unlink*: it unlinks them by plain stores, because only the trim changes the links of listed counters. It leaves
+//!    the first counters, before which other threads push.
+//! 3. *Free*: [`crossbeam_epoch`] frees them when no reader can have a reference.
+//!
+//! More than half of the counters that a pass visits have ended. So the pass costs an ended thread a constant time.
+//!
+//! # Why a reader counts everything once
+//!
+//! A reader walks the list, and then loads `folded`. It skips counters whose mark is at most the version that it has
+//! loaded, because that sum contains them. Counters that the walk has not found were unlinked earlier. Their sum was
+//! published before that, so the later load finds it. A reader never retries: reading is wait-free, apart from the
+//! allocator.
+//!
+//! Loom model `registry`, explored with an epoch that loom knows (`--cfg crossbeam_loom`).
+
+use std::{iter, ptr};
+
+use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned};
 
 use crate::stats::{ShardStats, ThreadCounters};
 use crate::sync::stack::Stack;
-use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering};
 
 /// Maximum number of counters that a turn folds: some 50 µs, if each has a histogram that is in no CPU cache.
-const MAX_FOLDED: i64 = 16;
-
+const MAX_FOLDED: usize = 16;
 /// Maximum number of counters that a turn visits: some 50 µs, as each is a cache miss.
 const MAX_STEPS: usize = 512;
+/// Number of attempts to free unlinked counters before the driver sleeps. More than the number of times that the epoch
+/// must advance.
+const FLUSHES: u32 = 8;
 
 // On cache lines of its own: threads write here when they start and end, and all calls read the neighbouring fields.
 #[repr(align(128))]
 pub(crate) struct Registry {
-    /// Counters that were registered since the lock was last taken.
-    entered: Stack<Registered>,
-    list: Mutex<List>,
-    /// Number of counters that are registered and not folded.
-    registered: AtomicI64,
+    list: Stack<Registered>,
+    /// Number of counters in the list.
+    listed: AtomicI64,
     /// Number of those whose threads have ended.
     ended: AtomicI64,
     /// Number of ended threads whose counters stay in the list in any case.
     retain_min: i64,
+    folded: Atomic<Folded>,
+    sweep: Mutex<Sweep>,
 }
 
 /// The counters of one thread, on cache lines that no other thread writes while it counts.
@@ -43,106 +68,198 @@ pub(crate) struct Registry {
 #[repr(align(128))]
 pub(crate) struct Registered {
     pub(crate) counters: ThreadCounters,
-    /// The counters that were registered before these.
+    /// The next older counters in the list.
     next: AtomicPtr<Registered>,
     /// The thread has ended.
     ended: AtomicBool,
+    /// The mark: the first version of `folded` that contains these counters. Zero: none does.
+    folded_in: AtomicU64,
 }
 
+/// The sum of all counters that were folded, and its version.
+struct Folded {
+    version: u64,
+    sum: ShardStats,
+}
+
+/// The progress of the trim.
 #[derive(Default)]
-struct List {
-    counters: Vec<Arc<Registered>>,
-    /// The sum of all counters that are no longer listed.
-    folded: ShardStats,
-    /// Number of listed counters, from the first on, that the trim's pass has yet to visit. Zero: there is no pass.
-    unvisited: usize,
+struct Sweep {
+    /// The listed counters behind which the current pass continues. Null: there is no pass. Atomic only to be `Send`.
+    last_kept: AtomicPtr<Registered>,
+    /// Cloned for each group of counters that crossbeam-epoch has not freed yet.
+    unfreed: Arc<()>,
+    /// Number of attempts to free them that are left.
+    flushes: u32,
 }
 
 impl Registry {
     /// Creates a registry that is not trimmed for as few as `retain_min` ended threads.
     pub(crate) fn new(retain_min: usize) -> Self {
+        assert!(retain_min > 0, "the first counters always stay");
         Self {
-            entered: Stack::new(|counters| &counters.next),
-            list: Mutex::new(List::default()),
-            registered: AtomicI64::new(0),
+            list: Stack::new(|counters| &counters.next),
+            listed: AtomicI64::new(0),
             ended: AtomicI64::new(0),
             retain_min: retain_min as i64,
+            folded: Atomic::new(Folded { version: 0, sum: ShardStats::default() }),
+            sweep: Mutex::default(),
         }
     }
 
     /// Returns new counters, which only the caller uses until it [unregisters](Self::unregister) them. Lock-free.
     pub(crate) fn register(&self) -> Arc<Registered> {
         let new = Arc::<Registered>::default();
-        self.entered.push(new.clone());
-        // Relaxed, here and wherever `registered` and `ended` change: they only decide when to trim.
-        self.registered.fetch_add(1, Ordering::Relaxed);
+        self.list.push(new.clone());
+        // Relaxed, here and wherever `listed` and `ended` change: they only decide when to trim.
+        self.listed.fetch_add(1, Ordering::Relaxed);
         new
     }
 
     /// Leaves the counters to the registry, when their thread ends. The caller must not count afterwards. Returns whether
     /// so many threads have ended that the driver should [trim](Self::trim). Wait-free.
     pub(crate) fn unregister(&self, counters: &Registered) -> bool {
-        // Release: publishes the counts to the driver; pairs with `trim`.
+        // Release: publishes the counts to the driver; pairs with `fold`.
         counters.ended.store(true, Ordering::Release);
         self.ended.fetch_add(1, Ordering::Relaxed);
         self.has_surplus()
     }
 
-    /// Returns the sum of all counts. Takes the lock.
+    /// Returns the sum of all counts. Wait-free.
     pub(crate) fn read(&self) -> ShardStats {
-        let list = self.lock();
-        let mut sum = list.folded.clone();
-        list.counters.iter().for_each(|registered| registered.counters.add_to(&mut sum));
-        sum
+        self.walk(ShardStats::clone, |sum, counters| counters.add_to(sum))
     }
 
     /// Returns the sum of one count: `count` reads it from a thread's counters, `folded` from the sum of those that
-    /// were folded. Takes the lock.
+    /// were folded. Wait-free.
     pub(super) fn sum(&self, count: impl Fn(&ThreadCounters) -> u64, folded: impl FnOnce(&ShardStats) -> u64) -> u64 {
-        let list = self.lock();
-        folded(&list.folded) + list.counters.iter().map(|registered| count(&registered.counters)).sum::<u64>()
+        self.walk(folded, |sum, counters| *sum += count(counters))
     }
 
-    /// Locks the list, with all counters that were registered before.
-    fn lock(&self) -> MutexGuard<'_, List> {
-        let mut list = lock(&self.list);
-        list.counters.extend(self.entered.take_all());
-        list
+    /// Begins with the sum of the folded counters, and adds all others to it.
+    fn walk<S>(&self, begin: impl FnOnce(&ShardStats) -> S, mut add: impl FnMut(&mut S, &ThreadCounters)) -> S {
+        let guard = epoch::pin();
+        let mut found = Vec::with_capacity(self.listed.load(Ordering::Relaxed).max(0) as usize);
+        // SAFETY: the first counters are in the list, after the guard has pinned.
+        found.extend(unsafe { list_from(self.list.head(), &guard) });
+        // After the walk: see the head of this file. Acquire: pairs with the Release in `fold`, for the sum and the
+        // marks.
+        let folded = self.folded.load(Ordering::Acquire, &guard);
+        // SAFETY: `folded` is never null, and it is not freed while the guard is pinned.
+        let folded = unsafe { folded.deref() };
+        let mut sum = begin(&folded.sum);
+        for counters in found {
+            // Relaxed: the load of `folded` has acquired all marks up to its version.
+            let version = counters.folded_in.load(Ordering::Relaxed);
+            if version == 0 || version > folded.version {
+                add(&mut sum, &counters.counters);
+            }
+        }
+        sum
     }
 
     /// Returns whether so many threads have ended that the driver should [trim](Self::trim).
     pub(super) fn has_surplus(&self) -> bool {
         let ended = self.ended.load(Ordering::Relaxed);
-        let in_use = self.registered.load(Ordering::Relaxed) - ended;
+        let in_use = self.listed.load(Ordering::Relaxed) - ended;
         ended > in_use.max(self.retain_min)
     }
 
-    /// Makes a bounded turn: visits some counters, and folds those of ended threads. Returns whether it should be called
-    /// again.
+    /// Makes a bounded turn of folding or freeing. Returns whether it should be called again.
     pub(crate) fn trim(&self) -> bool {
-        let Ok(mut list) = self.list.try_lock() else { return false };
-        let List { counters, folded, unvisited } = &mut *list;
-        if *unvisited == 0 && self.has_surplus() {
-            counters.extend(self.entered.take_all());
-            *unvisited = counters.len();
+        let Ok(mut sweep) = self.sweep.try_lock() else {
+            return false;
+        };
+        let in_pass = !sweep.last_kept.load(Ordering::Relaxed).is_null() || self.has_surplus();
+        if !in_pass && Arc::strong_count(&sweep.unfreed) == 1 {
+            return false;
         }
-        let mut turn = 0;
-        for index in (0..*unvisited).rev().take(MAX_STEPS) {
-            *unvisited = index;
+        let guard = epoch::pin();
+        if in_pass {
+            self.fold(&mut sweep, &guard);
+            sweep.flushes = FLUSHES;
+        } else {
+            sweep.flushes = sweep.flushes.saturating_sub(1);
+        }
+        guard.flush();
+        sweep.flushes > 0
+    }
+
+    /// Begins or continues a pass: visits some counters, and folds and unlinks those of ended threads.
+    fn fold(&self, sweep: &mut Sweep, guard: &Guard) {
+        let begin = match sweep.last_kept.load(Ordering::Relaxed) {
+            none if none.is_null() => self.list.head(),
+            last_kept => last_kept,
+        };
+        // SAFETY: these counters are in the list, after the guard has pinned: a pass unlinks none that it has kept.
+        let mut list = unsafe { list_from(begin, guard) };
+        let Some(mut kept) = list.next() else { return };
+        // Counters to be unlinked, each with the last ones before it that are kept.
+        let mut surplus = Vec::with_capacity(MAX_FOLDED);
+        for counters in list.by_ref().take(MAX_STEPS) {
             // Acquire: we see all counts of the thread; pairs with `unregister`.
-            if counters[index].ended.load(Ordering::Acquire) {
-                counters[index].counters.add_to(folded);
-                // What takes its place was visited before, or has entered since.
-                counters.swap_remove(index);
-                turn += 1;
+            if !counters.ended.load(Ordering::Acquire) {
+                kept = counters;
+                continue;
             }
-            if turn == MAX_FOLDED {
+            surplus.push((kept, counters));
+            if surplus.len() == MAX_FOLDED {
                 break;
             }
         }
-        self.registered.fetch_sub(turn, Ordering::Relaxed);
-        self.ended.fetch_sub(turn, Ordering::Relaxed);
-        *unvisited > 0
+        let last_kept = if list.next().is_some() { ptr::from_ref(kept).cast_mut() } else { ptr::null_mut() };
+        sweep.last_kept.store(last_kept, Ordering::Relaxed);
+        if surplus.is_empty() {
+            return;
+        }
+
+        // SAFETY: `folded` is never null. No other thread replaces it, because the caller holds the lock of the sweep.
+        let Folded { version, sum } = unsafe { self.folded.load(Ordering::Acquire, guard).deref() };
+        let (version, mut sum) = (version + 1, sum.clone());
+        for (_, counters) in &surplus {
+            // Relaxed: published by the swap below.
+            counters.folded_in.store(version, Ordering::Relaxed);
+            counters.counters.add_to(&mut sum);
+        }
+        // Release: publishes the sum and the marks to readers; pairs with the Acquire in `walk`.
+        let old = self.folded.swap(Owned::new(Folded { version, sum }), Ordering::AcqRel, guard);
+        // SAFETY: later readers find the new version, and the old one is retired once.
+        unsafe { guard.defer_destroy(old) };
+
+        self.listed.fetch_sub(surplus.len() as i64, Ordering::Relaxed);
+        self.ended.fetch_sub(surplus.len() as i64, Ordering::Relaxed);
+        let unlink = |(kept, counters): (&Registered, &Registered)| {
+            let unlinked = kept.next.load(Ordering::Relaxed).cast_const();
+            // Release: publishes the sum that contains the counters to readers that do not find them; pairs with the
+            // Acquire in `list_from`. A store, because no other thread changes this link.
+            kept.next.store(counters.next.load(Ordering::Relaxed), Ordering::Release);
+            // SAFETY: we own the list's count, because the store has unlinked it. It comes from `Arc::into_raw`.
+            unsafe { Arc::from_raw(unlinked) }
+        };
+        let unlinked: Vec<_> = surplus.into_iter().map(unlink).collect();
+        let unfreed = sweep.unfreed.clone();
+        // SAFETY: later readers cannot find the counters. They may be dropped on any thread.
+        unsafe { guard.defer_unchecked(move || drop((unlinked, unfreed))) };
+    }
+}
+
+/// Returns the counters from `first` on, which is null if there are none.
+///
+/// # Safety
+/// `first` must be null, or have been in the list at some time after the guard has pinned.
+unsafe fn list_from(first: *mut Registered, _guard: &Guard) -> impl Iterator<Item = &Registered> {
+    // SAFETY: the counters exist. By this function's contract, the first were in the list after the guard has pinned. So
+    // were those to which their link refers, because a link changes no more once its counters are unlinked. Such counters
+    // are not freed before the guard unpins.
+    let get = |counters: *mut Registered| unsafe { counters.as_ref() };
+    // Acquire: pairs with the push, for the counters, and with the unlinking store in `fold`, for `folded`.
+    iter::successors(get(first), move |counters| get(counters.next.load(Ordering::Acquire)))
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        // SAFETY: we own the sum, because the registry is being dropped: no reader is left.
+        drop(unsafe { std::mem::take(&mut self.folded).into_owned() });
     }
 }
 

@@ -30,7 +30,7 @@ impl<N> Stack<N> {
         let node = Arc::into_raw(node).cast_mut();
         // SAFETY: we own the count of the node until the exchange below, because `into_raw` leaves it to us.
         let link = (self.link)(unsafe { &*node });
-        // Release: publishes the node and its link; pairs with `take_all`. Relaxed for the link itself:
+        // Release: publishes the node and its link; pairs with `take_all` and `head`. Relaxed for the link itself:
         // published by this. Loom models `delay_queue` and `registry`.
         let _ = self.head.fetch_update(Ordering::Release, Ordering::Relaxed, |head| {
             link.store(head, Ordering::Relaxed);
@@ -41,8 +41,8 @@ impl<N> Stack<N> {
     /// Takes all nodes, and returns them in the order in which they were pushed.
     pub(crate) fn take_all(&self) -> Taken<N> {
         let mut taken = Taken { next: ptr::null_mut(), link: self.link, owns: PhantomData };
-        // A swap would take the line away from the threads that push. What this load misses was pushed at the same time. A
-        // queue sees it after its next fence, or the thread that pushed it sees the caller: see the head of `hand_over`.
+        // A swap would take the line away from the threads that push. What this load misses, the caller sees after its next
+        // fence, or the thread that pushed it sees the caller: see the head of `hand_over`.
         if self.is_empty() {
             return taken;
         }
@@ -57,6 +57,12 @@ impl<N> Stack<N> {
             next = pushed_before;
         }
         taken
+    }
+
+    /// Returns the node pushed last, or null.
+    pub(crate) fn head(&self) -> *mut N {
+        // Acquire: pairs with every push, as above.
+        self.head.load(Ordering::Acquire)
     }
 
     /// Returns whether there is nothing to take. The caller orders this by a fence.

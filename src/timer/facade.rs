@@ -189,8 +189,8 @@ impl Timer {
     /// Returns counts of what has happened so far, and how late callbacks started.
     ///
     /// Reads all counters of each thread for each shard that the thread uses. A thread that runs callbacks or calls
-    /// wakers also has a histogram of 4 KiB for each shard. Waits for other threads that count, and locks the queue of the
-    /// timer's own pool for some instructions.
+    /// wakers also has a histogram of 4 KiB for each shard. The queue of the timer's own pool is locked for some
+    /// instructions.
     ///
     /// ```
     /// use corewheel::{ManualClock, Timer};

@@ -39,7 +39,7 @@ use crate::executor::{self, BorrowedPool, Dispatcher, Executor, ExtraThreads, Jo
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
 use crate::shard::{self, DriverThread, Drivers, Limit, ProgramDriver, Shard, ShardSettings, SleepEntry};
-use crate::stats::{ShardStats, Stats};
+use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::Process;
 use crate::wheel::Levels;
@@ -194,20 +194,13 @@ impl Service {
 
     /// Returns the number of pending timers. Reads four counters of each thread.
     pub(super) fn pending(&self) -> u64 {
-        // In the child of a fork, a thread of the parent may have the lock of the registry for ever.
-        if self.process.has_forked() {
-            return 0;
-        }
         self.shards.iter().map(|shard| shard.pending()).sum()
     }
 
     pub(super) fn stats(&self) -> Stats {
-        // As above, and the lock of the queue.
-        if self.process.has_forked() {
-            return Stats::of(vec![ShardStats::default(); self.shards.len()]);
-        }
         let mut stats = Stats::of(self.shards.iter().map(|shard| shard.stats()).collect());
-        if let Some(queue) = &self.queue {
+        // In the child of a fork, a thread of the parent may have the lock of the queue for ever.
+        if let Some(queue) = self.queue.as_ref().filter(|_| !self.process.has_forked()) {
             ExtraThreads { threads: stats.extra_threads, needed: stats.extra_threads_needed } = queue.extra_threads();
         }
         stats

@@ -17,6 +17,7 @@ mod program;
 mod quiescence;
 mod rearm_in_place;
 mod recycle;
+#[cfg(crossbeam_loom)]
 mod registry;
 mod reset;
 mod roles;

@@ -12,6 +12,7 @@ pub(crate) mod shard;
 #[allow(missing_docs, unexpected_cfgs, unused_imports)]
 #[path = "../../../src/lib.rs"]
 pub(crate) mod source;
+#[cfg(crossbeam_loom)]
 pub(crate) mod stats;
 pub(crate) mod system;
 
