@@ -413,23 +413,32 @@ fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
 
 /// A waker of the second shard blocks the second thread, to which the first shard goes if the leader may be stuck.
 #[test]
-fn the_first_shard_returns_to_a_thread_that_no_waker_blocks() {
-    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
-    let blocks = Blocks::default();
-    let Blocks(blocked, gate) = &blocks;
-    let driver = timer.take_driver().unwrap();
-    let arm = || {
-        // The drop gives the second shard to its own thread.
-        drop(timer.take_driver().unwrap());
-        blocks.arm(&timer, 5 * MS)
-    };
-    let _sleep = thread::scope(|scope| scope.spawn(arm).join().unwrap());
-    blocked.pass();
-    drop(driver);
-    let (sender, receiver) = channel();
-    timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
-    wait_for(&receiver);
-    gate.open();
+fn the_first_shard_and_the_pool_go_to_a_thread_that_no_waker_blocks() {
+    for pinned in [false, true] {
+        let builder = Timer::builder().shards(2).pin_cores(pinned).executor(Executor::Pool { threads: 1 });
+        let (timer, blocks) = (builder.build().unwrap(), Blocks::default());
+        let Blocks(blocked, gate) = &blocks;
+        let mut driver = timer.take_driver().unwrap();
+        let arm = || {
+            // The drop gives the second shard to its own thread.
+            drop(timer.take_driver().unwrap());
+            blocks.arm(&timer, 5 * MS)
+        };
+        let _sleep = thread::scope(|scope| scope.spawn(arm).join().unwrap());
+        blocked.pass();
+        if cfg!(target_os = "linux") {
+            let started = schedule_pair(&timer, timer.now());
+            eventually("the pool grows", || {
+                driver.drive();
+                started.load(SeqCst) == 2
+            });
+        }
+        drop(driver);
+        let (sender, receiver) = channel();
+        timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+        wait_for(&receiver);
+        gate.open();
+    }
 }
 
 /// The timer's thread is inside `execute` when the program takes its shard. Later it puts the driver back.

@@ -66,7 +66,7 @@ fn an_earlier_look_wakes_an_own_thread() {
         lock(&queue.state).watch.look_by(now + Duration::from_micros(micros));
         woken()
     };
-    assert_eq!([9, 9, 10, 8].map(look_by), [1, 0, 0, 1]);
+    assert_eq!([9, 9, 10, 9, 8].map(look_by), [1, 0, 0, 0, 1]);
     lock(&queue.state).watch.by = Loop(0);
     assert_eq!(look_by(7), 0);
     lock(&queue.state).watch.by = Own(0);
@@ -84,6 +84,18 @@ fn a_thread_looks_when_it_is_time_and_it_has_the_watch() {
     assert_eq!(watch(Own(0), now + LATE_AFTER / 2), None, "too early");
     assert_eq!(watch(Own(1), now + LATE_AFTER), None, "another thread has it");
     assert_eq!(watch(Own(0), now + LATE_AFTER), Some(0));
+}
+
+#[test]
+fn a_programs_loop_asks_for_no_threads() {
+    let (queue, _) = queue(0);
+    let now = Instant::now();
+    push(&queue, Loop(0), now);
+    queue.extra_ends(now);
+    assert_eq!(
+        queue.watch(Loop(0), now + LATE_AFTER, |_| unreachable!(), || unreachable!("only own threads ask")),
+        Some(0)
+    );
 }
 
 /// The thread of the ticket waits for the lock while another looks.
