@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use super::explore;
-use crate::engine::alarm::Alarms;
+use crate::engine::alarm::{Alarms, LEADER};
 use crate::engine::deputy::{Deputy, INTERVAL, Seen};
 use crate::engine::leader::Leads;
 use crate::sync::Arc;
@@ -98,15 +98,17 @@ fn a_deputy_resigns_while_the_leader_enters() {
     });
 }
 
-/// The leader leaves the foreign code while its deputy takes it for stuck.
+/// The leader leaves the foreign code while its deputy takes it for stuck, and a caller wakes whoever leads.
 #[test]
 fn one_thread_leads() {
     explore(|| {
         let mut own = Own::new();
-        let (service, inside) = (own.service.clone(), own.service.enter());
+        let (service, caller, inside) = (own.service.clone(), own.service.clone(), own.service.enter());
         own.look();
         let leader = thread::spawn(move || service.leave(inside));
+        let caller = thread::spawn(move || caller.alarms.wake_by(LEADER, 0));
         own.look();
+        caller.join().unwrap();
         let leads = leader.join().unwrap();
         assert_eq!((leads, own.service.alarms.leader.number()), (!own.leads, u32::from(own.leads)));
     });
