@@ -123,8 +123,9 @@ impl Drivers {
     /// leader, which calls this, is not.
     fn unfold(&self) {
         let now = self.shards[0].ticks.now_tick();
-        let is_asleep = |index: usize| self.alarms.get(index as u32).is_asleep();
-        let is_due = |&(index, shard): &(_, &Arc<Shard>)| shard.core.wakeup.wake_tick() <= now && is_asleep(index);
+        let is_due = |&(index, shard): &(usize, &Arc<Shard>)| {
+            shard.core.wakeup.wake_tick() <= now && self.alarms.get(index as u32).is_asleep()
+        };
         if let Some((index, shard)) = self.shards_with(LEADER).find(is_due) {
             shard.core.wakeup.change_role(LEADER, index as u32);
         }
