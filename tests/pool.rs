@@ -79,7 +79,7 @@ fn a_worker_that_returns_from_other_work_runs_due_timers() {
 fn busy_workers_wake_no_driver() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
-        let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
+        let timer = Timer::builder().shards(1).executor(executor.clone()).max_extra_threads(0).build().unwrap();
         let (gate, (sender, receiver)) = (Gate::default(), channel());
         (0..2).for_each(|_| block(&timer, 1, &gate));
         timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
