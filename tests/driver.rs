@@ -390,7 +390,7 @@ impl Blocks {
     }
 }
 
-/// The leader calls a waker that blocks, and no longer has a deputy.
+/// A waker blocks the leader, and another thread leads when the program gives the shard back.
 #[test]
 fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
     for is_first in [true, false] {
@@ -411,7 +411,7 @@ fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
     }
 }
 
-/// A waker of the second shard blocks the second thread, to which the first shard goes if the leader may be stuck.
+/// A waker of the second shard blocks the thread that drives it.
 #[test]
 fn the_first_shard_and_the_pool_go_to_a_thread_that_no_waker_blocks() {
     for pinned in [false, true] {

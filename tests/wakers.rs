@@ -392,7 +392,7 @@ fn a_waker_and_a_callback_of_one_turn_may_wait_for_each_other() {
     }
 }
 
-/// The leader has the first shard itself, so the deputy must take it.
+/// One thread drives both shards. Another must go on.
 #[test]
 fn a_waker_of_the_second_shard_that_blocks_delays_neither_the_first_nor_the_pool() {
     let builder = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 });
@@ -452,7 +452,7 @@ fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
     }
 }
 
-/// The deputy takes the first shard from the leader, and drives its own shard, too.
+/// Another thread leads when the first waker has blocked the leader. The second waker blocks that one.
 #[test]
 fn a_waker_that_blocks_after_another_delays_only_its_shard() {
     let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
@@ -485,7 +485,7 @@ fn a_waker_that_blocks_after_another_delays_only_its_shard() {
     });
 }
 
-/// The deputy has the first shard while a waker blocks the leader. The next waker blocks the deputy, and the leader returns.
+/// A waker blocks the leader, and the next one its successor. Then the old leader returns, and succeeds that.
 #[test]
 fn a_waker_that_blocks_the_deputy_delays_only_its_shard() {
     let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
