@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{Executor, Sleep, Timer, TimerHandle, WeakTimer};
@@ -50,11 +50,15 @@ impl Busy {
 
     /// Returns the name of the thread that drives, which is the one that wakes tasks.
     fn driver(&self) -> String {
+        self.driver_after(5 * MS)
+    }
+
+    fn driver_after(&self, time: Duration) -> String {
         let called = Arc::<CalledOn>::default();
         let waker = Waker::from(called.clone());
         let mut name = None;
         while name.is_none() {
-            let mut sleep = self.timer.sleep(5 * MS);
+            let mut sleep = self.timer.sleep(time);
             // The sleep may already be over when this thread gets to poll it.
             if Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending() {
                 eventually("the task is woken", || {
@@ -300,16 +304,18 @@ fn a_leader_drives_both_shards_while_it_has_little_to_do() {
     }
 }
 
+/// A waker that waits for the gate.
+struct Blocks(Gate);
+
+impl Wake for Blocks {
+    fn wake(self: Arc<Self>) {
+        self.0.pass();
+    }
+}
+
 /// A waker blocks a thread, and another one leads. That has much to do, and would give a shard away.
 #[test]
 fn a_thread_that_a_waker_blocks_gets_no_shard() {
-    struct Blocks(Gate);
-    impl Wake for Blocks {
-        fn wake(self: Arc<Self>) {
-            self.0.pass();
-        }
-    }
-
     let _turn = TURN.lock();
     let timer = two_shards("lead-blocked");
     let second = driver_of_the_second_shard(&timer);
@@ -326,6 +332,32 @@ fn a_thread_that_a_waker_blocks_gets_no_shard() {
     }
     ends.store(true, Ordering::SeqCst);
     gate.open();
+}
+
+/// The deputy has a shard of its own, and calls wakers while another one blocks the leader.
+#[test]
+fn a_deputy_that_calls_wakers_stays_the_deputy() {
+    let _turn = TURN.lock();
+    let timer = two_shards("lead-calls");
+    let (first, gate, ended) = (Busy::without_stream(&timer), Gate::default(), Arc::<AtomicBool>::default());
+    // This thread's home is the first shard, that of the next thread the second.
+    let leader = first.driver();
+    let (second, ends, (sender, drivers)) = (Busy::without_stream(&timer), ended.clone(), channel());
+    let calls = thread::spawn(move || {
+        while !ends.load(Ordering::SeqCst) {
+            sender.send(second.driver_after(MS)).unwrap();
+        }
+    });
+    wait_for(&drivers);
+    let spins = Spins::start(&timer);
+    eventually("each shard has a thread", || received(&drivers).iter().any(|driver| *driver != leader));
+    let (mut sleep, waker) = (timer.sleep(MS), Waker::from(Arc::new(Blocks(gate.clone()))));
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+    spins.store(true, Ordering::SeqCst);
+    eventually("another thread leads", || first.driver() != leader);
+    gate.open();
+    ended.store(true, Ordering::SeqCst);
+    calls.join().unwrap();
 }
 
 #[test]

@@ -510,6 +510,32 @@ fn a_waker_that_blocks_the_deputy_delays_only_its_shard() {
     gates[1].open();
 }
 
+/// Wakers block all threads, one after the other. Any of the threads that returns drives.
+#[test]
+fn a_thread_that_returns_drives_while_wakers_block_all_others() {
+    for returns in 0..3 {
+        let timer = Timer::builder().shards(3).executor(Executor::Pool { threads: 1 }).build().unwrap();
+        let gates = [(); 3].map(|()| Gate::default());
+        let _blocks = gates.each_ref().map(|gate| {
+            let (task, begun, gate) = (Task::new(), Gate::default(), gate.clone());
+            let begin = begun.clone();
+            task.on_wake.set(move || {
+                begin.open();
+                gate.pass();
+            });
+            let mut blocks = timer.sleep(5 * MS);
+            assert!(!task.polls(&mut blocks));
+            begun.pass();
+            // The deputy notices it.
+            thread::sleep(20 * MS);
+            blocks
+        });
+        gates[returns].open();
+        block_on(timer.sleep(5 * MS));
+        gates.iter().for_each(Gate::open);
+    }
+}
+
 /// The clock advances after the poll has read it and before the timer is armed, by nearly all of virtual time.
 #[test]
 fn a_waker_that_advances_the_clock_by_decades_loses_no_sleep() {

@@ -15,7 +15,9 @@
 //! ```
 //!
 //! By the fences, the leader finds that there is no deputy, or the deputy finds the new phase. So there is a deputy
-//! whenever the leader is inside. A deputy that calls wakers itself appoints another first.
+//! whenever the leader is inside. A deputy that calls wakers itself appoints another first, if there is one. A leader
+//! that comes back, and was succeeded, [is the deputy](Deputy::take): its successor may have appointed a thread that is
+//! stuck.
 //!
 //! An appointment is a wake-up of an [alarm](super::alarm): the leader writes `deputy`, and then lowers `until`. A thread
 //! reads `deputy` in its second look before it sleeps, so it sleeps only after a look at the leader.
@@ -57,7 +59,7 @@ impl Deputy {
         inside
     }
 
-    /// Appoints a thread instead of `old`, if that is the deputy.
+    /// Appoints another thread than the leader instead of `old`, if that is the deputy, and if there is one.
     pub(crate) fn replace(&self, old: u32, alarms: &Alarms) {
         if !self.is(old) {
             return;
@@ -65,8 +67,15 @@ impl Deputy {
         let leader = alarms.leader.number();
         let others = || (0..alarms.len()).filter(|&other| other != old && other != leader);
         let other = others().find(|&other| alarms.get(other).is_asleep()).or_else(|| others().next());
-        self.0.store(other.unwrap_or(NONE), Ordering::Relaxed);
-        other.into_iter().for_each(|other| alarms.wake_by(other, AWAKE));
+        if let Some(other) = other {
+            self.0.store(other, Ordering::Relaxed);
+            alarms.wake_by(other, AWAKE);
+        }
+    }
+
+    /// Appoints the calling thread, of this number. It must look before it sleeps.
+    pub(crate) fn take(&self, number: u32) {
+        self.0.store(number, Ordering::Relaxed);
     }
 
     /// Returns whether the thread of this number must look before it sleeps: it was appointed after its last look, which

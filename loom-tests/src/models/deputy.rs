@@ -98,6 +98,21 @@ fn a_deputy_resigns_while_the_leader_enters() {
     });
 }
 
+/// The deputy calls foreign code itself while the leader enters. No third thread can be the deputy meanwhile.
+#[test]
+fn a_deputy_that_calls_foreign_code_stays_the_deputy() {
+    explore(|| {
+        let mut own = Own::new();
+        let inside = own.service.enter();
+        assert!(own.service.leave(inside));
+        let service = own.service.clone();
+        let leader = thread::spawn(move || _ = service.enter());
+        own.service.deputy.replace(1, &own.service.alarms);
+        own.run();
+        leader.join().unwrap();
+    });
+}
+
 /// The leader leaves the foreign code while its deputy takes it for stuck, and a caller wakes whoever leads.
 #[test]
 fn one_thread_leads() {

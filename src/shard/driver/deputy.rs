@@ -24,6 +24,7 @@ impl Drivers {
         wakers.run();
         if !self.alarms.leader.leave(inside) {
             role.number = role.thread;
+            self.deputy.take(role.thread);
         }
     }
 
