@@ -38,7 +38,7 @@ pub(crate) const AWAKE: u64 = 0;
 /// The alarms of a service, one for each own thread.
 pub(crate) struct Alarms {
     threads: Vec<Alarm>,
-    pub(crate) leader: Leader,
+    pub(super) leader: Leader,
 }
 
 /// The sleep of an own thread. On a cache line of its own.
@@ -79,7 +79,7 @@ impl Alarms {
 
     /// Returns the alarm of the thread that has the role.
     pub(crate) fn get(&self, role: u32) -> &Alarm {
-        let thread = if role == LEADER { self.leader.number() } else { role };
+        let thread = if role == LEADER { self.leader.load().leader } else { role };
         &self.threads[thread as usize]
     }
 }

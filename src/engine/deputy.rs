@@ -1,28 +1,30 @@
 //! The deputy: a thread that succeeds a leader that is stuck in foreign code.
 //!
-//! The leader calls wakers. One that blocks should not delay folded shards for long, so another thread must lead on. Before the
-//! leader calls wakers, it appoints a deputy, unless there is one: another own thread. The deputy looks every
-//! [`INTERVAL`]. If the leader has been inside the same foreign code since the last look, it is stuck, and the deputy
-//! [succeeds](super::leader::Leader::succeed) it. If the leader has called no waker since then, the deputy resigns, and
-//! sleeps as before.
+//! The leader calls wakers. One that blocks should not delay folded shards for long, so another own thread must lead on.
+//! Before the leader calls wakers, it appoints a *deputy*, unless there is one. The deputy looks every [`INTERVAL`]. If the
+//! leader has been inside the same foreign code since the last look, it is stuck, and the deputy succeeds it. If the leader
+//! has called no waker since then, the deputy resigns, and sleeps as before.
 //!
-//! ```text
-//! leader                            deputy
-//! ──────                            ──────
-//! phase += 1 (odd: inside)          deputy := none
-//! fence                             fence
-//! deputy = none? then appoint one   has the phase changed? then deputy := this thread
-//! ```
+//! One [word](super::leader) says who leads, who is the deputy, and the *phase*: how often a leader has begun or ended to
+//! call foreign code. It is odd while the leader is inside. Each step changes the word at once:
 //!
-//! By the fences, the leader finds that there is no deputy, or the deputy finds the new phase. So there is a deputy
-//! whenever the leader is inside. A deputy that calls wakers itself appoints another first, if there is one. A leader
-//! that comes back, and was succeeded, [is the deputy](Deputy::take): its successor may have appointed a thread that is
-//! stuck.
+//! | step                              | if                                           | leader | deputy                | phase |
+//! |-----------------------------------|----------------------------------------------|--------|-----------------------|-------|
+//! | the leader [enters](Alarms::enter) foreign code |                                |        | another thread, if none is | + 1 |
+//! | it [leaves](Alarms::leave) it     | it still leads                               |        |                       | + 1   |
+//! | the same                          | it was succeeded                             |        | this thread           |       |
+//! | the deputy [succeeds](Alarms::look) | the word is as at its last look, and the phase is odd | this thread | none      | + 1   |
+//! | it [resigns](Alarms::look)        | the same, and the phase is even              |        | none                  |       |
+//! | it [delegates](Alarms::delegate), to call wakers itself | there is a third thread |       | that                  |       |
 //!
-//! An appointment is a wake-up of an [alarm](super::alarm): the leader writes `deputy`, and then lowers `until`. A thread
-//! reads `deputy` in its second look before it sleeps, so it sleeps only after a look at the leader.
+//! So exactly one thread leads, and while it is inside there is a deputy, if there is another thread. A leader that comes
+//! back finds out whether it was succeeded. It is the deputy then, because its successor may have appointed a thread that
+//! is stuck.
 //!
-//! Loom model `deputy` checks all this.
+//! An appointment is a wake-up of an [alarm](super::alarm): the leader writes the word, and then lowers `until`. A thread
+//! reads the word in its second look before it sleeps, so it sleeps only after a look at the leader.
+//!
+//! Loom models `deputy` and `roles` check this.
 //!
 //! Rejected: to let the pool call wakers. No deputy would be needed, but sleeps would wait while callbacks block all
 //! workers. The hand-over costs an eighth of the CPU time of 10^5 sleeps a second: see "Tried and reverted" in
@@ -31,63 +33,64 @@
 use std::time::{Duration, Instant};
 
 use super::alarm::{AWAKE, Alarms};
-use super::leader::Leads;
-use crate::sync::{AtomicU32, Ordering, fence};
+use super::leader::{NONE, Offices};
 
 /// Time between two looks. A waker that blocks delays other shards for one to two intervals.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(4);
-/// In place of a thread's number.
-const NONE: u32 = u32::MAX;
-
-/// Which own thread is the deputy, by its number.
-pub(crate) struct Deputy(AtomicU32);
 
 /// What the deputy saw at its last look, and when that was.
-pub(crate) type Seen = Option<(Leads, Instant)>;
+pub(crate) type Seen = Option<(Offices, Instant)>;
 
-impl Deputy {
-    pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(NONE))
-    }
-
+impl Alarms {
     /// The leader, which calls this, is about to call foreign code.
-    pub(crate) fn enter(&self, alarms: &Alarms) -> Leads {
-        let inside = alarms.leader.enter();
-        // SeqCst: orders the phase before the load; see the file's head. Loom model `deputy`.
-        fence(Ordering::SeqCst);
-        self.replace(NONE, alarms);
-        inside
+    pub(crate) fn enter(&self) {
+        let inside = |seen: Offices| {
+            let seen = if seen.deputy == NONE { self.appoint(seen, NONE) } else { seen };
+            seen.next_phase()
+        };
+        self.wake_deputy(self.leader.update(inside));
     }
 
-    /// Appoints another thread than the leader instead of `old`, if that is the deputy, and if there is one.
-    pub(crate) fn replace(&self, old: u32, alarms: &Alarms) {
-        if !self.is(old) {
-            return;
-        }
-        let leader = alarms.leader.number();
-        let others = || (0..alarms.len()).filter(|&other| other != old && other != leader);
-        let other = others().find(|&other| alarms.get(other).is_asleep()).or_else(|| others().next());
-        if let Some(other) = other {
-            self.0.store(other, Ordering::Relaxed);
-            alarms.wake_by(other, AWAKE);
+    /// A thread that was the leader has called foreign code. Returns whether it leads still.
+    pub(crate) fn leave(&self, number: u32) -> bool {
+        let outside = |seen: Offices| {
+            if seen.leader == number { seen.next_phase() } else { Offices { deputy: number, ..seen } }
+        };
+        self.leader.update(outside).0.leader == number
+    }
+
+    /// The thread of this number, which does not lead, is about to call foreign code. It is not the deputy then, if another
+    /// thread can be.
+    pub(crate) fn delegate(&self, number: u32) {
+        let delegated = |seen: Offices| if seen.deputy == number { self.appoint(seen, number) } else { seen };
+        if self.is_deputy(number) {
+            self.wake_deputy(self.leader.update(delegated));
         }
     }
 
-    /// Appoints the calling thread, of this number. It must look before it sleeps.
-    pub(crate) fn take(&self, number: u32) {
-        self.0.store(number, Ordering::Relaxed);
+    /// Appoints another thread than the leader and `not`, if there is one: rather one that is asleep than one that may be
+    /// stuck.
+    fn appoint(&self, seen: Offices, not: u32) -> Offices {
+        let others = || (0..self.len()).filter(|&other| other != not && other != seen.leader);
+        let other = others().find(|&other| self.get(other).is_asleep()).or_else(|| others().next());
+        Offices { deputy: other.unwrap_or(seen.deputy), ..seen }
+    }
+
+    fn wake_deputy(&self, (old, new): (Offices, Offices)) {
+        if new.deputy != old.deputy {
+            self.wake_by(new.deputy, AWAKE);
+        }
+    }
+
+    /// Returns whether the thread of this number is the deputy.
+    fn is_deputy(&self, number: u32) -> bool {
+        self.leader.load().deputy == number
     }
 
     /// Returns whether the thread of this number must look before it sleeps: it was appointed after its last look, which
     /// returned `next`.
     pub(crate) fn must_look(&self, number: u32, next: Option<Duration>) -> bool {
-        next.is_none() && self.is(number)
-    }
-
-    /// Returns whether the thread of this number is the deputy.
-    fn is(&self, number: u32) -> bool {
-        // Relaxed, here and below: the fences order it. Loom model `deputy`.
-        self.0.load(Ordering::Relaxed) == number
+        next.is_none() && self.is_deputy(number)
     }
 
     /// Looks after the leader, if the calling thread, of this number, is the deputy. Calls `succeeded` if it leads from now
@@ -95,35 +98,31 @@ impl Deputy {
     pub(crate) fn look(
         &self,
         number: u32,
-        alarms: &Alarms,
         seen: &mut Seen,
         now: Instant,
         succeeded: impl FnOnce(),
     ) -> Option<Duration> {
-        if !self.is(number) {
+        let offices = self.leader.load();
+        if offices.deputy != number {
             return None;
         }
-        let leads = alarms.leader.load();
-        let Some((_, since)) = seen.filter(|&(last, _)| last == leads) else {
-            *seen = Some((leads, now));
+        let Some((_, since)) = seen.filter(|&(last, _)| last == offices) else {
+            *seen = Some((offices, now));
             return Some(INTERVAL);
         };
         let left = INTERVAL.saturating_sub(now - since);
         if !left.is_zero() {
             return Some(left);
         }
-        *seen = None;
-        self.0.store(NONE, Ordering::Relaxed);
-        if leads.is_inside() && alarms.leader.succeed(leads, number) {
+        let resigned = Offices { deputy: NONE, ..offices };
+        let is_stuck = offices.is_inside();
+        let new = if is_stuck { Offices { leader: number, ..resigned.next_phase() } } else { resigned };
+        if !self.leader.change(offices, new) {
+            return Some(INTERVAL);
+        }
+        if is_stuck {
             succeeded();
-            return None;
         }
-        // SeqCst: orders the resignation before the load; see the file's head. Loom model `deputy`.
-        fence(Ordering::SeqCst);
-        if alarms.leader.load() == leads {
-            return None;
-        }
-        self.0.store(number, Ordering::Relaxed);
-        Some(INTERVAL)
+        None
     }
 }

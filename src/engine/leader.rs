@@ -1,62 +1,72 @@
-//! The leader: the own thread that drives the folded shards.
+//! `Leader`: the word that says which thread leads, and which one is its [deputy](super::deputy).
 //!
-//! One thread at a time leads. It alone says so by one word, which has its number and its *phase*: how often it has begun or
-//! ended to call foreign code. While the phase is odd, it is inside. Only then another thread may succeed it, and only by
-//! a change of the very word that it has seen. So exactly one thread leads whenever none is inside: a leader that comes
-//! back changes the word first, too, and finds out whether it was succeeded.
-//!
-//! Loom model `deputy` checks this.
+//! Each step changes the word at once, so no order of two accesses matters.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The unit of the phase. The lower half of the word is the number of the thread.
-const PHASE: u64 = 1 << 32;
+/// Bits of the number of a thread in the word. The leader has the lowest ones, then comes the deputy, then the phase.
+const BITS: u32 = 22;
+/// In place of a thread's number.
+pub(super) const NONE: u32 = (1 << BITS) - 1;
 
-/// Which own thread leads, by its number, and whether it is inside foreign code. At first, that is the first one.
+/// Who leads, who is the deputy, and whether the leader is inside foreign code. At first, the first own thread leads.
 pub(crate) struct Leader(AtomicU64);
 
 /// The word, as a thread has seen it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Leads(u64);
+pub(crate) struct Offices {
+    /// How often a leader has begun or ended to call foreign code: odd while it is inside. Wraps, but not between two looks
+    /// of a deputy.
+    pub(super) phase: u32,
+    /// The number of the deputy, or `NONE`.
+    pub(super) deputy: u32,
+    /// The number of the leader.
+    pub(super) leader: u32,
+}
 
 impl Leader {
     pub(super) fn new() -> Self {
-        Self(AtomicU64::new(0))
+        Self(AtomicU64::new(Offices { phase: 0, deputy: NONE, leader: 0 }.pack()))
     }
 
-    pub(super) fn load(&self) -> Leads {
-        // Relaxed, as all accesses here: the callers' fences order them. Loom models `deputy` and `roles`.
-        Leads(self.0.load(Ordering::Relaxed))
+    pub(super) fn load(&self) -> Offices {
+        // Relaxed, as all accesses here: the word publishes nothing else, and the alarms' fences order it. Loom models
+        // `deputy` and `roles`.
+        Offices::unpack(self.0.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of the thread that leads.
-    pub(crate) fn number(&self) -> u32 {
-        self.load().0 as u32
+    /// Changes the word if it is still as it was seen. Returns whether it was.
+    pub(super) fn change(&self, seen: Offices, new: Offices) -> bool {
+        self.0.compare_exchange(seen.pack(), new.pack(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The leader, which calls this, begins to call foreign code. Returns the word.
-    pub(crate) fn enter(&self) -> Leads {
-        Leads(self.0.fetch_add(PHASE, Ordering::Relaxed).wrapping_add(PHASE))
-    }
-
-    /// The thread that was the leader has called foreign code. Returns whether it leads still.
-    pub(crate) fn leave(&self, inside: Leads) -> bool {
-        self.change(inside, inside.0.wrapping_add(PHASE))
-    }
-
-    /// The thread of this number leads from now on, if the word is still as it was seen, while the leader was inside.
-    /// Returns whether it does.
-    pub(crate) fn succeed(&self, inside: Leads, number: u32) -> bool {
-        self.change(inside, (inside.0.wrapping_add(PHASE) & !(PHASE - 1)) | u64::from(number))
-    }
-
-    fn change(&self, seen: Leads, new: u64) -> bool {
-        self.0.compare_exchange(seen.0, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    /// Changes the word to what `new` makes of it, and returns both. Lock-free.
+    pub(super) fn update(&self, new: impl Fn(Offices) -> Offices) -> (Offices, Offices) {
+        loop {
+            let seen = self.load();
+            let new = new(seen);
+            if self.change(seen, new) {
+                return (seen, new);
+            }
+        }
     }
 }
 
-impl Leads {
+impl Offices {
+    fn pack(self) -> u64 {
+        u64::from(self.phase) << (2 * BITS) | u64::from(self.deputy) << BITS | u64::from(self.leader)
+    }
+
+    fn unpack(word: u64) -> Self {
+        let number = |word| word as u32 & NONE;
+        Self { phase: (word >> (2 * BITS)) as u32, deputy: number(word >> BITS), leader: number(word) }
+    }
+
     pub(super) fn is_inside(self) -> bool {
-        self.0 & PHASE != 0
+        self.phase % 2 != 0
+    }
+
+    pub(super) fn next_phase(self) -> Self {
+        Self { phase: (self.phase + 1) % (1 << (64 - 2 * BITS)), ..self }
     }
 }

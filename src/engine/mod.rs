@@ -14,7 +14,7 @@
 //! | [`trim`]       | gives free memory back to the system                                            |
 //! | [`role`]       | which thread drives which shard, and where a driver lies meanwhile              |
 //! | [`alarm`]      | how the thread that has a role sleeps                                           |
-//! | [`leader`]     | which thread drives the folded shards                                           |
+//! | [`leader`]     | which thread drives the folded shards: one word                                 |
 //! | [`deputy`]     | which thread succeeds a leader that is stuck                                    |
 //! | [`program_waker`] | how a program's loop that has a role is woken                                |
 //!

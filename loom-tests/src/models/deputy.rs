@@ -10,30 +10,13 @@ use std::time::{Duration, Instant};
 
 use super::explore;
 use crate::engine::alarm::{Alarms, LEADER};
-use crate::engine::deputy::{Deputy, INTERVAL, Seen};
-use crate::engine::leader::Leads;
+use crate::engine::deputy::{INTERVAL, Seen};
 use crate::sync::Arc;
 use crate::sync::thread;
 
-/// What the leader and one own thread share.
-struct Service {
-    deputy: Deputy,
-    alarms: Alarms,
-}
-
-impl Service {
-    fn enter(&self) -> Leads {
-        self.deputy.enter(&self.alarms)
-    }
-
-    fn leave(&self, inside: Leads) -> bool {
-        self.alarms.leader.leave(inside)
-    }
-}
-
 /// The own thread.
 struct Own {
-    service: Arc<Service>,
+    alarms: Arc<Alarms>,
     now: Instant,
     seen: Seen,
     leads: bool,
@@ -41,14 +24,14 @@ struct Own {
 
 impl Own {
     fn new() -> Self {
-        let service = Service { deputy: Deputy::new(), alarms: Alarms::new(2) };
-        service.alarms.get(1).attach();
-        Self { service: Arc::new(service), now: Instant::now(), seen: None, leads: false }
+        let alarms = Arc::new(Alarms::new(2));
+        alarms.get(1).attach();
+        Self { alarms, now: Instant::now(), seen: None, leads: false }
     }
 
     /// Looks when the next look is due.
     fn look(&mut self) -> Option<Duration> {
-        let next = self.service.deputy.look(1, &self.service.alarms, &mut self.seen, self.now, || self.leads = true);
+        let next = self.alarms.look(1, &mut self.seen, self.now, || self.leads = true);
         self.now += next.unwrap_or(INTERVAL);
         next
     }
@@ -60,9 +43,9 @@ impl Own {
             if self.leads {
                 return;
             }
-            let must_look = || if self.service.deputy.must_look(1, next) { 0 } else { u64::MAX };
+            let must_look = || if self.alarms.must_look(1, next) { 0 } else { u64::MAX };
             let timeout = |tick| (tick == 0 || next.is_some()).then_some(Duration::ZERO);
-            self.service.alarms.get(1).sleep(must_look, timeout);
+            self.alarms.get(1).sleep(must_look, timeout);
         }
     }
 }
@@ -72,8 +55,8 @@ impl Own {
 fn a_thread_that_falls_asleep_is_appointed() {
     explore(|| {
         let mut own = Own::new();
-        let service = own.service.clone();
-        let leader = thread::spawn(move || _ = service.enter());
+        let alarms = own.alarms.clone();
+        let leader = thread::spawn(move || alarms.enter());
         own.run();
         leader.join().unwrap();
     });
@@ -85,14 +68,14 @@ fn a_deputy_resigns_while_the_leader_enters() {
     explore(|| {
         let mut own = Own::new();
         for _ in 0..2 {
-            let inside = own.service.enter();
+            own.alarms.enter();
             own.look();
             assert!(!own.leads, "it has entered other code since the last look");
-            assert!(own.service.leave(inside));
+            assert!(own.alarms.leave(0));
         }
         own.look();
-        let service = own.service.clone();
-        let leader = thread::spawn(move || _ = service.enter());
+        let alarms = own.alarms.clone();
+        let leader = thread::spawn(move || alarms.enter());
         own.run();
         leader.join().unwrap();
     });
@@ -103,11 +86,11 @@ fn a_deputy_resigns_while_the_leader_enters() {
 fn a_deputy_that_calls_foreign_code_stays_the_deputy() {
     explore(|| {
         let mut own = Own::new();
-        let inside = own.service.enter();
-        assert!(own.service.leave(inside));
-        let service = own.service.clone();
-        let leader = thread::spawn(move || _ = service.enter());
-        own.service.deputy.replace(1, &own.service.alarms);
+        own.alarms.enter();
+        assert!(own.alarms.leave(0));
+        let alarms = own.alarms.clone();
+        let leader = thread::spawn(move || alarms.enter());
+        own.alarms.delegate(1);
         own.run();
         leader.join().unwrap();
     });
@@ -118,13 +101,13 @@ fn a_deputy_that_calls_foreign_code_stays_the_deputy() {
 fn one_thread_leads() {
     explore(|| {
         let mut own = Own::new();
-        let (service, caller, inside) = (own.service.clone(), own.service.clone(), own.service.enter());
+        let (alarms, caller) = (own.alarms.clone(), own.alarms.clone());
+        own.alarms.enter();
         own.look();
-        let leader = thread::spawn(move || service.leave(inside));
-        let caller = thread::spawn(move || caller.alarms.wake_by(LEADER, 0));
+        let leader = thread::spawn(move || alarms.leave(0));
+        let caller = thread::spawn(move || caller.wake_by(LEADER, 0));
         own.look();
         caller.join().unwrap();
-        let leads = leader.join().unwrap();
-        assert_eq!((leads, own.service.alarms.leader.number()), (!own.leads, u32::from(own.leads)));
+        assert_ne!(leader.join().unwrap(), own.leads);
     });
 }

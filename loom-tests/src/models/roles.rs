@@ -91,10 +91,10 @@ fn a_push_against_a_new_leader() {
     explore(|| {
         let roles = Roles::new(&[LEADER], 1);
         roles.turns(LEADER);
-        let inside = roles.leader().enter();
+        roles.enter();
         let caller = roles.spawn(|roles| roles.push(0));
-        let new = roles.spawn(move |roles| roles.succeed(inside));
-        roles.come_back(inside);
+        let new = roles.spawn(Roles::succeed);
+        roles.come_back();
         caller.join().unwrap();
         new.join().unwrap();
     });
@@ -106,8 +106,8 @@ fn a_change_of_the_role_against_a_new_leader() {
     explore(|| {
         let roles = Roles::new(&[PROGRAM], 1);
         roles.push(0);
-        let inside = roles.leader().enter();
-        let new = roles.spawn(move |roles| roles.succeed(inside));
+        roles.enter();
+        let new = roles.spawn(Roles::succeed);
         roles.give(PROGRAM, LEADER);
         new.join().unwrap();
     });

@@ -15,23 +15,22 @@ impl Drivers {
     /// Calls wakers on an own thread. If that was the leader, another one may be afterwards.
     pub(super) fn call_wakers(&self, role: &mut Role, wakers: Arc<Wakers>) {
         if role.number != LEADER {
-            self.deputy.replace(role.thread, &self.alarms);
+            self.alarms.delegate(role.thread);
             self.give_watch(Watcher::Own(role.number), (role.thread + 1) % self.shards.len() as u32);
             return wakers.run();
         }
         *lock(&self.leader_wakers) = wakers.clone();
-        let inside = self.deputy.enter(&self.alarms);
+        self.alarms.enter();
         wakers.run();
-        if !self.alarms.leader.leave(inside) {
+        if !self.alarms.leave(role.thread) {
             role.number = role.thread;
-            self.deputy.take(role.thread);
         }
     }
 
     /// Looks after the leader, if the calling own thread is the deputy. Returns the time until the next look.
     pub(super) fn look_after_leader(&self, role: &mut Role) -> Option<Duration> {
         let thread = role.thread;
-        self.deputy.look(thread, &self.alarms, &mut role.seen, Instant::now(), || {
+        self.alarms.look(thread, &mut role.seen, Instant::now(), || {
             role.number = LEADER;
             self.shards[thread as usize].core.wakeup.change_role(thread, LEADER);
             self.give_watch(Watcher::Own(thread), thread);

@@ -24,7 +24,7 @@ use super::expired::{Expired, Wakers};
 use super::load::{Load, WINDOW};
 use crate::clock::NEVER;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
-use crate::engine::deputy::{Deputy, Seen};
+use crate::engine::deputy::Seen;
 use crate::engine::role::{self, Next};
 use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{Dispatcher, Watcher};
@@ -45,7 +45,6 @@ pub(crate) struct Drivers {
     pub(super) is_flexible: bool,
     /// Until when the leader counts as a thread that has more than a little to do.
     leader_busy: Mutex<Instant>,
-    pub(super) deputy: Deputy,
     /// What the leader calls, or has called last.
     pub(super) leader_wakers: Mutex<Arc<Wakers>>,
 }
@@ -90,7 +89,6 @@ impl Drivers {
             dispatcher,
             is_flexible,
             leader_busy: Mutex::new(Instant::now()),
-            deputy: Deputy::new(),
             leader_wakers: Mutex::default(),
         }
     }
@@ -196,7 +194,7 @@ impl Drivers {
         scheduling.apply();
         let (shards, shard) = (self.shards_of(role.number), &self.shards[role.thread as usize]);
         let earliest = || {
-            let must_look = || self.deputy.must_look(role.thread, longest) || watch_at() != at;
+            let must_look = || self.alarms.must_look(role.thread, longest) || watch_at() != at;
             if self.are_closed() || must_look() { 0 } else { role::earliest(shards, role.number) }
         };
         let timeout = |tick| {
