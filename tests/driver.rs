@@ -364,9 +364,7 @@ fn a_waker_whose_drop_panics_does_not_keep_the_shard() {
     assert_eq!(timer.stats().panicked, 1);
     drop(driver);
     assert_eq!(timer.stats().panicked, 2);
-    let (sender, receiver) = channel();
-    timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
-    wait_for(&receiver);
+    wait_for_a_timer(&timer);
 }
 
 /// Opens a gate when it is called, and waits for another.
@@ -390,6 +388,13 @@ impl Blocks {
     }
 }
 
+/// Schedules a timer on the calling thread, and waits until it has fired.
+fn wait_for_a_timer(timer: &Timer) {
+    let (sender, receiver) = channel();
+    timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
+    wait_for(&receiver);
+}
+
 /// A waker blocks the leader, and another thread leads when the program gives the shard back.
 #[test]
 fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
@@ -404,9 +409,7 @@ fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
         blocked.pass();
         thread::sleep(50 * MS);
         drop(driver);
-        let (sender, receiver) = channel();
-        timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
-        wait_for(&receiver);
+        wait_for_a_timer(&timer);
         gate.open();
     }
 }
@@ -434,9 +437,7 @@ fn the_first_shard_and_the_pool_go_to_a_thread_that_no_waker_blocks() {
             });
         }
         drop(driver);
-        let (sender, receiver) = channel();
-        timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
-        wait_for(&receiver);
+        wait_for_a_timer(&timer);
         gate.open();
     }
 }

@@ -63,9 +63,7 @@ impl Alarms {
     /// thread can be.
     pub(crate) fn delegate(&self, number: u32) {
         let delegated = |seen: Offices| if seen.deputy == number { self.appoint(seen, number) } else { seen };
-        if self.is_deputy(number) {
-            self.wake_deputy(self.leader.update(delegated));
-        }
+        self.wake_deputy(self.leader.update(delegated));
     }
 
     /// Appoints another thread than the leader and `not`, if there is one: rather one that is asleep than one that may be
@@ -82,15 +80,10 @@ impl Alarms {
         }
     }
 
-    /// Returns whether the thread of this number is the deputy.
-    fn is_deputy(&self, number: u32) -> bool {
-        self.leader.load().deputy == number
-    }
-
     /// Returns whether the thread of this number must look before it sleeps: it was appointed after its last look, which
     /// returned `next`.
     pub(crate) fn must_look(&self, number: u32, next: Option<Duration>) -> bool {
-        next.is_none() && self.is_deputy(number)
+        next.is_none() && self.leader.load().deputy == number
     }
 
     /// Looks after the leader, if the calling thread, of this number, is the deputy. Calls `succeeded` if it leads from now

@@ -45,7 +45,7 @@ impl Leader {
         loop {
             let seen = self.load();
             let new = new(seen);
-            if self.change(seen, new) {
+            if new == seen || self.change(seen, new) {
                 return (seen, new);
             }
         }

@@ -96,7 +96,7 @@ fn a_deputy_that_calls_foreign_code_stays_the_deputy() {
     });
 }
 
-/// The leader leaves the foreign code while its deputy takes it for stuck, and a caller wakes whoever leads.
+/// The leader leaves the foreign code while its deputy takes it for stuck. A caller wakes the leader meanwhile.
 #[test]
 fn one_thread_leads() {
     explore(|| {

@@ -7,7 +7,7 @@
 //!
 //! | event                                                    | by                 | at                                   |
 //! |----------------------------------------------------------|--------------------|--------------------------------------|
-//! | a dispatch, unless an own thread looks in time anyway    | who dispatches     | [`LATE_AFTER`], or [`FIRST_CHECK`], later |
+//! | a dispatch, unless an own thread looks in time anyway    | the thread that dispatches | [`LATE_AFTER`], or [`FIRST_CHECK`], later |
 //! | a worker parks beside a busy one, and no look is to come | the same           | now                                  |
 //! | a worker has found rayon's work                          | the same           | the time of the next search          |
 //! | an extra thread ends                                     | the same           | 8 ms later                           |
