@@ -19,8 +19,8 @@
 //! start no threads: it looks once. An own thread that is stuck loses the watch at the next dispatch after it is late.
 //!
 //! An event that brings the time forward wakes the thread that has the watch, by its [alarm](crate::engine::alarm): the
-//! time is written under the queue's lock, and then the alarm's word is lowered. The thread reads the time in its
-//! second look before it sleeps.
+//! time is written under the queue's lock, and then the alarm's word is lowered. The thread reads the time after it has
+//! written that word, before each time it parks.
 
 use std::time::{Duration, Instant};
 

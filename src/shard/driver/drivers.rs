@@ -188,16 +188,16 @@ impl Drivers {
     /// Sleeps until a shard of the role is due, the thread must look at the queue, or the end of `longest`.
     pub(super) fn sleep(&self, role: &mut Role, scheduling: &mut Scheduling, longest: Option<Duration>) {
         let begun = Instant::now();
-        let watch_at = || self.watch_at(Watcher::Own(role.number));
-        let at = watch_at();
-        let ends = longest.map(|time| begun + time).into_iter().chain(at).min();
+        let ends = longest.map(|time| begun + time);
         scheduling.apply();
         let (shards, shard) = (self.shards_of(role.number), &self.shards[role.thread as usize]);
         let earliest = || {
-            let must_look = || self.alarms.must_look(role.thread, longest) || watch_at() != at;
+            let must_look = || self.alarms.must_look(role.thread, longest);
             if self.are_closed() || must_look() { 0 } else { role::earliest(shards, role.number) }
         };
+        // Reads the watch when other threads can already wake this one.
         let timeout = |tick| {
+            let ends = ends.into_iter().chain(self.watch_at(Watcher::Own(role.number))).min();
             let left = ends.map(|at| at.saturating_duration_since(Instant::now()));
             shard.time_until(tick).into_iter().chain(left).min()
         };
