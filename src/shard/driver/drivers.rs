@@ -253,3 +253,7 @@ impl Shard {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "drivers_tests.rs"]
+mod tests;

@@ -74,6 +74,12 @@ impl Expired {
 }
 
 impl Wakers {
+    /// For tests.
+    #[cfg(test)]
+    pub(super) fn of(consumer: impl Deferred) -> Self {
+        Self { consumers: Mutex::new(vec![Box::new(consumer)]), ..Self::default() }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.tasks.is_empty() && lock(&self.consumers).is_empty()
     }
