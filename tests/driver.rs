@@ -5,8 +5,8 @@ mod common;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -231,6 +231,85 @@ fn workers_assist_with_what_a_loop_has_expired() {
     assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&Waker::from(Arc::new(Passes(gate))))).is_pending());
     run_loop_at_least_every(5 * MS, &mut driver, || timer.stats().completed == 12);
     assert_eq!(timer.stats().panicked, 0, "the waker was called before the callback was dispatched");
+}
+
+/// The callbacks wait for each other, so one must be looked after.
+#[test]
+fn a_waker_that_a_loop_calls_may_wait_for_callbacks_of_its_turn() {
+    struct Waits(Arc<AtomicUsize>);
+    impl Wake for Waits {
+        fn wake(self: Arc<Self>) {
+            eventually("both have started", || self.0.load(SeqCst) == 2);
+        }
+    }
+
+    let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let mut driver = timer.take_driver().unwrap();
+    let at = timer.now() + 20 * MS;
+    let waker = Waker::from(Arc::new(Waits(schedule_pair(&timer, at))));
+    let mut sleep = timer.sleep_until(at);
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+    run_loop_at_least_every(5 * MS, &mut driver, || timer.stats().completed == 3);
+    assert_eq!(timer.stats().panicked, 0);
+}
+
+/// The pool of one thread is about to grow, and looks come seldom.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_loop_that_stays_away_delays_no_callback_of_other_shards() {
+    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
+    let mut driver = timer.take_driver().unwrap();
+    let (gate, at, (sender, receiver)) = (Gate::default(), timer.now() + 5 * MS, channel());
+    let (pass, open) = (gate.clone(), move || sender.send(()).unwrap());
+    let computes_and_blocks = move || {
+        let start = Instant::now();
+        while start.elapsed() < 40 * MS {}
+        pass.pass();
+    };
+    thread::scope(|scope| {
+        let schedule = || {
+            timer.schedule_at(at, computes_and_blocks).unwrap();
+            timer.schedule_at(at + 2 * MS, open).unwrap();
+        };
+        scope.spawn(schedule);
+    });
+    timer.schedule_at(at + 20 * MS, || ()).unwrap();
+    while driver.drive() == 0 {}
+    wait_for(&receiver);
+    gate.open();
+}
+
+/// `next_wakeup` has begun a round before the deadline, and left much of it.
+#[test]
+fn drive_ends_an_old_round_and_begins_another() {
+    let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
+    let mut driver = timer.take_driver().unwrap();
+    (0..2000).for_each(|_| _ = timer.schedule(HOUR, || ()).unwrap());
+    timer.schedule(20 * MS, || ()).unwrap();
+    driver.next_wakeup();
+    thread::sleep(40 * MS);
+    assert_eq!(driver.drive(), 1);
+}
+
+/// The timer's thread is inside a waker, with a callback still to run, when the program takes its shard.
+#[test]
+fn inline_callbacks_keep_their_order_when_a_loop_takes_the_shard() {
+    let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
+    let (blocks, order) = (Blocks::default(), Arc::new(Mutex::new(Vec::new())));
+    let Blocks(begun, gate) = &blocks;
+    let sleep = blocks.arm(&timer, 20 * MS);
+    let at = sleep.deadline();
+    for late in [0, 1] {
+        let order = order.clone();
+        timer.schedule_at(at + late * 10 * MS, move || order.lock().unwrap().push(late)).unwrap();
+    }
+    begun.pass();
+    let mut driver = timer.take_driver().unwrap();
+    thread::sleep(20 * MS);
+    assert_eq!(driver.drive(), 0);
+    gate.open();
+    run_loop_at_least_every(5 * MS, &mut driver, || order.lock().unwrap().len() == 2);
+    assert_eq!(*order.lock().unwrap(), [0, 1]);
 }
 
 /// It calls neither `next_wakeup` nor a waker.

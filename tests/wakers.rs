@@ -421,7 +421,8 @@ fn a_waker_of_the_second_shard_that_blocks_delays_neither_the_first_nor_the_pool
     });
 }
 
-/// The thread of the first shard has the watch over the pool, because it dispatches first.
+/// The thread of the first shard has the watch over the pool, because it dispatches first. The other one has it then, and
+/// calls a waker, too.
 #[test]
 fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
     for _ in 0..3 {
@@ -443,7 +444,13 @@ fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
             };
             timer.schedule_at(at + MS, meet).unwrap();
         };
-        thread::scope(|scope| _ = scope.spawn(|| [0, 1].map(meet)));
+        let elsewhere = || {
+            (0..2).for_each(meet);
+            let mut sleep = timer.sleep_until(at + MS);
+            assert!(!Task::new().polls(&mut sleep));
+            sleep
+        };
+        let _sleep = thread::scope(|scope| scope.spawn(elsewhere).join().unwrap());
         timer.schedule_at(at, || ()).unwrap();
         let mut blocks = timer.sleep_until(at);
         assert!(!odd.polls(&mut blocks));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::batch::tests::Callbacks;
 use super::*;
 
-const OWN: Watcher = Watcher::Own(0);
+const OWN: Watcher = Watcher::Leader;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn pool_of(threads: usize) -> Arc<rayon::ThreadPool> {

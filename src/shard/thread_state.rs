@@ -21,7 +21,8 @@
 //! counters, and `recycle`, which checks whether the shard still exists.
 //!
 //! **Recursion.** A call may come here again from inside itself: dropping the last reference to a shard drops the
-//! user's hooks, and these may use timers. The outer call owns its state, so the inner call finds or creates another.
+//! user's hooks, and a call may wake a program's loop. Both may use timers. The outer call owns its state, so the inner
+//! call finds or creates another, perhaps for a second home.
 //! A call that unwinds drops its state, as the end of the thread does.
 //!
 //! **The end of a thread.** Destructors of other thread-locals may use timers after this one is destroyed. Such a call
@@ -147,7 +148,7 @@ fn give_if_alive(weak: &Weak<Shard>, batch: &[u32]) {
     }
 }
 
-/// Calls `f` with the calling thread's state for `shard`. `f` must not call foreign code.
+/// Calls `f` with the calling thread's state for `shard`.
 #[inline(always)]
 pub(super) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     with_match(|key| key.shard == shard.into(), NONE, || shard, f)
@@ -165,7 +166,7 @@ pub(super) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOn
 }
 
 /// Calls `f` with the calling thread's state for its home shard of `service`. The thread's first call chooses that
-/// shard by `choose`; see [`Shard::choose_home`]. `f` must not call foreign code.
+/// shard by `choose`; see [`Shard::choose_home`].
 #[inline(always)]
 pub(super) fn with_home<'a, R>(
     service: u64,

@@ -63,6 +63,9 @@ impl Driver {
     /// Never blocks by itself. It calls wakers, and hands callbacks to the executor. [`Inline`](crate::Executor::Inline)
     /// runs them here, and a [custom](crate::Executor::Custom) executor is called here. What they make due may wait for
     /// the next call. After a shutdown, does nothing.
+    ///
+    /// Soon after [`take_driver`](Timer::take_driver), a thread of the timer's may still drive the shard, or hand out what
+    /// has expired. Until it is done, this returns 0, and [`next_wakeup`](Self::next_wakeup) a time to look again.
     pub fn drive(&mut self) -> usize {
         self.0.attach();
         self.0.drive()

@@ -97,7 +97,8 @@ impl Dispatcher {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Watcher {
-    Own(#[expect(dead_code)] u32),
+    Leader,
+    Thread(u32),
     Loop(#[expect(dead_code)] u32),
 }
 
@@ -143,7 +144,7 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn set_watcher(&self, _role: u32, _wake: impl Fn(u32)) {
+    pub(crate) fn set_waker(&self, _wake: impl Fn(Watcher)) {
         match *self {}
     }
 
@@ -151,7 +152,7 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn give_watch(&self, _: Watcher, _to: u32) {
+    pub(crate) fn give_watch(&self, _: Watcher) {
         match *self {}
     }
 }

@@ -101,6 +101,11 @@ impl Callbacks {
 /// The calling thread, as a worker.
 struct Worker(Arc<Pool>);
 
+/// The first driver leads.
+fn watcher(number: u32) -> Watcher {
+    if number == 0 { Watcher::Leader } else { Watcher::Thread(number) }
+}
+
 impl Pool {
     /// Starts a pool with this number of workers, and returns its threads.
     pub(super) fn start(workers: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
@@ -130,7 +135,10 @@ impl Pool {
             })
             .collect();
         let woken = Arc::downgrade(&pool);
-        pool.queue.set_watcher(0, move |number| woken.upgrade().into_iter().for_each(|pool| pool.wake_driver(number)));
+        pool.queue.set_waker(move |by| {
+            let number = if let Watcher::Thread(number) = by { number } else { 0 };
+            woken.upgrade().into_iter().for_each(|pool| pool.wake_driver(number));
+        });
         threads.extend((0..DRIVERS as u32).map(|number| {
             let pool = pool.clone();
             thread::spawn(move || pool.drive(number))
@@ -142,7 +150,7 @@ impl Pool {
 
     /// What a driver does between its dispatches.
     fn drive(self: &Arc<Self>, number: u32) {
-        let (driver, watcher) = (&self.drivers[number as usize], Watcher::Own(number));
+        let (driver, watcher) = (&self.drivers[number as usize], watcher(number));
         driver.thread.lock().unwrap().replace(thread::current());
         while !self.ended.load(Ordering::SeqCst) {
             let start = |count| (0..count).map(|_| self.start_extra()).count();
@@ -219,7 +227,7 @@ impl Pool {
     /// Dispatches a batch, for one driver after the other.
     pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) {
         let number = (self.dispatches.fetch_add(1, Ordering::SeqCst) % DRIVERS) as u32;
-        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), Watcher::Own(number), self.now());
+        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), watcher(number), self.now());
         self.wake_driver(number);
     }
 

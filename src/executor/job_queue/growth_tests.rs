@@ -109,7 +109,7 @@ fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
     assert_eq!((state.growth.idle.len(), state.growth.needed), (1, 1));
 }
 
-const OWN: Watcher = Watcher::Own(0);
+const OWN: Watcher = Watcher::Leader;
 
 /// Adds a batch that was dispatched [`LATE_AFTER`] ago.
 fn add_late(queue: &JobQueue, now: Instant) {

@@ -5,7 +5,7 @@ use super::*;
 use crate::executor::batch::tests::Callbacks;
 use crate::sync::{AtomicBool, Ordering, lock};
 
-const OWN: Watcher = Watcher::Own(0);
+const OWN: Watcher = Watcher::Leader;
 
 fn batch() -> Arc<Callbacks> {
     Arc::new(Callbacks::of(1, || ()))
@@ -152,7 +152,7 @@ fn the_first_worker_searches_and_those_that_have_parked_since() {
 fn wakes(queue: &JobQueue, at: Option<Instant>, f: impl FnOnce(&mut State)) -> bool {
     let is_woken = Arc::new(AtomicBool::new(false));
     let woken = is_woken.clone();
-    queue.set_watcher(0, move |_| woken.store(true, Ordering::Relaxed));
+    queue.set_waker(move |_| woken.store(true, Ordering::Relaxed));
     let mut state = lock(&queue.state);
     state.watch.set(None);
     state.watch.at = at;

@@ -11,12 +11,14 @@
 //! | a worker parks beside a busy one, and no look is to come | the same           | now                                  |
 //! | a worker has found rayon's work                          | the same           | the time of the next search          |
 //! | an extra thread ends                                     | the same           | 8 ms later                           |
-//! | a program's loop has looked, or ends                     | an own thread      | the same                             |
-//! | an own thread calls wakers, and is not the leader        | another, or the leader | the same                         |
-//! | a deputy becomes the leader                              | the leader, if the deputy had it | the same               |
+//! | a loop dispatches while another thread has the watch     | that, or the leader if that is a loop, too | the same     |
+//! | a program's loop has looked, calls wakers, or ends       | the leader         | the same                             |
+//! | an own thread that does not lead calls wakers            | the leader         | the same                             |
 //!
 //! The thread that dispatches is awake, so the watch needs no wake-up. A program's loop may be away for long, and must
-//! start no threads: it looks once. An own thread that is stuck loses the watch at the next dispatch after it is late.
+//! start no threads: it looks once. The leader may be inside a waker. If that blocks, a [deputy] leads, and has the watch.
+//!
+//! [deputy]: crate::engine::deputy
 //!
 //! An event that brings the time forward wakes the thread that has the watch, by its [alarm](crate::engine::alarm): the
 //! time is written under the queue's lock, and then the alarm's word is lowered. The thread reads the time after it has
@@ -35,10 +37,18 @@ pub(super) const FIRST_CHECK: Duration = Duration::from_micros(50);
 /// A thread that may have the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watcher {
-    /// The own thread that has this [role](crate::engine::role).
-    Own(u32),
+    /// The own thread that [leads](crate::engine::leader).
+    Leader,
+    /// Another own thread, by its number.
+    Thread(u32),
     /// The program's loop that has the shard of this number.
     Loop(u32),
+}
+
+impl Watcher {
+    fn is_loop(self) -> bool {
+        matches!(self, Self::Loop(_))
+    }
 }
 
 /// Which thread looks, and when.
@@ -46,22 +56,30 @@ pub(super) struct Watch {
     by: Watcher,
     /// `None`: nothing could need a look.
     pub(super) at: Option<Instant>,
-    /// Wakes the own thread that has a role.
-    wake: Box<dyn Fn(u32) + Send + Sync>,
+    /// Wakes an own thread.
+    wake: Box<dyn Fn(Watcher) + Send + Sync>,
 }
 
 impl Default for Watch {
     fn default() -> Self {
-        Self { by: Watcher::Own(0), at: None, wake: Box::new(|_| ()) }
+        Self { by: Watcher::Leader, at: None, wake: Box::new(|_| ()) }
     }
 }
 
 impl Watch {
-    /// Lets the calling thread, which dispatches, look at `first`, unless an own thread looks between now and then.
+    /// Makes a thread look by `first`: the calling one, which dispatches, or the one that has the watch. An own thread
+    /// leaves it to another that looks between now and then. A program's loop leaves it to any other.
     pub(super) fn take(&mut self, by: Watcher, now: Instant, first: Instant) {
         let is_in_time = |at| now < at + LATE_AFTER && at <= first;
-        if !matches!(self.by, Watcher::Own(_)) || !self.at.is_some_and(is_in_time) {
-            (self.by, self.at) = (by, Some(self.at.map_or(first, |at| at.min(first))));
+        let Some(at) = self.at else { return (self.by, self.at) = (by, Some(first)) };
+        if self.by.is_loop() && by.is_loop() && self.by != by {
+            // Either may be away for long.
+            (self.by, self.at) = (Watcher::Leader, None);
+            self.set(Some(at.min(first)));
+        } else if by.is_loop() && self.by != by {
+            self.look_by(first);
+        } else if self.by.is_loop() || !is_in_time(at) {
+            (self.by, self.at) = (by, Some(at.min(first)));
         }
     }
 
@@ -70,7 +88,7 @@ impl Watch {
         let is_earlier = at.is_some_and(|at| self.at.is_none_or(|old| at < old));
         self.at = at;
         if is_earlier {
-            self.wake();
+            (self.wake)(self.by);
         }
     }
 
@@ -78,20 +96,12 @@ impl Watch {
     pub(super) fn look_by(&mut self, at: Instant) {
         self.set(Some(self.at.map_or(at, |old| old.min(at))));
     }
-
-    fn wake(&self) {
-        if let Watcher::Own(number) = self.by {
-            (self.wake)(number);
-        }
-    }
 }
 
 impl JobQueue {
-    /// Gives the watch to an own thread, by its role, and sets how to wake that of a role. `wake` must not call foreign
-    /// code.
-    pub(crate) fn set_watcher(&self, role: u32, wake: impl Fn(u32) + Send + Sync + 'static) {
-        let watch = &mut lock(&self.state).watch;
-        (watch.by, watch.wake) = (Watcher::Own(role), Box::new(wake));
+    /// Sets how to wake an own thread. `wake` must not call foreign code.
+    pub(crate) fn set_waker(&self, wake: impl Fn(Watcher) + Send + Sync + 'static) {
+        lock(&self.state).watch.wake = Box::new(wake);
     }
 
     /// Returns when the thread must look, if it has the watch.
@@ -100,14 +110,13 @@ impl JobQueue {
         watch.at.filter(|_| watch.by == by)
     }
 
-    /// Gives the watch from one thread, if it has it, to an own thread.
-    pub(crate) fn give_watch(&self, from: Watcher, to: u32) {
+    /// Gives the watch from a thread, if it has it, to the leader.
+    pub(crate) fn give_watch(&self, from: Watcher) {
         let watch = &mut lock(&self.state).watch;
         if watch.by == from {
-            watch.by = Watcher::Own(to);
-            if watch.at.is_some() {
-                watch.wake();
-            }
+            watch.by = Watcher::Leader;
+            let at = watch.at.take();
+            watch.set(at);
         }
     }
 
@@ -124,7 +133,7 @@ impl JobQueue {
         has_ending: impl FnOnce() -> bool,
     ) -> Option<usize> {
         self.watch_at(by).filter(|&at| at <= now)?;
-        if let Watcher::Own(_) = by {
+        if !by.is_loop() {
             self.grow(now, start, has_ending);
         }
         // Last: while the pool grew, a worker may have taken a job, and an event may have asked for a look.

@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::Watcher::{Loop, Own};
+use super::Watcher::{Leader, Loop, Thread};
 use super::*;
 use crate::executor::batch::tests::Callbacks;
 use crate::sync::Arc;
 
-/// Returns a queue, and how often its watch has woken the own thread of this number.
-fn queue(woken: u32) -> (JobQueue, impl Fn() -> usize) {
+/// Returns a queue, and how often its watch has woken the leader.
+fn queue() -> (JobQueue, impl Fn() -> usize) {
     let (queue, count) = (JobQueue::new(1, 0), Arc::new(AtomicUsize::new(0)));
     let wakes = count.clone();
-    queue.set_watcher(0, move |number| _ = wakes.fetch_add(usize::from(number == woken), Ordering::Relaxed));
+    queue.set_waker(move |woken| _ = wakes.fetch_add(usize::from(woken == Leader), Ordering::Relaxed));
     (queue, move || count.swap(0, Ordering::Relaxed))
 }
 
@@ -21,46 +21,49 @@ fn push(queue: &JobQueue, by: Watcher, now: Instant) {
 }
 
 #[test]
-fn a_thread_that_dispatches_gets_the_watch_unless_an_own_one_looks_in_time() {
+fn a_thread_that_dispatches_gets_the_watch_unless_another_looks_in_time() {
     let start = Instant::now();
     let micros = |time| start + Duration::from_micros(time);
-    for (by, at, next, pushed, expected) in [
-        (Own(0), None, Own(1), 0, (Own(1), 1000)),
-        (Own(0), Some(1000), Own(1), 500, (Own(0), 1000)),
-        (Own(0), Some(1000), Own(1), 1999, (Own(0), 1000)),
-        (Own(0), Some(1000), Own(1), 2000, (Own(1), 1000)),
-        (Own(0), Some(1501), Own(1), 500, (Own(1), 1500)),
-        (Own(0), Some(1000), Loop(1), 500, (Own(0), 1000)),
-        (Loop(1), Some(1000), Own(0), 500, (Own(0), 1000)),
-        (Loop(1), Some(1000), Loop(0), 500, (Loop(0), 1000)),
+    for (by, at, next, pushed, expected, wakes) in [
+        (Leader, None, Thread(1), 0, (Thread(1), 1000), 0),
+        (Leader, Some(1000), Thread(1), 500, (Leader, 1000), 0),
+        (Leader, Some(1000), Thread(1), 1999, (Leader, 1000), 0),
+        (Leader, Some(1000), Thread(1), 2000, (Thread(1), 1000), 0),
+        (Leader, Some(1501), Thread(1), 500, (Thread(1), 1500), 0),
+        (Leader, None, Loop(1), 500, (Loop(1), 1500), 0),
+        (Leader, Some(1000), Loop(1), 2000, (Leader, 1000), 0),
+        (Leader, Some(1501), Loop(1), 500, (Leader, 1500), 1),
+        (Loop(1), Some(1000), Leader, 500, (Leader, 1000), 0),
+        (Loop(1), Some(1000), Loop(1), 500, (Loop(1), 1000), 0),
+        (Loop(1), Some(1000), Loop(0), 500, (Leader, 1000), 1),
     ] {
-        let (queue, woken) = queue(0);
+        let (queue, woken) = queue();
         let mut state = lock(&queue.state);
         (state.watch.by, state.watch.at) = (by, at.map(micros));
         drop(state);
         push(&queue, next, micros(pushed));
         let (watcher, time) = expected;
         assert_eq!(queue.watch_at(watcher), Some(micros(time)), "{by:?} {at:?} {next:?}");
-        assert_eq!(woken(), 0, "it is awake");
+        assert_eq!(woken(), wakes, "{by:?} {at:?} {next:?}");
     }
 }
 
 #[test]
 fn the_watch_is_given_by_the_thread_that_has_it() {
-    let (queue, woken) = queue(1);
+    let (queue, woken) = queue();
     let now = Instant::now();
-    queue.give_watch(Own(0), 1);
+    queue.give_watch(Leader);
     assert_eq!(woken(), 0, "nothing needs a look");
     push(&queue, Loop(1), now);
-    queue.give_watch(Loop(0), 1);
-    assert_eq!((queue.watch_at(Own(1)), woken()), (None, 0), "another loop has it");
-    queue.give_watch(Loop(1), 1);
-    assert_eq!((queue.watch_at(Own(1)), queue.watch_at(Loop(1)), woken()), (Some(now + LATE_AFTER), None, 1));
+    queue.give_watch(Loop(0));
+    assert_eq!((queue.watch_at(Leader), woken()), (None, 0), "another loop has it");
+    queue.give_watch(Loop(1));
+    assert_eq!((queue.watch_at(Leader), queue.watch_at(Loop(1)), woken()), (Some(now + LATE_AFTER), None, 1));
 }
 
 #[test]
 fn an_earlier_look_wakes_an_own_thread() {
-    let (queue, woken) = queue(0);
+    let (queue, woken) = queue();
     let now = Instant::now();
     let look_by = |micros| {
         lock(&queue.state).watch.look_by(now + Duration::from_micros(micros));
@@ -69,26 +72,26 @@ fn an_earlier_look_wakes_an_own_thread() {
     assert_eq!([9, 9, 10, 9, 8].map(look_by), [1, 0, 0, 0, 1]);
     lock(&queue.state).watch.by = Loop(0);
     assert_eq!(look_by(7), 0);
-    lock(&queue.state).watch.by = Own(0);
+    lock(&queue.state).watch.by = Leader;
     lock(&queue.state).watch.set(None);
     assert_eq!(woken(), 0);
 }
 
 #[test]
 fn a_thread_looks_when_it_is_time_and_it_has_the_watch() {
-    let (queue, _) = queue(0);
+    let (queue, _) = queue();
     let now = Instant::now();
     let watch = |by, now| queue.watch(by, now, |_| unreachable!("it never grows"), || false);
-    assert_eq!(watch(Own(0), now), None);
-    push(&queue, Own(0), now);
-    assert_eq!(watch(Own(0), now + LATE_AFTER / 2), None, "too early");
-    assert_eq!(watch(Own(1), now + LATE_AFTER), None, "another thread has it");
-    assert_eq!(watch(Own(0), now + LATE_AFTER), Some(0));
+    assert_eq!(watch(Leader, now), None);
+    push(&queue, Leader, now);
+    assert_eq!(watch(Leader, now + LATE_AFTER / 2), None, "too early");
+    assert_eq!(watch(Thread(1), now + LATE_AFTER), None, "another thread has it");
+    assert_eq!(watch(Leader, now + LATE_AFTER), Some(0));
 }
 
 #[test]
 fn a_programs_loop_asks_for_no_threads() {
-    let (queue, _) = queue(0);
+    let (queue, _) = queue();
     let now = Instant::now();
     push(&queue, Loop(0), now);
     queue.extra_ends(now);
@@ -103,7 +106,7 @@ fn a_programs_loop_asks_for_no_threads() {
 fn a_ticket_that_comes_during_the_look_finds_its_job_late() {
     let queue = JobQueue::new(0, 0);
     let since = Instant::now() + Duration::from_millis(50);
-    push(&queue, Own(0), since);
+    push(&queue, Leader, since);
     let mut spawned = 0;
     let mut state = lock(&queue.state);
     thread::scope(|scope| {
@@ -115,5 +118,5 @@ fn a_ticket_that_comes_during_the_look_finds_its_job_late() {
         drop(state);
         ticket.join().unwrap();
     });
-    assert_eq!((spawned, queue.watch_at(Own(0))), (1, None));
+    assert_eq!((spawned, queue.watch_at(Leader)), (1, None));
 }

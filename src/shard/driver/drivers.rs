@@ -10,7 +10,8 @@
 //! shard stays with it. An own thread that has little to do folds its shard again.
 //!
 //! Shards fold if a pool runs their callbacks. With another executor, callbacks run on the thread that drives, and one
-//! that blocks must not block another shard. Pinned threads and virtual time know no leader, either.
+//! that blocks must not block another shard. Nor do shards fold with pinned threads and in virtual time. There, the leader
+//! only looks after the pool.
 //!
 //! The model is that of leader and followers (Schmidt et al., 2000), and of the hierarchical timer migration of Linux 6.9.
 
@@ -49,12 +50,11 @@ pub(crate) struct Drivers {
     pub(super) leader_wakers: Mutex<Arc<Wakers>>,
 }
 
-/// The role of an own thread, and what the thread must know for that.
+/// What an own thread does.
 pub(super) struct Role {
     /// The number of the thread.
     pub(super) thread: u32,
-    /// The number of the role: `LEADER`, or that of the thread.
-    pub(super) number: u32,
+    pub(super) leads: bool,
     /// Index of the shard that was driven last.
     last: usize,
     load: Load,
@@ -63,8 +63,8 @@ pub(super) struct Role {
 }
 
 impl Role {
-    fn new(thread: u32, number: u32) -> Self {
-        Self { thread, number, last: 0, load: Load::new(), seen: None }
+    pub(super) fn watcher(&self) -> Watcher {
+        if self.leads { Watcher::Leader } else { Watcher::Thread(self.thread) }
     }
 }
 
@@ -79,7 +79,11 @@ impl Drivers {
         let alarms = Arc::new(Alarms::new(shards));
         if let Some(queue) = dispatcher.queue() {
             let alarms = alarms.clone();
-            queue.set_watcher(first_role(0, is_flexible), move |role| alarms.wake_by(role, AWAKE));
+            queue.set_waker(move |watcher| match watcher {
+                Watcher::Leader => alarms.wake_by(LEADER, AWAKE),
+                Watcher::Thread(number) => alarms.wake_by(number, AWAKE),
+                Watcher::Loop(_) => {}
+            });
         }
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
@@ -98,9 +102,15 @@ impl Drivers {
         first_role(shard, self.is_flexible)
     }
 
-    /// Returns the role of the own thread of this number. The thread that leads at first is the first one.
-    pub(super) fn role_of(&self, thread: u32) -> Role {
-        Role::new(thread, if thread == 0 { self.first_role(0) } else { thread })
+    /// Returns the role of the own thread of this number at first. One thread leads if there is a pool to look after.
+    pub(super) fn new_role(&self, thread: u32) -> Role {
+        let leads = thread == 0 && self.dispatcher.has_pool();
+        Role { thread, leads, last: 0, load: Load::new(), seen: None }
+    }
+
+    /// Returns the role that the shards of this thread have.
+    pub(super) fn role_of(&self, role: &Role) -> u32 {
+        if role.leads && self.is_flexible { LEADER } else { role.thread }
     }
 
     /// Returns whether the calling thread drives, by any role but the program's.
@@ -139,11 +149,9 @@ impl Drivers {
         self.dispatcher.dispatch(callbacks, by, |payload| self.shards[0].report_panic(payload));
     }
 
-    /// Gives the watch over the queue, if the thread has it, to the leader or, where shards do not fold, to the own thread
-    /// `other`.
-    pub(super) fn give_watch(&self, from: Watcher, other: u32) {
-        let to = if self.is_flexible { LEADER } else { other };
-        self.dispatcher.queue().into_iter().for_each(|queue| queue.give_watch(from, to));
+    /// Gives the watch over the queue, if the thread has it, to the leader.
+    pub(super) fn give_watch(&self, from: Watcher) {
+        self.dispatcher.queue().into_iter().for_each(|queue| queue.give_watch(from));
     }
 
     /// Returns when the thread must look at the queue, if it has the watch.
@@ -164,19 +172,20 @@ impl Drivers {
     /// Makes turns of the role's shards until something is to be handed out, or as many turns as there are shards have
     /// expired nothing: a backlog delays neither what has expired nor the thread's other duties. `None`: nothing is due.
     pub(super) fn next(&self, role: &mut Role) -> Option<Expired> {
-        let (shards, mut expired) = (self.shards_of(role.number), Expired::default());
-        if role.number == LEADER && role.load.is_behind() {
+        let (number, mut expired) = (self.role_of(role), Expired::default());
+        let shards = self.shards_of(number);
+        if number == LEADER && role.load.is_behind() {
             self.mark_leader_busy(Instant::now());
             self.unfold();
         }
         let mut turns = shards.len();
         // In virtual time, a driver must not answer before its timers are handed out.
         while turns > 0 && !expired.is_full() && (self.is_flexible || expired.is_empty()) {
-            match role::next(shards, role.number, &mut role.last, expired.is_empty()) {
+            match role::next(shards, number, &mut role.last, expired.is_empty()) {
                 Next::Expired(turned) => expired.add(&shards[role.last], turned),
                 Next::Turned => turns -= 1,
                 Next::Idle if expired.is_empty() => {
-                    Expired::handed_out(expired.shards, role.number);
+                    Expired::handed_out(expired.shards, number);
                     return None;
                 }
                 Next::Idle => break,
@@ -190,21 +199,22 @@ impl Drivers {
         let begun = Instant::now();
         let ends = longest.map(|time| begun + time);
         scheduling.apply();
-        let (shards, shard) = (self.shards_of(role.number), &self.shards[role.thread as usize]);
+        let (number, shard) = (self.role_of(role), &self.shards[role.thread as usize]);
+        let shards = self.shards_of(number);
         let earliest = || {
             let must_look = || self.alarms.must_look(role.thread, longest);
-            if self.are_closed() || must_look() { 0 } else { role::earliest(shards, role.number) }
+            if self.are_closed() || must_look() { 0 } else { role::earliest(shards, number) }
         };
         // Reads the watch when other threads can already wake this one.
         let timeout = |tick| {
-            let ends = ends.into_iter().chain(self.watch_at(Watcher::Own(role.number))).min();
+            let ends = ends.into_iter().chain(self.watch_at(role.watcher())).min();
             let left = ends.map(|at| at.saturating_duration_since(Instant::now()));
             shard.time_until(tick).into_iter().chain(left).min()
         };
-        let wakeups = self.alarms.get(role.number).sleep(earliest, timeout);
+        let wakeups = self.alarms.get(role.thread).sleep(earliest, timeout);
         thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
         if let Some(share) = role.load.record_sleep(begun).filter(|_| self.is_flexible) {
-            self.balance(role.number, share);
+            self.balance(number, share);
         }
     }
 

@@ -11,9 +11,6 @@ use crate::shard::ShardSettings;
 use crate::shard::driver::Deferred;
 use crate::wheel::Levels;
 
-const FIRST_LEADER: u32 = 0;
-const LEADER_WATCHES: Watcher = Watcher::Own(LEADER);
-
 /// Shards that fold, and a pool without workers.
 fn drivers(shards: usize) -> Arc<Drivers> {
     let dispatcher = Dispatcher::Own { queue: Arc::new(JobQueue::new(1, 0)), extras: None };
@@ -34,7 +31,7 @@ fn dispatch(drivers: &Drivers, by: Watcher) {
 fn a_leader_that_is_behind_gets_no_other_shard() {
     for is_behind in [false, true] {
         let drivers = drivers(2);
-        let (mut leader, shard) = (drivers.role_of(FIRST_LEADER), &drivers.shards[1]);
+        let (mut leader, shard) = (drivers.new_role(0), &drivers.shards[1]);
         shard.core.wakeup.change_role(LEADER, 1);
         let begun = Instant::now() + WINDOW;
         if is_behind {
@@ -50,13 +47,13 @@ fn a_leader_that_is_behind_gets_no_other_shard() {
 #[test]
 fn a_deputy_that_succeeds_the_leader_keeps_the_watch() {
     let drivers = drivers(2);
-    let mut deputy = drivers.role_of(1);
+    let mut deputy = drivers.new_role(1);
     drivers.alarms.enter();
     assert_eq!(drivers.look_after_leader(&mut deputy), Some(INTERVAL));
     thread::sleep(INTERVAL);
-    dispatch(&drivers, Watcher::Own(1));
+    dispatch(&drivers, Watcher::Thread(1));
     drivers.look_after_leader(&mut deputy);
-    assert!(drivers.watch_at(LEADER_WATCHES).is_some());
+    assert!(drivers.watch_at(Watcher::Leader).is_some());
 }
 
 /// Notes, when a thread calls the waker, whether that is the deputy, and whether the leader has the watch.
@@ -68,7 +65,7 @@ struct Notes {
 impl Drop for Notes {
     fn drop(&mut self) {
         let is_deputy = self.drivers.alarms.must_look(1, None);
-        *lock(&self.noted) = Some((is_deputy, self.drivers.watch_at(LEADER_WATCHES).is_some()));
+        *lock(&self.noted) = Some((is_deputy, self.drivers.watch_at(Watcher::Leader).is_some()));
     }
 }
 
@@ -85,8 +82,8 @@ fn a_thread_that_calls_a_waker_has_no_other_duty() {
     let (drivers, noted) = (drivers(3), Arc::default());
     drivers.alarms.enter();
     assert!(drivers.alarms.must_look(1, None), "the first other thread is the deputy");
-    dispatch(&drivers, Watcher::Own(1));
+    dispatch(&drivers, Watcher::Thread(1));
     let notes = Notes { drivers: drivers.clone(), noted: Arc::clone(&noted) };
-    drivers.call_wakers(&mut drivers.role_of(1), Arc::new(Wakers::of(notes)));
+    drivers.call_wakers(&mut drivers.new_role(1), Arc::new(Wakers::of(notes)));
     assert_eq!(*lock(&noted), Some((false, true)));
 }

@@ -89,8 +89,8 @@ impl ProgramDriver {
             });
             match turn {
                 Some(Turn::Expired { expired: turned, .. }) => expired += self.deliver(turned),
-                Some(Turn::More) => {}
-                Some(Turn::Asleep { .. } | Turn::Closed) | None => break,
+                Some(Turn::More | Turn::Asleep { .. }) => {}
+                Some(Turn::Closed) | None => break,
             }
             if is_over {
                 break;
@@ -115,6 +115,10 @@ impl ProgramDriver {
         }
         // No other role takes the shard while the loop is here.
         Expired::handed_out(shards, PROGRAM);
+        if !wakers.is_empty() {
+            // One may wait for a callback.
+            self.give_watch();
+        }
         wakers.run();
         callbacks.into_iter().for_each(|callbacks| drivers.dispatch(callbacks, self.watcher()));
         timers
@@ -131,10 +135,7 @@ impl ProgramDriver {
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
-            if shard.core.is_closing() {
-                return Turn::Closed;
-            }
-            let turn = driver.collect(&shard);
+            let turn = shard.guarded(driver, |driver| driver.collect(&shard));
             tick = Some(shard.core.wakeup.wake_tick());
             turn
         });
@@ -159,9 +160,9 @@ impl ProgramDriver {
         }
     }
 
-    /// Gives the watch, if the loop has it, to an own thread. Where shards do not fold, that of the loop's shard is idle.
+    /// Gives the watch, if the loop has it, to an own thread.
     fn give_watch(&self) {
-        self.drivers.give_watch(self.watcher(), self.index as u32);
+        self.drivers.give_watch(self.watcher());
     }
 }
 

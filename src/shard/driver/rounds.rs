@@ -143,6 +143,21 @@ impl Driver {
     }
 }
 
+impl Shard {
+    /// Makes a turn, unless the shard is closed. Closes it if the turn panics.
+    pub(super) fn guarded(&self, driver: &mut Driver, turn: impl FnOnce(&mut Driver) -> Turn<Turned>) -> Turn<Turned> {
+        // Foreign code may have forked: the child of a fork goes on with what called it.
+        if self.core.is_closing() || self.is_inherited() {
+            return Turn::Closed;
+        }
+        panic::catch_unwind(AssertUnwindSafe(|| turn(driver))).unwrap_or_else(|payload| {
+            self.driver_panicked(payload);
+            driver.abandon(self);
+            Turn::Closed
+        })
+    }
+}
+
 impl Driven for Shard {
     type Driver = Box<Driver>;
     type Expired = Turned;
@@ -160,23 +175,14 @@ impl Driven for Shard {
     }
 
     fn turn(&self, driver: &mut Box<Driver>, is_due: bool) -> Turn<Turned> {
-        // Foreign code may have forked: the child of a fork goes on with what called it.
-        if self.core.is_closing() || self.is_inherited() {
-            return Turn::Closed;
-        }
         let in_virtual_time = self.quiescence().is_some();
-        let turn = || {
+        self.guarded(driver, |driver| {
             let turn = if is_due { driver.turn(self) } else { driver.maintain(self) };
             match turn {
                 // Virtual time stands still meanwhile, so nothing becomes due.
                 Turn::More if in_virtual_time && !driver.in_round => driver.maintain(self),
                 turn => turn,
             }
-        };
-        panic::catch_unwind(AssertUnwindSafe(turn)).unwrap_or_else(|payload| {
-            self.driver_panicked(payload);
-            driver.abandon(self);
-            Turn::Closed
         })
     }
 

@@ -17,7 +17,7 @@ use core_affinity::CoreId;
 use super::drivers::{Drivers, Role};
 use super::expired::Expired;
 use crate::engine::role::{Driven, with_driver};
-use crate::executor::{self, Watcher};
+use crate::executor;
 use crate::sync::lock;
 use crate::system::Scheduling;
 
@@ -32,7 +32,7 @@ struct OwnThread<'a> {
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
 pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
     drivers.alarms.get(number).attach();
-    let role = drivers.role_of(number);
+    let role = drivers.new_role(number);
     let mut thread = OwnThread { drivers, role, scheduling: Scheduling::new(core), driving };
     thread.run();
     // The drop of a custom executor may call foreign code.
@@ -58,21 +58,23 @@ impl OwnThread<'_> {
             }
         }
         // A shard that was closed between two looks.
-        for shard in drivers.shards_of(self.role.number) {
-            with_driver(&**shard, self.role.number, |driver| shard.turn(driver, true));
+        let number = drivers.role_of(&self.role);
+        for shard in drivers.shards_of(number) {
+            with_driver(&**shard, number, |driver| shard.turn(driver, true));
         }
     }
 
     /// Hands out what has expired.
     fn deliver(&mut self, Expired { shards, callbacks, wakers }: Expired) {
-        let (drivers, number) = (&*self.drivers, self.role.number);
-        let by = Watcher::Own(number);
+        let drivers = &*self.drivers;
+        let (number, by) = (drivers.role_of(&self.role), self.role.watcher());
         let dispatcher = &drivers.dispatcher;
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
         if let Some(callbacks) = callbacks.take_if(|_| dispatcher.has_pool()) {
             drivers.dispatch(callbacks, by);
         }
-        let (now, later) = if dispatcher.may_block() { (Vec::new(), shards) } else { (shards, Vec::new()) };
+        // Callbacks that start here start in order.
+        let (now, later) = if callbacks.is_some() { (Vec::new(), shards) } else { (shards, Vec::new()) };
         Expired::handed_out(now, number);
         if !wakers.is_empty() {
             self.scheduling.restore();
@@ -89,7 +91,7 @@ impl OwnThread<'_> {
     /// Looks after the pool and after the leader, if that is up to this thread. Returns the time until the next look at
     /// the leader.
     fn look(&mut self) -> Option<Duration> {
-        self.drivers.dispatcher.watch(Watcher::Own(self.role.number), || self.scheduling.restore());
+        self.drivers.dispatcher.watch(self.role.watcher(), || self.scheduling.restore());
         self.drivers.look_after_leader(&mut self.role)
     }
 }
