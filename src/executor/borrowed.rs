@@ -8,7 +8,8 @@
 //! that the other needs. So it *defers* the ticket. It runs the ticket once the outer callback and the rest of its
 //! batch have returned. Meanwhile other threads may be idle, which rayon has not woken for the ticket. So the worker
 //! also spawns one ticket on each thread of the pool. A thread that is inside a callback itself defers that ticket, too,
-//! because it may be idle before the first worker.
+//! because it may be idle before the first worker. The queue of a thread that is blocked grows meanwhile: only
+//! the thread itself can take what is broadcast to it.
 //!
 //! This protects only the thread that runs the outer callback. A worker that has stolen one half of a `join` of that
 //! callback does not know whose half it is, and runs tickets while it waits inside that half. [`Executor::Rayon`] says

@@ -6,8 +6,8 @@ use std::sync::Arc;
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
 ///
 /// Timers that are due together reach the executor together, some hundred at a time. Those of one shard do so in the
-/// order of their ticks. Futures and delay queues do not use it: drivers call wakers, and hand values over. [tuning.md]
-/// compares the executors.
+/// order of their ticks. Futures and delay queues do not use it: drivers hand values over and call wakers. Only if a waker
+/// blocks, a pool calls the others of its turn. [tuning.md] compares the executors.
 ///
 /// ```
 /// use corewheel::{Executor, Timer};
@@ -51,7 +51,8 @@ pub enum Executor {
     ///
     /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
     /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:
-    /// the first worker at once, and further ones about a millisecond later each, or as soon as one has found some. A
+    /// the first worker at once, and further ones about a millisecond later each, or as soon as one has found some. If a
+    /// callback waits inside rayon after `spawn_broadcast`, the parts of idle workers may wait until these next wake. A
     /// panic of work that was `spawn`ed goes to [`on_panic`](crate::Builder::on_panic).
     Pool {
         /// The number of threads; minimum: 1.
@@ -60,7 +61,8 @@ pub enum Executor {
     /// The program's own rayon pool, built with [`corewheel::rayon`](crate::rayon).
     ///
     /// Callbacks are jobs of this pool like any other. A thread of it that waits inside `rayon::join` and similar calls
-    /// may run a callback meanwhile, unless a callback runs on that thread already.
+    /// may run a callback meanwhile, unless a callback runs on that thread already. Then other threads are asked: each
+    /// time, that leaves some 80 bytes in the queue of a thread that is blocked, until it is not.
     ///
     /// **A callback must hold no lock over nested `join`s that another callback takes.** Another thread may steal one half of
     /// the outer `join`. While it waits inside that half, rayon may run the other callback there, on top of it. That

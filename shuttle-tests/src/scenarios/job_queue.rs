@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use shuttle::sync::atomic::{AtomicBool, Ordering};
+use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use shuttle::thread;
 
 use super::explore;
@@ -156,6 +156,29 @@ fn a_broadcast_reaches_all_workers_at_once() {
             pool.broadcast(move |_| ending.wait());
         })]);
         end.wait();
+        pool.shut_down(threads);
+    });
+}
+
+/// The second part gives work to rayon, and waits until another worker does it.
+#[test]
+fn a_part_of_a_broadcast_waits_for_another_worker() {
+    explore(|| {
+        let (pool, threads) = Pool::start(2);
+        for _ in 0..2 {
+            let (end, parts) = (Barrier::new(2), Arc::new(AtomicUsize::new(0)));
+            let ending = end.clone();
+            pool.push(vec![Box::new(move |pool| {
+                let (ending, parts) = (ending.clone(), parts.clone());
+                pool.broadcast(move |pool| {
+                    if parts.fetch_add(1, Ordering::SeqCst) == 1 {
+                        pool.wait_for_task();
+                        drop(ending.arrive());
+                    }
+                });
+            })]);
+            end.wait();
+        }
         pool.shut_down(threads);
     });
 }

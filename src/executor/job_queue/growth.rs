@@ -128,12 +128,10 @@ impl State {
         self.growth.is_ending.then(|| now + IDLE)
     }
 
-    /// Returns whether a job waits for a worker that was woken and has not come. Once it has, all workers may be blocked,
-    /// and no other event would lead to a check.
+    /// Returns whether a worker was woken and has not come.
     pub(super) fn awaits_worker(&self) -> bool {
         let Growth { own, extras, idle, .. } = &self.growth;
-        let here = self.parked.len() + idle.len() + self.running.len();
-        !self.jobs.is_empty() && here < own + extras
+        !self.closed && self.parked.len() + idle.len() + self.running.len() < own + extras
     }
 
     /// Wakes idle extra workers for which there is room. Returns the number that the caller must start.

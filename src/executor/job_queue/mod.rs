@@ -26,7 +26,7 @@
 //! A batch that was taken in time may become late afterwards. So the thread that has the [watch] checks the queue. It
 //! puts late batches into the queue, once each. Jobs that wait need no check: they are late when they are taken. The
 //! check also calls for searches while a worker is parked, and for [growth] while none is. It need not come again if all
-//! workers are busy. A worker that was woken for a job and has not come is not busy yet: the check comes again.
+//! workers are busy. A worker that was woken and has not come is not busy yet: the check comes again.
 //!
 //! # Rayon's work
 //!
@@ -49,6 +49,9 @@
 //! are woken one after another: each finds its part, and so calls. If it has parked since, this call wakes it. Otherwise
 //! it searches before it parks, because it sees the call, or it does its own work after its next batch. A worker that is
 //! woken for a job does so, too.
+//!
+//! Only if a worker waits inside rayon after its broadcast, it may find its own part in the same run, and calls nobody.
+//! The parts of parked workers then wait until these wake.
 //!
 //! # The lock
 //!

@@ -80,6 +80,11 @@ pub(super) fn is_late(since: Instant, now: Instant) -> bool {
     since + LATE_AFTER <= now
 }
 
+/// Returns whether a look at `at` comes in time for a worker that searches.
+fn is_soon(at: Option<Instant>, now: Instant) -> bool {
+    at.is_some_and(|at| at <= now + MAX_INTERVAL)
+}
+
 impl State {
     pub(super) fn new(growth: Growth) -> Self {
         Self { growth, interval: MIN_INTERVAL, ..Self::default() }
@@ -87,7 +92,8 @@ impl State {
 
     /// Adds a job that a thread dispatches at its `since`. Returns the worker to wake for it.
     pub(super) fn dispatch(&mut self, job: Job, by: Watcher) -> Option<Thread> {
-        self.dispatched_at = Some(job.since);
+        // Another thread may have read the clock later, and have come first.
+        self.dispatched_at = self.dispatched_at.max(Some(job.since));
         let first = if self.uses_rayon { FIRST_CHECK } else { LATE_AFTER };
         self.watch.take(by, job.since, job.since + first);
         self.jobs.push_back(job);
@@ -163,7 +169,7 @@ impl State {
     /// Adds the calling thread to those that are parked.
     pub(super) fn park(&mut self, now: Instant) {
         self.parked.push(Parked::here(self.runs));
-        if self.watch.at.is_none() && self.parked.len() < self.workers {
+        if !is_soon(self.watch.at, now) && self.parked.len() < self.workers {
             self.watch.look_by(now);
         }
     }
@@ -221,9 +227,12 @@ impl State {
         late.into_iter().for_each(|(batch, since)| self.add_late(batch, since));
         let search_at = self.check_search(now);
         self.checked_at = Some(now);
-        let comes_at = self.awaits_worker().then(|| now + LATE_AFTER);
         let grows_at = self.check_growth(now);
-        self.watch.set([late_at, search_at, comes_at, grows_at].into_iter().flatten().min());
+        let at = [late_at, search_at, grows_at].into_iter().flatten().min();
+        // What a worker that was woken does once it has come may need a look, for which no other event asks.
+        let matters = !self.jobs.is_empty() || !is_soon(at, now);
+        let comes_at = (matters && self.awaits_worker()).then(|| now + LATE_AFTER);
+        self.watch.set(at.into_iter().chain(comes_at).min());
         added
     }
 

@@ -75,6 +75,7 @@ fn an_exhausted_batch_is_not_assisted() {
     let mut state = lock(&queue.state);
     assert!(state.take(start, None, &mut Vec::new()).is_some());
     slow.run();
+    state.parked.push(Parked::here(0));
     assert_eq!((check(&mut state, start + LATE_AFTER), state.jobs.len()), ((None, 0), 0));
 }
 
@@ -126,12 +127,35 @@ fn no_check_follows_if_no_worker_can_search() {
     let mut state = lock(&queue.state);
     let now = start + LATE_AFTER;
     state.parked.clear();
-    assert_eq!(check(&mut state, now), (None, 0), "none is parked");
+    assert_eq!(check(&mut state, now), (Some(LATE_AFTER), 0), "three come");
+    (0..3).for_each(|_| _ = state.begin(None, now, false, None));
+    assert_eq!(check(&mut state, now + LATE_AFTER), (None, 0), "none is parked");
     state.running.clear();
     (0..3).for_each(|_| state.park(now));
-    assert_eq!(check(&mut state, now), (None, 0), "none runs anything");
+    assert_eq!(check(&mut state, now), (Some(LATE_AFTER), 0), "none runs anything, and one comes");
     state.park(now);
     assert_eq!(check(&mut state, now), (None, 0), "all are parked");
+}
+
+#[test]
+fn a_worker_that_parks_while_an_extra_thread_ends_calls_for_a_look() {
+    let start = Instant::now();
+    let queue = busy(start);
+    let now = start + MAX_INTERVAL;
+    let far = Some(now + 2 * MAX_INTERVAL);
+    assert!(wakes(&queue, far, |state| {
+        state.parked.pop();
+        state.park(now);
+    }));
+}
+
+#[test]
+fn a_dispatch_that_comes_late_delays_no_check_of_a_later_one() {
+    let (queue, start) = (JobQueue::new(0, 0), Instant::now());
+    queue.push(batch(), OWN, start + LATE_AFTER);
+    queue.push(batch(), Watcher::Thread(1), start);
+    let mut state = lock(&queue.state);
+    assert_eq!(check(&mut state, start + LATE_AFTER), (Some(LATE_AFTER), 0));
 }
 
 #[test]
