@@ -279,6 +279,35 @@ fn a_loop_that_stays_away_delays_no_callback_of_other_shards() {
     gate.open();
 }
 
+/// The loop has the watch, because no look was to come, when a callback of the other shard needs a look.
+#[test]
+fn a_loop_that_stays_away_leaves_the_watch_to_an_own_thread() {
+    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let mut driver = timer.take_driver().unwrap();
+    let (at, (sender, receiver)) = (timer.now() + 20 * MS, channel());
+    let compute = |time| {
+        let start = Instant::now();
+        while start.elapsed() < time {}
+    };
+    let waits_for_rayon = move || {
+        compute(80 * MS);
+        let (done, part) = channel();
+        corewheel::rayon::spawn(move || done.send(()).unwrap());
+        wait_for(&part);
+        sender.send(()).unwrap();
+    };
+    thread::scope(|scope| {
+        let schedule = || {
+            timer.schedule_at(at, waits_for_rayon).unwrap();
+            timer.schedule_at(at, move || compute(25 * MS)).unwrap();
+        };
+        scope.spawn(schedule);
+    });
+    timer.schedule_at(at + 15 * MS, || ()).unwrap();
+    while driver.drive() == 0 {}
+    wait_for(&receiver);
+}
+
 /// `next_wakeup` has begun a round before the deadline, and left much of it.
 #[test]
 fn drive_ends_an_old_round_and_begins_another() {

@@ -6,7 +6,7 @@ mod common;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
-use std::task::{Context, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -865,4 +865,28 @@ fn a_callback_at_a_long_uptime_may_schedule_in_an_idle_shard() {
     let runs = received(&receiver);
     assert_eq!(runs.len(), 3);
     assert!(runs.iter().all(|(due, now)| due == now));
+}
+
+/// Each waker takes longer than a thread that drives may be stuck.
+#[test]
+fn advance_waits_for_the_wakers_of_queues() {
+    struct Naps(AtomicUsize);
+    impl Wake for Naps {
+        fn wake(self: Arc<Self>) {
+            thread::sleep(30 * MS);
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(2).executor(Executor::Pool { threads: 2 }).build().unwrap();
+    let naps = Arc::new(Naps(AtomicUsize::new(0)));
+    let waker = Waker::from(naps.clone());
+    let queues = [(); 3].map(|()| DelayQueue::new(&timer));
+    for queue in &queues {
+        assert!(queue.poll_pop(&mut Context::from_waker(&waker)).is_pending());
+        queue.push(SEC, ()).unwrap();
+    }
+    clock.advance(SEC);
+    assert_eq!(naps.0.load(Ordering::SeqCst), 3);
 }

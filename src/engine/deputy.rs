@@ -17,7 +17,7 @@
 //! | it [resigns](Alarms::look)        | the same, and the phase is even              |        | none                  |       |
 //! | it [delegates](Alarms::delegate), to call wakers itself | there is a third thread |       | that                  |       |
 //!
-//! So exactly one thread leads, and while it is inside there is a deputy, if there is another thread. A leader that comes
+//! So exactly one thread leads a timer with a pool, and while it is inside there is a deputy, if there is another thread. A leader that comes
 //! back finds out whether it was succeeded. It is the deputy then, because its successor may have appointed a thread that
 //! is stuck.
 //!

@@ -138,15 +138,17 @@ fn no_check_follows_if_no_worker_can_search() {
 }
 
 #[test]
-fn a_worker_that_parks_while_an_extra_thread_ends_calls_for_a_look() {
+fn a_worker_that_parks_while_looks_are_far_or_a_loops_calls_for_one() {
     let start = Instant::now();
-    let queue = busy(start);
-    let now = start + MAX_INTERVAL;
-    let far = Some(now + 2 * MAX_INTERVAL);
-    assert!(wakes(&queue, far, |state| {
-        state.parked.pop();
-        state.park(now);
-    }));
+    for (by, at) in [(OWN, 2 * MAX_INTERVAL), (Watcher::Loop(0), LATE_AFTER), (Watcher::Loop(0), Duration::ZERO)] {
+        let queue = busy(start);
+        let now = start + MAX_INTERVAL;
+        assert!(wakes(&queue, Some(now + at), |state| {
+            state.watch.by = by;
+            state.parked.pop();
+            state.park(now);
+        }));
+    }
 }
 
 #[test]

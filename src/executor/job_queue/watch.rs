@@ -11,7 +11,8 @@
 //! | a worker parks beside a busy one, and no look is to come | the same           | now                                  |
 //! | a worker has found rayon's work                          | the same           | the time of the next search          |
 //! | an extra thread ends                                     | the same           | 8 ms later                           |
-//! | a loop dispatches while another thread has the watch     | that, or the leader if that is a loop, too | the same     |
+//! | a loop dispatches while another thread has the watch     | that thread        | the same                             |
+//! | any of these but a look, while a loop that is elsewhere has the watch | the leader | the same                     |
 //! | a program's loop has looked, calls wakers, or ends       | the leader         | the same                             |
 //! | an own thread that does not lead calls wakers            | the leader         | the same                             |
 //!
@@ -53,7 +54,7 @@ impl Watcher {
 
 /// Which thread looks, and when.
 pub(super) struct Watch {
-    by: Watcher,
+    pub(super) by: Watcher,
     /// `None`: nothing could need a look.
     pub(super) at: Option<Instant>,
     /// Wakes an own thread.
@@ -72,11 +73,7 @@ impl Watch {
     pub(super) fn take(&mut self, by: Watcher, now: Instant, first: Instant) {
         let is_in_time = |at| now < at + LATE_AFTER && at <= first;
         let Some(at) = self.at else { return (self.by, self.at) = (by, Some(first)) };
-        if self.by.is_loop() && by.is_loop() && self.by != by {
-            // Either may be away for long.
-            (self.by, self.at) = (Watcher::Leader, None);
-            self.set(Some(at.min(first)));
-        } else if by.is_loop() && self.by != by {
+        if by.is_loop() && self.by != by {
             self.look_by(first);
         } else if self.by.is_loop() || !is_in_time(at) {
             (self.by, self.at) = (by, Some(at.min(first)));
@@ -92,9 +89,19 @@ impl Watch {
         }
     }
 
-    /// Makes the thread that has the watch look at `at`, unless it looks earlier.
+    /// Makes the thread that has the watch look at `at`, unless it looks earlier. If that is a program's loop, the leader
+    /// gets the watch: the loop may be away.
     pub(super) fn look_by(&mut self, at: Instant) {
-        self.set(Some(self.at.map_or(at, |old| old.min(at))));
+        let at = self.at.map_or(at, |old| old.min(at));
+        if self.by.is_loop() {
+            (self.by, self.at) = (Watcher::Leader, None);
+        }
+        self.set(Some(at));
+    }
+
+    /// Returns whether an own thread looks by `at`.
+    pub(super) fn looks_by(&self, at: Instant) -> bool {
+        !self.by.is_loop() && self.at.is_some_and(|next| next <= at)
     }
 }
 

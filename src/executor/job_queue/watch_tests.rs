@@ -70,11 +70,12 @@ fn an_earlier_look_wakes_an_own_thread() {
         woken()
     };
     assert_eq!([9, 9, 10, 9, 8].map(look_by), [1, 0, 0, 0, 1]);
-    lock(&queue.state).watch.by = Loop(0);
-    assert_eq!(look_by(7), 0);
-    lock(&queue.state).watch.by = Leader;
     lock(&queue.state).watch.set(None);
     assert_eq!(woken(), 0);
+    lock(&queue.state).watch.by = Loop(0);
+    lock(&queue.state).watch.at = Some(now);
+    assert_eq!(look_by(7), 1, "a loop may be away");
+    assert_eq!(queue.watch_at(Leader), Some(now));
 }
 
 #[test]
@@ -93,10 +94,10 @@ fn a_thread_looks_when_it_is_time_and_it_has_the_watch() {
 fn a_programs_loop_asks_for_no_threads() {
     let (queue, _) = queue();
     let now = Instant::now();
-    push(&queue, Loop(0), now);
     queue.extra_ends(now);
+    lock(&queue.state).watch.by = Loop(0);
     assert_eq!(
-        queue.watch(Loop(0), now + LATE_AFTER, |_| unreachable!(), || unreachable!("only own threads ask")),
+        queue.watch(Loop(0), now + Duration::from_secs(1), |_| unreachable!(), || unreachable!("only own threads ask")),
         Some(0)
     );
 }

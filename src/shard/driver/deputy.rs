@@ -1,12 +1,14 @@
 //! What the deputy does when the leader is stuck: see [`engine::deputy`](crate::engine::deputy).
 //!
-//! It leads from then on, and its own shard is folded. It gives the wakers that the old leader has not called to the pool.
+//! It leads from then on. Where shards fold, its own does, and it gives the wakers that the old leader has not called to the
+//! pool. Elsewhere these belong to the shard of the old leader, which waits for them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::drivers::{Drivers, Role};
 use super::expired::Wakers;
+use crate::engine::alarm::LEADER;
 use crate::executor::Batch;
 use crate::sync::lock;
 
@@ -30,8 +32,10 @@ impl Drivers {
         let next = self.alarms.look(role.thread, &mut seen, Instant::now(), || {
             self.give_watch(role.watcher());
             role.leads = true;
-            self.shards[role.thread as usize].core.wakeup.change_role(role.thread, self.role_of(role));
-            self.dispatcher.enqueue(lock(&self.leader_wakers).clone(), role.watcher());
+            if self.is_flexible {
+                self.shards[role.thread as usize].core.wakeup.change_role(role.thread, LEADER);
+                self.dispatcher.enqueue(lock(&self.leader_wakers).clone(), role.watcher());
+            }
         });
         role.seen = seen;
         next

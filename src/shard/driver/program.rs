@@ -75,11 +75,11 @@ impl ProgramDriver {
         if self.is_closed() {
             return 0;
         }
-        // A loop that only polls calls nothing else.
-        self.watch();
         shard.core.wakeup.program.wake_up();
         let mut is_fresh = false;
         loop {
+            // A loop that only polls calls nothing else.
+            self.watch();
             let mut is_over = false;
             let turn = with_driver(&*shard, PROGRAM, |driver| {
                 is_fresh |= driver.is_between_rounds();
