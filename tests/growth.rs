@@ -366,6 +366,31 @@ fn rayon_works_on_an_extra_thread() {
     gate.open();
 }
 
+/// A companion waits for what it has spawned itself. Other callbacks keep the extra thread from its end.
+#[test]
+fn an_extra_thread_does_what_its_companion_has_spawned() {
+    let timer = timer_with(1, 256, "growth-companion");
+    let gate = Gate::default();
+    block(&timer, 1, &gate);
+    timer.schedule_with_fixed_delay(100 * MS, 100 * MS, || ()).unwrap();
+    let (sender, receiver) = channel();
+    let spawns = move || {
+        let waits = move || {
+            let (done, part) = channel();
+            rayon::spawn(move || done.send(()).unwrap());
+            wait_for(&part);
+            sender.send(()).unwrap();
+        };
+        rayon::spawn(waits);
+        // The companion comes first.
+        thread::sleep(20 * MS);
+    };
+    timer.schedule(Duration::ZERO, spawns).unwrap();
+    wait_for(&receiver);
+    assert_eq!(timer.stats().panicked, 0);
+    gate.open();
+}
+
 /// The thread that does what a callback on an extra thread has given to rayon belongs to the pool, so it is not joined.
 #[test]
 fn a_shutdown_in_rayons_work_beside_an_extra_thread_does_not_deadlock() {

@@ -31,6 +31,14 @@ struct Threads {
     ending: Vec<JoinHandle<()>>,
 }
 
+impl Threads {
+    /// See [`Extras::forget_ended`].
+    fn forget_ended(&mut self) -> bool {
+        self.ending.retain(|thread| !thread.is_finished());
+        !self.ending.is_empty()
+    }
+}
+
 impl Extras {
     pub(super) fn new(queue: &Arc<JobQueue>, name: &str, panicked: Panicked) -> Self {
         Self { queue: queue.clone(), name: name.to_owned(), panicked, threads: Mutex::default() }
@@ -64,6 +72,8 @@ impl Extras {
         match Workers::start(2, name, serve_until_idle, self.panicked.clone()) {
             Ok(workers) => threads.serving.insert(number, workers).is_none(),
             Err((_, companion)) => {
+                // The next look may try again.
+                threads.forget_ended();
                 threads.ending.extend(companion);
                 false
             }
@@ -73,9 +83,7 @@ impl Extras {
     /// Drops the handles of threads that have ended, as the system keeps their stacks until then. Returns whether others
     /// are about to end.
     pub(super) fn forget_ended(&self) -> bool {
-        let mut threads = lock(&self.threads);
-        threads.ending.retain(|thread| !thread.is_finished());
-        !threads.ending.is_empty()
+        lock(&self.threads).forget_ended()
     }
 
     /// Waits for the end of all threads, of which the calling one must be none. The queue must be closed, and no thread

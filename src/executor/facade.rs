@@ -43,15 +43,17 @@ pub enum Executor {
     /// On Linux and Android, while workers are blocked inside callbacks and other callbacks wait, extra threads run
     /// these: see [`max_extra_threads`](crate::Builder::max_extra_threads), also for callbacks that never count as blocked,
     /// because they poll in naps of a millisecond. To rayon, an extra thread and its companion are a pool of two
-    /// threads. There, `join`, `scope`, `spawn` and `par_iter` work as in any pool. A broadcast of what a callback has
-    /// `spawn`ed may wait for the extra thread until that ends, after 5 idle seconds.
+    /// threads. There, `join`, `scope`, `spawn` and `par_iter` work as in any pool. Only what waits inside `spawn`ed work,
+    /// for a broadcast or for what that work has spawned itself, may have to wait until the extra thread runs its next
+    /// callback, or ends after 5 idle seconds.
     ///
     /// A callback may block until another thread has run what it has `spawn`ed. As in any rayon pool, callbacks that do
     /// so on each thread of the pool at once wait for ever.
     ///
     /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
     /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:
-    /// the first worker at once, and further ones about a millisecond later each, or as soon as one has found some. If a
+    /// the first worker at once, and further ones about a millisecond later each, or as soon as one has found some. Beside
+    /// callbacks that have run for long without giving any, a worker looks for such work every 64 ms at least. If a
     /// callback waits inside rayon after `spawn_broadcast`, the parts of idle workers may wait until these next wake. A
     /// panic of work that was `spawn`ed goes to [`on_panic`](crate::Builder::on_panic).
     Pool {

@@ -185,7 +185,8 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
         match action {
             Action::Run(batch) => {
                 self.probe.run_foreign(|| batch.run());
-                self.run_tasks(T::run_own_task);
+                // An extra worker does not search. Its companion may wait for what it has spawned itself.
+                self.run_tasks(if self.is_extra { T::run_any_task } else { T::run_own_task });
             }
             Action::Search => {
                 self.run_tasks(T::run_any_task);
@@ -200,7 +201,7 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
         self.probe.run_foreign(|| {
             while run_task(self.thread) {
                 let now = self.thread.now();
-                // An extra worker does not search, so it does now all that is in its own queue.
+                // An extra worker does all of it now.
                 if now >= *ends.get_or_insert(now + MAX_STINT) && !self.is_extra {
                     break;
                 }
