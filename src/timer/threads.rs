@@ -1,12 +1,10 @@
 //! `Threads`: the threads of a service, and how they end.
 
-use std::mem;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use crate::executor::{self, Pool};
 use crate::shard::{DriverThread, Drivers};
-use crate::sync::lock;
 
 /// The threads of a service. None are left once a shutdown has taken them.
 #[derive(Default)]
@@ -31,24 +29,19 @@ impl Threads {
     /// Ends the threads, and returns when they have ended, or at the instant `limit`. No callback is running, but what
     /// the callbacks have left to rayon and to thread-locals may still run.
     pub(super) fn end_within(self, limit: Instant) {
-        // The standard library cannot join with a limit, so a thread joins. The threads are shared with it, because a
-        // thread that cannot be started drops what it was given.
-        let shared = Arc::new(Mutex::new(self));
+        // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
+        // dropped. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();
-        let theirs = shared.clone();
         let join = move || {
-            mem::take(&mut *lock(&theirs)).end(true);
+            self.end(true);
             // An error: the shutdown no longer waits.
             let _ = sender.send(());
         };
-        match executor::spawn("corewheel-shutdown".to_owned(), join) {
-            Ok(joiner) => {
-                let left = limit.saturating_duration_since(Instant::now());
-                if ended.recv_timeout(left).is_ok() {
-                    executor::join(joiner);
-                }
+        if let Ok(joiner) = executor::spawn("corewheel-shutdown".to_owned(), join) {
+            let left = limit.saturating_duration_since(Instant::now());
+            if ended.recv_timeout(left).is_ok() {
+                executor::join(joiner);
             }
-            Err(_) => mem::take(&mut *lock(&shared)).end(false),
         }
     }
 }
