@@ -156,7 +156,7 @@ impl Shard {
             let (before, from) = shards.split_at(turn % shards.len());
             // Relaxed, here and below: the number orders no other memory.
             let homes = from.iter().chain(before).map(|shard| (shard.homes.load(Ordering::Relaxed), shard));
-            let (homes, shard) = fewest(homes).expect("a service has shards");
+            let (homes, shard) = homes.min_by_key(|&(homes, _)| homes).expect("a service has shards");
             // If several threads choose at the same time, one succeeds. The others compare again.
             if shard.homes.compare_exchange(homes, homes + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 return shard;
@@ -196,20 +196,6 @@ impl Shard {
     fn scheduled(&self) -> u64 {
         self.registry.sum(|counters| counters.scheduled.get(), |folded| folded.scheduled)
     }
-}
-
-/// Returns the first pair with the smallest number. Stops at the first zero.
-fn fewest<T>(numbered: impl Iterator<Item = (usize, T)>) -> Option<(usize, T)> {
-    let mut fewest = None;
-    for (number, item) in numbered {
-        if fewest.as_ref().is_none_or(|&(least, _)| number < least) {
-            fewest = Some((number, item));
-        }
-        if number == 0 {
-            break;
-        }
-    }
-    fewest
 }
 
 // `Timer`s, handles and futures share only shards and entries. A panic cannot leave these half changed. Their state
