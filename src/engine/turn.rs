@@ -209,11 +209,6 @@ impl Nodes for Entries<'_> {
     }
 
     #[inline]
-    fn set_links(&mut self, id: u32, links: Links) {
-        self.slab.get(id).set_links(links);
-    }
-
-    #[inline]
     fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
         self.slab.get(id).change_links(change);
     }

@@ -287,7 +287,7 @@ impl Levels {
         } else {
             nodes.change_links(next, |next| next.prev = id);
         }
-        nodes.set_links(id, Links { next, prev: NIL, list: ListId::of(level, slot) });
+        nodes.change_links(id, |links| *links = Links { next, prev: NIL, list: ListId::of(level, slot) });
     }
 
     #[inline]

@@ -24,10 +24,6 @@ impl Nodes for Store {
         self.0[id as usize].1
     }
 
-    fn set_links(&mut self, id: u32, links: Links) {
-        self.0[id as usize].1 = links;
-    }
-
     fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
         change(&mut self.0[id as usize].1);
     }

@@ -44,7 +44,7 @@ impl ExpiredList {
     pub(super) const EMPTY: ExpiredList = ExpiredList { head: NIL, tail: NIL };
 
     pub(super) fn push(&mut self, nodes: &mut impl Nodes, id: u32) {
-        nodes.set_links(id, Links { next: NIL, prev: self.tail, list: ListId::EXPIRED });
+        nodes.change_links(id, |links| *links = Links { next: NIL, prev: self.tail, list: ListId::EXPIRED });
         if self.tail == NIL {
             self.head = id;
         } else {
@@ -74,8 +74,6 @@ pub(crate) trait Nodes {
 
     /// Returns the links as last written. The wheel writes the links of a node when it links the node.
     fn links(&self, id: u32) -> Links;
-
-    fn set_links(&mut self, id: u32, links: Links);
 
     /// Changes the links of a node in place.
     fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links));

@@ -47,11 +47,6 @@ impl<T> Nodes for Slab<Node<T>> {
     }
 
     #[inline]
-    fn set_links(&mut self, id: u32, links: Links) {
-        self[id as usize].links = links;
-    }
-
-    #[inline]
     fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
         change(&mut self[id as usize].links);
     }

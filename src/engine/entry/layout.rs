@@ -201,12 +201,6 @@ impl Entry {
         self.links.with(|links| unsafe { *links })
     }
 
-    /// Replaces the links of the wheel. Only the driver may call this.
-    pub(crate) fn set_links(&self, new: Links) {
-        // SAFETY: we own the links, because only the driver calls this.
-        self.links.with_mut(|links| unsafe { *links = new });
-    }
-
     /// Changes the links of the wheel in place. Only the driver may call this.
     pub(crate) fn change_links(&self, change: impl FnOnce(&mut Links)) {
         // SAFETY: we own the links, because only the driver calls this. Their bytes are never uninitialised.
