@@ -46,6 +46,7 @@ type Data = MaybeUninit<[usize; 3]>;
 struct VTable {
     /// Runs the callback. A one-shot consumes the data; a periodic callback leaves it valid.
     run: unsafe fn(*mut Data, u64) -> Option<u64>,
+    /// Drops the data, which must be valid, and must not be used afterwards.
     drop: unsafe fn(*mut Data),
     /// Returns the name of the closure's type, which is not that of a box around it.
     type_name: fn() -> &'static str,
@@ -54,17 +55,10 @@ struct VTable {
 
 impl VTable {
     const fn new<T>(role: Role, run: unsafe fn(*mut Data, u64) -> Option<u64>) -> Self {
-        Self { run, drop: drop_data::<T>, type_name: any::type_name::<T>, role }
+        // SAFETY: we own a valid `T`, by the contract of the field.
+        let drop = |data: *mut Data| unsafe { data.cast::<T>().drop_in_place() };
+        Self { run, drop, type_name: any::type_name::<T>, role }
     }
-}
-
-/// Drops the data as a `T`.
-///
-/// # Safety
-/// The data must be a valid `T`, and must not be used afterwards.
-unsafe fn drop_data<T>(data: *mut Data) {
-    // SAFETY: we own a valid `T`, by this function's contract.
-    unsafe { data.cast::<T>().drop_in_place() }
 }
 
 impl Callback {
