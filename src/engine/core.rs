@@ -45,8 +45,8 @@ impl Core {
     pub(crate) fn new(lazy_wakeup: Option<u64>, retain_min: usize, wakeup: DriverWakeup) -> Self {
         Self {
             slab: Slab::new(),
-            pool: Pool::new(),
-            intake: Stack::new(),
+            pool: Pool::default(),
+            intake: Stack::default(),
             wakeup,
             closing: AtomicBool::new(false),
             pins: AtomicI64::new(0),

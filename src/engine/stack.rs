@@ -51,11 +51,13 @@ pub(super) struct Stack {
     head: AtomicU64,
 }
 
-impl Stack {
-    pub(super) fn new() -> Self {
+impl Default for Stack {
+    fn default() -> Self {
         Self { head: AtomicU64::new(head(NIL, 0)) }
     }
+}
 
+impl Stack {
     /// Pushes `element`, which the caller owns. `link` is its link.
     #[inline]
     pub(super) fn push(&self, element: u32, link: &AtomicU32) {

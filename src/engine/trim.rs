@@ -52,6 +52,7 @@ const MAX_FRAMES: usize = limit(1024);
 const MAX_FREED: u32 = limit(1024) as u32;
 
 /// The state of the trim. The driver owns it.
+#[derive(Default)]
 pub(super) struct Trim {
     phase: Phase,
     /// Frames have been marked since the driver last took the pool out.
@@ -77,10 +78,6 @@ enum Phase {
 }
 
 impl Trim {
-    pub(super) fn new() -> Self {
-        Self { phase: Phase::Idle, has_marked: false, has_gained: false, fruitless_len: 0 }
-    }
-
     /// Makes a bounded turn, if there is work. Returns whether more is left. `cache` is the driver's. `reclaim` frees a
     /// cached entry, and returns false if that is impossible now.
     pub(super) fn turn(&mut self, core: &Core, cache: &mut Cache, reclaim: impl FnMut(u32) -> bool) -> bool {

@@ -51,7 +51,7 @@ pub(crate) struct DriverCore {
 
 impl DriverCore {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { now: levels.now(), levels, backlog: NIL, free_entries: Cache::new(), trim: Trim::new() }
+        Self { now: levels.now(), levels, backlog: NIL, free_entries: Cache::new(), trim: Trim::default() }
     }
 
     /// Begins a round to the tick `now`. The round before must be over. A timer that was enqueued before this call

@@ -27,6 +27,7 @@ pub(crate) const BATCH: usize = limit(32);
 const NODE_LEN: usize = size_of::<FreeList>() / size_of::<u32>();
 
 /// The free list of a shard.
+#[derive(Default)]
 pub(crate) struct Pool {
     batches: Stack,
     /// Number of entries. It is below zero for a moment when a thread pops entries that are not counted yet.
@@ -34,10 +35,6 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new() -> Self {
-        Self { batches: Stack::new(), len: AtomicI64::new(0) }
-    }
-
     /// Pushes a batch of entries. Lock-free.
     ///
     /// # Safety

@@ -19,6 +19,7 @@ pub(super) struct Segment {
 }
 
 /// The header of a block, outside of its entries. All zero bytes are a block in use.
+#[derive(Default)]
 pub(super) struct Block {
     /// The entries that are [set aside](super::sparse), one bit each.
     pub(super) aside: AtomicU64,
@@ -43,17 +44,11 @@ impl Segment {
         one.push(unsafe {
             Self {
                 entries: Pages::new(entries, Entry::new)?,
-                blocks: Pages::new(blocks, Block::new)?,
+                blocks: Pages::new(blocks, Block::default)?,
                 sparse: Pages::new(blocks, || AtomicBool::new(false))?,
             }
         });
         one.into_boxed_slice().try_into().ok()
-    }
-}
-
-impl Block {
-    fn new() -> Self {
-        Self { aside: AtomicU64::new(0), link: AtomicU32::new(0), state: AtomicU32::new(0) }
     }
 }
 

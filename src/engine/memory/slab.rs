@@ -78,6 +78,7 @@ pub(crate) struct Slab {
 }
 
 /// The fields that are written when blocks are allocated, retired or completed.
+#[derive(Default)]
 #[repr(align(64))]
 pub(super) struct Counts {
     /// Number of blocks that have ever been allocated as new, and [`SLAB_CLOSED`].
@@ -108,13 +109,7 @@ impl Slab {
                 .unwrap_or_else(|| handle_alloc_error(Layout::new::<[AtomicPtr<[Segment; 1]>; SEGMENTS]>())),
             frame,
             sparse: AtomicI64::new(0),
-            counts: Counts {
-                blocks: AtomicU32::new(0),
-                retired: Stack::new(),
-                decommitted: AtomicU32::new(0),
-                completed: AtomicU32::new(0),
-                cursor: AtomicU32::new(0),
-            },
+            counts: Counts::default(),
         }
     }
 
