@@ -20,10 +20,10 @@ use std::any::Any;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Weak;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::shard::Shard;
-use super::slow::MeasuredRun;
+use super::slow::SlowCallback;
 use super::thread_state;
 use crate::engine::entry::{Callback, Role};
 use crate::engine::run::{RunHooks, catch_panic};
@@ -114,7 +114,7 @@ impl Shard {
 
 impl RunHooks for &Shard {
     /// `None` without an `on_slow` hook, and for a waker or a value of a queue, which are not reported.
-    type Run = Option<MeasuredRun>;
+    type Run = Option<(Instant, SlowCallback)>;
 
     fn now(&self) -> u64 {
         self.ticks.now_tick()
@@ -128,21 +128,21 @@ impl RunHooks for &Shard {
     fn started(&self, deadline: u64, callback: &Callback) -> Self::Run {
         let role = callback.role();
         let lateness = self.count_start(deadline, role);
-        let is_measured = self.on_slow.is_some() && matches!(role, Role::Once | Role::Periodic);
-        is_measured.then(|| MeasuredRun::begin(lateness, callback.type_name()))
+        let hook = self.on_slow.as_ref().filter(|_| matches!(role, Role::Once | Role::Periodic));
+        hook.map(|hook| hook.begin(lateness, callback.type_name()))
     }
 
     #[inline]
     fn returned(&self, run: &mut Self::Run) {
-        run.iter_mut().for_each(MeasuredRun::end);
+        run.iter_mut().for_each(|(began, run)| run.took = began.elapsed());
     }
 
     #[inline]
     fn ended(&self, run: Self::Run) {
         // If the callback has forked, the child comes here, too. The run belongs to the parent.
-        if let (Some(run), Some(hook)) = (run, &self.on_slow) {
+        if let (Some((_, run)), Some(hook)) = (run, &self.on_slow) {
             if !self.is_inherited() {
-                catch_panic(self, || hook.report(&run));
+                catch_panic(self, || hook.report(run));
             }
         }
     }

@@ -68,31 +68,16 @@ impl SlowHook {
         Self { shard, ..self }
     }
 
+    /// Begins to measure a run. Returns the present, and the report, in which the caller fills in how long it took.
+    pub(super) fn begin(&self, late: Duration, callback: &'static str) -> (Instant, SlowCallback) {
+        (Instant::now(), SlowCallback { took: Duration::ZERO, late, shard: self.shard, callback })
+    }
+
     /// Calls the hook if the run took longer than the threshold. Unwinds if the hook panics.
-    pub(super) fn report(&self, &MeasuredRun { late, took, callback, .. }: &MeasuredRun) {
-        if took > self.over {
-            (self.call)(SlowCallback { took, late, shard: self.shard, callback });
+    pub(super) fn report(&self, run: SlowCallback) {
+        if run.took > self.over {
+            (self.call)(run);
         }
-    }
-}
-
-/// The measurement of one run.
-pub(crate) struct MeasuredRun {
-    late: Duration,
-    began: Instant,
-    took: Duration,
-    /// The name of the closure's type.
-    callback: &'static str,
-}
-
-impl MeasuredRun {
-    pub(super) fn begin(late: Duration, callback: &'static str) -> Self {
-        Self { late, took: Duration::ZERO, callback, began: Instant::now() }
-    }
-
-    /// Records that the callback has returned or panicked.
-    pub(super) fn end(&mut self) {
-        self.took = self.began.elapsed();
     }
 }
 
@@ -107,8 +92,8 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let hook = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap()).of_shard(7);
         let report = |nanos| {
-            let (late, took) = (Duration::from_millis(9), Duration::from_nanos(nanos));
-            hook.report(&MeasuredRun { late, took, callback: "a closure", began: Instant::now() });
+            let (_, run) = hook.begin(Duration::from_millis(9), "a closure");
+            hook.report(SlowCallback { took: Duration::from_nanos(nanos), ..run });
             receiver.try_recv().map(|slow| (slow.took.as_nanos(), slow.late, slow.shard, slow.callback)).ok()
         };
         assert_eq!(report(3_000_000), None);
