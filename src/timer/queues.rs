@@ -18,7 +18,7 @@ pub(crate) trait QueueRef: Send + Sync {
 
 /// The queues of a service that have not been closed.
 #[derive(Default)]
-pub(super) struct OpenQueues(Mutex<Vec<Box<dyn QueueRef>>>);
+pub(super) struct OpenQueues(pub(super) Mutex<Vec<Box<dyn QueueRef>>>);
 
 impl Timer {
     /// Adds a new queue, which the shutdown closes. In the child of a fork, or after the shutdown, closes it at once.
@@ -59,13 +59,6 @@ impl OpenQueues {
         // All before the first waker is called: it may wait for a thread that waits in another queue.
         let wakes: Vec<_> = queues.iter().filter_map(|queue| queue.close()).collect();
         wakes.into_iter().for_each(|wake| wake());
-    }
-
-    /// Calls `f` under the lock.
-    #[cfg(test)]
-    pub(super) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _locked = lock(&self.0);
-        f()
     }
 }
 

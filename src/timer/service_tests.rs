@@ -43,7 +43,9 @@ fn a_forked_child_waits_for_no_lock_of_its_parent() {
         }
     };
     let pool = timer.0.queue.as_ref().unwrap();
-    let child = timer.0.queues.while_locked(|| pool.while_locked(fork_and_use));
+    let locked = lock(&timer.0.queues.0);
+    let child = pool.while_locked(fork_and_use);
+    drop(locked);
     for _ in 0..2000 {
         thread::sleep(SEC / 100);
         match waitpid(child, Some(WaitPidFlag::WNOHANG)).unwrap() {
