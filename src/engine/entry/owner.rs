@@ -83,7 +83,7 @@ impl Entry {
             } else {
                 DriverNotice::Enqueue
             };
-            let armed = State(ARMED | HANDLE | role as u64 | notice.flag() | state.masked(LINKED | ENQUEUED));
+            let armed = State(ARMED | HANDLE | role as u64 | notice.flag() | state.0 & (LINKED | ENQUEUED));
             (!state.has(CLOSED)).then(|| armed.with_deadline(deadline, now))
         });
         armed.ok().map(|_| notice)

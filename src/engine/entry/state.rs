@@ -85,15 +85,9 @@ impl State {
         State(self.0 & !flags)
     }
 
-    /// Returns those of `flags` that are set.
-    #[inline]
-    pub(super) fn masked(self, flags: u64) -> u64 {
-        self.0 & flags
-    }
-
     #[inline]
     pub(super) fn role(self) -> Role {
-        match self.masked(PERIODIC | WAKER | VALUE) {
+        match self.0 & (PERIODIC | WAKER | VALUE) {
             0 => Role::Once,
             WAKER => Role::Waker,
             VALUE => Role::Value,
