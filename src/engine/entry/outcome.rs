@@ -43,7 +43,6 @@ pub(crate) enum Release {
 
 /// What the driver must do with an entry from the intake: unlink it if it was `linked`, and then link it by its
 /// deadline if it is `pending`, or recycle it if it is `free`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Collected {
     pub(crate) linked: bool,
     pub(crate) pending: bool,
@@ -51,7 +50,6 @@ pub(crate) struct Collected {
 }
 
 /// What the driver must do with an entry that it has just unlinked from the wheel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expire {
     /// Add it to the batch for the executor.
     Dispatch,
@@ -74,7 +72,6 @@ pub(crate) enum Start {
 }
 
 /// What a worker must do after a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Finish {
     /// A thread waits for the end of the run, and must be woken.
     pub(crate) has_waiter: bool,
@@ -94,7 +91,6 @@ pub(crate) enum NextRun {
 }
 
 /// The contents of an entry when its shard was closed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Closed {
     /// A handle refers to it.
     pub(crate) handle: bool,
