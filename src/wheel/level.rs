@@ -132,7 +132,7 @@ impl Level {
 
     /// Marks all slots as empty.
     pub(super) fn clear(&mut self) {
-        self.occupancy = Occupancy::new(self.heads.len());
+        self.occupancy.clear();
         self.heads.fill(!NIL);
     }
 }
