@@ -262,8 +262,7 @@ fn a_loop_that_stays_away_delays_no_callback_of_other_shards() {
     let (gate, at, (sender, receiver)) = (Gate::default(), timer.now() + 5 * MS, channel());
     let (pass, open) = (gate.clone(), move || sender.send(()).unwrap());
     let computes_and_blocks = move || {
-        let start = Instant::now();
-        while start.elapsed() < 40 * MS {}
+        spin(40 * MS);
         pass.pass();
     };
     thread::scope(|scope| {
@@ -285,12 +284,8 @@ fn a_loop_that_stays_away_leaves_the_watch_to_an_own_thread() {
     let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 2 }).build().unwrap();
     let mut driver = timer.take_driver().unwrap();
     let (at, (sender, receiver)) = (timer.now() + 20 * MS, channel());
-    let compute = |time| {
-        let start = Instant::now();
-        while start.elapsed() < time {}
-    };
     let waits_for_rayon = move || {
-        compute(80 * MS);
+        spin(80 * MS);
         let (done, part) = channel();
         corewheel::rayon::spawn(move || done.send(()).unwrap());
         wait_for(&part);
@@ -299,7 +294,7 @@ fn a_loop_that_stays_away_leaves_the_watch_to_an_own_thread() {
     thread::scope(|scope| {
         let schedule = || {
             timer.schedule_at(at, waits_for_rayon).unwrap();
-            timer.schedule_at(at, move || compute(25 * MS)).unwrap();
+            timer.schedule_at(at, || spin(25 * MS)).unwrap();
         };
         scope.spawn(schedule);
     });

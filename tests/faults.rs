@@ -600,10 +600,7 @@ fn a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_o
 /// Forks while another thread starts the global timer. The child does the same, and its child uses the timer.
 fn fork_at_first_use(round: u32, generations: u32) {
     let first = thread::spawn(|| _ = Timer::global());
-    let start = Instant::now();
-    while start.elapsed() < round * Duration::from_micros(10) {
-        hint::spin_loop();
-    }
+    spin(round * Duration::from_micros(10));
     match forked() {
         Some(child) => assert_fork_passes(child),
         None if generations > 1 => end_fork(|| fork_at_first_use(round, generations - 1)),

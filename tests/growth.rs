@@ -24,11 +24,6 @@ fn timer_with(threads: usize, max_extra: usize, name: &str) -> Timer {
     builder.thread_name(name).build().unwrap()
 }
 
-fn spin(time: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < time {}
-}
-
 #[test]
 fn callbacks_that_block_delay_no_others() {
     const BLOCKS: Duration = Duration::from_secs(1);

@@ -29,6 +29,12 @@ struct Busy {
 #[derive(Default)]
 struct CalledOn(Mutex<Option<String>>);
 
+impl CalledOn {
+    fn take(&self) -> Option<String> {
+        self.0.lock().unwrap().take()
+    }
+}
+
 impl Wake for CalledOn {
     fn wake(self: Arc<Self>) {
         *self.0.lock().unwrap() = thread::current().name().map(str::to_owned);
@@ -54,20 +60,25 @@ impl Busy {
     }
 
     fn driver_after(&self, time: Duration) -> String {
+        let ((_sleep, called), mut name) = (self.asleep(time), None);
+        eventually("the task is woken", || {
+            name = called.take();
+            name.is_some()
+        });
+        name.unwrap()
+    }
+
+    /// Returns a task that sleeps.
+    fn asleep(&self, time: Duration) -> (Sleep, Arc<CalledOn>) {
         let called = Arc::<CalledOn>::default();
         let waker = Waker::from(called.clone());
-        let mut name = None;
-        while name.is_none() {
+        loop {
             let mut sleep = self.timer.sleep(time);
             // The sleep may already be over when this thread gets to poll it.
             if Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending() {
-                eventually("the task is woken", || {
-                    name = called.0.lock().unwrap().take();
-                    name.is_some()
-                });
+                return (sleep, called);
             }
         }
-        name.unwrap()
     }
 
     /// Schedules a callback that waits for the gate, and waits until it has started.
@@ -276,8 +287,7 @@ impl Spins {
 
 impl Wake for Spins {
     fn wake(self: Arc<Self>) {
-        let begun = Instant::now();
-        while begun.elapsed() < MS / 2 {}
+        spin(MS / 2);
         self.arm();
     }
 }
@@ -359,16 +369,11 @@ fn a_deputy_that_calls_wakers_succeeds() -> bool {
     let (mut sleep, waker) = (timer.sleep(MS), Waker::from(Arc::new(Blocks(gate.clone()))));
     assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
     spins.store(true, Ordering::SeqCst);
-    let (called, start) = (Arc::<CalledOn>::default(), Instant::now());
-    let mut other = timer.sleep(5 * MS);
-    let _ = Pin::new(&mut other).poll(&mut Context::from_waker(&Waker::from(called.clone())));
-    let next = loop {
-        let name = called.0.lock().unwrap().take();
-        if name.is_some() || start.elapsed() > SEC {
-            break name;
-        }
+    let (_other, called) = first.asleep(5 * MS);
+    let next = (0..1000).find_map(|_| {
         thread::sleep(MS);
-    };
+        called.take()
+    });
     gate.open();
     ended.store(true, Ordering::SeqCst);
     calls.join().unwrap();

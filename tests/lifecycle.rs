@@ -914,10 +914,7 @@ fn a_shutdown_races_with_the_firing_and_loses_no_timer() {
         let ran = Arc::new(AtomicUsize::new(0));
         let handles: Vec<TimerHandle> =
             (0..40).map(|number| timer.schedule(Duration::from_micros(number * 10), counting(&ran)).unwrap()).collect();
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_micros(round) {
-            std::hint::spin_loop();
-        }
+        spin(Duration::from_micros(round));
         let unfired = timer.shutdown().len();
         assert_eq!(ran.load(Ordering::SeqCst) + unfired, 40);
         assert!(handles.iter().all(|handle| !handle.is_pending() && !handle.cancel()));

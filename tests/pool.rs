@@ -46,11 +46,7 @@ fn a_worker_that_returns_from_other_work_runs_due_timers() {
                 wait_for(&begin);
             };
             timer.schedule(Duration::ZERO, occupy).unwrap();
-            let spin = || {
-                let start = Instant::now();
-                while start.elapsed() < MS / 2 {}
-            };
-            let stream = [0, 1, 2].map(|_| timer.schedule_at_fixed_rate(MS, MS, spin).unwrap());
+            let stream = [0, 1, 2].map(|_| timer.schedule_at_fixed_rate(MS, MS, || spin(MS / 2)).unwrap());
             thread::sleep((40 + trial) * MS);
             // That worker blocks, and then the first one returns from its task.
             let (pass, block_sender) = (blocked.clone(), sender.clone());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use std::{fs, panic, process, thread};
+use std::{fs, hint, panic, process, thread};
 
 use corewheel::{Builder, Execute, Executor, ManualClock, Timer, rayon};
 
@@ -228,6 +228,14 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(start.elapsed() < TIMEOUT, "not true in time: {what}");
         thread::sleep(MS);
+    }
+}
+
+/// Keeps the calling thread busy.
+pub fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        hint::spin_loop();
     }
 }
 
