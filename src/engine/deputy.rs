@@ -17,9 +17,9 @@
 //! | it [resigns](Alarms::look)        | the same, and the phase is even              |        | none                  |       |
 //! | it [delegates](Alarms::delegate), to call wakers itself | there is a third thread |       | that                  |       |
 //!
-//! So exactly one thread leads a timer with a pool, and while it is inside there is a deputy, if there is another thread. A leader that comes
-//! back finds out whether it was succeeded. It is the deputy then, because its successor may have appointed a thread that
-//! is stuck.
+//! So exactly one thread leads a timer with a pool, and while it is inside there is a deputy, if there is another thread. A
+//! leader that comes back finds out whether it was succeeded. It is the deputy then, because its successor may have
+//! appointed a thread that is stuck.
 //!
 //! An appointment is a wake-up of an [alarm](super::alarm): the leader writes the word, and then lowers `until`. A thread
 //! reads the word in its second look before it sleeps, so it sleeps only after a look at the leader.

@@ -59,8 +59,8 @@ pub struct Stats {
     pub panicked: u64,
     /// Timers and values refused, for whatever reason.
     pub rejected: u64,
-    /// Wake-ups of the threads that drive, except for the program's. Those of a thread count in the
-    /// shard of its number, also if it drives others.
+    /// Wake-ups of the threads that drive, except for the program's. Those of a thread count in the shard
+    /// of its number, also if it drives others.
     pub wakeups: u64,
     /// Extra threads that the pool has now: see [`max_extra_threads`](crate::Builder::max_extra_threads).
     pub extra_threads: u64,

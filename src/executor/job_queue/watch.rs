@@ -11,8 +11,8 @@
 //! | a worker parks beside a busy one, and no look is to come | the same           | now                                  |
 //! | a worker has found rayon's work                          | the same           | the time of the next search          |
 //! | an extra thread ends                                     | the same           | 8 ms later                           |
-//! | a loop dispatches while another thread has the watch     | that thread        | the same                             |
-//! | any of these but a look, while a loop that is elsewhere has the watch | the leader | the same                     |
+//! | a loop dispatches while an own thread has the watch      | the same           | [`LATE_AFTER`] or [`FIRST_CHECK`] later, at the latest |
+//! | a thread of the pool asks, or another loop dispatches, while a loop has the watch | the leader | the same         |
 //! | a program's loop has looked, calls wakers, or ends       | the leader         | the same                             |
 //! | an own thread that does not lead calls wakers            | the leader         | the same                             |
 //!
@@ -71,11 +71,10 @@ impl Watch {
     /// Makes a thread look by `first`: the calling one, which dispatches, or the one that has the watch. An own thread
     /// leaves it to another that looks between now and then. A program's loop leaves it to any other.
     pub(super) fn take(&mut self, by: Watcher, now: Instant, first: Instant) {
-        let is_in_time = |at| now < at + LATE_AFTER && at <= first;
         let Some(at) = self.at else { return (self.by, self.at) = (by, Some(first)) };
         if by.is_loop() && self.by != by {
             self.look_by(first);
-        } else if self.by.is_loop() || !is_in_time(at) {
+        } else if self.by.is_loop() || at + LATE_AFTER <= now || first < at {
             (self.by, self.at) = (by, Some(at.min(first)));
         }
     }

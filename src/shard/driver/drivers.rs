@@ -97,11 +97,6 @@ impl Drivers {
         }
     }
 
-    /// Returns the role that the shard of this index has at first.
-    pub(super) fn first_role(&self, shard: usize) -> u32 {
-        first_role(shard, self.is_flexible)
-    }
-
     /// Returns the role of the own thread of this number at first. One thread leads if there is a pool to look after.
     pub(super) fn new_role(&self, thread: u32) -> Role {
         let leads = thread == 0 && self.dispatcher.has_pool();
@@ -238,7 +233,7 @@ impl Drivers {
 }
 
 /// Returns the role that a shard has at first: the leader's if shards fold, else its own.
-fn first_role(shard: usize, is_flexible: bool) -> u32 {
+pub(super) fn first_role(shard: usize, is_flexible: bool) -> u32 {
     if is_flexible { LEADER } else { shard as u32 }
 }
 

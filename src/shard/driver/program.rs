@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use super::drivers::Drivers;
+use super::drivers::{Drivers, first_role};
 use super::expired::{Expired, Turned};
 use crate::engine::role::{Driven, Turn, with_driver};
 use crate::engine::wakeup::PROGRAM;
@@ -206,6 +206,6 @@ impl Drop for ProgramDriver {
         self.give_watch();
         wakeup.program.wake_up();
         wakeup.program.remove();
-        wakeup.change_role(PROGRAM, self.drivers.first_role(self.index));
+        wakeup.change_role(PROGRAM, first_role(self.index, self.drivers.is_flexible));
     }
 }

@@ -8,6 +8,7 @@
 //! ends by itself when `execute` returns.
 
 use std::io;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -65,7 +66,7 @@ impl OwnThread<'_> {
     }
 
     /// Hands out what has expired.
-    fn deliver(&mut self, Expired { shards, callbacks, wakers }: Expired) {
+    fn deliver(&mut self, Expired { mut shards, callbacks, wakers }: Expired) {
         let drivers = &*self.drivers;
         let (number, by) = (drivers.role_of(&self.role), self.role.watcher());
         let dispatcher = &drivers.dispatcher;
@@ -74,8 +75,9 @@ impl OwnThread<'_> {
             drivers.dispatch(callbacks, by);
         }
         // Callbacks that start here start in order.
-        let (now, later) = if callbacks.is_some() { (Vec::new(), shards) } else { (shards, Vec::new()) };
-        Expired::handed_out(now, number);
+        if callbacks.is_none() {
+            Expired::handed_out(mem::take(&mut shards), number);
+        }
         if !wakers.is_empty() {
             self.scheduling.restore();
             drivers.call_wakers(&mut self.role, Arc::new(wakers));
@@ -85,7 +87,7 @@ impl OwnThread<'_> {
             let dispatch = || drivers.dispatch(callbacks, by);
             if dispatcher.may_block() { self.driving.execute(dispatch) } else { dispatch() }
         }
-        Expired::handed_out(later, number);
+        Expired::handed_out(shards, number);
     }
 
     /// Looks after the pool and after the leader, if that is up to this thread. Returns the time until the next look at
