@@ -1,8 +1,9 @@
-//! A pool's queue with its workers, a replacement for rayon, and a clock; and callbacks that wait for each other.
+//! A pool's queue with its workers, drivers and a clock, a replacement for rayon, and callbacks that wait for each other.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::executor::batch::Batch;
@@ -12,7 +13,7 @@ use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 pub(super) type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
 
-/// A queue with its workers, a replacement for rayon, and a clock.
+/// A queue with its workers, drivers and a clock, and a replacement for rayon.
 pub(super) struct Pool {
     pub(super) queue: JobQueue,
     /// Replaces rayon's queues.
@@ -30,8 +31,8 @@ pub(super) struct Pool {
 }
 
 /// A thread that drives. After each of its dispatches, it looks at the queue before it sleeps.
-#[derive(Default)]
 struct Driver {
+    by: Watcher,
     thread: Mutex<Option<Thread>>,
     /// It sleeps without a timeout.
     rests: AtomicBool,
@@ -39,6 +40,8 @@ struct Driver {
 
 /// How many threads drive.
 const DRIVERS: usize = 2;
+
+const ABSENT_LOOP: Watcher = Watcher::Loop(DRIVERS as u32);
 
 pub(super) type Task = Box<dyn FnOnce(&Pool) + Send>;
 
@@ -101,9 +104,17 @@ impl Callbacks {
 /// The calling thread, as a worker.
 struct Worker(Arc<Pool>);
 
-/// The first driver leads.
-fn watcher(number: u32) -> Watcher {
-    if number == 0 { Watcher::Leader } else { Watcher::Thread(number) }
+impl Driver {
+    /// The first driver leads. The other one is an own thread, too, or a program's loop.
+    fn new(number: usize) -> Self {
+        let number = number as u32;
+        let by = match number {
+            0 => Watcher::Leader,
+            _ if thread_rng().gen_bool(0.5) => Watcher::Thread(number),
+            _ => Watcher::Loop(number),
+        };
+        Self { by, thread: Mutex::default(), rests: AtomicBool::default() }
+    }
 }
 
 impl Pool {
@@ -120,7 +131,7 @@ impl Pool {
             start: Instant::now(),
             clock: AtomicU64::new(0),
             timed: Mutex::default(),
-            drivers: (0..DRIVERS).map(|_| Driver::default()).collect(),
+            drivers: (0..DRIVERS).map(Driver::new).collect(),
             dispatches: AtomicUsize::new(0),
             extras: Mutex::default(),
             ended: AtomicBool::new(false),
@@ -136,34 +147,44 @@ impl Pool {
             .collect();
         let woken = Arc::downgrade(&pool);
         pool.queue.set_waker(move |by| {
-            let number = if let Watcher::Thread(number) = by { number } else { 0 };
+            let number = match by {
+                Watcher::Leader => 0,
+                Watcher::Thread(number) => number as usize,
+                // Nothing wakes a loop for the watch.
+                Watcher::Loop(_) => return,
+            };
             woken.upgrade().into_iter().for_each(|pool| pool.wake_driver(number));
         });
-        threads.extend((0..DRIVERS as u32).map(|number| {
+        threads.extend((0..DRIVERS).map(|number| {
             let pool = pool.clone();
             thread::spawn(move || pool.drive(number))
         }));
+        let absent = pool.clone();
+        threads.insert(0, thread::spawn(move || absent.push_for_absent_loop()));
         let clock = pool.clone();
         threads.push(thread::spawn(move || clock.pass_time()));
         (pool, threads)
     }
 
     /// What a driver does between its dispatches.
-    fn drive(self: &Arc<Self>, number: u32) {
-        let (driver, watcher) = (&self.drivers[number as usize], watcher(number));
+    fn drive(self: &Arc<Self>, number: usize) {
+        let driver = &self.drivers[number];
         driver.thread.lock().unwrap().replace(thread::current());
         while !self.ended.load(Ordering::SeqCst) {
             let start = |count| (0..count).map(|_| self.start_extra()).count();
-            self.queue.watch(watcher, self.now(), start, || false);
-            let timeout = self.queue.watch_at(watcher).map(|at| at.saturating_duration_since(self.now()));
+            let has_looked = self.queue.watch(driver.by, self.now(), start, || false).is_some();
+            if has_looked && matches!(driver.by, Watcher::Loop(_)) {
+                self.queue.give_watch(driver.by);
+            }
+            let timeout = self.queue.watch_at(driver.by).map(|at| at.saturating_duration_since(self.now()));
             driver.rests.store(timeout.is_none(), Ordering::SeqCst);
             self.park(timeout);
             driver.rests.store(false, Ordering::SeqCst);
         }
     }
 
-    fn wake_driver(&self, number: u32) {
-        let driver = &self.drivers[number as usize];
+    fn wake_driver(&self, number: usize) {
+        let driver = &self.drivers[number];
         driver.rests.store(false, Ordering::SeqCst);
         driver.thread.lock().unwrap().iter().for_each(Thread::unpark);
     }
@@ -226,9 +247,17 @@ impl Pool {
 
     /// Dispatches a batch, for one driver after the other.
     pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) {
-        let number = (self.dispatches.fetch_add(1, Ordering::SeqCst) % DRIVERS) as u32;
-        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), watcher(number), self.now());
+        let number = self.dispatches.fetch_add(1, Ordering::SeqCst) % DRIVERS;
+        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), self.drivers[number].by, self.now());
         self.wake_driver(number);
+    }
+
+    /// Dispatches batches, at any time, for a program's loop that never looks.
+    fn push_for_absent_loop(self: &Arc<Self>) {
+        for _ in 0..2 {
+            self.queue.push(Arc::new(Callbacks::new(self, vec![Box::new(|_| ())])), ABSENT_LOOP, self.now());
+            thread::yield_now();
+        }
     }
 
     /// Gives a task to rayon, from inside a callback.
@@ -262,7 +291,7 @@ impl Pool {
         let drives = threads.split_off(threads.len() - DRIVERS - 1);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         self.ended.store(true, Ordering::SeqCst);
-        (0..DRIVERS as u32).for_each(|number| self.wake_driver(number));
+        (0..DRIVERS).for_each(|number| self.wake_driver(number));
         drives.into_iter().for_each(|thread| thread.join().unwrap());
         let extras = std::mem::take(&mut *self.extras.lock().unwrap());
         extras.into_iter().for_each(|thread| thread.join().unwrap());
