@@ -69,11 +69,10 @@ impl BorrowedPool {
         self.spawn_ticket();
     }
 
-    /// As [`JobQueue::watch`]. Returns whether it was time.
-    pub(super) fn watch(&self, by: Watcher, now: Instant) -> bool {
+    /// As [`JobQueue::watch`].
+    pub(super) fn watch(&self, by: Watcher, now: Instant) {
         let added = self.queue.watch(by, now, |_| 0, || false);
-        (0..added.unwrap_or(0)).for_each(|_| self.spawn_ticket());
-        added.is_some()
+        (0..added).for_each(|_| self.spawn_ticket());
     }
 
     /// Returns whether the calling thread is the only one of the pool. False for the global pool, of which this is

@@ -47,8 +47,8 @@ impl Dispatcher {
         matches!(self, Self::Own { .. } | Self::Borrowed(_))
     }
 
-    /// Submits the batch for execution, or runs it. The calling thread, `by`, may get the [watch](super::job_queue). A
-    /// panic of the executor itself goes to `panicked`.
+    /// Submits the batch for execution, or runs it. `by` is the calling thread: see [`Watcher`]. A panic of the executor
+    /// itself goes to `panicked`.
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, by: Watcher, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
             // One hand-over for the whole batch, because it costs as much as several callbacks.
@@ -84,8 +84,8 @@ impl Dispatcher {
     }
 
     /// Looks at the queue, as [`JobQueue::watch`]. Calls `unpin` before it starts a thread, which inherits the cores of
-    /// the caller. Returns whether it was time.
-    pub(crate) fn watch(&self, by: Watcher, unpin: impl FnOnce()) -> bool {
+    /// the caller.
+    pub(crate) fn watch(&self, by: Watcher, unpin: impl FnOnce()) {
         match self {
             Self::Own { queue, extras } => {
                 let start = |count| {
@@ -95,10 +95,10 @@ impl Dispatcher {
                     })
                 };
                 let has_ending = || extras.as_ref().is_some_and(|extras| extras.forget_ended());
-                queue.watch(by, Instant::now(), start, has_ending).is_some()
+                queue.watch(by, Instant::now(), start, has_ending);
             }
             Self::Borrowed(pool) => pool.watch(by, Instant::now()),
-            Self::Inline | Self::Custom(_) => false,
+            Self::Inline | Self::Custom(_) => {}
         }
     }
 }

@@ -90,15 +90,12 @@ impl Dispatcher {
         None
     }
 
-    pub(crate) fn watch(&self, _: Watcher, _unpin: impl FnOnce()) -> bool {
-        false
-    }
+    pub(crate) fn watch(&self, _: Watcher, _unpin: impl FnOnce()) {}
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum Watcher {
     Leader,
-    Thread(u32),
     Loop(#[expect(dead_code)] u32),
 }
 
@@ -144,7 +141,7 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn set_waker(&self, _wake: impl Fn(Watcher)) {
+    pub(crate) fn set_waker(&self, _wake: impl Fn()) {
         match *self {}
     }
 

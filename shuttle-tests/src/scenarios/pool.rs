@@ -24,15 +24,13 @@ pub(super) struct Pool {
     /// Threads that are parked with a timeout, which ends whenever the clock advances.
     timed: Mutex<Vec<Thread>>,
     drivers: Vec<Driver>,
-    /// The number of dispatches.
-    dispatches: AtomicUsize,
     extras: Mutex<Vec<JoinHandle<()>>>,
     ended: AtomicBool,
 }
 
-/// A thread that drives. After each of its dispatches, it looks at the queue before it sleeps.
+/// A thread that drives: the leader, or a program's loop, which looks at the queue after each of its dispatches.
+#[derive(Default)]
 struct Driver {
-    by: Watcher,
     thread: Mutex<Option<Thread>>,
     /// It sleeps without a timeout.
     rests: AtomicBool,
@@ -40,8 +38,6 @@ struct Driver {
 
 /// How many threads drive.
 const DRIVERS: usize = 2;
-
-const ABSENT_LOOP: Watcher = Watcher::Loop(DRIVERS as u32);
 
 pub(super) type Task = Box<dyn FnOnce(&Pool) + Send>;
 
@@ -104,17 +100,9 @@ impl Callbacks {
 /// The calling thread, as a worker.
 struct Worker(Arc<Pool>);
 
-impl Driver {
-    /// The first driver leads. The other one is an own thread, too, or a program's loop.
-    fn new(number: usize) -> Self {
-        let number = number as u32;
-        let by = match number {
-            0 => Watcher::Leader,
-            _ if thread_rng().gen_bool(0.5) => Watcher::Thread(number),
-            _ => Watcher::Loop(number),
-        };
-        Self { by, thread: Mutex::default(), rests: AtomicBool::default() }
-    }
+/// The first driver leads. The others are the program's loops.
+fn watcher(number: usize) -> Watcher {
+    if number == 0 { Watcher::Leader } else { Watcher::Loop(number as u32) }
 }
 
 impl Pool {
@@ -131,8 +119,7 @@ impl Pool {
             start: Instant::now(),
             clock: AtomicU64::new(0),
             timed: Mutex::default(),
-            drivers: (0..DRIVERS).map(Driver::new).collect(),
-            dispatches: AtomicUsize::new(0),
+            drivers: (0..DRIVERS).map(|_| Driver::default()).collect(),
             extras: Mutex::default(),
             ended: AtomicBool::new(false),
         });
@@ -146,15 +133,7 @@ impl Pool {
             })
             .collect();
         let woken = Arc::downgrade(&pool);
-        pool.queue.set_waker(move |by| {
-            let number = match by {
-                Watcher::Leader => 0,
-                Watcher::Thread(number) => number as usize,
-                // Nothing wakes a loop for the watch.
-                Watcher::Loop(_) => return,
-            };
-            woken.upgrade().into_iter().for_each(|pool| pool.wake_driver(number));
-        });
+        pool.queue.set_waker(move || woken.upgrade().into_iter().for_each(|pool| pool.wake_driver(0)));
         threads.extend((0..DRIVERS).map(|number| {
             let pool = pool.clone();
             thread::spawn(move || pool.drive(number))
@@ -168,15 +147,12 @@ impl Pool {
 
     /// What a driver does between its dispatches.
     fn drive(self: &Arc<Self>, number: usize) {
-        let driver = &self.drivers[number];
+        let (driver, watcher) = (&self.drivers[number], watcher(number));
         driver.thread.lock().unwrap().replace(thread::current());
         while !self.ended.load(Ordering::SeqCst) {
             let start = |count| (0..count).map(|_| self.start_extra()).count();
-            let has_looked = self.queue.watch(driver.by, self.now(), start, || false).is_some();
-            if has_looked && matches!(driver.by, Watcher::Loop(_)) {
-                self.queue.give_watch(driver.by);
-            }
-            let timeout = self.queue.watch_at(driver.by).map(|at| at.saturating_duration_since(self.now()));
+            self.queue.watch(watcher, self.now(), start, || false);
+            let timeout = self.queue.watch_at(watcher).map(|at| at.saturating_duration_since(self.now()));
             driver.rests.store(timeout.is_none(), Ordering::SeqCst);
             self.park(timeout);
             driver.rests.store(false, Ordering::SeqCst);
@@ -245,17 +221,19 @@ impl Pool {
         self.clock.fetch_add(u64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
     }
 
-    /// Dispatches a batch, for one driver after the other.
+    /// Dispatches a batch, for the leader or for the loop.
     pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) {
-        let number = self.dispatches.fetch_add(1, Ordering::SeqCst) % DRIVERS;
-        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), self.drivers[number].by, self.now());
-        self.wake_driver(number);
+        let number = thread_rng().gen_range(0..DRIVERS);
+        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), watcher(number), self.now());
+        if number > 0 {
+            self.wake_driver(number);
+        }
     }
 
     /// Dispatches batches, at any time, for a program's loop that never looks.
     fn push_for_absent_loop(self: &Arc<Self>) {
         for _ in 0..2 {
-            self.queue.push(Arc::new(Callbacks::new(self, vec![Box::new(|_| ())])), ABSENT_LOOP, self.now());
+            self.queue.push(Arc::new(Callbacks::new(self, vec![Box::new(|_| ())])), watcher(DRIVERS), self.now());
             thread::yield_now();
         }
     }

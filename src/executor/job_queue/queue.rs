@@ -29,8 +29,8 @@ impl JobQueue {
         Self { state: Mutex::new(State::new(Growth::new(threads, max_extra))) }
     }
 
-    /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. The calling thread, `by`,
-    /// may get the [watch](super::watch). Drops the batch if the queue is closed.
+    /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. `by` is the calling thread:
+    /// see [`Watcher`]. Drops the batch if the queue is closed.
     pub(crate) fn push(&self, batch: Arc<dyn Batch>, by: Watcher, now: Instant) {
         let mut state = lock(&self.state);
         if state.closed {

@@ -90,7 +90,7 @@ impl State {
         // Another thread may have read the clock later, and have come first.
         self.dispatched_at = self.dispatched_at.max(Some(job.since));
         let first = if self.uses_rayon { FIRST_CHECK } else { LATE_AFTER };
-        self.watch.take(by, job.since, job.since + first);
+        self.watch.dispatched(by, job.since + first);
         self.jobs.push_back(job);
         self.call_worker()
     }

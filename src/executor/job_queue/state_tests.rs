@@ -155,7 +155,7 @@ fn a_worker_that_parks_while_looks_are_far_or_a_loops_calls_for_one() {
 fn a_dispatch_that_comes_late_delays_no_check_of_a_later_one() {
     let (queue, start) = (JobQueue::new(0, 0), Instant::now());
     queue.push(batch(), OWN, start + LATE_AFTER);
-    queue.push(batch(), Watcher::Thread(1), start);
+    queue.push(batch(), OWN, start);
     let mut state = lock(&queue.state);
     assert_eq!(check(&mut state, start + LATE_AFTER), (Some(LATE_AFTER), 0));
 }
@@ -174,11 +174,11 @@ fn the_first_worker_searches_and_those_that_have_parked_since() {
     assert!(!state.call_searchers(run), "no worker is parked");
 }
 
-/// Returns whether `f` wakes the thread that has the watch, which would look at `at`.
+/// Returns whether `f` wakes the leader, which would look at `at`.
 fn wakes(queue: &JobQueue, at: Option<Instant>, f: impl FnOnce(&mut State)) -> bool {
     let is_woken = Arc::new(AtomicBool::new(false));
     let woken = is_woken.clone();
-    queue.set_waker(move |_| woken.store(true, Ordering::Relaxed));
+    queue.set_waker(move || woken.store(true, Ordering::Relaxed));
     let mut state = lock(&queue.state);
     state.watch.set(None);
     state.watch.at = at;

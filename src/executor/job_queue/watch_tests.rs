@@ -3,16 +3,17 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::Watcher::{Leader, Loop, Thread};
+use super::Watcher::{Leader, Loop};
 use super::*;
 use crate::executor::batch::tests::Callbacks;
+use crate::executor::job_queue::state::LATE_AFTER;
 use crate::sync::Arc;
 
 /// Returns a queue, and how often its watch has woken the leader.
 fn queue() -> (JobQueue, impl Fn() -> usize) {
     let (queue, count) = (JobQueue::new(1, 0), Arc::new(AtomicUsize::new(0)));
     let wakes = count.clone();
-    queue.set_waker(move |woken| _ = wakes.fetch_add(usize::from(woken == Leader), Ordering::Relaxed));
+    queue.set_waker(move || _ = wakes.fetch_add(1, Ordering::Relaxed));
     (queue, move || count.swap(0, Ordering::Relaxed))
 }
 
@@ -21,20 +22,19 @@ fn push(queue: &JobQueue, by: Watcher, now: Instant) {
 }
 
 #[test]
-fn a_thread_that_dispatches_gets_the_watch_unless_another_looks_in_time() {
+fn the_leader_looks_after_a_dispatch_or_the_loop_that_dispatches_first() {
     let start = Instant::now();
     let micros = |time| start + Duration::from_micros(time);
     for (by, at, next, pushed, expected, wakes) in [
-        (Leader, None, Thread(1), 0, (Thread(1), 1000), 0),
-        (Leader, Some(1000), Thread(1), 500, (Leader, 1000), 0),
-        (Leader, Some(1000), Thread(1), 1999, (Leader, 1000), 0),
-        (Leader, Some(1000), Thread(1), 2000, (Thread(1), 1000), 0),
-        (Leader, Some(1501), Thread(1), 500, (Thread(1), 1500), 0),
+        (Leader, None, Leader, 0, (Leader, 1000), 1),
+        (Leader, Some(1000), Leader, 2000, (Leader, 1000), 0),
+        (Leader, Some(1501), Leader, 500, (Leader, 1500), 1),
         (Leader, None, Loop(1), 500, (Loop(1), 1500), 0),
         (Leader, Some(1000), Loop(1), 2000, (Leader, 1000), 0),
         (Leader, Some(1501), Loop(1), 500, (Leader, 1500), 1),
-        (Loop(1), Some(1000), Leader, 500, (Leader, 1000), 0),
+        (Loop(1), Some(1000), Leader, 500, (Leader, 1000), 1),
         (Loop(1), Some(1000), Loop(1), 500, (Loop(1), 1000), 0),
+        (Loop(1), Some(1501), Loop(1), 500, (Loop(1), 1500), 0),
         (Loop(1), Some(1000), Loop(0), 500, (Leader, 1000), 1),
     ] {
         let (queue, woken) = queue();
@@ -49,10 +49,10 @@ fn a_thread_that_dispatches_gets_the_watch_unless_another_looks_in_time() {
 }
 
 #[test]
-fn the_watch_is_given_by_the_thread_that_has_it() {
+fn the_watch_is_given_by_the_loop_that_has_it() {
     let (queue, woken) = queue();
     let now = Instant::now();
-    queue.give_watch(Leader);
+    queue.give_watch(Loop(0));
     assert_eq!(woken(), 0, "nothing needs a look");
     push(&queue, Loop(1), now);
     queue.give_watch(Loop(0));
@@ -62,7 +62,7 @@ fn the_watch_is_given_by_the_thread_that_has_it() {
 }
 
 #[test]
-fn an_earlier_look_wakes_an_own_thread() {
+fn an_earlier_look_wakes_the_leader() {
     let (queue, woken) = queue();
     let now = Instant::now();
     let look_by = |micros| {
@@ -80,14 +80,18 @@ fn an_earlier_look_wakes_an_own_thread() {
 
 #[test]
 fn a_thread_looks_when_it_is_time_and_it_has_the_watch() {
-    let (queue, _) = queue();
-    let now = Instant::now();
-    let watch = |by, now| queue.watch(by, now, |_| unreachable!("it never grows"), || false);
-    assert_eq!(watch(Leader, now), None);
-    push(&queue, Leader, now);
-    assert_eq!(watch(Leader, now + LATE_AFTER / 2), None, "too early");
-    assert_eq!(watch(Thread(1), now + LATE_AFTER), None, "another thread has it");
-    assert_eq!(watch(Leader, now + LATE_AFTER), Some(0));
+    for (by, other) in [(Leader, Loop(0)), (Loop(0), Leader), (Loop(0), Loop(1))] {
+        let (queue, _) = queue();
+        let now = Instant::now();
+        let watch = |by, now| queue.watch(by, now, |_| unreachable!("it never grows"), || false);
+        assert_eq!(watch(by, now), 0, "nothing needs a look");
+        push(&queue, by, now);
+        lock(&queue.state).take(now, None, &mut Vec::new());
+        assert_eq!(watch(by, now + LATE_AFTER / 2), 0, "too early");
+        assert_eq!(watch(other, now + LATE_AFTER), 0, "it has not the watch");
+        assert_eq!(watch(by, now + LATE_AFTER), 1, "the batch is late");
+        assert_eq!(lock(&queue.state).watch.by, Leader, "a loop looks once");
+    }
 }
 
 #[test]
@@ -96,10 +100,8 @@ fn a_programs_loop_asks_for_no_threads() {
     let now = Instant::now();
     queue.extra_ends(now);
     lock(&queue.state).watch.by = Loop(0);
-    assert_eq!(
-        queue.watch(Loop(0), now + Duration::from_secs(1), |_| unreachable!(), || unreachable!("only own threads ask")),
-        Some(0)
-    );
+    queue.watch(Loop(0), now + Duration::from_secs(1), |_| unreachable!(), || unreachable!("only the leader asks"));
+    assert_eq!(lock(&queue.state).watch.by, Leader, "it has looked");
 }
 
 /// The thread of the ticket waits for the lock while another looks.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::drivers::{Drivers, Role};
 use super::expired::Wakers;
 use crate::engine::alarm::LEADER;
-use crate::executor::Batch;
+use crate::executor::{Batch, Watcher};
 use crate::sync::lock;
 
 impl Drivers {
@@ -17,7 +17,6 @@ impl Drivers {
     pub(super) fn call_wakers(&self, role: &mut Role, wakers: Arc<Wakers>) {
         if !role.leads {
             self.alarms.delegate(role.thread);
-            self.give_watch(role.watcher());
             return wakers.run();
         }
         *lock(&self.leader_wakers) = wakers.clone();
@@ -30,11 +29,10 @@ impl Drivers {
     pub(super) fn look_after_leader(&self, role: &mut Role) -> Option<Duration> {
         let mut seen = role.seen;
         let next = self.alarms.look(role.thread, &mut seen, Instant::now(), || {
-            self.give_watch(role.watcher());
             role.leads = true;
             if self.is_flexible {
                 self.shards[role.thread as usize].core.wakeup.change_role(role.thread, LEADER);
-                self.dispatcher.enqueue(lock(&self.leader_wakers).clone(), role.watcher());
+                self.dispatcher.enqueue(lock(&self.leader_wakers).clone(), Watcher::Leader);
             }
         });
         role.seen = seen;

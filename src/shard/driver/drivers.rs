@@ -62,12 +62,6 @@ pub(super) struct Role {
     pub(super) seen: Seen,
 }
 
-impl Role {
-    pub(super) fn watcher(&self) -> Watcher {
-        if self.leads { Watcher::Leader } else { Watcher::Thread(self.thread) }
-    }
-}
-
 impl Drivers {
     /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold.
     pub(crate) fn new(
@@ -79,11 +73,7 @@ impl Drivers {
         let alarms = Arc::new(Alarms::new(shards));
         if let Some(queue) = dispatcher.queue() {
             let alarms = alarms.clone();
-            queue.set_waker(move |watcher| match watcher {
-                Watcher::Leader => alarms.wake_by(LEADER, AWAKE),
-                Watcher::Thread(number) => alarms.wake_by(number, AWAKE),
-                Watcher::Loop(_) => {}
-            });
+            queue.set_waker(move || alarms.wake_by(LEADER, AWAKE));
         }
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
@@ -144,11 +134,6 @@ impl Drivers {
         self.dispatcher.dispatch(callbacks, by, |payload| self.shards[0].report_panic(payload));
     }
 
-    /// Gives the watch over the queue, if the thread has it, to the leader.
-    pub(super) fn give_watch(&self, from: Watcher) {
-        self.dispatcher.queue().into_iter().for_each(|queue| queue.give_watch(from));
-    }
-
     /// Returns when the thread must look at the queue, if it has the watch.
     pub(super) fn watch_at(&self, by: Watcher) -> Option<Instant> {
         self.dispatcher.queue()?.watch_at(by)
@@ -159,7 +144,7 @@ impl Drivers {
         if self.is_flexible { &self.shards } else { &self.shards[role as usize..=role as usize] }
     }
 
-    /// Returns whether all shards are closed. Until then, a thread that has no shard left may have the watch.
+    /// Returns whether all shards are closed. Until then, the leader has the watch.
     pub(super) fn are_closed(&self) -> bool {
         self.shards.iter().all(|shard| shard.core.is_closing())
     }
@@ -201,8 +186,10 @@ impl Drivers {
             if self.are_closed() || must_look() { 0 } else { role::earliest(shards, number) }
         };
         // Reads the watch when other threads can already wake this one.
+        let leads = role.leads;
+        let watch_at = || if leads { self.watch_at(Watcher::Leader) } else { None };
         let timeout = |tick| {
-            let ends = ends.into_iter().chain(self.watch_at(role.watcher())).min();
+            let ends = ends.into_iter().chain(watch_at()).min();
             let left = ends.map(|at| at.saturating_duration_since(Instant::now()));
             shard.time_until(tick).into_iter().chain(left).min()
         };

@@ -5,7 +5,6 @@ use std::thread;
 
 use super::*;
 use crate::clock::Ticks;
-use crate::engine::deputy::INTERVAL;
 use crate::executor::JobQueue;
 use crate::shard::ShardSettings;
 use crate::shard::driver::Deferred;
@@ -19,12 +18,6 @@ fn drivers(shards: usize) -> Arc<Drivers> {
         Shard::new(ShardSettings::new(levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
     };
     Arc::new(Drivers::new(shards, dispatcher, true, new))
-}
-
-/// Gives the watch to a thread, as a dispatch does.
-fn dispatch(drivers: &Drivers, by: Watcher) {
-    drivers.dispatch(TimerBatch::default(), by);
-    assert!(drivers.watch_at(by).is_some());
 }
 
 #[test]
@@ -44,28 +37,15 @@ fn a_leader_that_is_behind_gets_no_other_shard() {
     }
 }
 
-#[test]
-fn a_deputy_that_succeeds_the_leader_keeps_the_watch() {
-    let drivers = drivers(2);
-    let mut deputy = drivers.new_role(1);
-    drivers.alarms.enter();
-    assert_eq!(drivers.look_after_leader(&mut deputy), Some(INTERVAL));
-    thread::sleep(INTERVAL);
-    dispatch(&drivers, Watcher::Thread(1));
-    drivers.look_after_leader(&mut deputy);
-    assert!(drivers.watch_at(Watcher::Leader).is_some());
-}
-
-/// Notes, when a thread calls the waker, whether that is the deputy, and whether the leader has the watch.
+/// Notes, when a thread calls the waker, whether that is the deputy.
 struct Notes {
     drivers: Arc<Drivers>,
-    noted: Arc<Mutex<Option<(bool, bool)>>>,
+    noted: Arc<Mutex<Option<bool>>>,
 }
 
 impl Drop for Notes {
     fn drop(&mut self) {
-        let is_deputy = self.drivers.alarms.must_look(1, None);
-        *lock(&self.noted) = Some((is_deputy, self.drivers.watch_at(Watcher::Leader).is_some()));
+        *lock(&self.noted) = Some(self.drivers.alarms.must_look(1, None));
     }
 }
 
@@ -78,12 +58,11 @@ impl Deferred for Notes {
 }
 
 #[test]
-fn a_thread_that_calls_a_waker_has_no_other_duty() {
+fn a_thread_that_calls_a_waker_is_not_the_deputy() {
     let (drivers, noted) = (drivers(3), Arc::default());
     drivers.alarms.enter();
     assert!(drivers.alarms.must_look(1, None), "the first other thread is the deputy");
-    dispatch(&drivers, Watcher::Thread(1));
     let notes = Notes { drivers: drivers.clone(), noted: Arc::clone(&noted) };
     drivers.call_wakers(&mut drivers.new_role(1), Arc::new(Wakers::of(notes)));
-    assert_eq!(*lock(&noted), Some((false, true)));
+    assert_eq!(*lock(&noted), Some(false));
 }

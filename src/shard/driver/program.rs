@@ -79,7 +79,7 @@ impl ProgramDriver {
         let mut is_fresh = false;
         loop {
             // A loop that only polls calls nothing else.
-            self.watch();
+            self.look();
             let mut is_over = false;
             let turn = with_driver(&*shard, PROGRAM, |driver| {
                 is_fresh |= driver.is_between_rounds();
@@ -131,7 +131,7 @@ impl ProgramDriver {
         }
         let shard = self.shard().clone();
         shard.core.wakeup.program.rearm();
-        self.watch();
+        self.look();
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
@@ -153,16 +153,14 @@ impl ProgramDriver {
         Watcher::Loop(self.index as u32)
     }
 
-    /// Looks at the queue, if it is time and the loop has the watch, which an own thread gets then.
-    fn watch(&self) {
-        if self.drivers.dispatcher.watch(self.watcher(), || ()) {
-            self.give_watch();
-        }
+    /// Looks at the queue, if it is time and the loop has the watch.
+    fn look(&self) {
+        self.drivers.dispatcher.watch(self.watcher(), || ());
     }
 
-    /// Gives the watch, if the loop has it, to an own thread.
+    /// Gives the watch over the queue, if the loop has it, to the leader.
     fn give_watch(&self) {
-        self.drivers.give_watch(self.watcher());
+        self.drivers.dispatcher.queue().into_iter().for_each(|queue| queue.give_watch(self.watcher()));
     }
 }
 

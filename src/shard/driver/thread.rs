@@ -18,7 +18,7 @@ use core_affinity::CoreId;
 use super::drivers::{Drivers, Role};
 use super::expired::Expired;
 use crate::engine::role::{Driven, with_driver};
-use crate::executor;
+use crate::executor::{self, Watcher};
 use crate::sync::lock;
 use crate::system::Scheduling;
 
@@ -68,11 +68,11 @@ impl OwnThread<'_> {
     /// Hands out what has expired.
     fn deliver(&mut self, Expired { mut shards, callbacks, wakers }: Expired) {
         let drivers = &*self.drivers;
-        let (number, by) = (drivers.role_of(&self.role), self.role.watcher());
+        let number = drivers.role_of(&self.role);
         let dispatcher = &drivers.dispatcher;
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
         if let Some(callbacks) = callbacks.take_if(|_| dispatcher.has_pool()) {
-            drivers.dispatch(callbacks, by);
+            drivers.dispatch(callbacks, Watcher::Leader);
         }
         // Callbacks that start here start in order.
         if callbacks.is_none() {
@@ -84,16 +84,18 @@ impl OwnThread<'_> {
         }
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
-            let dispatch = || drivers.dispatch(callbacks, by);
+            let dispatch = || drivers.dispatch(callbacks, Watcher::Leader);
             if dispatcher.may_block() { self.driving.execute(dispatch) } else { dispatch() }
         }
         Expired::handed_out(shards, number);
     }
 
-    /// Looks after the pool and after the leader, if that is up to this thread. Returns the time until the next look at
+    /// Looks after the pool, as the leader, or after the leader, as its deputy. Returns the time until the next look at
     /// the leader.
     fn look(&mut self) -> Option<Duration> {
-        self.drivers.dispatcher.watch(self.role.watcher(), || self.scheduling.restore());
+        if self.role.leads {
+            self.drivers.dispatcher.watch(Watcher::Leader, || self.scheduling.restore());
+        }
         self.drivers.look_after_leader(&mut self.role)
     }
 }
