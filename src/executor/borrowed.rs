@@ -71,8 +71,7 @@ impl BorrowedPool {
 
     /// As [`JobQueue::watch`].
     pub(super) fn watch(&self, by: Watcher, now: Instant) {
-        let added = self.queue.watch(by, now, |_| 0, || false);
-        (0..added).for_each(|_| self.spawn_ticket());
+        (0..self.queue.watch(by, now, |_| 0)).for_each(|_| self.spawn_ticket());
     }
 
     /// Returns whether the calling thread is the only one of the pool. False for the global pool, of which this is

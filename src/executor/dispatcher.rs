@@ -94,8 +94,7 @@ impl Dispatcher {
                         extras.start(count)
                     })
                 };
-                let has_ending = || extras.as_ref().is_some_and(|extras| extras.forget_ended());
-                queue.watch(by, Instant::now(), start, has_ending);
+                queue.watch(by, Instant::now(), start);
             }
             Self::Borrowed(pool) => pool.watch(by, Instant::now()),
             Self::Inline | Self::Custom(_) => {}

@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::mem;
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use super::job_queue::JobQueue;
 use super::workers::{Panicked, Workers, belong_to, join, serve};
@@ -32,10 +31,9 @@ struct Threads {
 }
 
 impl Threads {
-    /// See [`Extras::forget_ended`].
-    fn forget_ended(&mut self) -> bool {
+    /// Drops the handles of threads that have ended, as the system keeps their stacks until then.
+    fn forget_ended(&mut self) {
         self.ending.retain(|thread| !thread.is_finished());
-        !self.ending.is_empty()
     }
 }
 
@@ -53,6 +51,7 @@ impl Extras {
     fn start_one(self: &Arc<Self>) -> bool {
         // The lock is held until the new thread is in the list: the thread removes itself when it ends.
         let mut threads = lock(&self.threads);
+        threads.forget_ended();
         let number = threads.next;
         threads.next += 1;
         let extras = self.clone();
@@ -63,27 +62,19 @@ impl Extras {
             }
             serve(&extras.queue, true);
             let mut threads = lock(&extras.threads);
+            threads.forget_ended();
             let this = threads.serving.remove(&number);
             threads.ending.extend(this.into_iter().flat_map(Workers::end));
-            drop(threads);
-            extras.queue.extra_ends(Instant::now());
         };
         let name = |index| format!("{}-{}-{number}", self.name, ["companion", "extra"][index]);
         match Workers::start(2, name, serve_until_idle, self.panicked.clone()) {
             Ok(workers) => threads.serving.insert(number, workers).is_none(),
             Err((_, companion)) => {
                 // The next look may try again.
-                threads.forget_ended();
                 threads.ending.extend(companion);
                 false
             }
         }
-    }
-
-    /// Drops the handles of threads that have ended, as the system keeps their stacks until then. Returns whether others
-    /// are about to end.
-    pub(super) fn forget_ended(&self) -> bool {
-        lock(&self.threads).forget_ended()
     }
 
     /// Waits for the end of all threads, of which the calling one must be none. The queue must be closed, and no thread
@@ -119,7 +110,7 @@ mod tests {
             spawn("lingers".to_owned(), linger).unwrap()
         };
         lock(&extras.threads).ending.push(lingering());
-        assert!(extras.forget_ended(), "it lingers");
+        lock(&extras.threads).forget_ended();
         extras.join();
         assert_eq!(ended.load(Ordering::SeqCst), 1);
         let ends = ended.clone();
@@ -131,13 +122,34 @@ mod tests {
         lock(&extras.threads).serving.insert(0, serving);
         extras.join();
         assert_eq!(ended.load(Ordering::SeqCst), 2);
-        lock(&extras.threads).ending.push(lingering());
-        for _ in 0..1000 {
-            if !extras.forget_ended() {
-                break;
+    }
+
+    #[test]
+    fn threads_that_have_ended_are_forgotten_when_another_one_starts_or_ends() {
+        let queue = Arc::new(JobQueue::new(1, 1));
+        let extras = Arc::new(Extras::new(&queue, "extras-forget", Arc::new(drop)));
+        let eventually = |is_so: &dyn Fn() -> bool| {
+            for _ in 0..2000 {
+                if is_so() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(10));
             }
-            thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!((ended.load(Ordering::SeqCst), lock(&extras.threads).ending.len()), (3, 0));
+            panic!("not within 20 s");
+        };
+        let add_ended = || {
+            let ended = spawn("ends".to_owned(), || ()).unwrap();
+            eventually(&|| ended.is_finished());
+            lock(&extras.threads).ending.push(ended);
+        };
+        add_ended();
+        queue.expect_extra();
+        assert_eq!(extras.start(1), 1);
+        assert_eq!(lock(&extras.threads).ending.len(), 0);
+        add_ended();
+        queue.close();
+        eventually(&|| lock(&extras.threads).serving.is_empty());
+        assert_eq!(lock(&extras.threads).ending.len(), 2, "the worker and its companion");
+        extras.join();
     }
 }

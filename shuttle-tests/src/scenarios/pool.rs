@@ -151,7 +151,7 @@ impl Pool {
         driver.thread.lock().unwrap().replace(thread::current());
         while !self.ended.load(Ordering::SeqCst) {
             let start = |count| (0..count).map(|_| self.start_extra()).count();
-            self.queue.watch(watcher, self.now(), start, || false);
+            self.queue.watch(watcher, self.now(), start);
             let timeout = self.queue.watch_at(watcher).map(|at| at.saturating_duration_since(self.now()));
             driver.rests.store(timeout.is_none(), Ordering::SeqCst);
             self.park(timeout);

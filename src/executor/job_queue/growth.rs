@@ -31,7 +31,6 @@
 //!   worker is parked. The longer none was started, the longer the interval becomes, up to [`MAX_INTERVAL`]. While all
 //!   workers stay busy, that costs some 20 µs every 8 ms.
 
-use std::mem;
 use std::time::{Duration, Instant};
 
 use super::probe::{SleepSample, WorkerProbe};
@@ -66,8 +65,6 @@ pub(super) struct Growth {
     /// Time of the next sample.
     sample_at: Option<Instant>,
     round: u64,
-    /// Extra threads have ended, or are about to.
-    is_ending: bool,
 }
 
 /// Statistics of a pool's extra workers.
@@ -122,10 +119,7 @@ impl State {
 
     /// Returns when the growth needs the next look.
     pub(super) fn check_growth(&mut self, now: Instant) -> Option<Instant> {
-        if self.must_sample(now) {
-            return self.growth.sample_at.or(Some(now));
-        }
-        self.growth.is_ending.then(|| now + IDLE)
+        self.must_sample(now).then(|| self.growth.sample_at.unwrap_or(now))
     }
 
     /// Returns whether a worker was woken and has not come.
@@ -176,25 +170,22 @@ impl Growth {
 }
 
 impl JobQueue {
-    /// An extra thread is about to end.
-    pub(crate) fn extra_ends(&self, now: Instant) {
-        let mut state = lock(&self.state);
-        state.growth.is_ending = true;
-        state.watch.look_by(now + MAX_INTERVAL);
-    }
-
     /// Returns the statistics of the extra workers.
     pub(crate) fn extra_threads(&self) -> ExtraThreads {
         let state = lock(&self.state);
         ExtraThreads { threads: state.growth.extras as u64, needed: state.growth.needed }
     }
 
-    /// Looks after the extra threads: samples the busy workers, and wakes or starts extra ones, if it is time.
-    pub(super) fn grow(&self, now: Instant, start: impl FnOnce(usize) -> usize, has_ending: impl FnOnce() -> bool) {
-        let is_ending = mem::take(&mut lock(&self.state).growth.is_ending) && has_ending();
+    /// Counts an extra worker that a test starts.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn expect_extra(&self) {
+        lock(&self.state).growth.extras += 1;
+    }
+
+    /// Samples the busy workers, and wakes or starts extra ones, if it is time.
+    pub(super) fn grow(&self, now: Instant, start: impl FnOnce(usize) -> usize) {
         let mut state = lock(&self.state);
         let growth = &mut state.growth;
-        growth.is_ending |= is_ending;
         if growth.since.is_none() || growth.sample_at.is_some_and(|at| at > now) {
             return;
         }

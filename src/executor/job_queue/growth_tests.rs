@@ -131,7 +131,7 @@ fn looks_follow_until_no_late_job_waits() {
             asked += count;
             count
         };
-        queue.watch(OWN, now, ask, || false);
+        queue.watch(OWN, now, ask);
         (asked, next(&queue, now))
     };
     add_late(&queue, start);
@@ -166,7 +166,7 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
     probe.in_foreign_code.store(true, Ordering::Relaxed);
     lock(&queue.state).begin(None, start - LATE_AFTER, false, Some(&probe));
     add_late(&queue, start);
-    (0..2).for_each(|_| _ = queue.watch(OWN, start, |_| unreachable!("one sample"), || false));
+    (0..2).for_each(|_| _ = queue.watch(OWN, start, |_| unreachable!("one sample")));
     assert_eq!(next(&queue, start), Some(LATE_AFTER / 2));
 }
 
@@ -198,23 +198,22 @@ fn threads_that_the_system_refuses_do_not_count() {
     sleep_count.store(1, Ordering::Relaxed);
     let start = Instant::now();
     add_late(&queue, start);
-    (0..2).for_each(|_| _ = queue.watch(OWN, start, |_| unreachable!("one sample"), || false));
-    queue.watch(OWN, start + MIN_INTERVAL, |_| 1, || false);
+    (0..2).for_each(|_| _ = queue.watch(OWN, start, |_| unreachable!("one sample")));
+    queue.watch(OWN, start + MIN_INTERVAL, |_| 1);
     assert_eq!((queue.extra_threads().threads, queue.extra_threads().needed), (1, 1));
 }
 
 #[test]
-fn looks_follow_while_extra_threads_end() {
+fn a_programs_loop_starts_no_thread() {
     let (queue, _) = busy();
     let now = Instant::now();
-    let look = |now, has_ending| {
-        queue.watch(OWN, now, |_| unreachable!("no job waits"), || has_ending);
-        next(&queue, now)
+    add_late(&queue, now);
+    let look = |by| {
+        lock(&queue.state).watch.by = by;
+        queue.watch(by, now, |_| unreachable!("one sample"));
+        lock(&queue.state).growth.round
     };
-    queue.extra_ends(now);
-    assert_eq!(next(&queue, now), Some(MAX_INTERVAL), "it has probably ended by then");
-    assert_eq!(look(now + MAX_INTERVAL, true), Some(IDLE));
-    assert_eq!(look(now + MAX_INTERVAL + IDLE, false), None);
+    assert_eq!([Watcher::Loop(0), Watcher::Loop(0), OWN].map(look), [0, 0, 1]);
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl State {
     /// Adds the calling thread to those that are parked.
     pub(super) fn park(&mut self, now: Instant) {
         self.parked.push(Parked::here(self.runs));
-        if !self.watch.looks_by(now + MAX_INTERVAL) && self.parked.len() < self.workers {
+        if !self.watch.leader_looks() && self.parked.len() < self.workers {
             self.watch.look_by(now);
         }
     }
@@ -225,7 +225,7 @@ impl State {
         let grows_at = self.check_growth(now);
         let at = [late_at, search_at, grows_at].into_iter().flatten().min();
         // What a worker that was woken does once it has come may need a look, for which no other event asks.
-        let matters = !self.jobs.is_empty() || at.is_none_or(|at| at > now + MAX_INTERVAL);
+        let matters = !self.jobs.is_empty() || at.is_none();
         let comes_at = (matters && self.awaits_worker()).then(|| now + LATE_AFTER);
         self.watch.set(at.into_iter().chain(comes_at).min());
         added

@@ -138,20 +138,6 @@ fn no_check_follows_if_no_worker_can_search() {
 }
 
 #[test]
-fn a_worker_that_parks_while_looks_are_far_or_a_loops_calls_for_one() {
-    let start = Instant::now();
-    for (by, at) in [(OWN, 2 * MAX_INTERVAL), (Watcher::Loop(0), LATE_AFTER), (Watcher::Loop(0), Duration::ZERO)] {
-        let queue = busy(start);
-        let now = start + MAX_INTERVAL;
-        assert!(wakes(&queue, Some(now + at), |state| {
-            state.watch.by = by;
-            state.parked.pop();
-            state.park(now);
-        }));
-    }
-}
-
-#[test]
 fn a_dispatch_that_comes_late_delays_no_check_of_a_later_one() {
     let (queue, start) = (JobQueue::new(0, 0), Instant::now());
     queue.push(batch(), OWN, start + LATE_AFTER);
@@ -189,10 +175,19 @@ fn wakes(queue: &JobQueue, at: Option<Instant>, f: impl FnOnce(&mut State)) -> b
 #[test]
 fn a_worker_that_parks_beside_a_busy_one_calls_for_a_look() {
     let now = Instant::now();
-    for (at, workers, expected) in [(None, 2, true), (Some(now + LATE_AFTER), 2, false), (None, 1, false)] {
+    for (by, at, workers, expected) in [
+        (OWN, None, 2, true),
+        (OWN, Some(now), 2, false),
+        (Watcher::Loop(0), Some(now), 2, true),
+        (OWN, None, 1, false),
+    ] {
         let queue = JobQueue::new(2, 0);
         lock(&queue.state).workers = workers;
-        assert_eq!(wakes(&queue, at, |state| state.park(now)), expected, "{at:?} {workers}");
+        let parks = |state: &mut State| {
+            state.watch.by = by;
+            state.park(now);
+        };
+        assert_eq!(wakes(&queue, at, parks), expected, "{by:?} {at:?} {workers}");
     }
 }
 

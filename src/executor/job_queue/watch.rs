@@ -10,7 +10,6 @@
 //! | a dispatch                                               | [`LATE_AFTER`], or [`FIRST_CHECK`], later |
 //! | a worker parks beside a busy one, and no look is to come | now                                       |
 //! | a worker has found rayon's work                          | the time of the next search               |
-//! | an extra thread ends                                     | 8 ms later                                |
 //!
 //! A program's loop that dispatches has the watch if no look is to come, so that no thread wakes for it. It may be away
 //! for long, and must start no threads. So it gives the watch to the leader when it has looked, calls wakers or ends, and
@@ -83,14 +82,14 @@ impl Watch {
 
     /// Makes the leader look by `at`.
     pub(super) fn look_by(&mut self, at: Instant) {
-        if !self.looks_by(at) {
+        if !self.leader_looks() || self.at > Some(at) {
             self.set(Some(self.at.map_or(at, |old| old.min(at))));
         }
     }
 
-    /// Returns whether the leader looks by `at`.
-    pub(super) fn looks_by(&self, at: Instant) -> bool {
-        !self.by.is_loop() && self.at.is_some_and(|next| next <= at)
+    /// Returns whether a look of the leader is to come.
+    pub(super) fn leader_looks(&self) -> bool {
+        !self.by.is_loop() && self.at.is_some()
     }
 }
 
@@ -118,19 +117,13 @@ impl JobQueue {
     /// jobs that it has added, for each of which a borrowed pool must run one more ticket.
     ///
     /// `start` starts a number of threads that run the worker loop as extra workers. It returns how many the system has
-    /// started. `has_ending` returns whether extra threads are about to end.
-    pub(crate) fn watch(
-        &self,
-        by: Watcher,
-        now: Instant,
-        start: impl FnOnce(usize) -> usize,
-        has_ending: impl FnOnce() -> bool,
-    ) -> usize {
+    /// started.
+    pub(crate) fn watch(&self, by: Watcher, now: Instant, start: impl FnOnce(usize) -> usize) -> usize {
         if self.watch_at(by).is_none_or(|at| at > now) {
             return 0;
         }
         if !by.is_loop() {
-            self.grow(now, start, has_ending);
+            self.grow(now, start);
         }
         // Last: while the pool grew, a worker may have taken a job, and an event may have asked for a look.
         let mut exhausted = Vec::new();

@@ -83,7 +83,7 @@ fn a_thread_looks_when_it_is_time_and_it_has_the_watch() {
     for (by, other) in [(Leader, Loop(0)), (Loop(0), Leader), (Loop(0), Loop(1))] {
         let (queue, _) = queue();
         let now = Instant::now();
-        let watch = |by, now| queue.watch(by, now, |_| unreachable!("it never grows"), || false);
+        let watch = |by, now| queue.watch(by, now, |_| unreachable!("it never grows"));
         assert_eq!(watch(by, now), 0, "nothing needs a look");
         push(&queue, by, now);
         lock(&queue.state).take(now, None, &mut Vec::new());
@@ -92,16 +92,6 @@ fn a_thread_looks_when_it_is_time_and_it_has_the_watch() {
         assert_eq!(watch(by, now + LATE_AFTER), 1, "the batch is late");
         assert_eq!(lock(&queue.state).watch.by, Leader, "a loop looks once");
     }
-}
-
-#[test]
-fn a_programs_loop_asks_for_no_threads() {
-    let (queue, _) = queue();
-    let now = Instant::now();
-    queue.extra_ends(now);
-    lock(&queue.state).watch.by = Loop(0);
-    queue.watch(Loop(0), now + Duration::from_secs(1), |_| unreachable!(), || unreachable!("only the leader asks"));
-    assert_eq!(lock(&queue.state).watch.by, Leader, "it has looked");
 }
 
 /// The thread of the ticket waits for the lock while another looks.
