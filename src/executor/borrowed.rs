@@ -27,10 +27,8 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
 
-use super::batch::Batch;
-use super::job_queue::{JobQueue, Watcher};
+use super::job_queue::JobQueue;
 use crate::error::BuildError;
 
 /// A rayon pool of the program, and the queue of the batches for it.
@@ -63,17 +61,6 @@ impl BorrowedPool {
         &self.queue
     }
 
-    /// Submits a batch. The calling thread must belong to no rayon pool.
-    pub(super) fn push(&self, batch: Arc<dyn Batch>, by: Watcher) {
-        self.queue.push(batch, by, Instant::now());
-        self.spawn_ticket();
-    }
-
-    /// As [`JobQueue::watch`].
-    pub(super) fn watch(&self, by: Watcher, now: Instant) {
-        (0..self.queue.watch(by, now, |_| 0)).for_each(|_| self.spawn_ticket());
-    }
-
     /// Returns whether the calling thread is the only one of the pool. False for the global pool, of which this is
     /// unknown.
     pub(super) fn needs_this_thread(&self) -> bool {
@@ -81,12 +68,15 @@ impl BorrowedPool {
         self.pool.as_ref().is_some_and(|pool| needs(pool))
     }
 
-    fn spawn_ticket(&self) {
-        let queue = self.queue.clone();
-        let ticket = move || run_ticket(queue);
-        match &self.pool {
-            Some(pool) => pool.spawn(ticket),
-            None => rayon::spawn(ticket),
+    /// Spawns a number of tickets. The calling thread must belong to no rayon pool.
+    pub(super) fn spawn_tickets(&self, count: usize) {
+        for _ in 0..count {
+            let queue = self.queue.clone();
+            let ticket = move || run_ticket(queue);
+            match &self.pool {
+                Some(pool) => pool.spawn(ticket),
+                None => rayon::spawn(ticket),
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Unit tests of `borrowed`.
 
 use std::sync::{Barrier, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::super::batch::tests::Callbacks;
 use super::*;
+use crate::executor::batch::tests::Callbacks;
+use crate::executor::job_queue::Watcher;
 
 const OWN: Watcher = Watcher::Leader;
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -20,6 +21,16 @@ fn once(call: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Callbacks> {
 
 fn push(queue: &JobQueue, batch: Arc<Callbacks>) {
     queue.push(batch, OWN, Instant::now());
+}
+
+/// Adds a batch to the queue of a pool.
+fn dispatch(pool: &BorrowedPool, batch: Arc<Callbacks>) {
+    push(&pool.queue, batch);
+    pool.spawn_tickets(1);
+}
+
+fn look(pool: &BorrowedPool, at: Instant) {
+    pool.spawn_tickets(pool.queue.watch(OWN, at, |_| 0));
 }
 
 /// Adds a batch that writes to the log.
@@ -101,12 +112,12 @@ fn all_idle_threads_assist_with_a_late_batch() {
         meeting.wait();
         sender.send(true).unwrap();
     }));
-    pool.push(batch, OWN);
+    dispatch(&pool, batch);
     receiver.recv_timeout(TIMEOUT).unwrap();
     // No look follows the one that calls one more thread, which calls the next.
     while pool.queue.watch_at(OWN).is_some() {
         thread::sleep(Duration::from_millis(1));
-        pool.watch(OWN, Instant::now());
+        look(&pool, Instant::now());
     }
     let met = std::iter::from_fn(|| Some(receiver.recv_timeout(TIMEOUT).expect("each has a thread")));
     assert_eq!(met.filter(|&met| met).take(THREADS).count(), THREADS);
@@ -118,16 +129,14 @@ fn a_check_adds_no_ticket_for_a_batch_that_no_worker_has_started() {
     let (begin, begun) = mpsc::channel();
     let (sender, receiver) = mpsc::channel::<()>();
     let receiver = Arc::new(Mutex::new(receiver));
-    pool.push(
-        once(move || {
-            begin.send(()).unwrap();
-            _ = receiver.lock().unwrap().recv();
-        }),
-        OWN,
-    );
+    let blocks = once(move || {
+        begin.send(()).unwrap();
+        _ = receiver.lock().unwrap().recv();
+    });
+    dispatch(&pool, blocks);
     begun.recv_timeout(TIMEOUT).unwrap();
-    pool.push(once(|| ()), OWN);
-    let looks = std::iter::from_fn(|| pool.queue.watch_at(OWN)).inspect(|&at| pool.watch(OWN, at)).take(10).count();
+    dispatch(&pool, once(|| ()));
+    let looks = std::iter::from_fn(|| pool.queue.watch_at(OWN)).inspect(|&at| look(&pool, at)).take(10).count();
     assert!((2..10).contains(&looks), "the second may be taken in time, and the only thread is busy");
     drop(sender);
 }
@@ -141,7 +150,7 @@ fn a_ticket_does_not_keep_the_pool_alive() {
     let pool = BorrowedPool::new(threads.clone());
     (0..2).for_each(|_| {
         let receiver = receiver.clone();
-        pool.push(once(move || _ = receiver.lock().unwrap().recv()), OWN);
+        dispatch(&pool, once(move || _ = receiver.lock().unwrap().recv()));
     });
     drop(pool);
     assert_eq!(Arc::strong_count(&threads), 1);

@@ -67,10 +67,14 @@ impl Dispatcher {
 
     /// Queues a batch. Without a [pool](Self::has_pool), runs it.
     pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>, by: Watcher) {
-        match self {
-            Self::Own { queue, .. } => queue.push(batch, by, Instant::now()),
-            Self::Borrowed(pool) => pool.push(batch, by),
-            Self::Inline | Self::Custom(_) => batch.run(),
+        let Some(queue) = self.queue() else { return batch.run() };
+        queue.push(batch, by, Instant::now());
+        self.spawn_tickets(1);
+    }
+
+    fn spawn_tickets(&self, count: usize) {
+        if let Self::Borrowed(pool) = self {
+            pool.spawn_tickets(count);
         }
     }
 
@@ -86,18 +90,12 @@ impl Dispatcher {
     /// Looks at the queue, as [`JobQueue::watch`]. Calls `unpin` before it starts a thread, which inherits the cores of
     /// the caller.
     pub(crate) fn watch(&self, by: Watcher, unpin: impl FnOnce()) {
-        match self {
-            Self::Own { queue, extras } => {
-                let start = |count| {
-                    extras.as_ref().map_or(0, |extras| {
-                        unpin();
-                        extras.start(count)
-                    })
-                };
-                queue.watch(by, Instant::now(), start);
-            }
-            Self::Borrowed(pool) => pool.watch(by, Instant::now()),
-            Self::Inline | Self::Custom(_) => {}
-        }
+        let start = |count| {
+            let Self::Own { extras: Some(extras), .. } = self else { return 0 };
+            unpin();
+            extras.start(count)
+        };
+        let added = self.queue().map(|queue| queue.watch(by, Instant::now(), start));
+        self.spawn_tickets(added.unwrap_or(0));
     }
 }

@@ -134,11 +134,6 @@ impl Drivers {
         self.dispatcher.dispatch(callbacks, by, |payload| self.shards[0].report_panic(payload));
     }
 
-    /// Returns when the thread must look at the queue, if it has the watch.
-    pub(super) fn watch_at(&self, by: Watcher) -> Option<Instant> {
-        self.dispatcher.queue()?.watch_at(by)
-    }
-
     /// Returns the shards that may have this role.
     pub(super) fn shards_of(&self, role: u32) -> &[Arc<Shard>] {
         if self.is_flexible { &self.shards } else { &self.shards[role as usize..=role as usize] }
@@ -186,10 +181,10 @@ impl Drivers {
             if self.are_closed() || must_look() { 0 } else { role::earliest(shards, number) }
         };
         // Reads the watch when other threads can already wake this one.
-        let leads = role.leads;
-        let watch_at = || if leads { self.watch_at(Watcher::Leader) } else { None };
+        let queue = self.dispatcher.queue().filter(|_| role.leads);
         let timeout = |tick| {
-            let ends = ends.into_iter().chain(watch_at()).min();
+            let look_at = queue.and_then(|queue| queue.watch_at(Watcher::Leader));
+            let ends = ends.into_iter().chain(look_at).min();
             let left = ends.map(|at| at.saturating_duration_since(Instant::now()));
             shard.time_until(tick).into_iter().chain(left).min()
         };

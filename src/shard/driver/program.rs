@@ -146,7 +146,8 @@ impl ProgramDriver {
             Some(Turn::Asleep { .. }) => tick.and_then(|tick| shard.ticks.instant(tick)),
             Some(_) => Some(now),
         };
-        next.into_iter().chain(self.drivers.watch_at(self.watcher())).min()
+        let look_at = self.drivers.dispatcher.queue().and_then(|queue| queue.watch_at(self.watcher()));
+        next.into_iter().chain(look_at).min()
     }
 
     fn watcher(&self) -> Watcher {
