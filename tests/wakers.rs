@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::thread;
 use std::time::Duration;
@@ -421,8 +421,7 @@ fn a_waker_of_the_second_shard_that_blocks_delays_neither_the_first_nor_the_pool
     });
 }
 
-/// The thread of the first shard has the watch over the pool, because it dispatches first. The other one has it then, and
-/// calls a waker, too.
+/// The leader calls the waker that blocks, and another thread one that does not.
 #[test]
 fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
     for _ in 0..3 {
@@ -456,6 +455,34 @@ fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
         assert!(!odd.polls(&mut blocks));
         (0..2).for_each(|_| wait_for(&receiver));
         gate.open();
+    }
+}
+
+/// All threads wake up at the same tick. Two call wakers, and so may have been the leader and its deputy.
+#[test]
+fn wakers_that_block_two_threads_delay_no_callback_that_they_wait_for() {
+    const WAKERS: usize = 2;
+    const CALLBACKS: usize = 5;
+    for _ in 0..20 {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.shards(3).executor(Executor::Pool { threads: 1 }).build().unwrap();
+        let meeting = Arc::new(Barrier::new(WAKERS + CALLBACKS));
+        let meet = || {
+            let meeting = meeting.clone();
+            move || _ = meeting.wait()
+        };
+        let sleeps = [(); WAKERS].map(|()| {
+            let elsewhere = || {
+                let (task, mut sleep) = (Task::new(), timer.sleep(MS));
+                task.on_wake.set(meet());
+                assert!(!task.polls(&mut sleep));
+                sleep
+            };
+            thread::scope(|scope| scope.spawn(elsewhere).join().unwrap())
+        });
+        (0..CALLBACKS).for_each(|_| _ = timer.schedule(MS, meet()).unwrap());
+        clock.advance(MS);
+        drop(sleeps);
     }
 }
 

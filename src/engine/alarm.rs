@@ -57,7 +57,7 @@ impl Alarms {
 
     /// Wakes all threads, because the service ends. The caller has closed its shards, and each close has a fence.
     pub(crate) fn wake_all(&self) {
-        self.threads.iter().for_each(|alarm| alarm.wake_by_ordered(AWAKE));
+        self.threads.iter().for_each(|alarm| _ = alarm.wake_by_ordered(AWAKE));
     }
 
     /// Makes sure that the thread with the role sees by `tick` what the caller wrote before this call.
@@ -101,12 +101,15 @@ impl Alarm {
         self.until.load(Ordering::Relaxed) != AWAKE
     }
 
-    /// Like [`Alarms::wake_by`], for a caller that has made a fence since its write.
-    pub(super) fn wake_by_ordered(&self, tick: u64) {
-        // Acquire: the caller that lowers the word sees which thread is attached; pairs with `sleep`. Loom model `roles`.
-        if self.until.load(Ordering::Relaxed) > tick && self.until.fetch_min(tick, Ordering::Acquire) > tick {
+    /// Like [`Alarms::wake_by`], for a caller that has made a fence since its write. Returns whether it has ended a sleep.
+    pub(super) fn wake_by_ordered(&self, tick: u64) -> bool {
+        // Acquire: the caller that lowers the word sees which thread is attached. Release: that thread sees that it is the
+        // deputy. Both pair with `sleep`. Loom models `roles` and `deputy`.
+        let wakes = self.until.load(Ordering::Relaxed) > tick && self.until.fetch_min(tick, Ordering::AcqRel) > tick;
+        if wakes {
             self.parker.unpark();
         }
+        wakes
     }
 
     /// Sleeps until the tick that `earliest` returns, or until an earlier one that a caller sets. Returns how often the
@@ -134,7 +137,8 @@ impl Alarm {
                 wakeups += 1;
             }
         }
-        self.until.swap(AWAKE, Ordering::Relaxed);
+        // Acquire: sees why a caller has lowered the word; pairs with `wake_by_ordered`. Loom model `deputy`.
+        self.until.swap(AWAKE, Ordering::Acquire);
         wakeups
     }
 }

@@ -1,28 +1,31 @@
 //! The deputy: a thread that succeeds a leader that is stuck in foreign code.
 //!
-//! The leader calls wakers. One that blocks should not delay folded shards for long, so another own thread must lead on.
-//! Before the leader calls wakers, it appoints a *deputy*, unless there is one. The deputy looks every [`INTERVAL`]. If the
-//! leader has been inside the same foreign code since the last look, it is stuck, and the deputy succeeds it. If the leader
-//! has called no waker since then, the deputy resigns, and sleeps as before.
+//! The leader calls wakers. One that blocks should not delay folded shards for long, so another own thread must lead on:
+//! its *deputy*. The deputy looks every [`INTERVAL`]. If the leader has been inside the same foreign code since the last
+//! look, it is stuck, and the deputy succeeds it. If the leader has called no waker since then, the deputy resigns, and
+//! sleeps as before.
 //!
 //! One [word](super::leader) says who leads, who is the deputy, and the *phase*: how often a leader has begun or ended to
 //! call foreign code. It is odd while the leader is inside. Each step changes the word at once:
 //!
-//! | step                              | if                                           | leader | deputy                | phase |
-//! |-----------------------------------|----------------------------------------------|--------|-----------------------|-------|
-//! | the leader [enters](Alarms::enter) foreign code |                                |        | another thread, if none is | + 1 |
-//! | it [leaves](Alarms::leave) it     | it still leads                               |        |                       | + 1   |
-//! | the same                          | it was succeeded                             |        | this thread           |       |
-//! | the deputy [succeeds](Alarms::look) | the word is as at its last look, and the phase is odd | this thread | none      | + 1   |
-//! | it [resigns](Alarms::look)        | the same, and the phase is even              |        | none                  |       |
-//! | it [delegates](Alarms::delegate), to call wakers itself | there is a third thread |       | that                  |       |
+//! | step                                            | if                                  | leader      | deputy       | phase |
+//! |-------------------------------------------------|-------------------------------------|-------------|--------------|-------|
+//! | the leader [enters](Alarms::enter) foreign code |                                     |             |              | + 1   |
+//! | it [leaves](Alarms::leave) it                   | it still leads                      |             |              | + 1   |
+//! | the deputy enters foreign code                  |                                     |             | none         |       |
+//! | a thread that enters [appoints](Alarms::appoint) another one, which sleeps | one is lacking |       | that         |       |
+//! | a thread [looks](Alarms::look)                  | one is lacking                      |             | this thread  |       |
+//! | the deputy succeeds                             | the word is as at its last look, and the phase is odd | this thread | none | + 1 |
+//! | it resigns                                      | the same, and the phase is even     |             | none         |       |
 //!
-//! So exactly one thread leads a timer with a pool, and while it is inside there is a deputy, if there is another thread. A
-//! leader that comes back finds out whether it was succeeded. It is the deputy then, because its successor may have
-//! appointed a thread that is stuck.
+//! A deputy is *lacking* if the leader is inside and there is none. An own thread looks before each sleep. So exactly one
+//! thread leads a timer with a pool, and while it is inside, there is a deputy that is not, unless all threads are:
 //!
-//! An appointment is a wake-up of an [alarm](super::alarm): the leader writes the word, and then lowers `until`. A thread
-//! reads the word in its second look before it sleeps, so it sleeps only after a look at the leader.
+//! - A thread that falls asleep has a fence between its alarm's word and the look, and one that appoints has a fence
+//!   between the offices and the look at who sleeps. So either the first sees that a deputy is lacking, or the second sees
+//!   that it sleeps.
+//! - An appointment ends a sleep, by the [alarm](super::alarm). If the thread was awake, it may be inside foreign code
+//!   already, and the appointment is taken back. If it was asleep, it sees its office before it enters any.
 //!
 //! Loom models `deputy` and `roles` check this.
 //!
@@ -34,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use super::alarm::{AWAKE, Alarms};
 use super::leader::{NONE, Offices};
+use crate::sync::{Ordering, fence};
 
 /// Time between two looks. A waker that blocks delays other shards for one to two intervals.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(4);
@@ -42,52 +46,51 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(4);
 pub(crate) type Seen = Option<(Offices, Instant)>;
 
 impl Alarms {
-    /// The leader, which calls this, is about to call foreign code.
-    pub(crate) fn enter(&self) {
-        let inside = |seen: Offices| {
-            let seen = if seen.deputy == NONE { self.appoint(seen, NONE) } else { seen };
-            seen.next_phase()
-        };
-        self.wake_deputy(self.leader.update(inside));
+    /// The thread of this number is about to call foreign code. So another one looks after the leader, if that is inside
+    /// foreign code.
+    pub(crate) fn enter(&self, number: u32) {
+        self.leader.update(|seen| match number {
+            _ if seen.leader == number => seen.next_phase(),
+            _ if seen.deputy == number => Offices { deputy: NONE, ..seen },
+            _ => seen,
+        });
+        self.appoint();
     }
 
-    /// A thread that was the leader has called foreign code. Returns whether it leads still.
+    /// The thread of this number has called foreign code. Returns whether it leads.
     pub(crate) fn leave(&self, number: u32) -> bool {
-        let outside = |seen: Offices| {
-            if seen.leader == number { seen.next_phase() } else { Offices { deputy: number, ..seen } }
-        };
+        let outside = |seen: Offices| if seen.leader == number { seen.next_phase() } else { seen };
         self.leader.update(outside).0.leader == number
     }
 
-    /// The thread of this number, which does not lead, is about to call foreign code. It is not the deputy then, if another
-    /// thread can be.
-    pub(crate) fn delegate(&self, number: u32) {
-        let delegated = |seen: Offices| if seen.deputy == number { self.appoint(seen, number) } else { seen };
-        self.wake_deputy(self.leader.update(delegated));
-    }
-
-    /// Appoints another thread than the leader and `not`, if there is one: rather one that is asleep than one that may be
-    /// stuck.
-    fn appoint(&self, seen: Offices, not: u32) -> Offices {
-        let others = || (0..self.len()).filter(|&other| other != not && other != seen.leader);
-        let other = others().find(|&other| self.get(other).is_asleep()).or_else(|| others().next());
-        Offices { deputy: other.unwrap_or(seen.deputy), ..seen }
-    }
-
-    fn wake_deputy(&self, (old, new): (Offices, Offices)) {
-        if new.deputy != old.deputy {
-            self.wake_by(new.deputy, AWAKE);
+    /// Appoints a thread that sleeps, if no thread looks after a leader that is inside foreign code.
+    fn appoint(&self) {
+        loop {
+            // SeqCst: orders the word, which lacks a deputy, before the look at who sleeps. Pairs with the fence of
+            // `Alarm::sleep`. Loom model `deputy`.
+            fence(Ordering::SeqCst);
+            let seen = self.leader.load();
+            let sleeps = |&other: &u32| other != seen.leader && self.get(other).is_asleep();
+            let Some(other) = (0..self.len()).find(sleeps).filter(|_| seen.lacks_deputy()) else { return };
+            let appointed = Offices { deputy: other, ..seen };
+            if self.leader.change(seen, appointed) {
+                if self.get(other).wake_by_ordered(AWAKE) {
+                    return;
+                }
+                // It is awake, and may be inside foreign code already.
+                self.leader.change(appointed, seen);
+            }
         }
     }
 
     /// Returns whether the thread of this number must look before it sleeps: it was appointed after its last look, which
-    /// returned `next`.
+    /// returned `next`, or no other thread is.
     pub(crate) fn must_look(&self, number: u32, next: Option<Duration>) -> bool {
-        next.is_none() && self.leader.load().deputy == number
+        next.is_none() && self.leader.load().with(number).deputy == number
     }
 
-    /// Looks after the leader, if the calling thread, of this number, is the deputy. Calls `succeeded` if it leads from now
-    /// on. Returns the time until the next look.
+    /// Looks after the leader, if the calling thread, of this number, is the deputy or no other is. Calls `succeeded` if it
+    /// leads from now on. Returns the time until the next look.
     pub(crate) fn look(
         &self,
         number: u32,
@@ -95,7 +98,7 @@ impl Alarms {
         now: Instant,
         succeeded: impl FnOnce(),
     ) -> Option<Duration> {
-        let offices = self.leader.load();
+        let (_, offices) = self.leader.update(|seen| seen.with(number));
         if offices.deputy != number {
             return None;
         }
@@ -117,5 +120,16 @@ impl Alarms {
             succeeded();
         }
         None
+    }
+}
+
+impl Offices {
+    fn lacks_deputy(self) -> bool {
+        self.is_inside() && self.deputy == NONE
+    }
+
+    /// Makes the thread of this number, which is not inside foreign code, the deputy if one is lacking.
+    fn with(self, number: u32) -> Self {
+        if self.lacks_deputy() { Self { deputy: number, ..self } } else { self }
     }
 }

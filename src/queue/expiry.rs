@@ -59,9 +59,11 @@ impl<T, H> Delivery<T, H> {
         Arc::ptr_eq(&self.queue, &expiry.queue)
     }
 
-    /// Hands the items over, in order, and unparks threads that wait for them. Calls no foreign code.
-    pub(crate) fn publish(&mut self) {
+    /// Hands the items over, in order, and unparks threads that wait for them. Calls no foreign code. Returns whether the
+    /// drop wakes tasks.
+    pub(crate) fn publish(&mut self) -> bool {
         self.wakers = self.queue.add_due(mem::take(&mut self.items));
+        !self.wakers.is_empty()
     }
 }
 

@@ -148,8 +148,8 @@ impl<T: Send + 'static> Drop for Shared<T> {
 }
 
 impl<T: Send + 'static> Deferred for Delivery<Stored<T>, TimerHandle> {
-    fn publish(&mut self) {
-        self.publish();
+    fn publish(&mut self) -> bool {
+        self.publish()
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

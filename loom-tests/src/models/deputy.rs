@@ -14,8 +14,9 @@ use crate::engine::deputy::{INTERVAL, Seen};
 use crate::sync::Arc;
 use crate::sync::thread;
 
-/// The own thread.
+/// An own thread.
 struct Own {
+    number: u32,
     alarms: Arc<Alarms>,
     now: Instant,
     seen: Seen,
@@ -24,14 +25,19 @@ struct Own {
 
 impl Own {
     fn new() -> Self {
-        let alarms = Arc::new(Alarms::new(2));
-        alarms.get(1).attach();
-        Self { alarms, now: Instant::now(), seen: None, leads: false }
+        Self::last_of(2)
+    }
+
+    /// The last one of a number of threads.
+    fn last_of(threads: u32) -> Self {
+        let (number, alarms) = (threads - 1, Arc::new(Alarms::new(threads as usize)));
+        alarms.get(number).attach();
+        Self { number, alarms, now: Instant::now(), seen: None, leads: false }
     }
 
     /// Looks when the next look is due.
     fn look(&mut self) -> Option<Duration> {
-        let next = self.alarms.look(1, &mut self.seen, self.now, || self.leads = true);
+        let next = self.alarms.look(self.number, &mut self.seen, self.now, || self.leads = true);
         self.now += next.unwrap_or(INTERVAL);
         next
     }
@@ -43,9 +49,9 @@ impl Own {
             if self.leads {
                 return;
             }
-            let must_look = || if self.alarms.must_look(1, next) { 0 } else { u64::MAX };
+            let must_look = || if self.alarms.must_look(self.number, next) { 0 } else { u64::MAX };
             let timeout = |tick| (tick == 0 || next.is_some()).then_some(Duration::ZERO);
-            self.alarms.get(1).sleep(must_look, timeout);
+            self.alarms.get(self.number).sleep(must_look, timeout);
         }
     }
 }
@@ -56,7 +62,7 @@ fn a_thread_that_falls_asleep_is_appointed() {
     explore(|| {
         let mut own = Own::new();
         let alarms = own.alarms.clone();
-        let leader = thread::spawn(move || alarms.enter());
+        let leader = thread::spawn(move || alarms.enter(0));
         own.run();
         leader.join().unwrap();
     });
@@ -68,14 +74,14 @@ fn a_deputy_resigns_while_the_leader_enters() {
     explore(|| {
         let mut own = Own::new();
         for _ in 0..2 {
-            own.alarms.enter();
+            own.alarms.enter(0);
             own.look();
             assert!(!own.leads, "it has entered other code since the last look");
             assert!(own.alarms.leave(0));
         }
         own.look();
         let alarms = own.alarms.clone();
-        let leader = thread::spawn(move || alarms.enter());
+        let leader = thread::spawn(move || alarms.enter(0));
         own.run();
         leader.join().unwrap();
     });
@@ -86,14 +92,40 @@ fn a_deputy_resigns_while_the_leader_enters() {
 fn a_deputy_that_calls_foreign_code_stays_the_deputy() {
     explore(|| {
         let mut own = Own::new();
-        own.alarms.enter();
+        own.alarms.enter(0);
         assert!(own.alarms.leave(0));
         let alarms = own.alarms.clone();
-        let leader = thread::spawn(move || alarms.enter());
-        own.alarms.delegate(1);
+        let leader = thread::spawn(move || alarms.enter(0));
+        own.alarms.enter(1);
         own.run();
         leader.join().unwrap();
     });
+}
+
+/// A thread that wakes up, perhaps as the deputy, calls foreign code that does not return. Meanwhile the leader enters, and
+/// a third thread falls asleep.
+#[test]
+fn a_thread_that_is_stuck_is_not_the_deputy() {
+    for is_deputy in [false, true] {
+        explore(move || {
+            let mut own = Own::last_of(3);
+            let (alarms, other) = (own.alarms.clone(), own.alarms.clone());
+            if is_deputy {
+                alarms.enter(0);
+                assert!(alarms.look(1, &mut None, own.now, || unreachable!("its first look")).is_some());
+                assert!(alarms.leave(0));
+            }
+            let leader = thread::spawn(move || alarms.enter(0));
+            let other = thread::spawn(move || {
+                other.get(1).attach();
+                other.get(1).sleep(|| 0, |_| Some(Duration::ZERO));
+                other.enter(1);
+            });
+            own.run();
+            other.join().unwrap();
+            leader.join().unwrap();
+        });
+    }
 }
 
 /// The leader leaves the foreign code while its deputy takes it for stuck. A caller wakes the leader meanwhile.
@@ -102,7 +134,7 @@ fn one_thread_leads() {
     explore(|| {
         let mut own = Own::new();
         let (alarms, caller) = (own.alarms.clone(), own.alarms.clone());
-        own.alarms.enter();
+        own.alarms.enter(0);
         own.look();
         let leader = thread::spawn(move || alarms.leave(0));
         let caller = thread::spawn(move || caller.wake_by(LEADER, 0));

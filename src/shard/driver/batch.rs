@@ -46,10 +46,6 @@ impl TimerBatch {
         self.entries.push((self.turns.len() as u32 - 1, index));
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -120,7 +116,7 @@ mod tests {
         let pushed = [(1, 10), (1, 11), (2, 12)];
         let mut batch = TimerBatch::default();
         pushed.iter().for_each(|&(due, index)| batch.push(&shard, due, index));
-        let lengths = (batch.len(), batch.turns.len());
+        let lengths = (batch.entries.len(), batch.turns.len());
         // Before anything can fail: the drop of the batch discards what is left.
         let taken: Vec<_> = std::iter::from_fn(|| batch.next().map(|(turn, index)| (turn.due, index))).collect();
         assert_eq!((lengths, &taken[..]), ((3, 2), &pushed[..]));

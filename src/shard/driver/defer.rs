@@ -8,10 +8,11 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
-/// What is collected in a turn. Its drop, which must not panic, may call foreign code, after all else was published.
+/// What is collected in a turn. Its drop must not panic.
 pub(crate) trait Deferred: Any + Send {
-    /// Makes what was collected known to other threads.
-    fn publish(&mut self);
+    /// Makes what was collected known to other threads. Returns whether the drop, after all else was published, calls
+    /// foreign code.
+    fn publish(&mut self) -> bool;
 
     /// Upcasts.
     fn as_any(&mut self) -> &mut dyn Any;
@@ -38,7 +39,7 @@ impl TurnGuard {
         Self(())
     }
 
-    /// Ends the turn, and publishes what was deferred. The drop of what this returns may call foreign code.
+    /// Ends the turn, and publishes what was deferred. Returns that whose drop calls foreign code.
     pub(super) fn publish(self) -> Vec<Box<dyn Deferred>> {
         publish_deferred()
     }
@@ -53,7 +54,7 @@ impl Drop for TurnGuard {
 
 fn publish_deferred() -> Vec<Box<dyn Deferred>> {
     let mut deferred = ManuallyDrop::into_inner(DEFERRED.take()).unwrap_or_default();
-    deferred.iter_mut().for_each(|work| work.publish());
+    deferred.retain_mut(|work| work.publish());
     deferred
 }
 
@@ -98,8 +99,9 @@ mod tests {
     struct Tens(Vec<u32>, Done);
 
     impl Deferred for Tens {
-        fn publish(&mut self) {
+        fn publish(&mut self) -> bool {
             lock(&self.1).push(mem::take(&mut self.0));
+            true
         }
 
         fn as_any(&mut self) -> &mut dyn Any {

@@ -15,12 +15,10 @@ use crate::sync::lock;
 impl Drivers {
     /// Calls wakers on an own thread. If that was the leader, another one may be afterwards.
     pub(super) fn call_wakers(&self, role: &mut Role, wakers: Arc<Wakers>) {
-        if !role.leads {
-            self.alarms.delegate(role.thread);
-            return wakers.run();
+        if role.leads {
+            *lock(&self.leader_wakers) = wakers.clone();
         }
-        *lock(&self.leader_wakers) = wakers.clone();
-        self.alarms.enter();
+        self.alarms.enter(role.thread);
         wakers.run();
         role.leads = self.alarms.leave(role.thread);
     }

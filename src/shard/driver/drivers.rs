@@ -159,10 +159,7 @@ impl Drivers {
             match role::next(shards, number, &mut role.last, expired.is_empty()) {
                 Next::Expired(turned) => expired.add(&shards[role.last], turned),
                 Next::Turned => turns -= 1,
-                Next::Idle if expired.is_empty() => {
-                    Expired::handed_out(expired.shards, number);
-                    return None;
-                }
+                Next::Idle if expired.is_empty() => return None,
                 Next::Idle => break,
             }
         }

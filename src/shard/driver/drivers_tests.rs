@@ -1,11 +1,15 @@
 //! Unit tests of `drivers` and `deputy`, on a thread that plays the timer's own ones.
 
 use std::any::Any;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::*;
 use crate::clock::Ticks;
+use crate::engine::entry::{self, Callback};
 use crate::executor::JobQueue;
+use crate::handle::TimerHandle;
 use crate::shard::ShardSettings;
 use crate::shard::driver::Deferred;
 use crate::wheel::Levels;
@@ -37,7 +41,40 @@ fn a_leader_that_is_behind_gets_no_other_shard() {
     }
 }
 
-/// Notes, when a thread calls the waker, whether that is the deputy.
+/// Schedules values that are due, each of which counts itself.
+fn add_values(shard: &Arc<Shard>, values: usize) -> (Arc<AtomicUsize>, Vec<TimerHandle>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let add = |_| {
+        let counts = count.clone();
+        let callback = ManuallyDrop::new(Callback::value(move |_| _ = counts.fetch_add(1, Ordering::Relaxed)));
+        // SAFETY: the callback is not used or dropped after this.
+        let write = |place| unsafe { callback.write(place) };
+        let due = |ticks: &Ticks| ticks.after(Duration::ZERO);
+        let (raw, due) = Shard::schedule(1, || &**shard, due, entry::Role::Value, write).expect("the shard is open");
+        // SAFETY: the raw handle comes from `schedule`, and only this handle owns it.
+        unsafe { TimerHandle::new(raw, due) }
+    };
+    let handles = (0..values).map(add).collect();
+    (count, handles)
+}
+
+#[test]
+fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
+    const VALUES: usize = 2000;
+    let drivers = drivers(2);
+    let (count, _handles) = add_values(&drivers.shards[0], VALUES);
+    let mut leader = drivers.new_role(0);
+    let mut most = 0;
+    while count.load(Ordering::Relaxed) < VALUES {
+        let before = count.load(Ordering::Relaxed);
+        let expired = drivers.next(&mut leader);
+        expired.into_iter().for_each(|expired| Expired::handed_out(expired.shards, LEADER));
+        most = most.max(count.load(Ordering::Relaxed) - before);
+    }
+    assert!((1..VALUES / 4).contains(&most), "{most}");
+}
+
+/// Notes, when the second thread calls the waker, whether a deputy is lacking.
 struct Notes {
     drivers: Arc<Drivers>,
     noted: Arc<Mutex<Option<bool>>>,
@@ -45,12 +82,14 @@ struct Notes {
 
 impl Drop for Notes {
     fn drop(&mut self) {
-        *lock(&self.noted) = Some(self.drivers.alarms.must_look(1, None));
+        *lock(&self.noted) = Some(self.drivers.alarms.must_look(2, None));
     }
 }
 
 impl Deferred for Notes {
-    fn publish(&mut self) {}
+    fn publish(&mut self) -> bool {
+        true
+    }
 
     fn as_any(&mut self) -> &mut dyn Any {
         self
@@ -60,9 +99,11 @@ impl Deferred for Notes {
 #[test]
 fn a_thread_that_calls_a_waker_is_not_the_deputy() {
     let (drivers, noted) = (drivers(3), Arc::default());
-    drivers.alarms.enter();
-    assert!(drivers.alarms.must_look(1, None), "the first other thread is the deputy");
+    drivers.alarms.enter(0);
+    let mut deputy = drivers.new_role(1);
+    assert!(drivers.look_after_leader(&mut deputy).is_some());
+    assert!(!drivers.alarms.must_look(2, None), "the second thread is the deputy");
     let notes = Notes { drivers: drivers.clone(), noted: Arc::clone(&noted) };
-    drivers.call_wakers(&mut drivers.new_role(1), Arc::new(Wakers::of(notes)));
-    assert_eq!(*lock(&noted), Some(false));
+    drivers.call_wakers(&mut deputy, Arc::new(Wakers::of(notes)));
+    assert_eq!(*lock(&noted), Some(true));
 }

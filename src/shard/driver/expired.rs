@@ -25,6 +25,8 @@ pub(crate) type Turned = (u64, Vec<u32>);
 pub(super) struct Expired {
     /// The shards that wait until this is handed out.
     pub(super) shards: Vec<Arc<Shard>>,
+    /// The number of timers.
+    len: usize,
     pub(super) callbacks: TimerBatch,
     pub(super) wakers: Wakers,
 }
@@ -43,6 +45,7 @@ impl Expired {
         if !self.shards.last().is_some_and(|last| Arc::ptr_eq(last, shard)) {
             self.shards.push(shard.clone());
         }
+        self.len += entries.len();
         let mut values = None;
         for index in entries {
             match shard.role(index) {
@@ -65,11 +68,11 @@ impl Expired {
 
     /// Returns whether so much has expired that it should be handed out.
     pub(super) fn is_full(&self) -> bool {
-        self.callbacks.len() + self.wakers.tasks.len() >= 128
+        self.len >= 128
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.callbacks.is_empty() && self.wakers.is_empty()
+        self.len == 0
     }
 }
 

@@ -108,7 +108,7 @@ impl ProgramDriver {
     fn deliver(&mut self, turned: Turned) -> usize {
         let (drivers, timers, mut expired) = (&self.drivers, turned.1.len(), Expired::default());
         expired.add(self.shard(), turned);
-        let Expired { shards, callbacks, wakers } = expired;
+        let Expired { shards, callbacks, wakers, .. } = expired;
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
         if let Some(callbacks) = callbacks.take_if(|_| drivers.dispatcher.has_pool()) {
             drivers.dispatch(callbacks, self.watcher());

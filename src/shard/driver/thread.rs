@@ -66,7 +66,7 @@ impl OwnThread<'_> {
     }
 
     /// Hands out what has expired.
-    fn deliver(&mut self, Expired { mut shards, callbacks, wakers }: Expired) {
+    fn deliver(&mut self, Expired { mut shards, callbacks, wakers, .. }: Expired) {
         let drivers = &*self.drivers;
         let number = drivers.role_of(&self.role);
         let dispatcher = &drivers.dispatcher;
