@@ -147,6 +147,30 @@ fn another_thread_that_arms_something_earlier_calls_the_waker_once() {
     });
 }
 
+/// Timers that are due later call it not at all.
+#[test]
+fn memory_to_be_given_back_calls_the_waker_once_until_the_loop_drives() {
+    const TIMERS: u32 = 100_000;
+    let (timer, calls) = (timer(), Calls::new());
+    let mut driver = timer.take_driver().unwrap();
+    driver.set_waker(&Waker::from(calls.clone()));
+    let _own = timer.schedule(60 * SEC, || ()).unwrap();
+    for expected in 1..=2 {
+        driver.drive();
+        for _ in 0..3 {
+            while driver.next_wakeup().unwrap() <= Instant::now() {}
+            let called = calls.count();
+            let add_and_cancel = || {
+                let handles: Vec<_> = (0..TIMERS).map(|_| timer.schedule(HOUR, || ()).unwrap()).collect();
+                assert_eq!(calls.count(), called, "they are due later");
+                assert!(handles.iter().all(|handle| handle.cancel()));
+            };
+            thread::scope(|scope| scope.spawn(add_and_cancel).join().unwrap());
+            assert_eq!(calls.count(), expected);
+        }
+    }
+}
+
 #[test]
 fn a_loop_that_sleeps_is_woken_for_what_other_threads_arm() {
     let timer = timer();

@@ -18,7 +18,7 @@ use super::call_stack;
 use super::entry::{DriverNotice, Entry};
 use super::memory::{AllocError, BATCH, BLOCK, Cache, Pool, Slab};
 use super::stack::Stack;
-use super::wakeup::DriverWakeup;
+use super::wakeup::{DriverWakeup, PROGRAM};
 use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, fence_between_seq_cst, lock, unpoisoned};
 
 /// The shared half of a shard. The driver alone owns the other half, [`DriverCore`](super::turn::DriverCore).
@@ -91,8 +91,9 @@ impl Core {
             // in ascending order. Entries of a large frame that do not fit into the cache go to the pool.
             self.slab.alloc(|index| self.keep(cache, index))?;
         }
-        if cache.was_filled_before() {
-            // Wake the driver early, so that it need not link a large backlog when the first timer expires.
+        if cache.was_filled_before() && self.wakeup.role() != PROGRAM {
+            // Wake the driver early, so that it need not link a large backlog when the first timer expires. A program's
+            // loop sleeps as long as it was told.
             self.wake_lazily();
         }
         Ok(())
@@ -242,7 +243,7 @@ impl Core {
         }
     }
 
-    /// Wakes the driver for work that is not urgent.
+    /// Wakes the driver for work that is not urgent: for a program's loop, only memory to be given back.
     #[inline]
     pub(crate) fn wake_lazily(&self) {
         if let Some(lazy_wakeup) = self.lazy_wakeup {

@@ -17,6 +17,8 @@ pub(crate) struct ProgramWaker {
     thread: AtomicU64,
     /// The loop has asked how long it may sleep, and has not driven since.
     sleeps: AtomicBool,
+    /// It was woken for work that is not urgent, and has not driven since.
+    woken_lazily: AtomicBool,
     /// A boxed waker, null, or `CALLED`. Threads that arm timers use this alone: they take no lock.
     armed: AtomicPtr<Waker>,
     /// The waker that was set last.
@@ -31,6 +33,7 @@ impl ProgramWaker {
         Self {
             thread: AtomicU64::new(0),
             sleeps: AtomicBool::new(false),
+            woken_lazily: AtomicBool::new(false),
             armed: AtomicPtr::new(ptr::null_mut()),
             waker: Mutex::new(None),
         }
@@ -50,11 +53,22 @@ impl ProgramWaker {
 
     /// Calls the waker, unless the loop is awake, or on the calling thread. Wait-free, except for the waker itself.
     pub(super) fn wake(&self) {
-        // Relaxed: ordered as the shard's `wake_tick` is, by the fences of `wake_driver` and `fall_asleep`, or by the
-        // lock of the slot.
-        if self.sleeps.load(Ordering::Relaxed) && !self.is_here() {
+        if self.sleeps_elsewhere() {
             self.call();
         }
+    }
+
+    /// The same, but once until the loop drives.
+    pub(super) fn wake_lazily(&self) {
+        if self.sleeps_elsewhere() && !self.woken_lazily.swap(true, Ordering::Relaxed) {
+            self.call();
+        }
+    }
+
+    fn sleeps_elsewhere(&self) -> bool {
+        // Relaxed: ordered as the shard's `wake_tick` is, by the fences of the caller and of `fall_asleep`, or by the lock
+        // of the slot.
+        self.sleeps.load(Ordering::Relaxed) && !self.is_here()
     }
 
     /// Calls the waker on any thread, even if it was called before.
@@ -82,6 +96,7 @@ impl ProgramWaker {
     /// The loop is awake: it calls `rearm` before it sleeps.
     pub(crate) fn wake_up(&self) {
         self.sleeps.store(false, Ordering::Relaxed);
+        self.woken_lazily.store(false, Ordering::Relaxed);
     }
 
     /// The loop is about to sleep: makes the next wake-up call the waker.

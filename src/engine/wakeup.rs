@@ -183,9 +183,15 @@ impl DriverWakeup {
     }
 
     /// Wakes the driver for work that is not urgent: `lazy_wakeup` ticks after its sleep began, or at once if it has
-    /// slept longer. However often this is called, it ends at most two sleeps in `lazy_wakeup` ticks.
+    /// slept longer. However often this is called, it ends at most two sleeps in `lazy_wakeup` ticks. A program's loop is
+    /// woken at once, but not again before it drives.
     #[inline]
     pub(super) fn wake_lazily(&self, lazy_wakeup: u64) {
+        if self.role() == PROGRAM {
+            // SeqCst: orders what there is to do before the look at the loop; pairs with `fall_asleep`. By argument.
+            fence(Ordering::SeqCst);
+            return self.program.wake_lazily();
+        }
         // Relaxed: an old value only wakes the driver earlier.
         let since = self.asleep_since.load(Ordering::Relaxed);
         self.wake_by(since.saturating_add(lazy_wakeup));
