@@ -57,14 +57,7 @@ impl Alarms {
 
     /// Wakes all threads, because the service ends. The caller has closed its shards, and each close has a fence.
     pub(crate) fn wake_all(&self) {
-        self.threads.iter().for_each(|alarm| _ = alarm.wake_by_ordered(AWAKE));
-    }
-
-    /// Makes sure that the thread with the role sees by `tick` what the caller wrote before this call.
-    pub(crate) fn wake_by(&self, role: u32, tick: u64) {
-        // SeqCst: orders what the caller wrote before the loads; see the file's head. Loom models `deputy` and `roles`.
-        fence(Ordering::SeqCst);
-        self.get(role).wake_by_ordered(tick);
+        self.threads.iter().for_each(|alarm| _ = alarm.wake_by(AWAKE));
     }
 
     /// Returns whether the calling thread is one of the own threads.
@@ -101,8 +94,9 @@ impl Alarm {
         self.until.load(Ordering::Relaxed) != AWAKE
     }
 
-    /// Like [`Alarms::wake_by`], for a caller that has made a fence since its write. Returns whether it has ended a sleep.
-    pub(super) fn wake_by_ordered(&self, tick: u64) -> bool {
+    /// Makes sure that the thread sees by `tick` what the caller wrote before a fence, or under a lock that it holds. Returns
+    /// whether that has ended a sleep.
+    pub(crate) fn wake_by(&self, tick: u64) -> bool {
         // Acquire: the caller that lowers the word sees which thread is attached. Release: that thread sees that it is the
         // deputy. Both pair with `sleep`. Loom models `roles` and `deputy`.
         let wakes = self.until.load(Ordering::Relaxed) > tick && self.until.fetch_min(tick, Ordering::AcqRel) > tick;
@@ -119,8 +113,8 @@ impl Alarm {
     /// should end for another reason; `None` if time alone never brings it.
     pub(crate) fn sleep(&self, earliest: impl Fn() -> u64, mut timeout: impl FnMut(u64) -> Option<Duration>) -> u64 {
         let until = earliest().max(AWAKE + 1);
-        // Release: publishes which thread is attached to the callers that lower the word; pairs with `wake_by_ordered`.
-        // Loom model `roles`.
+        // Release: publishes which thread is attached to the callers that lower the word; pairs with `wake_by`. Loom
+        // model `roles`.
         self.until.swap(until, Ordering::Release);
         // SeqCst: orders the write before the second look. Loom model `roles`.
         fence(Ordering::SeqCst);
@@ -137,7 +131,7 @@ impl Alarm {
                 wakeups += 1;
             }
         }
-        // Acquire: sees why a caller has lowered the word; pairs with `wake_by_ordered`. Loom model `deputy`.
+        // Acquire: sees why a caller has lowered the word; pairs with `wake_by`. Loom model `deputy`.
         self.until.swap(AWAKE, Ordering::Acquire);
         wakeups
     }

@@ -74,7 +74,7 @@ impl Alarms {
             let Some(other) = (0..self.len()).find(sleeps).filter(|_| seen.lacks_deputy()) else { return };
             let appointed = Offices { deputy: other, ..seen };
             if self.leader.change(seen, appointed) {
-                if self.get(other).wake_by_ordered(AWAKE) {
+                if self.get(other).wake_by(AWAKE) {
                     return;
                 }
                 // It is awake, and may be inside foreign code already.

@@ -170,7 +170,7 @@ impl DriverWakeup {
         fence(Ordering::SeqCst);
         match self.role() {
             PROGRAM => self.program.wake(),
-            role => _ = self.alarms.get(role).wake_by_ordered(tick),
+            role => _ = self.alarms.get(role).wake_by(tick),
         }
     }
 
@@ -246,7 +246,7 @@ impl DriverWakeup {
     /// code. The caller has made a fence since its write.
     pub(super) fn wake_role(&self, role: u32) {
         if role != PROGRAM {
-            self.alarms.get(role).wake_by_ordered(AWAKE);
+            self.alarms.get(role).wake_by(AWAKE);
         }
     }
 

@@ -137,7 +137,7 @@ fn one_thread_leads() {
         own.alarms.enter(0);
         own.look();
         let leader = thread::spawn(move || alarms.leave(0));
-        let caller = thread::spawn(move || caller.wake_by(LEADER, 0));
+        let caller = thread::spawn(move || caller.get(LEADER).wake_by(0));
         own.look();
         caller.join().unwrap();
         assert_ne!(leader.join().unwrap(), own.leads);

@@ -20,8 +20,9 @@
 //! [`LATE_AFTER`]: super::state::LATE_AFTER
 //! [deputy]: crate::engine::deputy
 //!
-//! An earlier time wakes the leader by its [alarm](crate::engine::alarm): the time is written under the queue's lock, and
-//! then the alarm's word is lowered. The leader reads the time after it has written that word, before each time it parks.
+//! An earlier time wakes the leader by its [alarm](crate::engine::alarm), whose word is lowered under the queue's lock. The
+//! leader reads the time under that lock, after it has written the word and before each time it parks. So either the event
+//! finds the word, or the leader the time.
 
 use std::time::{Duration, Instant};
 
@@ -94,7 +95,7 @@ impl Watch {
 }
 
 impl JobQueue {
-    /// Sets how to wake the leader. `wake` must not call foreign code.
+    /// Sets how to wake the leader. `wake` is called under the lock, and must not call foreign code.
     pub(crate) fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
         lock(&self.state).watch.wake = Box::new(wake);
     }

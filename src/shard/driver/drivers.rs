@@ -73,7 +73,7 @@ impl Drivers {
         let alarms = Arc::new(Alarms::new(shards));
         if let Some(queue) = dispatcher.queue() {
             let alarms = alarms.clone();
-            queue.set_waker(move || alarms.wake_by(LEADER, AWAKE));
+            queue.set_waker(move || _ = alarms.get(LEADER).wake_by(AWAKE));
         }
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
