@@ -9,7 +9,6 @@ use super::*;
 use crate::clock::Ticks;
 use crate::engine::entry::{self, Callback};
 use crate::executor::JobQueue;
-use crate::handle::TimerHandle;
 use crate::shard::ShardSettings;
 use crate::shard::driver::Deferred;
 use crate::wheel::Levels;
@@ -42,27 +41,26 @@ fn a_leader_that_is_behind_gets_no_other_shard() {
 }
 
 /// Schedules values that are due, each of which counts itself.
-fn add_values(shard: &Arc<Shard>, values: usize) -> (Arc<AtomicUsize>, Vec<TimerHandle>) {
+fn add_values(shard: &Arc<Shard>, values: usize) -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
-    let add = |_| {
+    for _ in 0..values {
         let counts = count.clone();
         let callback = ManuallyDrop::new(Callback::value(move |_| _ = counts.fetch_add(1, Ordering::Relaxed)));
         // SAFETY: the callback is not used or dropped after this.
         let write = |place| unsafe { callback.write(place) };
         let due = |ticks: &Ticks| ticks.after(Duration::ZERO);
-        let (raw, due) = Shard::schedule(1, || &**shard, due, entry::Role::Value, write).expect("the shard is open");
-        // SAFETY: the raw handle comes from `schedule`, and only this handle owns it.
-        unsafe { TimerHandle::new(raw, due) }
-    };
-    let handles = (0..values).map(add).collect();
-    (count, handles)
+        let (raw, _) = Shard::schedule(1, || &**shard, due, entry::Role::Value, write).expect("the shard is open");
+        // SAFETY: the raw handle comes from `schedule`, and is released once.
+        unsafe { Shard::release(raw) };
+    }
+    count
 }
 
 #[test]
 fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
     const VALUES: usize = 2000;
     let drivers = drivers(2);
-    let (count, _handles) = add_values(&drivers.shards[0], VALUES);
+    let count = add_values(&drivers.shards[0], VALUES);
     let mut leader = drivers.new_role(0);
     let mut most = 0;
     while count.load(Ordering::Relaxed) < VALUES {
