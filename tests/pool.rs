@@ -438,3 +438,47 @@ fn a_shutdown_waits_for_a_callback_that_gives_work_to_all_workers() {
         assert_eq!(wait_for(&ended), threads);
     }
 }
+
+/// The callback itself shuts the timer down or drops its last clone, or a shutdown has a limit, or it is called in the
+/// work that another callback has given to rayon.
+#[test]
+fn a_callback_may_use_rayon_after_a_shutdown_that_did_not_wait_for_it() {
+    fn shut_down_in_other_work(timer: Timer) {
+        let (inner, (sender, receiver)) = (timer.clone(), channel());
+        let shut_down = move || {
+            drop(inner.shutdown());
+            sender.send(()).unwrap();
+        };
+        timer.schedule(Duration::ZERO, || rayon::spawn(shut_down)).unwrap();
+        wait_for(&receiver);
+    }
+
+    let ends: [(fn(Timer), fn(Timer)); 4] = [
+        (|timer| drop(timer.shutdown()), drop),
+        (drop, drop),
+        (drop, |timer| drop(timer.shutdown_timeout(10 * MS))),
+        (drop, shut_down_in_other_work),
+    ];
+    for (inside, outside) in ends {
+        let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 3 }).build().unwrap();
+        let (inner, begun, gate, (sender, receiver)) = (timer.clone(), Gate::default(), Gate::default(), channel());
+        let (begin, pass) = (begun.clone(), gate.clone());
+        let callback = move || {
+            begin.open();
+            pass.pass();
+            inside(inner);
+            // The pool's other threads have left the timer's queue.
+            thread::sleep(20 * MS);
+            let (spawned, waited) = channel();
+            rayon::spawn(move || spawned.send(()).unwrap());
+            wait_for(&waited);
+            assert_eq!(rayon::broadcast(|context| context.index()), [0, 1, 2]);
+            sender.send(sum_in_a_scope()).unwrap();
+        };
+        timer.schedule(Duration::ZERO, callback).unwrap();
+        begun.pass();
+        outside(timer);
+        gate.open();
+        wait_for(&receiver);
+    }
+}

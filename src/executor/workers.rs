@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::io;
 use std::mem;
 use std::ptr;
-use std::sync::Weak;
+use std::sync::{OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 
 use super::job_queue::{JobQueue, SleepProbe, WorkerThread};
@@ -20,8 +20,9 @@ pub(crate) type Panicked = Arc<dyn Fn(Box<dyn Any + Send>) + Send + Sync>;
 
 /// Threads of one rayon pool that serve a queue.
 pub(super) struct Workers {
-    /// Its drop makes rayon's part of the threads end, so this must be the only reference.
-    pool: rayon::ThreadPool,
+    /// The drop of the pool makes rayon's part of the threads end. Each thread has a reference while it serves: a callback
+    /// may still give work to rayon.
+    pool: Arc<OnceLock<rayon::ThreadPool>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -67,7 +68,13 @@ impl Workers {
     ) -> Result<Self, StartError> {
         let mut started = Vec::new();
         let mut failure = None;
-        let pool = rayon::ThreadPoolBuilder::new()
+        let pool = Arc::new(OnceLock::new());
+        let weak = Arc::downgrade(&pool);
+        let serve = move |index| {
+            let _pool = weak.upgrade();
+            serve(index);
+        };
+        let built = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .start_handler(serve)
             .panic_handler(move |payload| panicked(payload))
@@ -81,8 +88,11 @@ impl Workers {
                 Ok(())
             })
             .build();
-        match pool {
-            Ok(pool) => Ok(Self { pool, threads: started }),
+        match built {
+            Ok(built) => {
+                _ = pool.set(built);
+                Ok(Self { pool, threads: started })
+            }
             Err(error) => Err((failure.unwrap_or_else(|| io::Error::other(error)), started)),
         }
     }
