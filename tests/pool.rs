@@ -443,6 +443,8 @@ fn a_shutdown_waits_for_a_callback_that_gives_work_to_all_workers() {
 /// work that another callback has given to rayon.
 #[test]
 fn a_callback_may_use_rayon_after_a_shutdown_that_did_not_wait_for_it() {
+    type End = fn(Timer);
+
     fn shut_down_in_other_work(timer: Timer) {
         let (inner, (sender, receiver)) = (timer.clone(), channel());
         let shut_down = move || {
@@ -453,7 +455,7 @@ fn a_callback_may_use_rayon_after_a_shutdown_that_did_not_wait_for_it() {
         wait_for(&receiver);
     }
 
-    let ends: [(fn(Timer), fn(Timer)); 4] = [
+    let ends: [(End, End); 4] = [
         (|timer| drop(timer.shutdown()), drop),
         (drop, drop),
         (drop, |timer| drop(timer.shutdown_timeout(10 * MS))),
