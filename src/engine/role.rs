@@ -53,8 +53,8 @@ pub(crate) trait Driven {
 
 /// How a turn has ended.
 pub(crate) enum Turn<E> {
-    /// These timers have expired. The shard sleeps if nothing else is left to do. The flag says that non-urgent work is
-    /// left.
+    /// These timers have expired. [`handed_out`] must follow. The shard sleeps if nothing else is left to do. The flag says
+    /// that non-urgent work is left.
     Expired { expired: E, has_work: bool },
     /// More is left to do. The shard stays awake.
     More,
@@ -62,16 +62,6 @@ pub(crate) enum Turn<E> {
     Asleep { has_work: bool },
     /// The shard is closed.
     Closed,
-}
-
-/// What a role's thread should do next.
-pub(crate) enum Next<E> {
-    /// These timers have expired in the shard that was driven last. [`handed_out`] must follow.
-    Expired(E),
-    /// A turn has been made.
-    Turned,
-    /// Nothing is due: the thread may sleep.
-    Idle,
 }
 
 /// Where a shard's driver lies while no thread drives.
@@ -162,9 +152,9 @@ fn leave(wakeup: &DriverWakeup, role: u32) {
     }
 }
 
-/// Makes one turn of a shard of this role: of one that is due or, if `works`, else of one that has non-urgent work. Begins
-/// after the shard that was driven last, whose index is `last`.
-pub(crate) fn next<S: Driven>(shards: &[Arc<S>], role: u32, last: &mut usize, works: bool) -> Next<S::Expired> {
+/// Makes one turn of a shard of this role: of one that is due or, if `works`, else of one that has non-urgent work. `None`:
+/// there is none, so the thread may sleep. Begins after the shard that was driven last, whose index is `last`.
+pub(crate) fn next<S: Driven>(shards: &[Arc<S>], role: u32, last: &mut usize, works: bool) -> Option<Turn<S::Expired>> {
     let now = shards[0].due_tick();
     let mut with_work = None;
     let after = *last + 1;
@@ -175,23 +165,15 @@ pub(crate) fn next<S: Driven>(shards: &[Arc<S>], role: u32, last: &mut usize, wo
             with_work = with_work.or((works && slot.has_work()).then_some(index));
         } else if let Some(turn) = turn(&*shards[index], role, true) {
             *last = index;
-            return turned(turn);
+            return Some(turn);
         }
     }
-    let Some(index) = with_work else { return Next::Idle };
-    *last = index;
-    turn(&*shards[index], role, false).map_or(Next::Idle, turned)
+    *last = with_work?;
+    turn(&*shards[*last], role, false)
 }
 
 fn turn<S: Driven>(shard: &S, role: u32, is_due: bool) -> Option<Turn<S::Expired>> {
     with_driver(shard, role, |driver| shard.turn(driver, is_due))
-}
-
-fn turned<E>(turn: Turn<E>) -> Next<E> {
-    match turn {
-        Turn::Expired { expired, .. } => Next::Expired(expired),
-        _ => Next::Turned,
-    }
 }
 
 /// Returns the tick by which the role must drive one of the shards. A shard with non-urgent work is due: it may have

@@ -8,7 +8,7 @@
 
 use super::explore;
 use crate::engine::alarm::LEADER;
-use crate::engine::role::Next;
+use crate::engine::role::Turn;
 use crate::engine::wakeup::PROGRAM;
 use crate::fixture::{LoopWaker, Roles};
 
@@ -182,7 +182,7 @@ fn a_push_wakes_the_loop_of_a_program() {
 fn work_that_is_not_urgent_is_done() {
     explore(|| {
         let roles = Roles::with_work(&[0], 1, true);
-        assert!(matches!(roles.turn(0), Next::Turned));
+        assert!(matches!(roles.turn(0), Some(Turn::More | Turn::Asleep { .. })));
         let new = roles.spawn(|roles| roles.drive(1));
         roles.give(0, 1);
         new.join().unwrap();
@@ -210,7 +210,7 @@ fn work_that_is_left_beside_what_expired() {
     explore(|| {
         let roles = Roles::with_work(&[0], 2, true);
         roles.push(0);
-        assert!(matches!(roles.turn(0), Next::Expired(())));
+        assert!(matches!(roles.turn(0), Some(Turn::Expired { .. })));
         let new = roles.spawn(|roles| roles.drive(1));
         roles.give(0, 1);
         new.join().unwrap();

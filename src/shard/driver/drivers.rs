@@ -26,7 +26,7 @@ use super::load::{Load, WINDOW};
 use crate::clock::NEVER;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::deputy::Seen;
-use crate::engine::role::{self, Next};
+use crate::engine::role::{self, Turn};
 use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{Dispatcher, Watcher};
 use crate::shard::Shard;
@@ -157,10 +157,10 @@ impl Drivers {
         // In virtual time, a driver must not answer before its timers are handed out.
         while turns > 0 && !expired.is_full() && (self.is_flexible || expired.is_empty()) {
             match role::next(shards, number, &mut role.last, expired.is_empty()) {
-                Next::Expired(turned) => expired.add(&shards[role.last], turned),
-                Next::Turned => turns -= 1,
-                Next::Idle if expired.is_empty() => return None,
-                Next::Idle => break,
+                Some(Turn::Expired { expired: turned, .. }) => expired.add(&shards[role.last], turned),
+                Some(_) => turns -= 1,
+                None if expired.is_empty() => return None,
+                None => break,
             }
         }
         Some(expired)
