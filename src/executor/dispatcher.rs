@@ -42,11 +42,6 @@ impl Dispatcher {
         }
     }
 
-    /// Returns whether a pool runs the batches, so that [`dispatch`](Self::dispatch) only queues them.
-    pub(crate) fn has_pool(&self) -> bool {
-        matches!(self, Self::Own { .. } | Self::Borrowed(_))
-    }
-
     /// Submits the batch for execution, or runs it. `by` is the calling thread: see [`Watcher`]. A panic of the executor
     /// itself goes to `panicked`.
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, by: Watcher, panicked: impl Fn(Box<dyn Any + Send>)) {
@@ -65,7 +60,7 @@ impl Dispatcher {
         }
     }
 
-    /// Queues a batch. Without a [pool](Self::has_pool), runs it.
+    /// Queues a batch. Without a pool, runs it.
     pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>, by: Watcher) {
         let Some(queue) = self.queue() else { return batch.run() };
         queue.push(batch, by, Instant::now());

@@ -97,7 +97,7 @@ impl Service {
         let needs_this_thread = dispatcher.need_this_thread();
         let limit = builder.max_pending.map(|max| Arc::new(Limit::new(max)));
         // A driver that runs foreign code must block no other shard. A pinned one stays on its core.
-        let is_flexible = dispatcher.has_pool() && !builder.pin_cores && ticks.manual().is_none();
+        let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual().is_none();
         let mut levels = levels.into_iter();
         let drivers = Drivers::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
             let levels = levels.next().expect("one for each shard");

@@ -78,10 +78,6 @@ impl Dispatcher {
         }
     }
 
-    pub(crate) fn has_pool(&self) -> bool {
-        false
-    }
-
     pub(crate) fn enqueue(&self, batch: Arc<impl Batch>, _: Watcher) {
         batch.run();
     }

@@ -89,7 +89,7 @@ impl Drivers {
 
     /// Returns the role of the own thread of this number at first. One thread leads if there is a pool to look after.
     pub(super) fn new_role(&self, thread: u32) -> Role {
-        let leads = thread == 0 && self.dispatcher.has_pool();
+        let leads = thread == 0 && self.dispatcher.queue().is_some();
         Role { thread, leads, last: 0, load: Load::new(), seen: None }
     }
 
@@ -127,6 +127,14 @@ impl Drivers {
     /// Returns the shards that have this role, with their indices.
     fn shards_with(&self, role: u32) -> impl Iterator<Item = (usize, &Arc<Shard>)> {
         self.shards.iter().enumerate().filter(move |(_, shard)| shard.core.wakeup.role() == role)
+    }
+
+    /// Gives callbacks to the pool, on the thread `by`. Returns those that another executor is to get.
+    pub(super) fn dispatch_to_pool(&self, callbacks: TimerBatch, by: Watcher) -> Option<TimerBatch> {
+        let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
+        let queued = callbacks.take_if(|_| self.dispatcher.queue().is_some());
+        queued.into_iter().for_each(|callbacks| self.dispatch(callbacks, by));
+        callbacks
     }
 
     /// Gives callbacks to the executor, on the thread `by`.

@@ -109,10 +109,7 @@ impl ProgramDriver {
         let (drivers, timers, mut expired) = (&self.drivers, turned.1.len(), Expired::default());
         expired.add(self.shard(), turned);
         let Expired { shards, callbacks, wakers, .. } = expired;
-        let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
-        if let Some(callbacks) = callbacks.take_if(|_| drivers.dispatcher.has_pool()) {
-            drivers.dispatch(callbacks, self.watcher());
-        }
+        let callbacks = drivers.dispatch_to_pool(callbacks, self.watcher());
         // No other role takes the shard while the loop is here.
         Expired::handed_out(shards, PROGRAM);
         if !wakers.is_empty() {

@@ -69,11 +69,7 @@ impl OwnThread<'_> {
     fn deliver(&mut self, Expired { mut shards, callbacks, wakers, .. }: Expired) {
         let drivers = &*self.drivers;
         let number = drivers.role_of(&self.role);
-        let dispatcher = &drivers.dispatcher;
-        let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
-        if let Some(callbacks) = callbacks.take_if(|_| dispatcher.has_pool()) {
-            drivers.dispatch(callbacks, Watcher::Leader);
-        }
+        let callbacks = drivers.dispatch_to_pool(callbacks, Watcher::Leader);
         // Callbacks that start here start in order.
         if callbacks.is_none() {
             Expired::handed_out(mem::take(&mut shards), number);
@@ -85,7 +81,7 @@ impl OwnThread<'_> {
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
             let dispatch = || drivers.dispatch(callbacks, Watcher::Leader);
-            if dispatcher.may_block() { self.driving.execute(dispatch) } else { dispatch() }
+            if drivers.dispatcher.may_block() { self.driving.execute(dispatch) } else { dispatch() }
         }
         Expired::handed_out(shards, number);
     }
