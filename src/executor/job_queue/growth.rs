@@ -176,12 +176,6 @@ impl JobQueue {
         ExtraThreads { threads: state.growth.extras as u64, needed: state.growth.needed }
     }
 
-    /// Counts an extra worker that a test starts.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn expect_extra(&self) {
-        lock(&self.state).growth.extras += 1;
-    }
-
     /// Samples the busy workers, and wakes or starts extra ones, if it is time.
     pub(super) fn grow(&self, now: Instant, start: impl FnOnce(usize) -> usize) {
         let mut state = lock(&self.state);

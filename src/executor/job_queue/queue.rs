@@ -66,13 +66,6 @@ impl JobQueue {
         state.growth.idle.drain(..).for_each(Parked::unpark);
     }
 
-    /// Calls `f` under the lock.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _locked = lock(&self.state);
-        f()
-    }
-
     /// Makes the calling thread a worker until the queue is closed. An extra worker also returns after some idle
     /// seconds. Must be called at the bottom of the thread's stack. Batches and rayon's work do not unwind.
     pub(crate) fn worker_loop(&self, thread: &impl WorkerThread, is_extra: bool) {

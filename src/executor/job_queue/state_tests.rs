@@ -7,6 +7,20 @@ use crate::sync::{AtomicBool, Ordering, lock};
 
 const OWN: Watcher = Watcher::Leader;
 
+/// For tests of other rooms.
+impl JobQueue {
+    /// Calls `f` under the lock.
+    pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _locked = lock(&self.state);
+        f()
+    }
+
+    /// Counts an extra worker that a test starts.
+    pub(crate) fn expect_extra(&self) {
+        lock(&self.state).growth.extras += 1;
+    }
+}
+
 fn batch() -> Arc<Callbacks> {
     Arc::new(Callbacks::of(1, || ()))
 }

@@ -102,6 +102,8 @@ fn a_thread_that_calls_a_waker_is_not_the_deputy() {
     assert!(drivers.look_after_leader(&mut deputy).is_some());
     assert!(!drivers.alarms.must_look(2, None), "the second thread is the deputy");
     let notes = Notes { drivers: drivers.clone(), noted: Arc::clone(&noted) };
-    drivers.call_wakers(&mut deputy, Arc::new(Wakers::of(notes)));
+    let wakers = Arc::new(Wakers::default());
+    lock(&wakers.consumers).push(Box::new(notes));
+    drivers.call_wakers(&mut deputy, wakers);
     assert_eq!(*lock(&noted), Some(true));
 }

@@ -36,7 +36,7 @@ pub(super) struct Expired {
 pub(super) struct Wakers {
     tasks: TimerBatch,
     /// The consumers of queues.
-    consumers: Mutex<Vec<Box<dyn Deferred>>>,
+    pub(super) consumers: Mutex<Vec<Box<dyn Deferred>>>,
 }
 
 impl Expired {
@@ -77,12 +77,6 @@ impl Expired {
 }
 
 impl Wakers {
-    /// For tests.
-    #[cfg(test)]
-    pub(super) fn of(consumer: impl Deferred) -> Self {
-        Self { consumers: Mutex::new(vec![Box::new(consumer)]), ..Self::default() }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.tasks.is_empty() && lock(&self.consumers).is_empty()
     }
