@@ -279,10 +279,10 @@ impl Core {
         }
     }
 
-    /// Returns whether the calling thread drives this shard, or is inside one of its callbacks. Such a thread must not
-    /// wait for the shard.
+    /// Returns whether the calling thread drives this shard in virtual time, or is inside one of its callbacks. Such a
+    /// thread must not wait for the shard.
     pub(crate) fn is_on_this_thread(&self) -> bool {
-        call_stack::inside_shard(self) || self.wakeup.is_driven_here()
+        call_stack::inside_shard(self) || self.wakeup.alarm().is_attached_here()
     }
 
     /// Returns whether no entry waits for the driver in the intake.

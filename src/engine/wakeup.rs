@@ -254,10 +254,4 @@ impl DriverWakeup {
     pub(crate) fn alarm(&self) -> &Alarm {
         self.alarms.get(self.role())
     }
-
-    /// Returns whether the calling thread drives by the shard's role. False for a program's loop, for which no thread
-    /// waits.
-    pub(crate) fn is_driven_here(&self) -> bool {
-        self.role() != PROGRAM && self.alarm().is_attached_here()
-    }
 }

@@ -90,7 +90,6 @@ impl Dispatcher {
             unpin();
             extras.start(count)
         };
-        let added = self.queue().map(|queue| queue.watch(by, Instant::now(), start));
-        self.spawn_tickets(added.unwrap_or(0));
+        self.spawn_tickets(self.queue().map_or(0, |queue| queue.watch(by, Instant::now(), start)));
     }
 }

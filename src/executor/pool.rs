@@ -3,7 +3,7 @@
 use super::dispatcher::Dispatcher;
 use super::extras::Extras;
 use super::job_queue::JobQueue;
-use super::workers::{Panicked, Workers, join, serve, serves_here};
+use super::workers::{Panicked, Workers, join, serve};
 use crate::error::BuildError;
 use crate::sync::Arc;
 use crate::system::ThreadNumber;
@@ -46,19 +46,9 @@ impl Pool {
         &self.queue
     }
 
-    /// Returns whether the calling thread is one of the pool's, or an extra one.
-    pub(crate) fn is_on_this_thread(&self) -> bool {
-        serves_here(Arc::as_ptr(&self.queue))
-    }
-
-    /// Makes the threads leave the queue once no job is left. Until [`stop`](Self::stop), they do rayon's work.
-    pub(crate) fn close(&self) {
-        self.queue.close();
-    }
-
-    /// Makes the threads end. With `wait`, returns when they have ended.
+    /// Makes the threads leave the queue, and end once no work is left. With `wait`, returns when they have ended.
     pub(crate) fn stop(self, wait: bool) {
-        self.close();
+        self.queue.close();
         let threads = self.workers.end();
         if wait {
             threads.into_iter().for_each(join);

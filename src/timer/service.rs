@@ -162,13 +162,16 @@ impl Service {
     /// is shut down or in virtual time, or if the calling thread is one of the timer's.
     pub(super) fn take_driver(&self) -> Option<ProgramDriver> {
         let drivers = if self.is_closed() { None } else { lock(&self.threads).drivers.clone() }?;
-        let is_own =
-            drivers.drives_here() || self.queue.as_ref().is_some_and(|queue| executor::serves_here(Arc::as_ptr(queue)));
-        if is_own || self.ticks.manual().is_some() {
+        if drivers.drives_here() || self.is_on_pool() || self.ticks.manual().is_some() {
             return None;
         }
         let home = Shard::home(self.id, &self.shards, self.next_index());
         ProgramDriver::take(&drivers, self.id, home)
+    }
+
+    /// Returns whether the calling thread is one of the timer's own pool, or an extra one.
+    fn is_on_pool(&self) -> bool {
+        self.queue.as_ref().is_some_and(|queue| executor::serves_here(Arc::as_ptr(queue)))
     }
 
     /// Counts a timer that is rejected before it comes to a shard.
@@ -239,10 +242,10 @@ impl Service {
         let drivers = threads.drivers.take();
         drivers.iter().for_each(|drivers| drivers.wake_all());
         let is_driver = drivers.as_ref().is_some_and(|drivers| drivers.drives_here());
-        let on_pool = threads.pool.as_ref().is_some_and(Pool::is_on_this_thread);
+        let on_pool = self.is_on_pool();
         // No driver looks after the workers any more. So they leave the queue, and rayon wakes them for what a callback
         // gives to it.
-        threads.pool.iter().for_each(Pool::close);
+        self.queue.iter().for_each(|queue| queue.close());
         // Work on the timer's own pool outside of any callback was given to the pool by some callback. That callback
         // may be waiting for this very work, for example for half of a `rayon::join`. It is unknown which callback that
         // is.

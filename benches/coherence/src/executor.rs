@@ -125,10 +125,6 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn is_on_this_thread(&self) -> bool {
-        match *self {}
-    }
-
     pub(crate) fn stop(self, _wait: bool) {
         match self {}
     }

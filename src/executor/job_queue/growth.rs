@@ -140,12 +140,6 @@ impl State {
         starting
     }
 
-    /// Corrects the counts for `count` workers that [`make_room`](Self::make_room) requested and the system refused to start.
-    fn not_started(&mut self, count: usize) {
-        self.growth.extras -= count;
-        self.growth.needed -= count as u64;
-    }
-
     /// Returns the busy workers to sample in this round, each with the id of its run.
     fn to_sample(&self, round: u64) -> Vec<(u64, WorkerProbe)> {
         let is_due = |run: &&Run| !run.sample.is_blocked || (run.id + round) % RESAMPLED == 0;
@@ -193,13 +187,16 @@ impl JobQueue {
         drop(state);
         let started = if starting > 0 { start(starting) } else { 0 };
         let mut state = lock(&self.state);
-        state.not_started(starting - started);
-        if let Some(since) = &mut state.growth.since {
+        let growth = &mut state.growth;
+        // The system has refused to start the others.
+        growth.extras -= starting - started;
+        growth.needed -= (starting - started) as u64;
+        if let Some(since) = &mut growth.since {
             if started > 0 {
                 *since = now;
             }
             let interval = ((now - *since) / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
-            state.growth.sample_at = Some(now + interval);
+            growth.sample_at = Some(now + interval);
         }
     }
 }

@@ -42,12 +42,6 @@ pub(crate) enum Watcher {
     Loop(u32),
 }
 
-impl Watcher {
-    fn is_loop(self) -> bool {
-        matches!(self, Self::Loop(_))
-    }
-}
-
 /// Which thread looks, and when.
 pub(super) struct Watch {
     pub(super) by: Watcher,
@@ -66,7 +60,7 @@ impl Default for Watch {
 impl Watch {
     /// Makes the leader look by `at`, or the program's loop that has dispatched, if no look of another one is to come.
     pub(super) fn dispatched(&mut self, by: Watcher, at: Instant) {
-        if by.is_loop() && (self.at.is_none() || self.by == by) {
+        if by != Watcher::Leader && (self.at.is_none() || self.by == by) {
             (self.by, self.at) = (by, Some(self.at.map_or(at, |old| old.min(at))));
         } else {
             self.look_by(at);
@@ -90,7 +84,7 @@ impl Watch {
 
     /// Returns whether a look of the leader is to come.
     pub(super) fn leader_looks(&self) -> bool {
-        !self.by.is_loop() && self.at.is_some()
+        self.by == Watcher::Leader && self.at.is_some()
     }
 }
 
@@ -123,7 +117,7 @@ impl JobQueue {
         if self.watch_at(by).is_none_or(|at| at > now) {
             return 0;
         }
-        if !by.is_loop() {
+        if by == Watcher::Leader {
             self.grow(now, start);
         }
         // Last: while the pool grew, a worker may have taken a job, and an event may have asked for a look.
