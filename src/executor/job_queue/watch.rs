@@ -13,7 +13,7 @@
 //!
 //! A program's loop that dispatches has the watch if no look is to come, so that no thread wakes for it. It may be away
 //! for long, and must start no threads. So it gives the watch to the leader when it has looked, calls wakers or ends, and
-//! so does every other event.
+//! any event but its own dispatches takes the watch from it.
 //!
 //! The leader may be inside a waker. If that blocks, a [deputy] leads, and so has the watch.
 //!
