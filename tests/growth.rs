@@ -179,18 +179,23 @@ fn a_shutdown_waits_for_extra_threads() {
     thread_local! {
         static AT_THE_END: Cell<Option<AtTheEnd>> = const { Cell::new(None) };
     }
-    let count: fn() = || _ = ENDED.fetch_add(1, Ordering::SeqCst);
-    for shuts_down in [false, true] {
+    let count: fn() = || {
+        thread::sleep(50 * MS);
+        ENDED.fetch_add(1, Ordering::SeqCst);
+    };
+    for (shuts_down, spawns) in [false, true].into_iter().cycle().zip([true, true, false, false, false, false]) {
         let name = "growth-join";
         let timer = timer_with(1, 256, name);
         let (gate, (sender, receiver)) = (Gate::default(), channel());
         for _ in 0..BLOCKED {
             let (gate, sender) = (gate.clone(), sender.clone());
             let block = move || {
-                // The extra thread has work left after its callback.
+                // The extra thread may have work left after its callback.
                 if thread::current().name().unwrap().contains("-extra-") {
                     AT_THE_END.set(Some(OnDrop(count)));
-                    rayon::spawn(|| thread::sleep(100 * MS));
+                    if spawns {
+                        rayon::spawn(|| thread::sleep(100 * MS));
+                    }
                 }
                 sender.send(()).unwrap();
                 gate.pass();
@@ -199,6 +204,11 @@ fn a_shutdown_waits_for_extra_threads() {
         }
         (0..BLOCKED).for_each(|_| wait_for(&receiver));
         assert!(threads_named(name) > BLOCKED);
+        if !spawns {
+            // They are idle, and end together.
+            gate.open();
+            thread::sleep(5 * MS);
+        }
         let opener = thread::spawn(move || {
             thread::sleep(50 * MS);
             gate.open();

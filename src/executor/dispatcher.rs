@@ -26,11 +26,6 @@ pub(crate) enum Dispatcher {
 }
 
 impl Dispatcher {
-    /// Returns whether [`dispatch`](Self::dispatch) may wait for foreign code.
-    pub(crate) fn may_block(&self) -> bool {
-        matches!(self, Self::Custom(_))
-    }
-
     /// Returns a function that returns whether callbacks may have to wait until the calling thread is free. That is any
     /// thread of the timer's own pool, or the only thread of a borrowed one. The function keeps no pool alive.
     pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {

@@ -31,9 +31,12 @@ struct Threads {
 }
 
 impl Threads {
-    /// Drops the handles of threads that have ended, as the system keeps their stacks until then.
-    fn forget_ended(&mut self) {
-        self.ending.retain(|thread| !thread.is_finished());
+    /// Takes the handles of threads of which at most the destructors of thread-local values still run. The system keeps
+    /// their stacks until they are joined.
+    fn take_ended(&mut self) -> Vec<JoinHandle<()>> {
+        let (ended, ending) = mem::take(&mut self.ending).into_iter().partition(JoinHandle::is_finished);
+        self.ending = ending;
+        ended
     }
 }
 
@@ -51,7 +54,6 @@ impl Extras {
     fn start_one(self: &Arc<Self>) -> bool {
         // The lock is held until the new thread is in the list: the thread removes itself when it ends.
         let mut threads = lock(&self.threads);
-        threads.forget_ended();
         let number = threads.next;
         threads.next += 1;
         let extras = self.clone();
@@ -62,16 +64,18 @@ impl Extras {
             }
             serve(&extras.queue, true);
             let mut threads = lock(&extras.threads);
-            threads.forget_ended();
+            let ended = threads.take_ended();
             let this = threads.serving.remove(&number);
             threads.ending.extend(this.into_iter().flat_map(Workers::end));
+            drop(threads);
+            ended.into_iter().for_each(join);
         };
         let name = |index| format!("{}-{}-{number}", self.name, ["companion", "extra"][index]);
         match Workers::start(2, name, serve_until_idle, self.panicked.clone()) {
             Ok(workers) => threads.serving.insert(number, workers).is_none(),
             Err((_, companion)) => {
-                // The next look may try again.
-                threads.ending.extend(companion);
+                // It has run nothing, and ends at once. The next look may try again.
+                companion.into_iter().for_each(join);
                 false
             }
         }
@@ -110,7 +114,7 @@ mod tests {
             spawn("lingers".to_owned(), linger).unwrap()
         };
         lock(&extras.threads).ending.push(lingering());
-        lock(&extras.threads).forget_ended();
+        assert!(lock(&extras.threads).take_ended().is_empty(), "it lingers");
         extras.join();
         assert_eq!(ended.load(Ordering::SeqCst), 1);
         let ends = ended.clone();
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_have_ended_are_forgotten_when_another_one_starts_or_ends() {
+    fn threads_that_have_ended_are_joined_when_another_one_ends() {
         let queue = Arc::new(JobQueue::new(1, 1));
         let extras = Arc::new(Extras::new(&queue, "extras-forget", Arc::new(drop)));
         let eventually = |is_so: &dyn Fn() -> bool| {
@@ -142,10 +146,8 @@ mod tests {
             eventually(&|| ended.is_finished());
             lock(&extras.threads).ending.push(ended);
         };
-        add_ended();
         queue.expect_extra();
         assert_eq!(extras.start(1), 1);
-        assert_eq!(lock(&extras.threads).ending.len(), 0);
         add_ended();
         queue.close();
         eventually(&|| lock(&extras.threads).serving.is_empty());

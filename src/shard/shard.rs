@@ -112,7 +112,7 @@ impl Shard {
         let registry = Registry::new(RETAINED_COUNTERS);
         // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
         let lazy_wakeup = ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP).max(1));
-        let shard = Arc::new_cyclic(|this| Self {
+        Arc::new_cyclic(|this| Self {
             core: Core::new(lazy_wakeup, MIN_RETAINED, wakeup),
             slot: Slot::new(Box::new(Driver::new(levels))),
             process: Process::current(),
@@ -128,11 +128,7 @@ impl Shard {
             closures: OnceLock::new(),
             #[cfg(test)]
             fault: false.into(),
-        });
-        if let Some(clock) = shard.ticks.manual() {
-            clock.register(shard.clone());
-        }
-        shard
+        })
     }
 
     /// Returns whether the calling thread is in a child that was forked from the driver's process.

@@ -244,10 +244,10 @@ impl Timer {
     ///   waits for no callback and no thread. A repeating timer that is running then ends with that run, and is not
     ///   returned.
     /// - In every other case a shutdown waits forever for a callback that waits for the shutdown. There are two such
-    ///   cases. The first is work that a callback has given to [`Executor::Rayon`](crate::Executor::Rayon) or to a
-    ///   custom executor, which other code uses too. The second is work that a thread runs in the middle of another
-    ///   callback, while that callback waits for its own part of such work. Call `shutdown` from the callback itself,
-    ///   or from a thread that no callback waits for.
+    ///   cases. The first is work that a callback has given to a pool that other code uses too: with any executor but
+    ///   the timer's own pool. The second is work that a thread runs in the middle of another callback, while that
+    ///   callback waits for its own part of such work. With a rayon pool of the program, that work may be a callback:
+    ///   see [`Executor::Rayon`](crate::Executor::Rayon). Call `shutdown` from a thread that no callback waits for.
     pub fn shutdown(&self) -> Unfired {
         self.0.shutdown(None)
     }

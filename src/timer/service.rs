@@ -132,6 +132,9 @@ impl Service {
             let driver = driver.map_err(BuildError::ThreadStart)?;
             lock(&service.threads).own.push(driver);
         }
+        // Now that each shard has a thread, for which the clock waits.
+        let clocks = service.ticks.manual().into_iter();
+        clocks.for_each(|clock| service.shards.iter().for_each(|shard| clock.register(shard.clone())));
         Ok(service)
     }
 

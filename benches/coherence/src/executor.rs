@@ -54,10 +54,6 @@ pub(crate) enum Dispatcher {
 }
 
 impl Dispatcher {
-    pub(crate) fn may_block(&self) -> bool {
-        matches!(self, Self::Custom(_))
-    }
-
     pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
         || false
     }

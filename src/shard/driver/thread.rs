@@ -18,7 +18,7 @@ use core_affinity::CoreId;
 use super::drivers::{Drivers, Role};
 use super::expired::Expired;
 use crate::engine::role::{Driven, with_driver};
-use crate::executor::{self, Watcher};
+use crate::executor::{self, Dispatcher, Watcher};
 use crate::sync::lock;
 use crate::system::Scheduling;
 
@@ -81,7 +81,8 @@ impl OwnThread<'_> {
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
             let dispatch = || drivers.dispatch(callbacks, Watcher::Leader);
-            if drivers.dispatcher.may_block() { self.driving.execute(dispatch) } else { dispatch() }
+            let may_block = matches!(drivers.dispatcher, Dispatcher::Custom(_));
+            if may_block { self.driving.execute(dispatch) } else { dispatch() }
         }
         Expired::handed_out(shards, number);
     }
