@@ -49,11 +49,7 @@ impl Alarms {
     /// The thread of this number is about to call foreign code. So another one looks after the leader, if that is inside
     /// foreign code.
     pub(crate) fn enter(&self, number: u32) {
-        self.leader.update(|seen| match number {
-            _ if seen.leader == number => seen.next_phase(),
-            _ if seen.deputy == number => Offices { deputy: NONE, ..seen },
-            _ => seen,
-        });
+        self.leader.update(|seen| if seen.leader == number { seen.next_phase() } else { seen.without(number) });
         self.appoint();
     }
 
@@ -72,13 +68,12 @@ impl Alarms {
             let seen = self.leader.load();
             let sleeps = |&other: &u32| other != seen.leader && self.get(other).is_asleep();
             let Some(other) = (0..self.len()).find(sleeps).filter(|_| seen.lacks_deputy()) else { return };
-            let appointed = Offices { deputy: other, ..seen };
-            if self.leader.change(seen, appointed) {
+            if self.leader.change(seen, Offices { deputy: other, ..seen }) {
                 if self.get(other).wake_by(AWAKE) {
                     return;
                 }
                 // It is awake, and may be inside foreign code already.
-                self.leader.change(appointed, seen);
+                self.leader.update(|seen| seen.without(other));
             }
         }
     }
@@ -126,6 +121,11 @@ impl Alarms {
 impl Offices {
     fn lacks_deputy(self) -> bool {
         self.is_inside() && self.deputy == NONE
+    }
+
+    /// The thread of this number is not the deputy: it may be inside foreign code.
+    fn without(self, number: u32) -> Self {
+        if self.deputy == number { Self { deputy: NONE, ..self } } else { self }
     }
 
     /// Makes the thread of this number, which is not inside foreign code, the deputy if one is lacking.

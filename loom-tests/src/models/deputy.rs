@@ -25,12 +25,12 @@ struct Own {
 
 impl Own {
     fn new() -> Self {
-        Self::last_of(2)
+        Self::of(2, 1)
     }
 
-    /// The last one of a number of threads.
-    fn last_of(threads: u32) -> Self {
-        let (number, alarms) = (threads - 1, Arc::new(Alarms::new(threads as usize)));
+    /// One of a number of threads.
+    fn of(threads: usize, number: u32) -> Self {
+        let alarms = Arc::new(Alarms::new(threads));
         alarms.get(number).attach();
         Self { number, alarms, now: Instant::now(), seen: None, leads: false }
     }
@@ -108,7 +108,7 @@ fn a_deputy_that_calls_foreign_code_stays_the_deputy() {
 fn a_thread_that_is_stuck_is_not_the_deputy() {
     for is_deputy in [false, true] {
         explore(move || {
-            let mut own = Own::last_of(3);
+            let mut own = Own::of(3, 2);
             let (alarms, other) = (own.alarms.clone(), own.alarms.clone());
             if is_deputy {
                 alarms.enter(0);
@@ -126,6 +126,32 @@ fn a_thread_that_is_stuck_is_not_the_deputy() {
             leader.join().unwrap();
         });
     }
+}
+
+/// The deputy calls foreign code, and appoints a thread that wakes up and calls some that does not return. Meanwhile the
+/// leader leaves its own, and enters other code.
+#[test]
+fn an_appointment_is_taken_back_although_the_leader_has_left() {
+    explore(|| {
+        let mut own = Own::of(3, 1);
+        let (alarms, other) = (own.alarms.clone(), own.alarms.clone());
+        alarms.enter(0);
+        assert!(own.look().is_some());
+        let leader = thread::spawn(move || {
+            alarms.leave(0);
+            alarms.enter(0);
+        });
+        let other = thread::spawn(move || {
+            other.get(2).attach();
+            other.get(2).sleep(|| 0, |_| Some(Duration::ZERO));
+            other.enter(2);
+        });
+        own.alarms.enter(1);
+        own.seen = None;
+        own.run();
+        other.join().unwrap();
+        leader.join().unwrap();
+    });
 }
 
 /// The leader leaves the foreign code while its deputy takes it for stuck. A caller wakes the leader meanwhile.

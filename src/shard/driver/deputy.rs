@@ -15,6 +15,10 @@ use crate::sync::lock;
 impl Drivers {
     /// Calls wakers on an own thread. If that was the leader, another one may be afterwards.
     pub(super) fn call_wakers(&self, role: &mut Role, wakers: Arc<Wakers>) {
+        if self.dispatcher.queue().is_none() {
+            // No thread leads.
+            return wakers.run();
+        }
         if role.leads {
             *lock(&self.leader_wakers) = wakers.clone();
         }

@@ -15,12 +15,16 @@ use crate::wheel::Levels;
 
 /// Shards that fold, and a pool without workers.
 fn drivers(shards: usize) -> Arc<Drivers> {
-    let dispatcher = Dispatcher::Own { queue: Arc::new(JobQueue::new(1, 0)), extras: None };
+    drivers_with(Dispatcher::Own { queue: Arc::new(JobQueue::new(1, 0)), extras: None }, shards)
+}
+
+fn drivers_with(dispatcher: Dispatcher, shards: usize) -> Arc<Drivers> {
+    let is_flexible = dispatcher.queue().is_some();
     let new = |_, wakeup| {
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         Shard::new(ShardSettings::new(levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
     };
-    Arc::new(Drivers::new(shards, dispatcher, true, new))
+    Arc::new(Drivers::new(shards, dispatcher, is_flexible, new))
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
     assert!((1..VALUES / 4).contains(&most), "{most}");
 }
 
-/// Notes, when the second thread calls the waker, whether a deputy is lacking.
+/// Notes, when a thread calls the waker, whether a deputy is lacking.
 struct Notes {
     drivers: Arc<Drivers>,
     noted: Arc<Mutex<Option<bool>>>,
@@ -94,16 +98,28 @@ impl Deferred for Notes {
     }
 }
 
+/// Calls a waker by this role, and returns what that [notes](Notes).
+fn call_waker(drivers: &Arc<Drivers>, role: &mut Role) -> Option<bool> {
+    let noted = Arc::default();
+    let wakers = Arc::new(Wakers::default());
+    lock(&wakers.consumers).push(Box::new(Notes { drivers: drivers.clone(), noted: Arc::clone(&noted) }));
+    drivers.call_wakers(role, wakers);
+    lock(&noted).take()
+}
+
 #[test]
 fn a_thread_that_calls_a_waker_is_not_the_deputy() {
-    let (drivers, noted) = (drivers(3), Arc::default());
+    let drivers = drivers(3);
     drivers.alarms.enter(0);
     let mut deputy = drivers.new_role(1);
     assert!(drivers.look_after_leader(&mut deputy).is_some());
     assert!(!drivers.alarms.must_look(2, None), "the second thread is the deputy");
-    let notes = Notes { drivers: drivers.clone(), noted: Arc::clone(&noted) };
-    let wakers = Arc::new(Wakers::default());
-    lock(&wakers.consumers).push(Box::new(notes));
-    drivers.call_wakers(&mut deputy, wakers);
-    assert_eq!(*lock(&noted), Some(true));
+    assert_eq!(call_waker(&drivers, &mut deputy), Some(true));
+}
+
+#[test]
+fn no_thread_looks_after_the_first_one_without_a_pool() {
+    for (drivers, expected) in [(drivers(3), true), (drivers_with(Dispatcher::Inline, 3), false)] {
+        assert_eq!(call_waker(&drivers, &mut drivers.new_role(0)), Some(expected));
+    }
 }
