@@ -67,7 +67,8 @@ impl Alarms {
             fence(Ordering::SeqCst);
             let seen = self.leader.load();
             let sleeps = |&other: &u32| other != seen.leader && self.get(other).is_asleep();
-            let Some(other) = (0..self.len()).find(sleeps).filter(|_| seen.lacks_deputy()) else { return };
+            let mut others = if seen.lacks_deputy() { 0..self.len() } else { 0..0 };
+            let Some(other) = others.find(sleeps) else { return };
             if self.leader.change(seen, Offices { deputy: other, ..seen }) {
                 if self.get(other).wake_by(AWAKE) {
                     return;

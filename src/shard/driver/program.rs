@@ -79,7 +79,7 @@ impl ProgramDriver {
         let mut is_fresh = false;
         loop {
             // A loop that only polls calls nothing else.
-            self.look();
+            self.drivers.dispatcher.watch(self.watcher(), || ());
             let mut is_over = false;
             let turn = with_driver(&*shard, PROGRAM, |driver| {
                 is_fresh |= driver.is_between_rounds();
@@ -128,7 +128,7 @@ impl ProgramDriver {
         }
         let shard = self.shard().clone();
         shard.core.wakeup.program.rearm();
-        self.look();
+        self.drivers.dispatcher.watch(self.watcher(), || ());
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
@@ -149,11 +149,6 @@ impl ProgramDriver {
 
     fn watcher(&self) -> Watcher {
         Watcher::Loop(self.index as u32)
-    }
-
-    /// Looks at the queue, if it is time and the loop has the watch.
-    fn look(&self) {
-        self.drivers.dispatcher.watch(self.watcher(), || ());
     }
 
     /// Gives the watch over the queue, if the loop has it, to the leader.
