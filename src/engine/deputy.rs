@@ -106,7 +106,7 @@ impl Alarms {
         if !left.is_zero() {
             return Some(left);
         }
-        let resigned = Offices { deputy: NONE, ..offices };
+        let resigned = offices.without(number);
         let is_stuck = offices.is_inside();
         let new = if is_stuck { Offices { leader: number, ..resigned.next_phase() } } else { resigned };
         if !self.leader.change(offices, new) {
@@ -124,7 +124,7 @@ impl Offices {
         self.is_inside() && self.deputy == NONE
     }
 
-    /// The thread of this number is not the deputy: it may be inside foreign code.
+    /// Makes the thread of this number no deputy.
     fn without(self, number: u32) -> Self {
         if self.deputy == number { Self { deputy: NONE, ..self } } else { self }
     }
