@@ -531,7 +531,7 @@ fn a_consumers_waker_may_wait_for_a_callback_that_waits_for_a_value_of_the_same_
 
 #[test]
 fn a_waker_of_a_shutdown_may_wait_for_a_callback_that_waits_for_a_value() {
-    let run = |(is_consumer, value_first): (bool, bool)| {
+    let run = |(is_consumer, value_first, closes): (bool, bool, bool)| {
         let timer = timer_with_a_shard();
         let (tasks_queue, queue) = (DelayQueue::<char>::new(&timer), DelayQueue::new(&timer));
         let push = || queue.push(HOUR, 'a').unwrap();
@@ -540,11 +540,19 @@ fn a_waker_of_a_shutdown_may_wait_for_a_callback_that_waits_for_a_value() {
         let task = is_consumer.then(|| wait(poll_fn(|cx| tasks_queue.poll_pop(cx)), &waker));
         let sleep = (!is_consumer).then(|| wait(timer.sleep(HOUR), &waker));
         let late = (!value_first).then(push);
+        let left = closes.then(|| tasks_queue.push(HOUR, 'b').unwrap());
+        if closes {
+            tasks_queue.close();
+        }
         timer.shutdown();
         wait_for(&waited);
-        drop((early, sleep, task, late));
+        drop((early, sleep, task, late, left));
     };
-    in_time("shutdowns", move || [(false, false), (false, true), (true, false), (true, true)].map(run));
+    let both = [false, true];
+    let all = both.into_iter().flat_map(move |task| both.map(|first| (task, first)));
+    in_time("shutdowns", move || {
+        all.for_each(|(task, first)| both.into_iter().for_each(|closes| run((task, first, closes))));
+    });
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{BuildError, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer, rayon};
+use corewheel::{BuildError, Execute, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer, rayon};
 
 #[test]
 fn the_global_timer_is_unique_and_outlives_its_clones() {
@@ -375,6 +375,33 @@ fn a_shutdown_with_a_limit_that_is_not_reached_is_a_shutdown() {
         eventually("the threads have ended", || threads_named(name) == 0 && threads_named("corewheel-shutd") == 0);
         assert_balanced(&timer);
     }
+}
+
+/// A thread for each job. The drop waits for the gate, as that of an executor that joins its threads.
+struct DropWaits(Gate);
+
+impl Execute for DropWaits {
+    fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+        thread::spawn(job);
+    }
+}
+
+impl Drop for DropWaits {
+    fn drop(&mut self) {
+        self.0.pass();
+    }
+}
+
+#[test]
+fn a_shutdown_with_a_limit_does_not_wait_for_the_drop_of_an_executor() {
+    let gate = Gate::default();
+    let name = "life-exec-drop";
+    let executor = Executor::Custom(Arc::new(DropWaits(gate.clone())));
+    let timer = Timer::builder().thread_name(name).executor(executor).build().unwrap();
+    block(&timer, 1, &gate);
+    shut_down_within(&timer, 30 * MS);
+    gate.open();
+    eventually("the threads have ended", || threads_named(name) == 0 && threads_named("corewheel-shutd") == 0);
 }
 
 /// It ends with the run: it is neither returned nor run again.

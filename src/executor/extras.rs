@@ -60,22 +60,23 @@ impl Extras {
         // The companion is the first thread: if the second is not started, rayon ends the first.
         let serve_until_idle = move |index| {
             if index == 0 {
-                return belong_to(&extras.queue);
+                belong_to(&extras.queue);
+                let ended = lock(&extras.threads).take_ended();
+                return ended.into_iter().for_each(join);
             }
             serve(&extras.queue, true);
             let mut threads = lock(&extras.threads);
-            let ended = threads.take_ended();
             let this = threads.serving.remove(&number);
             threads.ending.extend(this.into_iter().flat_map(Workers::end));
-            drop(threads);
-            ended.into_iter().for_each(join);
         };
         let name = |index| format!("{}-{}-{number}", self.name, ["companion", "extra"][index]);
         match Workers::start(2, name, serve_until_idle, self.panicked.clone()) {
             Ok(workers) => threads.serving.insert(number, workers).is_none(),
             Err((_, companion)) => {
-                // It has run nothing, and ends at once. The next look may try again.
-                companion.into_iter().for_each(join);
+                let ended = threads.take_ended();
+                drop(threads);
+                // The companion ends at once. The next look may try again.
+                companion.into_iter().chain(ended).for_each(join);
                 false
             }
         }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_have_ended_are_joined_when_another_one_ends() {
+    fn threads_that_have_ended_are_joined_when_another_one_starts() {
         let queue = Arc::new(JobQueue::new(1, 1));
         let extras = Arc::new(Extras::new(&queue, "extras-forget", Arc::new(drop)));
         let eventually = |is_so: &dyn Fn() -> bool| {
@@ -141,17 +142,13 @@ mod tests {
             }
             panic!("not within 20 s");
         };
-        let add_ended = || {
-            let ended = spawn("ends".to_owned(), || ()).unwrap();
-            eventually(&|| ended.is_finished());
-            lock(&extras.threads).ending.push(ended);
-        };
+        let ended = spawn("ends".to_owned(), || ()).unwrap();
+        eventually(&|| ended.is_finished());
+        lock(&extras.threads).ending.push(ended);
         queue.expect_extra();
         assert_eq!(extras.start(1), 1);
-        add_ended();
+        eventually(&|| lock(&extras.threads).ending.is_empty());
         queue.close();
-        eventually(&|| lock(&extras.threads).serving.is_empty());
-        assert_eq!(lock(&extras.threads).ending.len(), 2, "the worker and its companion");
         extras.join();
     }
 }

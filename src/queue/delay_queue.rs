@@ -72,6 +72,10 @@ use crate::timer::Timer;
 /// part goes [back to the system](crate::Timer#promises) after a burst. Whether the allocations do is up to the program's
 /// allocator: of 10^6 values, glibc's kept 125 MiB, which `malloc_trim` gives back.
 ///
+/// One thread at a time forgets the values that were removed. Four threads that do nothing but push and remove, some
+/// three million times a second, outrun it. Until they pause, memory grows, and so does the time that a consumer or a
+/// driver needs. Several queues share such a load.
+///
 /// # The end
 ///
 /// [`close`](Self::close) ends the queue once all values have come out; [`drain`](Self::drain) takes them before. A

@@ -39,7 +39,7 @@
 //! # The end
 //!
 //! A queue is closed by its user, or by the shutdown of its timer. It is over when it is closed and no timer of an item
-//! can fire any more. One word counts the timers and says whether the queue is closed. The timer of an item that is due
+//! can fire any more. A shutdown holds all queues until it has ended all timers: the end of one calls no waker. One word counts the timers and says whether the queue is closed. The timer of an item that is due
 //! ends after the push to `due`. So a consumer that reads the word before it takes over `due` finds all that was due.
 
 use std::mem;
@@ -182,6 +182,19 @@ impl<T, H> HandOver<T, H> {
         // Relaxed: publishes nothing.
         self.timers.fetch_or(QUEUE_CLOSED, Ordering::Relaxed);
         self.settle()
+    }
+
+    /// Keeps the queue from being over until [`close_held`](Self::close_held).
+    pub(crate) fn hold(&self) {
+        // Relaxed: publishes nothing.
+        self.timers.fetch_add(ONE_TIMER, Ordering::Relaxed);
+    }
+
+    /// Ends a hold and [closes](Self::close) the queue.
+    pub(crate) fn close_held(&self) -> Vec<Waker> {
+        // Relaxed: publishes nothing.
+        self.timers.fetch_sub(ONE_TIMER, Ordering::Relaxed);
+        self.close()
     }
 
     /// Calls the wakers of tasks that were chosen.

@@ -20,7 +20,7 @@ use crate::engine::entry::{Callback, Role};
 use crate::error::ScheduleError;
 use crate::handle::TimerHandle;
 use crate::shard::{Deferred, Shard, defer};
-use crate::timer::{QueueRef, Timer};
+use crate::timer::{Close, QueueRef, Timer};
 
 /// What the clones share. Its drop is the drop of the last clone.
 pub(super) struct Shared<T: Send + 'static> {
@@ -162,10 +162,13 @@ impl<T: Send + 'static> QueueRef for Weak<Values<T>> {
         self.strong_count() > 0
     }
 
-    fn close(&self) -> Option<Box<dyn FnOnce()>> {
+    fn hold(&self) -> Option<Close> {
         let values = self.upgrade()?;
-        let wakers = values.close();
-        Some(Box::new(move || values.wake(wakers)))
+        values.hold();
+        Some(Box::new(move || {
+            let wakers = values.close_held();
+            Box::new(move || values.wake(wakers))
+        }))
     }
 }
 

@@ -12,9 +12,13 @@ pub(crate) trait QueueRef: Send + Sync {
     /// Returns whether the queue still exists.
     fn exists(&self) -> bool;
 
-    /// Ends the waits of threads, if the queue still exists. What this returns calls wakers.
-    fn close(&self) -> Option<Box<dyn FnOnce()>>;
+    /// Keeps the queue, if it still exists, from being over until what this returns closes it. That ends the waits of
+    /// threads, and returns what calls wakers.
+    fn hold(&self) -> Option<Close>;
 }
+
+/// Closes a queue that is held. What it returns calls wakers.
+pub(crate) type Close = Box<dyn FnOnce() -> Box<dyn FnOnce()>>;
 
 /// The queues of a service that have not been closed.
 #[derive(Default)]
@@ -30,7 +34,7 @@ impl Timer {
         }
         // After it was added: a shutdown either finds it in the list, or is seen here. A new queue has no wakers.
         if self.0.is_closed() {
-            drop(queue.close());
+            queue.hold().into_iter().for_each(|close| drop(close()));
         }
     }
 
@@ -53,11 +57,13 @@ impl OpenQueues {
         queues.push(Box::new(queue));
     }
 
-    /// Closes all queues: the shards of the service are closed. Calls wakers.
-    pub(super) fn close(&self) {
+    /// Closes all queues, after `end_timers` has ended their timers. Calls wakers.
+    pub(super) fn close(&self, end_timers: impl FnOnce()) {
         let queues = mem::take(&mut *lock(&self.0));
         // All before the first waker is called: it may wait for a thread that waits in another queue.
-        let wakes: Vec<_> = queues.iter().filter_map(|queue| queue.close()).collect();
+        let held: Vec<_> = queues.iter().filter_map(|queue| queue.hold()).collect();
+        end_timers();
+        let wakes: Vec<_> = held.into_iter().map(|close| close()).collect();
         wakes.into_iter().for_each(|wake| wake());
     }
 }
@@ -74,7 +80,7 @@ mod tests {
             self.strong_count() > 0
         }
 
-        fn close(&self) -> Option<Box<dyn FnOnce()>> {
+        fn hold(&self) -> Option<Close> {
             self.upgrade()?.fetch_add(1, Relaxed);
             None
         }
@@ -86,8 +92,8 @@ mod tests {
         kept.iter().for_each(|queue| queues.add(Arc::downgrade(queue)));
         (0..1000).for_each(|_| queues.add(Arc::downgrade(&Arc::new(AtomicUsize::new(0)))));
         assert!(lock(&queues.0).len() <= 8);
-        queues.close();
-        queues.close();
+        queues.close(|| ());
+        queues.close(|| ());
         assert!(kept.iter().all(|queue| queue.load(Relaxed) == 1));
     }
 }

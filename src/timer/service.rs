@@ -241,10 +241,9 @@ impl Service {
     /// Passes every closure that has not fired to `unfired`, with its shard and its tick, and ends the threads. The
     /// head of this file has the order. Waits until the instant `limit`.
     fn end(&self, limit: Option<Instant>, mut unfired: impl FnMut(&Shard, u64, Callback)) {
-        let mut threads = mem::take(&mut *lock(&self.threads));
-        let drivers = threads.drivers.take();
-        drivers.iter().for_each(|drivers| drivers.wake_all());
-        let is_driver = drivers.as_ref().is_some_and(|drivers| drivers.drives_here());
+        let threads = mem::take(&mut *lock(&self.threads));
+        threads.drivers.iter().for_each(|drivers| drivers.wake_all());
+        let is_driver = threads.drivers.as_ref().is_some_and(|drivers| drivers.drives_here());
         let on_pool = self.is_on_pool();
         // No driver looks after the workers any more. So they leave the queue, and rayon wakes them for what a callback
         // gives to it.
@@ -255,8 +254,7 @@ impl Service {
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
-        self.shards.iter().for_each(|shard| shard.claim_of(Role::Value));
-        self.queues.close();
+        self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(Role::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(Role::Waker));
         let mut started = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
@@ -271,11 +269,9 @@ impl Service {
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
         // threads end by themselves.
         let inside = on_pool || is_driver || self.shards.iter().any(|shard| shard.is_inside_callback());
-        // Before the threads end: the drop of a custom executor may take longer than the limit.
-        drop(drivers);
         match limit {
-            Some(limit) if in_time && !inside => threads.end_within(limit),
-            _ => threads.end(in_time && !inside),
+            Some(limit) => threads.end_within(limit, in_time && !inside),
+            None => threads.end(!inside),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Ends the threads; with `wait`, returns when they have ended.
+    /// Ends the threads; with `wait`, returns when they have ended. May drop a custom executor.
     pub(super) fn end(self, wait: bool) {
         if wait {
             self.own.into_iter().for_each(DriverThread::join);
@@ -26,14 +26,14 @@ impl Threads {
         }
     }
 
-    /// Ends the threads, and returns when they have ended, or at the instant `limit`. No callback is running, but what
-    /// the callbacks have left to rayon and to thread-locals may still run.
-    pub(super) fn end_within(self, limit: Instant) {
+    /// The same, but returns at the instant `limit` at the latest. What callbacks have left to rayon and to thread-locals
+    /// may run longer, and so may the drop of a custom executor.
+    pub(super) fn end_within(self, limit: Instant, wait: bool) {
         // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
         // dropped. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();
         let join = move || {
-            self.end(true);
+            self.end(wait);
             // An error: the shutdown no longer waits.
             let _ = sender.send(());
         };
