@@ -85,11 +85,9 @@ impl Extras {
     /// Waits for the end of all threads, of which the calling one must be none. The queue must be closed, and no thread
     /// may start extra workers any more.
     pub(super) fn join(&self) {
-        let serving = mem::take(&mut lock(&self.threads).serving);
+        let Threads { serving, ending, .. } = mem::take(&mut *lock(&self.threads));
         let serving: Vec<_> = serving.into_values().flat_map(Workers::end).collect();
-        serving.into_iter().for_each(join);
-        let ending = mem::take(&mut lock(&self.threads).ending);
-        ending.into_iter().for_each(join);
+        serving.into_iter().chain(ending).for_each(join);
     }
 }
 

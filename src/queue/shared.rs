@@ -20,7 +20,7 @@ use crate::engine::entry::{Callback, Role};
 use crate::error::ScheduleError;
 use crate::handle::TimerHandle;
 use crate::shard::{Deferred, Shard, defer};
-use crate::timer::{Close, QueueRef, Timer};
+use crate::timer::{QueueRef, Timer};
 
 /// What the clones share. Its drop is the drop of the last clone.
 pub(super) struct Shared<T: Send + 'static> {
@@ -162,13 +162,14 @@ impl<T: Send + 'static> QueueRef for Weak<Values<T>> {
         self.strong_count() > 0
     }
 
-    fn hold(&self) -> Option<Close> {
+    fn hold(&self) {
+        self.upgrade().iter().for_each(|values| values.hold());
+    }
+
+    fn close(&self) -> Option<Box<dyn FnOnce()>> {
         let values = self.upgrade()?;
-        values.hold();
-        Some(Box::new(move || {
-            let wakers = values.close_held();
-            Box::new(move || values.wake(wakers))
-        }))
+        let wakers = values.close_held();
+        Some(Box::new(move || values.wake(wakers)))
     }
 }
 

@@ -27,5 +27,5 @@ mod unfired;
 pub use builder::Builder;
 pub use driver::Driver;
 pub use facade::{Timer, WeakTimer};
-pub(crate) use queues::{Close, QueueRef};
+pub(crate) use queues::QueueRef;
 pub use unfired::{Unfired, UnfiredTimer};

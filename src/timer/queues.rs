@@ -12,13 +12,12 @@ pub(crate) trait QueueRef: Send + Sync {
     /// Returns whether the queue still exists.
     fn exists(&self) -> bool;
 
-    /// Keeps the queue, if it still exists, from being over until what this returns closes it. That ends the waits of
-    /// threads, and returns what calls wakers.
-    fn hold(&self) -> Option<Close>;
-}
+    /// Keeps the queue from being over until it is [closed](Self::close).
+    fn hold(&self);
 
-/// Closes a queue that is held. What it returns calls wakers.
-pub(crate) type Close = Box<dyn FnOnce() -> Box<dyn FnOnce()>>;
+    /// Closes the queue, which is held, and ends the waits of threads, if it still exists. What this returns calls wakers.
+    fn close(&self) -> Option<Box<dyn FnOnce()>>;
+}
 
 /// The queues of a service that have not been closed.
 #[derive(Default)]
@@ -34,7 +33,8 @@ impl Timer {
         }
         // After it was added: a shutdown either finds it in the list, or is seen here. A new queue has no wakers.
         if self.0.is_closed() {
-            queue.hold().into_iter().for_each(|close| drop(close()));
+            queue.hold();
+            drop(queue.close());
         }
     }
 
@@ -61,9 +61,9 @@ impl OpenQueues {
     pub(super) fn close(&self, end_timers: impl FnOnce()) {
         let queues = mem::take(&mut *lock(&self.0));
         // All before the first waker is called: it may wait for a thread that waits in another queue.
-        let held: Vec<_> = queues.iter().filter_map(|queue| queue.hold()).collect();
+        queues.iter().for_each(|queue| queue.hold());
         end_timers();
-        let wakes: Vec<_> = held.into_iter().map(|close| close()).collect();
+        let wakes: Vec<_> = queues.iter().filter_map(|queue| queue.close()).collect();
         wakes.into_iter().for_each(|wake| wake());
     }
 }
@@ -80,7 +80,9 @@ mod tests {
             self.strong_count() > 0
         }
 
-        fn hold(&self) -> Option<Close> {
+        fn hold(&self) {}
+
+        fn close(&self) -> Option<Box<dyn FnOnce()>> {
             self.upgrade()?.fetch_add(1, Relaxed);
             None
         }

@@ -158,7 +158,7 @@ impl Service {
     /// Creates a future that completes at `deadline`, or with the shutdown.
     pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
         let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
-        Sleep::new(entry, deadline, || self.next_shard().clone())
+        Sleep::new(entry, deadline, || self.shards[self.next_index() % self.shards.len()].clone())
     }
 
     /// Gives the calling thread's home shard to the program's loop. `None` if it has that shard already, if the timer
@@ -186,11 +186,6 @@ impl Service {
     /// Chooses the home shard of a thread that is new to this service.
     fn choose_home(&self) -> &Shard {
         Shard::choose_home(&self.shards, self.next_index())
-    }
-
-    /// Returns any shard, in turn.
-    fn next_shard(&self) -> &Arc<Shard> {
-        &self.shards[self.next_index() % self.shards.len()]
     }
 
     fn next_index(&self) -> usize {
@@ -256,12 +251,10 @@ impl Service {
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(Role::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(Role::Waker));
-        let mut started = Vec::with_capacity(self.shards.len());
-        for shard in &self.shards {
-            started.push((shard, shard.claim(&mut |tick, callback| unfired(shard, tick, callback))));
-        }
+        let runs = self.shards.iter().map(|shard| (shard, shard.claim(&mut |tick, f| unfired(shard, tick, f))));
+        let runs: Vec<_> = runs.collect();
         let mut in_time = true;
-        for (shard, running) in started {
+        for (shard, running) in runs {
             let mut unfired = |tick, callback| unfired(shard, tick, callback);
             in_time &= shard.claim_running(running, wait, limit, &mut unfired);
         }

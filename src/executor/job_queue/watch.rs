@@ -34,27 +34,23 @@ use crate::sync::lock;
 pub(super) const FIRST_CHECK: Duration = Duration::from_micros(50);
 
 /// A thread that may have the watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Watcher {
     /// The own thread that [leads](crate::engine::leader), for all of them.
+    #[default]
     Leader,
     /// The program's loop that has the shard of this number.
     Loop(u32),
 }
 
 /// Which thread looks, and when.
+#[derive(Default)]
 pub(super) struct Watch {
     pub(super) by: Watcher,
     /// `None`: nothing could need a look.
     pub(super) at: Option<Instant>,
     /// Wakes the leader.
-    wake: Box<dyn Fn() + Send + Sync>,
-}
-
-impl Default for Watch {
-    fn default() -> Self {
-        Self { by: Watcher::Leader, at: None, wake: Box::new(|| ()) }
-    }
+    wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Watch {
@@ -70,8 +66,8 @@ impl Watch {
     /// Gives the watch to the leader, with the time of the next look.
     pub(super) fn set(&mut self, at: Option<Instant>) {
         (self.by, self.at) = (Watcher::Leader, at);
-        if at.is_some() {
-            (self.wake)();
+        if let (Some(_), Some(wake)) = (at, &self.wake) {
+            wake();
         }
     }
 
@@ -91,7 +87,7 @@ impl Watch {
 impl JobQueue {
     /// Sets how to wake the leader. `wake` is called under the lock, and must not call foreign code.
     pub(crate) fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
-        lock(&self.state).watch.wake = Box::new(wake);
+        lock(&self.state).watch.wake = Some(Box::new(wake));
     }
 
     /// Returns when the thread must look, if it has the watch.
