@@ -186,11 +186,16 @@ impl DriverWakeup {
     /// slept longer. However often this is called, it ends at most two sleeps in `lazy_wakeup` ticks. A program's loop is
     /// woken at once, but not again before it drives.
     #[inline]
-    pub(super) fn wake_lazily(&self, lazy_wakeup: u64) {
+    pub(crate) fn wake_lazily(&self, lazy_wakeup: u64) {
         if self.role() == PROGRAM {
-            // SeqCst: orders what there is to do before the look at the loop; pairs with `fall_asleep`. By argument.
+            // SeqCst: orders what there is to do before the looks at the driver and the loop; pairs with `fall_asleep`. Loom
+            // model `program`.
             fence(Ordering::SeqCst);
-            return self.program.wake_lazily();
+            // A driver that is awake looks before it sleeps. It may be this thread, in a turn.
+            if self.wake_tick() != AWAKE {
+                self.program.wake_lazily();
+            }
+            return;
         }
         // Relaxed: an old value only wakes the driver earlier.
         let since = self.asleep_since.load(Ordering::Relaxed);

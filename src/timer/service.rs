@@ -252,9 +252,8 @@ impl Service {
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(Role::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(Role::Waker));
         let runs = self.shards.iter().map(|shard| (shard, shard.claim(&mut |tick, f| unfired(shard, tick, f))));
-        let runs: Vec<_> = runs.collect();
         let mut in_time = true;
-        for (shard, running) in runs {
+        for (shard, running) in runs.collect::<Vec<_>>() {
             let mut unfired = |tick, callback| unfired(shard, tick, callback);
             in_time &= shard.claim_running(running, wait, limit, &mut unfired);
         }

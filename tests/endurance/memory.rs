@@ -8,14 +8,14 @@ mod common;
 mod counting_allocator;
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Barrier;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{Executor, ManualClock, Timer, TimerHandle};
+use corewheel::{Driver, Executor, ManualClock, Timer, TimerHandle};
 use counting_allocator::ALLOCATED;
 use fastrand::Rng;
 
@@ -218,6 +218,30 @@ fn the_memory_of_a_burst_is_returned_to_the_system_in_virtual_time() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).build().unwrap();
         assert_returned_to_the_system(&timer, || clock.advance(MS));
+    });
+}
+
+/// Its loop has not driven since the timers were cancelled.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_memory_of_a_burst_is_returned_when_a_driver_is_dropped() {
+    alone(|| {
+        let timer = Timer::builder().shards(1).build().unwrap();
+        let (driver, times) = (RefCell::new(timer.take_driver()), Cell::new(0));
+        let pass_time = || {
+            times.set(times.get() + 1);
+            if times.get() > 2 {
+                driver.take();
+            }
+            thread::sleep(REUSE);
+            let drive_all = |driver: &mut Driver| {
+                while driver.next_wakeup().is_some_and(|at| at <= Instant::now()) {
+                    driver.drive();
+                }
+            };
+            driver.borrow_mut().iter_mut().for_each(drive_all);
+        };
+        assert_returned_to_the_system(&timer, pass_time);
     });
 }
 

@@ -40,6 +40,25 @@ impl Program {
         self.0.1.load(Ordering::Relaxed)
     }
 
+    /// Frees memory.
+    fn free(&self) {
+        self.0.1.fetch_add(1, Ordering::Relaxed);
+        self.wakeup().wake_lazily(0);
+    }
+
+    /// Returns how much memory it has given back.
+    fn drive(&self) -> u64 {
+        self.wakeup().program.wake_up();
+        self.wakeup().wake_up();
+        self.0.1.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the loop sleeps, because no more memory was freed.
+    fn falls_asleep(&self, freed: u64) -> bool {
+        self.wakeup().program.rearm();
+        self.wakeup().fall_asleep(0, u64::MAX, || self.0.1.load(Ordering::Relaxed) == freed)
+    }
+
     fn spawn(&self, f: impl FnOnce(&Self) + Send + 'static) -> JoinHandle<()> {
         let this = self.clone();
         thread::spawn(move || f(&this))
@@ -63,6 +82,30 @@ fn a_push_after_an_answer_calls_the_waker_once() {
         callers.into_iter().for_each(|caller| caller.join().unwrap());
         // `set` arms the waker, and each answer does it again.
         assert!(waker.calls() <= 1 + answers, "{} calls after {answers} answers", waker.calls());
+        drop(program);
+        assert_eq!(waker.wakers(), 0);
+    });
+}
+
+#[test]
+fn memory_wakes_a_loop_that_sleeps_once_until_it_drives() {
+    explore(|| {
+        let (program, waker) = (Program::new(), LoopWaker::new());
+        program.wakeup().program.set(&waker.waker());
+        program.wakeup().program.rearm();
+        program.spawn(Program::free).join().unwrap();
+        assert_eq!(waker.calls(), 0, "a driver that is awake looks by itself");
+        let callers = [2, 1].map(|frees| program.spawn(move |program| (0..frees).for_each(|_| program.free())));
+        let (mut freed, mut drives) = (1, 0);
+        while freed < 4 {
+            if program.falls_asleep(freed) {
+                waker.park();
+            }
+            freed = program.drive();
+            drives += 1;
+            assert!(waker.calls() <= 1 + drives, "{} calls after {drives} drives", waker.calls());
+        }
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
         drop(program);
         assert_eq!(waker.wakers(), 0);
     });

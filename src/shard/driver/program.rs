@@ -193,10 +193,12 @@ impl Drop for ProgramDriver {
         if self.shard().is_inherited() {
             return;
         }
-        let wakeup = &self.shard().core.wakeup;
+        let core = &self.shard().core;
         self.give_watch();
-        wakeup.program.wake_up();
-        wakeup.program.remove();
-        wakeup.change_role(PROGRAM, first_role(self.index, self.drivers.is_flexible));
+        core.wakeup.program.wake_up();
+        core.wakeup.program.remove();
+        core.wakeup.change_role(PROGRAM, first_role(self.index, self.drivers.is_flexible));
+        // The loop may have left memory to be given back.
+        core.wake_lazily();
     }
 }
