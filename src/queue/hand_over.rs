@@ -39,8 +39,9 @@
 //! # The end
 //!
 //! A queue is closed by its user, or by the shutdown of its timer. It is over when it is closed and no timer of an item
-//! can fire any more. A shutdown holds all queues until it has ended all timers: the end of one calls no waker. One word counts the timers and says whether the queue is closed. The timer of an item that is due
-//! ends after the push to `due`. So a consumer that reads the word before it takes over `due` finds all that was due.
+//! can fire any more. A shutdown holds all queues until it has ended all timers: the end of one calls no waker. One
+//! word counts the timers and says whether the queue is closed. The timer of an item that is due ends after the push to
+//! `due`. So a consumer that reads the word before it takes over `due` finds all that was due.
 
 use std::mem;
 use std::task::{Poll, Waker};

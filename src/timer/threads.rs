@@ -30,7 +30,7 @@ impl Threads {
     /// may run longer, and so may the drop of a custom executor.
     pub(super) fn end_within(self, limit: Instant, wait: bool) {
         // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
-        // dropped. The threads then end by themselves, because the pool is closed already.
+        // dropped here. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();
         let join = move || {
             self.end(wait);
