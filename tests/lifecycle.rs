@@ -404,6 +404,21 @@ fn a_shutdown_with_a_limit_does_not_wait_for_the_drop_of_an_executor() {
     eventually("the threads have ended", || threads_named(name) == 0 && threads_named("corewheel-shutd") == 0);
 }
 
+#[test]
+fn a_shutdown_with_a_limit_inside_a_callback_does_not_wait_for_the_drop_of_its_executor() {
+    let gate = Gate::default();
+    let executor = Executor::Custom(Arc::new(DropWaits(gate.clone())));
+    let timer = Timer::builder().thread_name("life-drop-inside").executor(executor).build().unwrap();
+    let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+    let shuts_down = move || {
+        drop(weak.upgrade().unwrap().shutdown_timeout(HOUR));
+        sender.send(()).unwrap();
+    };
+    timer.schedule(Duration::ZERO, shuts_down).unwrap();
+    wait_for(&receiver);
+    gate.open();
+}
+
 /// It ends with the run: it is neither returned nor run again.
 #[test]
 fn a_shutdown_with_a_limit_ends_a_repeating_timer_that_blocks() {

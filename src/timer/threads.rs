@@ -37,7 +37,8 @@ impl Threads {
             // An error: the shutdown no longer waits.
             let _ = sender.send(());
         };
-        if let Ok(joiner) = executor::spawn("corewheel-shutdown".to_owned(), join) {
+        // Without `wait`, the calling thread may be one for which the drop of the executor waits.
+        if let (Ok(joiner), true) = (executor::spawn("corewheel-shutdown".to_owned(), join), wait) {
             let left = limit.saturating_duration_since(Instant::now());
             if ended.recv_timeout(left).is_ok() {
                 executor::join(joiner);

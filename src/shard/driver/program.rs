@@ -140,7 +140,8 @@ impl ProgramDriver {
             // Another thread is in a turn, or hands out what has expired: the loop looks again.
             None => Some(now + RETRY_AFTER),
             Some(Turn::Closed) => None,
-            Some(Turn::Asleep { .. }) => tick.and_then(|tick| shard.ticks.instant(tick)),
+            Some(Turn::Asleep { has_work: false }) => tick.and_then(|tick| shard.ticks.instant(tick)),
+            // Memory to be given back may have come during the look, when no thread wakes the loop for it.
             Some(_) => Some(now),
         };
         let look_at = self.drivers.dispatcher.queue().and_then(|queue| queue.watch_at(self.watcher()));
