@@ -66,8 +66,8 @@ impl Watch {
     /// Gives the watch to the leader, with the time of the next look.
     pub(super) fn set(&mut self, at: Option<Instant>) {
         (self.by, self.at) = (Watcher::Leader, at);
-        if let (Some(_), Some(wake)) = (at, &self.wake) {
-            wake();
+        if at.is_some() {
+            self.wake.iter().for_each(|wake| wake());
         }
     }
 
