@@ -13,8 +13,8 @@ use crate::queue::expiry::{Delivery, Expiry};
 use crate::queue::hand_over::HandOver;
 use crate::queue::item::Item;
 use crate::queue::line::{Consumer, Waiter};
-use crate::sync::Arc;
 use crate::sync::thread::{self, Thread};
+use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 
 /// A value that loom sees: it reports one that is never dropped, or twice.
 type Value = Arc<u32>;
@@ -248,6 +248,36 @@ fn shutdown_against_pop() {
             assert_eq!(queue.remove(&item).is_some(), !delivers, "what was not due stays");
         });
     }
+}
+
+/// A shutdown holds the queue while it ends its last timer, and the queue's user closes it: the consumer is woken after
+/// the hold, once.
+#[test]
+fn close_against_a_held_close() {
+    explore(|| {
+        let (is_held, called) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let apply = {
+            let (is_held, called) = (is_held.clone(), called.clone());
+            move |act: fn(Waker), waker| {
+                assert!(!is_held.fetch_and(true, Ordering::SeqCst), "not before the end of the hold");
+                called.fetch_add(1, Ordering::SeqCst);
+                act(waker);
+            }
+        };
+        let queue: Queue = Arc::new(HandOver::new(apply));
+        let (_, expiry) = enter(&queue, 7);
+        assert!(queue.poll(&Consumer::default(), Some(Sleeper::new().waiter())).is_pending());
+        let closes = queue.clone();
+        let user = thread::spawn(move || closes.wake(closes.close()));
+        queue.hold();
+        is_held.store(true, Ordering::SeqCst);
+        drop(expiry);
+        is_held.store(false, Ordering::SeqCst);
+        queue.wake(queue.close_held());
+        user.join().unwrap();
+        assert_eq!(called.load(Ordering::SeqCst), 1);
+        assert!(matches!(queue.poll(&Consumer::default(), None), Poll::Ready(None)));
+    });
 }
 
 /// A push that is accepted comes before the close, so its value comes out before consumers learn that the queue is over.
