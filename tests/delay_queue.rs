@@ -369,6 +369,43 @@ fn the_waker_of_the_last_poll_is_called() {
     assert_eq!((old.woken(), new.woken()), (0, 1));
 }
 
+struct ParksAtDrop(Arc<AtomicUsize>);
+
+impl Wake for ParksAtDrop {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for ParksAtDrop {
+    fn drop(&mut self) {
+        loop {
+            thread::park();
+            if self.0.load(Ordering::SeqCst) > 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// A `poll_pop` drops the waker of the last one, whose drop takes the `unpark` of the new one.
+#[test]
+fn a_waker_that_parks_takes_no_wake_up_from_a_thread_that_polls() {
+    let timer = Timer::new().unwrap();
+    let (queue, calls) = (DelayQueue::new(&timer), Arc::new(AtomicUsize::new(0)));
+    let (thread, called) = (thread::current(), calls.clone());
+    let unparks = move || {
+        called.fetch_add(1, Ordering::SeqCst);
+        thread.unpark();
+    };
+    let poll = |waker: Waker| queue.poll_pop(&mut Context::from_waker(&waker)).is_pending();
+    assert!(poll(Waker::from(Arc::new(ParksAtDrop(calls.clone())))));
+    let _key = queue.push(20 * MS, ()).unwrap();
+    assert!(poll(Waker::from(Arc::new(WakeFn(unparks)))));
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    let start = Instant::now();
+    thread::park_timeout(TIMEOUT);
+    assert!(start.elapsed() < TIMEOUT / 2 && queue.try_pop().is_some());
+}
+
 #[test]
 fn a_loop_over_values_gives_way_to_other_tasks() {
     let (queue, _timer, clock) = queue();

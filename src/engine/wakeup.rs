@@ -184,22 +184,16 @@ impl DriverWakeup {
 
     /// Wakes the driver for work that is not urgent: `lazy_wakeup` ticks after its sleep began, or at once if it has
     /// slept longer. However often this is called, it ends at most two sleeps in `lazy_wakeup` ticks. A program's loop is
-    /// woken at once, but not again before it drives.
+    /// woken at once, unless the calling thread has it.
     #[inline]
     pub(crate) fn wake_lazily(&self, lazy_wakeup: u64) {
-        if self.role() == PROGRAM {
-            // SeqCst: orders what there is to do before the looks at the driver and the loop; pairs with `fall_asleep`. Loom
-            // model `program`.
-            fence(Ordering::SeqCst);
-            // A driver that is awake looks before it sleeps. It may be this thread, in a turn.
-            if self.wake_tick() != AWAKE {
-                self.program.wake_lazily();
-            }
-            return;
+        if self.role() != PROGRAM {
+            // Relaxed: an old value only wakes the driver earlier.
+            let since = self.asleep_since.load(Ordering::Relaxed);
+            self.wake_by(since.saturating_add(lazy_wakeup));
+        } else if !self.program.is_here() {
+            self.wake_by(AWAKE);
         }
-        // Relaxed: an old value only wakes the driver earlier.
-        let since = self.asleep_since.load(Ordering::Relaxed);
-        self.wake_by(since.saturating_add(lazy_wakeup));
     }
 
     /// Lets the shard sleep until the tick `until`, or until an earlier tick that a caller sets. Returns false, and keeps

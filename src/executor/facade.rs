@@ -93,7 +93,8 @@ pub enum Executor {
     /// The thread that drives the shard: its driver thread, or the loop that has its [`Driver`](crate::Driver). For
     /// callbacks that only wake something. A callback that takes long delays every other timer of its shard.
     Inline,
-    /// Any other executor. It receives one job for each callback.
+    /// Any other executor. It receives one job for each callback. The end of the timer may drop it on the calling thread,
+    /// but not inside a callback.
     Custom(Arc<dyn Execute>),
 }
 

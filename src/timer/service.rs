@@ -261,10 +261,7 @@ impl Service {
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
         // threads end by themselves.
         let inside = on_pool || is_driver || self.shards.iter().any(|shard| shard.is_inside_callback());
-        match limit {
-            Some(limit) => threads.end_within(limit, in_time && !inside),
-            None => threads.end(!inside),
-        }
+        threads.end(limit, in_time && !inside);
     }
 }
 

@@ -16,33 +16,36 @@ pub(super) struct Threads {
 }
 
 impl Threads {
+    /// Ends the threads; with `wait`, returns when they have ended, or at the instant `limit`. With a limit, what
+    /// callbacks have left to rayon and to thread-locals may run longer, and so may the drop of a custom executor.
+    pub(super) fn end(self, limit: Option<Instant>, wait: bool) {
+        if wait && limit.is_none() {
+            return self.join(true);
+        }
+        // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
+        // dropped here. The threads then end by themselves, because the pool is closed already.
+        let (sender, ended) = mpsc::channel();
+        let join = move || {
+            self.join(wait);
+            // An error: the shutdown no longer waits.
+            let _ = sender.send(());
+        };
+        // Without `wait`, the calling thread may be one for which the drop of the executor waits.
+        let joiner = executor::spawn("corewheel-shutdown".to_owned(), join);
+        if let (Ok(joiner), Some(limit), true) = (joiner, limit, wait) {
+            if ended.recv_timeout(limit.saturating_duration_since(Instant::now())).is_ok() {
+                executor::join(joiner);
+            }
+        }
+    }
+
     /// Ends the threads; with `wait`, returns when they have ended. May drop a custom executor.
-    pub(super) fn end(self, wait: bool) {
+    fn join(self, wait: bool) {
         if wait {
             self.own.into_iter().for_each(DriverThread::join);
         }
         if let Some(pool) = self.pool {
             pool.stop(wait);
-        }
-    }
-
-    /// The same, but returns at the instant `limit` at the latest. What callbacks have left to rayon and to thread-locals
-    /// may run longer, and so may the drop of a custom executor.
-    pub(super) fn end_within(self, limit: Instant, wait: bool) {
-        // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
-        // dropped here. The threads then end by themselves, because the pool is closed already.
-        let (sender, ended) = mpsc::channel();
-        let join = move || {
-            self.end(wait);
-            // An error: the shutdown no longer waits.
-            let _ = sender.send(());
-        };
-        // Without `wait`, the calling thread may be one for which the drop of the executor waits.
-        if let (Ok(joiner), true) = (executor::spawn("corewheel-shutdown".to_owned(), join), wait) {
-            let left = limit.saturating_duration_since(Instant::now());
-            if ended.recv_timeout(left).is_ok() {
-                executor::join(joiner);
-            }
         }
     }
 }
