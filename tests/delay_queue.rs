@@ -369,41 +369,47 @@ fn the_waker_of_the_last_poll_is_called() {
     assert_eq!((old.woken(), new.woken()), (0, 1));
 }
 
-struct ParksAtDrop(Arc<AtomicUsize>);
-
-impl Wake for ParksAtDrop {
-    fn wake(self: Arc<Self>) {}
-}
-
-impl Drop for ParksAtDrop {
-    fn drop(&mut self) {
-        loop {
-            thread::park();
-            if self.0.load(Ordering::SeqCst) > 0 {
-                return;
+/// The `pop` that finds nothing frees the values that were removed when they were due, and so calls the waker of a loop
+/// for memory.
+#[test]
+fn a_waker_that_parks_takes_no_wake_up_of_a_thread_that_pops() {
+    const VALUES: usize = 35_000;
+    const REMOVED: usize = 25_000;
+    let timer = timer_with_a_shard();
+    let queue = DelayQueue::new(&timer);
+    let mut driver = timer.take_driver().unwrap();
+    let push = |_| queue.push(Duration::ZERO, ()).unwrap();
+    (0..VALUES).map(push).for_each(drop);
+    // Those with a later tick come last.
+    thread::sleep(5 * MS);
+    let removed: Vec<_> = (0..REMOVED).map(push).collect();
+    let mut due = 0;
+    while due < VALUES + REMOVED {
+        due += driver.drive();
+    }
+    assert!(removed.into_iter().all(|key| key.remove().is_some()));
+    assert!((0..VALUES).all(|_| queue.try_pop().is_some()));
+    let (start, calls, of_loop) = (Instant::now(), Arc::new(AtomicUsize::new(0)), thread::current());
+    let calls_here = calls.clone();
+    let parks = move || {
+        if thread::current().id() != of_loop.id() && calls_here.fetch_add(1, Ordering::SeqCst) == 0 {
+            while start.elapsed() < 200 * MS {
+                thread::park_timeout(MS);
             }
         }
-    }
-}
-
-/// A `poll_pop` drops the waker of the last one, whose drop takes the `unpark` of the new one.
-#[test]
-fn a_waker_that_parks_takes_no_wake_up_from_a_thread_that_polls() {
-    let timer = Timer::new().unwrap();
-    let (queue, calls) = (DelayQueue::new(&timer), Arc::new(AtomicUsize::new(0)));
-    let (thread, called) = (thread::current(), calls.clone());
-    let unparks = move || {
-        called.fetch_add(1, Ordering::SeqCst);
-        thread.unpark();
     };
-    let poll = |waker: Waker| queue.poll_pop(&mut Context::from_waker(&waker)).is_pending();
-    assert!(poll(Waker::from(Arc::new(ParksAtDrop(calls.clone())))));
-    let _key = queue.push(20 * MS, ()).unwrap();
-    assert!(poll(Waker::from(Arc::new(WakeFn(unparks)))));
-    assert_eq!(calls.load(Ordering::SeqCst), 1);
-    let start = Instant::now();
-    thread::park_timeout(TIMEOUT);
-    assert!(start.elapsed() < TIMEOUT / 2 && queue.try_pop().is_some());
+    driver.set_waker(&Waker::from(Arc::new(WakeFn(parks))));
+    let _key = queue.push(100 * MS, ()).unwrap();
+    while driver.next_wakeup().unwrap() <= Instant::now() {}
+    let popped = consumers(&queue, 1).pop().unwrap();
+    eventually("the waker is called", || calls.load(Ordering::SeqCst) == 1);
+    while due < VALUES + REMOVED + 1 {
+        due += driver.drive();
+        thread::sleep(MS);
+    }
+    eventually("it comes out", || queue.is_empty());
+    timer.shutdown();
+    assert_eq!(popped.join().unwrap(), [()]);
 }
 
 #[test]

@@ -404,25 +404,52 @@ fn a_shutdown_with_a_limit_does_not_wait_for_the_drop_of_an_executor() {
     eventually("the threads have ended", || threads_named(name) == 0 && threads_named("corewheel-shutd") == 0);
 }
 
-/// Whether the executor is dropped by the thread of the callback depends on which of the timer's threads ends last.
+/// The callback is the first timer's. Whether its thread drops the last reference to the executor depends on which thread
+/// of that timer ends last.
 #[test]
-fn the_end_of_a_timer_inside_a_callback_does_not_wait_for_the_drop_of_its_executor() {
+fn the_end_of_timers_inside_a_callback_does_not_wait_for_the_drop_of_their_executor() {
     const TRIES: usize = 10;
     let ends: [fn(Timer); 3] = [drop, |timer| drop(timer.shutdown()), |timer| drop(timer.shutdown_timeout(HOUR))];
-    for end in ends.into_iter().flat_map(|end| [end; TRIES]) {
-        let gate = Gate::default();
-        let executor = Executor::Custom(Arc::new(DropWaits(gate.clone())));
-        let timer = Timer::builder().shards(1).thread_name("life-drop-inside").executor(executor).build().unwrap();
-        let ((give, last), (sender, receiver)) = (channel(), channel());
-        let ends_it = move || {
-            end(last.recv().unwrap());
-            sender.send(()).unwrap();
-        };
-        timer.schedule(Duration::ZERO, ends_it).unwrap();
-        give.send(timer).unwrap();
-        wait_for(&receiver);
-        gate.open();
+    for (timers, end) in [1, 2].into_iter().flat_map(|timers| ends.map(|end| (timers, end))) {
+        for _ in 0..TRIES {
+            let gate = Gate::default();
+            let executor = Arc::new(DropWaits(gate.clone()));
+            let build = |_| {
+                let builder = Timer::builder().shards(1).thread_name("life-drop-inside");
+                builder.executor(Executor::Custom(executor.clone())).build().unwrap()
+            };
+            let timers: Vec<_> = (0..timers).map(build).collect();
+            drop(executor);
+            let ((give, take), (sender, receiver)) = (channel::<Vec<Timer>>(), channel());
+            let end_all = move || {
+                take.recv().unwrap().into_iter().for_each(end);
+                sender.send(()).unwrap();
+            };
+            timers[0].schedule(Duration::ZERO, end_all).unwrap();
+            give.send(timers).unwrap();
+            wait_for(&receiver);
+            gate.open();
+        }
     }
+}
+
+#[test]
+fn the_drop_of_the_last_driver_inside_a_callback_does_not_wait_for_the_drop_of_its_executor() {
+    let gate = Gate::default();
+    let executor = Executor::Custom(Arc::new(DropWaits(gate.clone())));
+    let timer = Timer::builder().thread_name("life-drop-driver").executor(executor).build().unwrap();
+    let driver = timer.take_driver().unwrap();
+    timer.shutdown();
+    drop(timer);
+    eventually("the threads have ended", || threads_named("life-drop-driver") == 0);
+    let (other, (sender, receiver)) = (Timer::new().unwrap(), channel());
+    let drops = move || {
+        drop(driver);
+        sender.send(()).unwrap();
+    };
+    other.schedule(Duration::ZERO, drops).unwrap();
+    wait_for(&receiver);
+    gate.open();
 }
 
 /// It ends with the run: it is neither returned nor run again.

@@ -48,6 +48,11 @@ pub(crate) fn inside_shard(core: &Core) -> bool {
     any_frame(|frame| ptr::eq(frame.core, core))
 }
 
+/// Returns whether the calling thread is inside any callback.
+pub(crate) fn inside_any() -> bool {
+    any_frame(|_| true)
+}
+
 /// Returns whether a frame of the calling thread matches.
 fn any_frame(matches: impl Fn(&Frame) -> bool) -> bool {
     // A thread whose thread-locals are destroyed is inside no callback.

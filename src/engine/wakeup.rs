@@ -95,8 +95,8 @@
 //!
 //! # Cost
 //!
-//! Only a caller that lowers `wake_tick` reads the role: a burst of equal deadlines wakes the driver once. The word is
-//! changed by read-modify-writes only, because loom cannot order a plain store against them.
+//! A caller that arms a timer reads the role only if it lowers `wake_tick`: a burst of equal deadlines wakes the driver
+//! once. The word is changed by read-modify-writes only, because loom cannot order a plain store against them.
 
 use super::alarm::{AWAKE, Alarm, Alarms};
 use super::program_waker::ProgramWaker;
@@ -187,12 +187,15 @@ impl DriverWakeup {
     /// woken at once, unless the calling thread has it.
     #[inline]
     pub(crate) fn wake_lazily(&self, lazy_wakeup: u64) {
+        // SeqCst: orders what there is to do before the looks at the role, the loop's thread and the driver; pairs with
+        // `fall_asleep`. Loom model `program`.
+        fence(Ordering::SeqCst);
         if self.role() != PROGRAM {
             // Relaxed: an old value only wakes the driver earlier.
             let since = self.asleep_since.load(Ordering::Relaxed);
-            self.wake_by(since.saturating_add(lazy_wakeup));
+            self.wake_by_ordered(since.saturating_add(lazy_wakeup));
         } else if !self.program.is_here() {
-            self.wake_by(AWAKE);
+            self.wake_by_ordered(AWAKE);
         }
     }
 

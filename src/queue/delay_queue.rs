@@ -384,19 +384,23 @@ impl<T: Send + 'static> DelayQueue<T> {
 
     /// Takes the first value that is due. Waits for one until the queue is over, or until `limit`.
     fn pop_until(&self, limit: Option<Instant>) -> Option<Expired<T>> {
-        let consumer = Consumer::default();
+        if let Poll::Ready(popped) = self.poll(&Consumer::default(), None) {
+            return popped;
+        }
+        let consumer = Arc::new(Consumer::default());
         loop {
-            if let Poll::Ready(popped) = self.poll(&consumer, Some(Waiter::Thread(thread::current()))) {
+            let waiter = Waiter::Thread(thread::current(), consumer.clone());
+            if let Poll::Ready(popped) = self.poll(&consumer, Some(waiter)) {
                 return popped;
             }
-            match limit.map(|limit| limit.saturating_duration_since(Instant::now())) {
-                // A wake-up that came too late goes to another consumer.
-                Some(Duration::ZERO) => {
+            while !consumer.was_woken() {
+                let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
+                if left == Some(Duration::ZERO) {
+                    // A wake-up that came too late goes to another consumer.
                     self.shared.values.withdraw(&consumer);
                     return None;
                 }
-                Some(rest) => thread::park_timeout(rest),
-                None => thread::park(),
+                left.map_or_else(thread::park, thread::park_timeout);
             }
         }
     }

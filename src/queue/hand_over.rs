@@ -49,7 +49,7 @@ use std::task::{Poll, Waker};
 use super::item::{Due, DueBatch, Item};
 use super::line::{Consumer, Line, Waiter};
 use crate::sync::stack::Stack;
-use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, fence, lock, thread};
+use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 
 /// In [`HandOver::timers`]: the timer has been shut down. The other bits count in steps of [`ONE_TIMER`].
 const QUEUE_CLOSED: u64 = 1;
@@ -150,15 +150,9 @@ impl<T, H> HandOver<T, H> {
             None if !over => waiter.take().and_then(|waiter| line.wait(consumer, waiter)),
             _ => line.end_wait(consumer),
         };
-        let is_foreign = self.unlock(line, former.into_iter().chain(waiter));
+        self.unlock(line, former.into_iter().chain(waiter));
         match popped {
-            None if !over => {
-                if is_foreign {
-                    // It may have parked this thread, and so taken the wake-up of this consumer.
-                    thread::current().unpark();
-                }
-                Poll::Pending
-            }
+            None if !over => Poll::Pending,
             popped => Poll::Ready(popped.inspect(|_| _ = self.len.fetch_sub(1, Ordering::Relaxed))),
         }
     }
@@ -235,21 +229,17 @@ impl<T, H> HandOver<T, H> {
         line.purge();
     }
 
-    /// Releases the lock, and wakes the consumers whose turn it is. Drops waiters that are not called. Returns whether any
-    /// foreign code was called.
-    fn unlock(&self, line: MutexGuard<'_, Line<T, H>>, uncalled: impl IntoIterator<Item = Waiter>) -> bool {
+    /// Releases the lock, and wakes the consumers whose turn it is. Drops waiters that are not called.
+    fn unlock(&self, line: MutexGuard<'_, Line<T, H>>, uncalled: impl IntoIterator<Item = Waiter>) {
         let mut wakers = self.release(line);
         wakers.append(&mut self.settle());
-        let mut is_foreign = !wakers.is_empty();
         self.wake(wakers);
         // The drop of a waker is foreign code, so it comes last, too.
         for waiter in uncalled {
             if let Waiter::Task(waker) = waiter {
-                is_foreign = true;
                 (self.apply)(drop, waker);
             }
         }
-        is_foreign
     }
 
     /// Releases the lock. Unparks the threads whose turn it is, and returns the wakers of the tasks.
@@ -262,7 +252,7 @@ impl<T, H> HandOver<T, H> {
         let mut wakers = Vec::new();
         for waiter in chosen {
             match waiter {
-                Waiter::Thread(thread) => thread.unpark(),
+                Waiter::Thread(thread, consumer) => consumer.wake(&thread),
                 Waiter::Task(waker) => wakers.push(waker),
             }
         }

@@ -13,7 +13,7 @@ use std::{iter, mem};
 
 use super::item::{Due, DueBatch, Item};
 use crate::sync::thread::Thread;
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
 /// Capacity that an empty list keeps.
 const RETAINED: usize = 1024;
@@ -26,17 +26,32 @@ const FEW: usize = 32;
 pub(crate) struct Consumer {
     /// Its turn. 0: it does not wait, and was not woken since its last look. Written under the queue's lock only.
     ticket: AtomicU64,
+    /// A blocked thread was woken, and has not seen it.
+    is_woken: AtomicBool,
 }
 
 /// How a consumer that waits is woken.
 pub(crate) enum Waiter {
     /// A task, by its waker.
     Task(Waker),
-    /// A thread that is parked.
-    Thread(Thread),
+    /// A thread that is parked, as which consumer. Foreign code that parks may take its `unpark`, so it has a flag, too.
+    Thread(Thread, Arc<Consumer>),
 }
 
 impl Consumer {
+    /// Wakes the blocked thread.
+    pub(super) fn wake(&self, thread: &Thread) {
+        // Relaxed, here and below: the `unpark` orders it, and the queue's lock what the thread looks at. A swap, because
+        // loom cannot order a plain store against the other one. Loom model `delay_queue`.
+        self.is_woken.swap(true, Ordering::Relaxed);
+        thread.unpark();
+    }
+
+    /// Returns whether the blocked thread was woken since the last call.
+    pub(crate) fn was_woken(&self) -> bool {
+        self.is_woken.swap(false, Ordering::Relaxed)
+    }
+
     pub(super) fn ticket(&self) -> u64 {
         // Relaxed, here and below: under the lock, or by the owner of the consumer.
         self.ticket.load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
 //! Unit tests of `line`.
 
 use super::*;
-use crate::sync::AtomicPtr;
+use crate::sync::{AtomicPtr, thread};
 
 fn batch<T>(item: Arc<Item<T, ()>>) -> Arc<DueBatch<T, ()>> {
     Arc::new(DueBatch { items: vec![Due { item, tick: 0 }], before: AtomicPtr::default() })
@@ -83,4 +83,12 @@ fn removed_items_that_were_due_are_taken_out_of_the_way() {
     assert_eq!((line.ready.len(), line.discarded.len()), (50, 100), "each by the list and by `ready`");
     let popped: Vec<_> = iter::from_fn(|| line.pop()).map(|(value, _)| value).collect();
     assert!(popped.iter().copied().eq((0..100).filter(|number| number % 2 == 1)), "{popped:?}");
+}
+
+#[test]
+fn a_wake_up_outlasts_a_park_in_between() {
+    let consumer = Consumer::default();
+    consumer.wake(&thread::current());
+    thread::park();
+    assert_eq!([(); 2].map(|()| consumer.was_woken()), [true, false]);
 }

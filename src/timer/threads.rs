@@ -19,33 +19,28 @@ impl Threads {
     /// Ends the threads; with `wait`, returns when they have ended, or at the instant `limit`. With a limit, what
     /// callbacks have left to rayon and to thread-locals may run longer, and so may the drop of a custom executor.
     pub(super) fn end(self, limit: Option<Instant>, wait: bool) {
-        if wait && limit.is_none() {
-            return self.join(true);
-        }
+        let Some(limit) = limit else { return drop(self.join(wait)) };
         // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
         // dropped here. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();
         let join = move || {
-            self.join(wait);
+            let drivers = self.join(wait);
             // An error: the shutdown no longer waits.
             let _ = sender.send(());
+            drop(drivers);
         };
-        // Without `wait`, the calling thread may be one for which the drop of the executor waits.
-        let joiner = executor::spawn("corewheel-shutdown".to_owned(), join);
-        if let (Ok(joiner), Some(limit), true) = (joiner, limit, wait) {
-            if ended.recv_timeout(limit.saturating_duration_since(Instant::now())).is_ok() {
-                executor::join(joiner);
-            }
+        if executor::spawn("corewheel-shutdown".to_owned(), join).is_ok() && wait {
+            let _ = ended.recv_timeout(limit.saturating_duration_since(Instant::now()));
         }
     }
 
-    /// Ends the threads; with `wait`, returns when they have ended. May drop a custom executor.
-    fn join(self, wait: bool) {
+    /// Ends the threads; with `wait`, returns when they have ended. The drop of what this returns may be that of a custom
+    /// executor.
+    fn join(self, wait: bool) -> Option<Arc<Drivers>> {
         if wait {
             self.own.into_iter().for_each(DriverThread::join);
         }
-        if let Some(pool) = self.pool {
-            pool.stop(wait);
-        }
+        self.pool.into_iter().for_each(|pool| pool.stop(wait));
+        self.drivers
     }
 }

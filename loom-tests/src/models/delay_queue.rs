@@ -86,11 +86,15 @@ fn wait(queue: &Queue, consumer: &Consumer, sleeper: &StdArc<Sleeper>) -> Option
 
 /// As [`pop`], but as a thread that is blocked.
 fn block_and_pop(queue: &Queue) -> Option<(u32, u64)> {
-    let (consumer, thread) = (Consumer::default(), Thread(Arc::new(Notify::new())));
+    let (consumer, thread) = (Arc::new(Consumer::default()), Thread(Arc::new(Notify::new())));
     loop {
-        match queue.poll(&consumer, Some(Waiter::Thread(thread.clone()))) {
+        match queue.poll(&consumer, Some(Waiter::Thread(thread.clone(), consumer.clone()))) {
             Poll::Ready(popped) => return popped.map(|(value, due)| (*value, due.tick)),
-            Poll::Pending => thread.0.wait(),
+            Poll::Pending => {
+                while !consumer.was_woken() {
+                    thread.0.wait();
+                }
+            }
         }
     }
 }

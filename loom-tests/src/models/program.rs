@@ -192,3 +192,24 @@ fn a_close_calls_a_waker_that_is_set_late() {
         assert_eq!(waker.wakers(), 0);
     });
 }
+
+#[test]
+fn a_loop_that_moves_misses_no_memory() {
+    explore(|| {
+        let program = Program::new();
+        let taker = program.spawn(|program| {
+            let waker = LoopWaker::new();
+            program.wakeup().program.attach();
+            program.wakeup().program.set(&waker.waker());
+            let mut freed = 0;
+            while freed < 1 {
+                if program.falls_asleep(freed) {
+                    waker.park();
+                }
+                freed = program.collect(false);
+            }
+        });
+        program.free();
+        taker.join().unwrap();
+    });
+}

@@ -25,10 +25,11 @@ use super::expired::{Expired, Wakers};
 use super::load::{Load, WINDOW};
 use crate::clock::NEVER;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
+use crate::engine::call_stack;
 use crate::engine::deputy::Seen;
 use crate::engine::role::{self, Turn};
 use crate::engine::wakeup::DriverWakeup;
-use crate::executor::{Dispatcher, Watcher};
+use crate::executor::{self, Dispatcher, Watcher};
 use crate::shard::Shard;
 use crate::shard::thread_state;
 use crate::sync::lock;
@@ -226,9 +227,12 @@ pub(super) fn first_role(shard: usize, is_flexible: bool) -> u32 {
 
 impl Drop for Drivers {
     fn drop(&mut self) {
-        // That of a custom executor is foreign code.
-        let dispatcher = mem::replace(&mut self.dispatcher, Dispatcher::Inline);
-        self.shards[0].catch_panic(|| drop(dispatcher));
+        // That of a custom executor is foreign code. It may wait for the callback that drops it.
+        let (shard, dispatcher) = (self.shards[0].clone(), mem::replace(&mut self.dispatcher, Dispatcher::Inline));
+        let waits = matches!(dispatcher, Dispatcher::Custom(_)) && call_stack::inside_any();
+        let ends = move || shard.catch_panic(|| drop(dispatcher));
+        // If no thread can be started, it is dropped here.
+        if waits { _ = executor::spawn("corewheel-shutdown".to_owned(), ends) } else { ends() }
     }
 }
 

@@ -82,8 +82,7 @@ impl Driver {
     /// round.
     pub(super) fn collect(&mut self, shard: &Shard) -> Turn<Turned> {
         self.step(shard);
-        let has_work = self.in_round || self.work(shard);
-        if has_work || !self.expired.is_empty() { Turn::More } else { self.rest(shard, false) }
+        if self.in_round || self.work(shard) || !self.expired.is_empty() { Turn::More } else { self.rest(shard, false) }
     }
 
     /// Returns whether no round has begun that is not over.
