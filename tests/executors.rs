@@ -367,17 +367,21 @@ fn the_consumer_of_a_bounded_executor_may_shut_down_while_execute_waits_for_room
 
 #[test]
 fn the_executor_is_dropped_with_the_timer() {
-    let tokens = Tokens::default();
-    let token = tokens.give();
-    let executor = ExecuteFn(move |job: Job| {
-        let _captured = &token;
-        job();
-    });
-    let timer = Timer::builder().executor(Executor::Custom(Arc::new(executor))).build().unwrap();
-    let handle = timer.schedule(HOUR, || ()).unwrap();
-    drop(timer);
-    assert_eq!(tokens.alive(), 0);
-    drop(handle);
+    let ends: [fn(&Timer); 3] = [|_| (), |timer| drop(timer.shutdown()), |timer| drop(timer.shutdown_timeout(HOUR))];
+    for end in ends {
+        let tokens = Tokens::default();
+        let token = tokens.give();
+        let executor = ExecuteFn(move |job: Job| {
+            let _captured = &token;
+            job();
+        });
+        let timer = Timer::builder().executor(Executor::Custom(Arc::new(executor))).build().unwrap();
+        let handle = timer.schedule(HOUR, || ()).unwrap();
+        end(&timer);
+        drop(timer);
+        assert_eq!(tokens.alive(), 0);
+        drop(handle);
+    }
 }
 
 /// The last reference is a shutdown's, a driver's, or that of a thread of the timer's.

@@ -9,19 +9,26 @@
 use std::ptr;
 use std::task::Waker;
 
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, lock, thread_number};
+use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, lock, thread_number};
 
 /// The waker of a program's loop. Any thread may call it.
 pub(crate) struct ProgramWaker {
     /// The number of the thread that has the loop, or zero.
     thread: AtomicU64,
-    /// The loop has asked how long it may sleep, and has not driven since.
-    sleeps: AtomicBool,
+    /// `DRIVES`, `SLEEPS` or `WOKEN`.
+    state: AtomicU64,
     /// A boxed waker, null, or `CALLED`. Threads that arm timers use this alone: they take no lock.
     armed: AtomicPtr<Waker>,
     /// The waker that was set last.
     waker: Mutex<Option<Waker>>,
 }
+
+/// The loop has driven, and has not asked how long it may sleep since.
+const DRIVES: u64 = 0;
+/// It has asked, and has not driven since.
+const SLEEPS: u64 = 1;
+/// The same, and it was woken for work that is not urgent.
+const WOKEN: u64 = 2;
 
 /// In place of a waker: it was called, or would have been.
 const CALLED: *mut Waker = ptr::dangling_mut();
@@ -30,7 +37,7 @@ impl ProgramWaker {
     pub(super) fn new() -> Self {
         Self {
             thread: AtomicU64::new(0),
-            sleeps: AtomicBool::new(false),
+            state: AtomicU64::new(DRIVES),
             armed: AtomicPtr::new(ptr::null_mut()),
             waker: Mutex::new(None),
         }
@@ -52,7 +59,15 @@ impl ProgramWaker {
     pub(super) fn wake(&self) {
         // Relaxed: ordered as the shard's `wake_tick` is, by the fences of the caller and of `fall_asleep`, or by the lock
         // of the slot.
-        if self.sleeps.load(Ordering::Relaxed) && !self.is_here() {
+        if self.state.load(Ordering::Relaxed) != DRIVES && !self.is_here() {
+            self.call();
+        }
+    }
+
+    /// The same, but once until the loop drives.
+    pub(super) fn wake_lazily(&self) {
+        // Acquire: finds the waker that the loop has armed; pairs with `rearm`. By argument.
+        if !self.is_here() && self.state.compare_exchange(SLEEPS, WOKEN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             self.call();
         }
     }
@@ -81,18 +96,19 @@ impl ProgramWaker {
 
     /// The loop is awake: it calls `rearm` before it sleeps.
     pub(crate) fn wake_up(&self) {
-        self.sleeps.store(false, Ordering::Relaxed);
+        self.state.swap(DRIVES, Ordering::Relaxed);
     }
 
     /// The loop is about to sleep: makes the next wake-up call the waker.
     pub(crate) fn rearm(&self) {
-        self.sleeps.store(true, Ordering::Relaxed);
         // Relaxed: the loop's own thread reads what it wrote, or `CALLED`, after which it looks at everything. Loom
         // model `program`.
         if self.armed.load(Ordering::Relaxed) == CALLED {
             let waker = lock(&self.waker).clone();
             self.arm(waker);
         }
+        // Release: after the waker is armed; pairs with `wake_lazily`. By argument.
+        _ = self.state.compare_exchange(DRIVES, SLEEPS, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Removes the waker.

@@ -184,18 +184,19 @@ impl DriverWakeup {
 
     /// Wakes the driver for work that is not urgent: `lazy_wakeup` ticks after its sleep began, or at once if it has
     /// slept longer. However often this is called, it ends at most two sleeps in `lazy_wakeup` ticks. A program's loop is
-    /// woken at once, unless the calling thread has it.
+    /// woken at once, but not again before it drives.
     #[inline]
     pub(crate) fn wake_lazily(&self, lazy_wakeup: u64) {
-        // SeqCst: orders what there is to do before the looks at the role, the loop's thread and the driver; pairs with
+        // SeqCst: orders what there is to do before the looks at the role, the driver and the loop; pairs with
         // `fall_asleep`. Loom model `program`.
         fence(Ordering::SeqCst);
         if self.role() != PROGRAM {
             // Relaxed: an old value only wakes the driver earlier.
             let since = self.asleep_since.load(Ordering::Relaxed);
             self.wake_by_ordered(since.saturating_add(lazy_wakeup));
-        } else if !self.program.is_here() {
-            self.wake_by_ordered(AWAKE);
+        } else if self.wake_tick() != AWAKE {
+            // A driver that is awake looks before it sleeps. It may be this thread, in a turn.
+            self.program.wake_lazily();
         }
     }
 

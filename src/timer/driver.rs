@@ -75,8 +75,9 @@ impl Driver {
     /// called.
     ///
     /// The instant is at most the tick of the earliest deadline. It may be earlier, but a loop that sleeps by it is
-    /// tickless. Each call begins anew: if other threads then arm timers for earlier than the answer, or leave memory to
-    /// be given back, one of them calls the waker, once. A shutdown calls it in any case.
+    /// tickless. Each call begins anew: if another thread then arms a timer for earlier than the answer, it calls the
+    /// waker, once. Beside that, memory to be given back calls it at most once before the next `drive`, and a shutdown. So
+    /// a loop that is woken drives: otherwise memory waits until it does.
     pub fn next_wakeup(&mut self) -> Option<Instant> {
         self.0.attach();
         self.0.next_wakeup()

@@ -3,6 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use crate::engine::call_stack;
 use crate::executor::{self, Pool};
 use crate::shard::{DriverThread, Drivers};
 
@@ -23,14 +24,19 @@ impl Threads {
         // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
         // dropped here. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();
+        let is_inside = call_stack::inside_any();
         let join = move || {
-            let drivers = self.join(wait);
+            let mut drivers = self.join(wait);
+            // That of a custom executor may wait for the callback that shuts the timer down.
+            drivers.take_if(|_| !is_inside);
             // An error: the shutdown no longer waits.
             let _ = sender.send(());
-            drop(drivers);
         };
-        if executor::spawn("corewheel-shutdown".to_owned(), join).is_ok() && wait {
-            let _ = ended.recv_timeout(limit.saturating_duration_since(Instant::now()));
+        if let (Ok(joiner), true) = (executor::spawn("corewheel-shutdown".to_owned(), join), wait) {
+            let left = limit.saturating_duration_since(Instant::now());
+            if ended.recv_timeout(left).is_ok() && !is_inside {
+                executor::join(joiner);
+            }
         }
     }
 

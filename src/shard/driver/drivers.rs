@@ -232,7 +232,8 @@ impl Drop for Drivers {
         let waits = matches!(dispatcher, Dispatcher::Custom(_)) && call_stack::inside_any();
         let ends = move || shard.catch_panic(|| drop(dispatcher));
         // If no thread can be started, it is dropped here.
-        if waits { _ = executor::spawn("corewheel-shutdown".to_owned(), ends) } else { ends() }
+        let spawn = |ends| _ = executor::spawn("corewheel-shutdown".to_owned(), ends);
+        self.shards[0].catch_panic(|| if waits { spawn(ends) } else { ends() });
     }
 }
 

@@ -1,5 +1,6 @@
 //! The program's own loop drives a shard: see [`Driver`](crate::Driver).
 
+use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
@@ -190,9 +191,9 @@ impl Drop for LoopWaker {
 
 impl Drop for ProgramDriver {
     fn drop(&mut self) {
-        // In a forked child: the waker is the parent's, and a thread of it may have the lock for ever.
+        // In a forked child: the waker and the executor are the parent's, and a thread of it may have the lock for ever.
         if self.shard().is_inherited() {
-            return;
+            return mem::forget(self.drivers.clone());
         }
         let core = &self.shard().core;
         self.give_watch();
