@@ -251,6 +251,17 @@ fn pop_timeout_waits_for_its_limit() {
 }
 
 #[test]
+fn pop_timeout_looks_once_more_at_its_limit() {
+    let timer = Timer::new().unwrap();
+    let (queue, idle_task) = (DelayQueue::new(&timer), Arc::new(Task::default()));
+    let idle = queue.clone();
+    assert_eq!(poll(&idle, &idle_task), Poll::Pending);
+    let _key = queue.push(10 * MS, 7).unwrap();
+    assert_eq!(queue.pop_timeout(SEC).map(|due| due.value), Some(7));
+    assert_eq!(idle_task.woken(), 1, "it ignores its wake-up");
+}
+
+#[test]
 fn values_are_never_early_by_the_system_clock_and_each_comes_out_once() {
     let timer = Timer::builder().shards(2).build().unwrap();
     let queue = DelayQueue::new(&timer);
