@@ -246,7 +246,9 @@ impl Core {
     /// Wakes the driver for work that is not urgent: for a program's loop, only memory to be given back.
     #[inline]
     pub(crate) fn wake_lazily(&self) {
-        self.lazy_wakeup.into_iter().for_each(|lazy_wakeup| self.wakeup.wake_lazily(lazy_wakeup));
+        if let Some(lazy_wakeup) = self.lazy_wakeup {
+            self.wakeup.wake_lazily(lazy_wakeup);
+        }
     }
 
     /// Waits until no thread is inside the callback of `entry`. Returns at once if the calling thread is. Returns false

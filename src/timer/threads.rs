@@ -19,34 +19,31 @@ pub(super) struct Threads {
 impl Threads {
     /// Ends the threads; with `wait`, returns when they have ended, or at the instant `limit`. With a limit, what
     /// callbacks have left to rayon and to thread-locals may run longer, and so may the drop of a custom executor.
-    pub(super) fn end(self, limit: Option<Instant>, wait: bool) {
-        let Some(limit) = limit else { return drop(self.join(wait)) };
+    pub(super) fn end(mut self, limit: Option<Instant>, wait: bool) {
+        let Some(limit) = limit else { return self.join(wait) };
+        // Inside a callback, no thread that is waited for drops the executor: see the drop of `Drivers`.
+        let _drivers = self.drivers.take_if(|_| call_stack::inside_any());
         // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
         // dropped here. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();
-        let is_inside = call_stack::inside_any();
         let join = move || {
-            let mut drivers = self.join(wait);
-            // That of a custom executor may wait for the callback that shuts the timer down.
-            drivers.take_if(|_| !is_inside);
+            self.join(wait);
             // An error: the shutdown no longer waits.
             let _ = sender.send(());
         };
         if let (Ok(joiner), true) = (executor::spawn("corewheel-shutdown".to_owned(), join), wait) {
             let left = limit.saturating_duration_since(Instant::now());
-            if ended.recv_timeout(left).is_ok() && !is_inside {
+            if ended.recv_timeout(left).is_ok() {
                 executor::join(joiner);
             }
         }
     }
 
-    /// Ends the threads; with `wait`, returns when they have ended. The drop of what this returns may be that of a custom
-    /// executor.
-    fn join(self, wait: bool) -> Option<Arc<Drivers>> {
+    /// Ends the threads; with `wait`, returns when they have ended. May drop a custom executor.
+    fn join(self, wait: bool) {
         if wait {
             self.own.into_iter().for_each(DriverThread::join);
         }
         self.pool.into_iter().for_each(|pool| pool.stop(wait));
-        self.drivers
     }
 }
