@@ -396,11 +396,10 @@ impl<T: Send + 'static> DelayQueue<T> {
             while !consumer.was_woken() {
                 let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
                 if left == Some(Duration::ZERO) {
-                    // Another consumer may have been woken for a value, and not have taken it.
-                    let popped = self.poll(&consumer, None);
-                    // A wake-up that came too late goes to another consumer.
+                    // A wake-up that came too late goes to another consumer. The look comes after it, because it may call
+                    // wakers. Another consumer may have been woken for a value, and not have taken it.
                     self.shared.values.withdraw(&consumer);
-                    return if let Poll::Ready(popped) = popped { popped } else { None };
+                    return if let Poll::Ready(popped) = self.poll(&consumer, None) { popped } else { None };
                 }
                 left.map_or_else(thread::park, thread::park_timeout);
             }
