@@ -634,6 +634,18 @@ fn the_thread_that_uses_the_driver_has_its_shard_as_home() {
 }
 
 #[test]
+fn of_two_drivers_the_one_used_last_has_the_home() {
+    let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();
+    let mut first = timer.take_driver().unwrap();
+    let other = timer.clone();
+    let second = thread::spawn(move || other.take_driver().unwrap()).join().unwrap();
+    assert!(!second.is_shutdown());
+    assert_eq!(first.drive(), 0);
+    timer.schedule(Duration::ZERO, || ()).unwrap();
+    eventually("it is in the shard of the first", || first.drive() == 1);
+}
+
+#[test]
 fn no_driver_is_given_in_virtual_time_nor_to_the_timers_threads() {
     let virtual_time = Timer::builder().clock(ManualClock::new()).build().unwrap();
     assert!(virtual_time.take_driver().is_none());

@@ -576,6 +576,48 @@ fn fork_in_a_loop() {
     println!("{PASSED}");
 }
 
+const FORKS_IN_A_SHUTDOWN: &str = "a_shutdown_may_fork_and_ends_nothing_in_the_child";
+
+#[test]
+fn a_shutdown_may_fork_and_ends_nothing_in_the_child() {
+    if is_child(FORKS_IN_A_SHUTDOWN) {
+        return fork_in_a_shutdown();
+    }
+    let output = in_time("the child forks", || child(FORKS_IN_A_SHUTDOWN, "", &[]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_passed(output.status.success(), &text);
+}
+
+fn fork_in_a_shutdown() {
+    let (timer, tokens, gate) = (Timer::builder().shards(1).build().unwrap(), Tokens::default(), Gate::default());
+    let (sender, pids) = channel();
+    let (forks, asleep) = (Arc::new(Forks(sender)), Arc::new(Told(AtomicBool::new(false))));
+    let mut sleeps = [timer.sleep(HOUR), timer.sleep(HOUR)];
+    for (sleep, waker) in sleeps.iter_mut().zip([Waker::from(forks), Waker::from(asleep.clone())]) {
+        assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    let token = tokens.give();
+    timer.schedule(HOUR, move || drop(token)).unwrap();
+    // The parent's shutdown waits for a callback.
+    block(&timer, 1, &gate);
+    let opens = thread::spawn(move || {
+        thread::sleep(100 * MS);
+        gate.open();
+    });
+    let unfired = timer.shutdown().count();
+    let Some(child) = wait_for(&pids) else {
+        end_fork(|| {
+            assert_eq!((unfired, asleep.0.load(Ordering::SeqCst)), (0, false));
+            drop(timer);
+            assert_eq!(tokens.alive(), 1);
+        })
+    };
+    opens.join().unwrap();
+    assert_fork_passes(child);
+    assert_eq!((unfired, asleep.0.load(Ordering::SeqCst), tokens.alive()), (1, true, 0));
+    println!("{PASSED}");
+}
+
 const FORKS_AT_FIRST_USE: &str = "a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own";
 
 #[test]

@@ -230,7 +230,9 @@ impl Service {
         if self.process.has_forked() || self.closed.swap(true, Ordering::AcqRel) {
             return None;
         }
-        Some(self.shards.iter().map(Shard::close).sum())
+        let closures = self.shards.iter().map(Shard::close).sum();
+        // The waker of a program's loop may have forked.
+        Some(closures).filter(|_| !self.process.has_forked())
     }
 
     /// Passes every closure that has not fired to `unfired`, with its shard and its tick, and ends the threads. The
@@ -252,8 +254,12 @@ impl Service {
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(Role::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(Role::Waker));
         let runs = self.shards.iter().map(|shard| (shard, shard.claim(&mut |tick, f| unfired(shard, tick, f))));
-        let mut in_time = true;
-        for (shard, running) in runs.collect::<Vec<_>>() {
+        let (runs, mut in_time) = (runs.collect::<Vec<_>>(), true);
+        // A waker, or the drop of a closure, may have forked. The child does no more.
+        if self.process.has_forked() {
+            return mem::forget(threads);
+        }
+        for (shard, running) in runs {
             let mut unfired = |tick, callback| unfired(shard, tick, callback);
             in_time &= shard.claim_running(running, wait, limit, &mut unfired);
         }

@@ -18,6 +18,7 @@
 use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::batch::TimerBatch;
@@ -37,6 +38,11 @@ use crate::system::Scheduling;
 
 /// The share of its time, in percent, below which a thread has little to do.
 const LITTLE: u32 = 25;
+
+/// Number of turns of non-urgent work, of some 50 µs each, after which a thread yields its core.
+///
+/// Beside threads that use all cores, a yield may cost milliseconds, so a thread does not yield after every turn.
+const YIELD_EVERY: u32 = 8;
 
 /// The shards of a service, and their executor.
 pub(crate) struct Drivers {
@@ -58,6 +64,8 @@ pub(super) struct Role {
     pub(super) leads: bool,
     /// Index of the shard that was driven last.
     last: usize,
+    /// Number of turns after which only non-urgent work was left.
+    idle_turns: u32,
     load: Load,
     /// As the deputy.
     pub(super) seen: Seen,
@@ -91,7 +99,7 @@ impl Drivers {
     /// Returns the role of the own thread of this number at first. One thread leads if there is a pool to look after.
     pub(super) fn new_role(&self, thread: u32) -> Role {
         let leads = thread == 0 && self.dispatcher.queue().is_some();
-        Role { thread, leads, last: 0, load: Load::new(), seen: None }
+        Role { thread, leads, last: 0, idle_turns: 0, load: Load::new(), seen: None }
     }
 
     /// Returns the role that the shards of this thread have.
@@ -167,7 +175,15 @@ impl Drivers {
         while turns > 0 && !expired.is_full() && (self.is_flexible || expired.is_empty()) {
             match role::next(shards, number, &mut role.last, expired.is_empty()) {
                 Some(Turn::Expired { expired: turned, .. }) => expired.add(&shards[role.last], turned),
-                Some(_) => turns -= 1,
+                Some(turn) => {
+                    turns -= 1;
+                    if expired.is_empty() && matches!(turn, Turn::Asleep { has_work: true }) {
+                        role.idle_turns += 1;
+                        if role.idle_turns % YIELD_EVERY == 0 {
+                            thread::yield_now();
+                        }
+                    }
+                }
                 None if expired.is_empty() => return None,
                 None => break,
             }

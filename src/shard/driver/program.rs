@@ -48,10 +48,8 @@ impl ProgramDriver {
     /// Makes the calling thread the one that has the loop.
     pub(crate) fn attach(&self) {
         let (shard, shards) = (self.shard(), &self.drivers.shards);
-        if !shard.core.wakeup.program.is_here() {
-            shard.core.wakeup.program.attach();
-            thread_state::move_home(self.service, shards, shard);
-        }
+        shard.core.wakeup.program.attach();
+        thread_state::move_home(self.service, shards, shard);
     }
 
     /// Returns whether the timer is shut down.
@@ -77,14 +75,15 @@ impl ProgramDriver {
             return 0;
         }
         shard.core.wakeup.program.wake_up();
-        let mut is_fresh = false;
-        loop {
+        let (mut is_fresh, mut is_due) = (false, true);
+        // A waker that this calls may fork.
+        while !shard.is_inherited() {
             // A loop that only polls calls nothing else.
             self.drivers.dispatcher.watch(self.watcher(), || ());
             let mut is_over = false;
             let turn = with_driver(&*shard, PROGRAM, |driver| {
                 is_fresh |= driver.is_between_rounds();
-                let turn = shard.turn(driver, true);
+                let turn = shard.turn(driver, is_due);
                 is_over = is_fresh && driver.is_between_rounds();
                 turn
             });
@@ -93,14 +92,11 @@ impl ProgramDriver {
                 Some(Turn::More | Turn::Asleep { .. }) => {}
                 Some(Turn::Closed) | None => break,
             }
-            if is_over {
+            if !is_due {
                 break;
             }
-        }
-        // A turn of non-urgent work, now that nothing is due.
-        let last = with_driver(&*shard, PROGRAM, |driver| shard.turn(driver, false));
-        if let Some(Turn::Expired { expired: turned, .. }) = last {
-            expired += self.deliver(turned);
+            // Once nothing is due, a turn of non-urgent work.
+            is_due = !is_over;
         }
         expired
     }
