@@ -705,8 +705,17 @@ fn fork_with_timers() {
     let mut driver = driven.take_driver().unwrap();
     driver.set_waker(&waker.clone().into());
     let wakers = Arc::strong_count(&waker);
+    // The last owner of an executor.
+    let executor = values.give();
+    let execute = ExecuteFn(move |_| _ = &executor);
+    let ended = Timer::builder().executor(Executor::Custom(Arc::new(execute))).build().unwrap();
+    let last = ended.take_driver().unwrap();
+    drop(ended);
+    let alive = values.alive();
     match forked() {
         None => end_fork(|| {
+            drop(last);
+            assert_eq!(values.alive(), alive, "the executor belongs to the parent");
             drive_inherited(&driven, driver);
             assert_eq!(Arc::strong_count(&waker), wakers, "the loop's waker belongs to the parent");
             sleep_inherited(sleeps, &waker);
@@ -717,6 +726,8 @@ fn fork_with_timers() {
         }),
         Some(child) => assert_fork_passes(child),
     }
+    drop(last);
+    assert_eq!(values.alive(), alive - 1);
     // The fork does not affect the parent's timer.
     eventually("the parent's timer fires", || runs.load(Ordering::SeqCst) == 1);
     assert!(!timer.is_shutdown() && handle.is_pending() && handle.reset(2 * HOUR) && handle.cancel());
