@@ -576,6 +576,15 @@ fn fork_in_a_loop() {
     println!("{PASSED}");
 }
 
+/// The same when it is dropped.
+struct ForksInDrop(Sender<Option<Pid>>);
+
+impl Drop for ForksInDrop {
+    fn drop(&mut self) {
+        self.0.send(forked()).unwrap();
+    }
+}
+
 const FORKS_IN_A_SHUTDOWN: &str = "a_shutdown_may_fork_and_ends_nothing_in_the_child";
 
 #[test]
@@ -615,7 +624,32 @@ fn fork_in_a_shutdown() {
     opens.join().unwrap();
     assert_fork_passes(child);
     assert_eq!((unfired, asleep.0.load(Ordering::SeqCst), tokens.alive()), (1, true, 0));
+    fork_in_the_drop_of_a_closure();
     println!("{PASSED}");
+}
+
+/// Two callbacks are in progress. The closure that is dropped first forks.
+fn fork_in_the_drop_of_a_closure() {
+    let (timer, gate) = (Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap(), Gate::default());
+    let ((begin, begun), (sender, pids)) = (channel(), channel());
+    for forks in [Some(ForksInDrop(sender)), None] {
+        let (begin, gate) = (begin.clone(), gate.clone());
+        let wait = move || {
+            let _captured = &forks;
+            begin.send(()).unwrap();
+            gate.pass();
+        };
+        timer.schedule_at_fixed_rate(MS, HOUR, wait).unwrap();
+        wait_for(&begun);
+    }
+    let opens = thread::spawn(move || {
+        thread::sleep(100 * MS);
+        gate.open();
+    });
+    drop(timer);
+    let Some(child) = wait_for(&pids) else { end_fork(|| ()) };
+    opens.join().unwrap();
+    assert_fork_passes(child);
 }
 
 const FORKS_AT_FIRST_USE: &str = "a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own";

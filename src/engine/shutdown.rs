@@ -58,26 +58,21 @@ impl Core {
         self.slab.close().filter(|entry| !entry.claim(false, now, &mut found)).collect()
     }
 
-    /// Takes the periodic timers that were running in a closed shard. With `wait`, it first waits for the end of each
-    /// run, until the instant `limit`. Returns whether all runs that were waited for have ended.
+    /// Takes a periodic timer that was running in a closed shard. With `wait`, it first waits for the end of the run, until
+    /// the instant `limit`. Returns false if the run has not ended by then.
     ///
     /// A run ends its timer if it is not waited for, if it takes longer, or if the calling thread is inside of it.
     pub(crate) fn claim_running(
         &self,
-        running: Vec<&Entry>,
+        entry: &Entry,
         wait: bool,
         limit: Option<Instant>,
         now: u64,
         mut found: impl FnMut(Found),
     ) -> bool {
-        let mut all_ended = true;
-        for entry in running {
-            if wait {
-                all_ended &= self.wait_for_run(entry, limit);
-            }
-            entry.claim(true, now, &mut found);
-        }
-        all_ended
+        let in_time = !wait || self.wait_for_run(entry, limit);
+        entry.claim(true, now, &mut found);
+        in_time
     }
 
     /// Removes one handle's pin of a closed shard. Returns true if it was the last: then nothing keeps the shard's

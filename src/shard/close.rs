@@ -49,20 +49,17 @@ impl Shard {
         self.core.claim_closures(self.ticks.now_tick(), |found| self.end_claimed(found, unfired))
     }
 
-    /// Takes the closures of `running`; with `wait`, only after their runs have ended. See
+    /// Takes the closure of a timer that was running. See
     /// [`Core::claim_running`](crate::engine::core::Core::claim_running).
-    ///
-    /// A run that has not ended at the instant `limit` ends its timer. Returns whether all runs that were waited for have
-    /// ended.
     pub(crate) fn claim_running(
         &self,
-        running: Vec<&Entry>,
+        entry: &Entry,
         wait: bool,
         limit: Option<Instant>,
         unfired: &mut impl FnMut(u64, Callback),
     ) -> bool {
         let now = self.ticks.now_tick();
-        self.core.claim_running(running, wait, limit, now, |found| self.end_claimed(found, unfired))
+        self.core.claim_running(entry, wait, limit, now, |found| self.end_claimed(found, unfired))
     }
 
     /// Counts a timer that the shutdown has claimed. Wakes its task, or passes its callback to `unfired`.

@@ -254,14 +254,15 @@ impl Service {
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(Role::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(Role::Waker));
         let runs = self.shards.iter().map(|shard| (shard, shard.claim(&mut |tick, f| unfired(shard, tick, f))));
-        let (runs, mut in_time) = (runs.collect::<Vec<_>>(), true);
-        // A waker, or the drop of a closure, may have forked. The child does no more.
+        let runs = runs.collect::<Vec<_>>().into_iter();
+        let runs = runs.flat_map(|(shard, running)| running.into_iter().map(move |entry| (shard, entry)));
+        let mut in_time = true;
+        // A waker, or the drop of a closure, may fork. The child has neither the runs nor the threads.
+        for (shard, entry) in runs.take_while(|_| !self.process.has_forked()) {
+            in_time &= shard.claim_running(entry, wait, limit, &mut |tick, f| unfired(shard, tick, f));
+        }
         if self.process.has_forked() {
             return mem::forget(threads);
-        }
-        for (shard, running) in runs {
-            let mut unfired = |tick, callback| unfired(shard, tick, callback);
-            in_time &= shard.claim_running(running, wait, limit, &mut unfired);
         }
 
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
@@ -273,13 +274,13 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if self.process.has_forked() {
-            // The threads belong to the parent process, so their handles must be neither joined nor dropped.
-            mem::forget(self.threads.get_mut().map(mem::take));
-        }
         if self.close().is_some() {
             // Each closure is dropped as it is found. This needs no list, and no order.
             self.end(None, |shard, _, callback| shard.drop_unfired(callback));
+        }
+        if self.process.has_forked() {
+            // The threads belong to the parent process, so their handles must be neither joined nor dropped.
+            mem::forget(self.threads.get_mut().map(mem::take));
         }
     }
 }

@@ -65,7 +65,7 @@ pub(super) struct Role {
     pub(super) leads: bool,
     /// Index of the shard that was driven last.
     last: usize,
-    /// Number of turns after which only non-urgent work was left.
+    /// Number of turns since the last yield after which only non-urgent work was left.
     idle_turns: u32,
     load: Load,
     /// As the deputy.
@@ -179,8 +179,8 @@ impl Drivers {
                 Some(turn) => {
                     turns -= 1;
                     if expired.is_empty() && matches!(turn, Turn::Asleep { has_work: true }) {
-                        role.idle_turns += 1;
-                        if role.idle_turns % YIELD_EVERY == 0 {
+                        role.idle_turns = (role.idle_turns + 1) % YIELD_EVERY;
+                        if role.idle_turns == 0 {
                             thread::yield_now();
                         }
                     }
