@@ -107,6 +107,17 @@ fn assert_passed(success: bool, text: &str) {
     assert!(success && text.contains(PASSED), "{text}");
 }
 
+/// Runs `test`, which forks, in a process of its own: the test of this name.
+fn in_a_process(name: &'static str, test: impl FnOnce()) {
+    if is_child(name) {
+        test();
+        return println!("{PASSED}");
+    }
+    let output = in_time("the child forks", move || child(name, "", &[]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_passed(output.status.success(), &text);
+}
+
 /// Runs `test` with growing times, within which it must schedule timers that are due after the time, until it returns
 /// that the time sufficed.
 fn with_enough_time(test: impl Fn(Duration) -> bool) {
@@ -368,12 +379,7 @@ const FORKS: &str = "an_inherited_timer_is_shut_down_in_a_forked_child";
 
 #[test]
 fn an_inherited_timer_is_shut_down_in_a_forked_child() {
-    if is_child(FORKS) {
-        return fork_with_timers();
-    }
-    let output = in_time("the child forks", || child(FORKS, "", &[]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert_passed(output.status.success(), &text);
+    in_a_process(FORKS, fork_with_timers);
 }
 
 /// Forks. Returns `None` in the child, which must call [`end_fork`].
@@ -430,12 +436,7 @@ const FORKS_INSIDE: &str = "a_callback_may_fork_and_no_other_callback_runs_in_th
 
 #[test]
 fn a_callback_may_fork_and_no_other_callback_runs_in_the_child() {
-    if is_child(FORKS_INSIDE) {
-        return fork_in_a_callback();
-    }
-    let output = in_time("the child forks", || child(FORKS_INSIDE, "", &[]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert_passed(output.status.success(), &text);
+    in_a_process(FORKS_INSIDE, fork_in_a_callback);
 }
 
 fn fork_in_a_callback() {
@@ -472,7 +473,6 @@ fn fork_in_a_callback() {
     assert_eq!(reported.load(Ordering::SeqCst), 1, "the fork took measurable time, so the run is slow");
     jobs.for_each(|job| job());
     assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (2, 0));
-    println!("{PASSED}");
 }
 
 /// The waker of a task. The first that is called forks, and another must not be called in the child.
@@ -504,12 +504,7 @@ const FORKS_IN_A_WAKER: &str = "a_waker_may_fork_and_no_other_is_called_in_the_c
 
 #[test]
 fn a_waker_may_fork_and_no_other_is_called_in_the_child() {
-    if is_child(FORKS_IN_A_WAKER) {
-        return fork_in_a_waker();
-    }
-    let output = in_time("the child forks", || child(FORKS_IN_A_WAKER, "", &[]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert_passed(output.status.success(), &text);
+    in_a_process(FORKS_IN_A_WAKER, fork_in_a_waker);
 }
 
 fn fork_in_a_waker() {
@@ -529,7 +524,6 @@ fn fork_in_a_waker() {
     assert!(Pin::new(&mut sleep).poll(&mut cx).is_pending());
     assert_fork_passes(wait_for(&pids));
     eventually("the parent calls all", || calls.load(Ordering::SeqCst) == 4);
-    println!("{PASSED}");
 }
 
 /// Forks, and sends the child's id, or `None` in the child.
@@ -545,12 +539,7 @@ const FORKS_IN_A_LOOP: &str = "a_loop_may_fork_and_drives_nothing_in_the_child";
 
 #[test]
 fn a_loop_may_fork_and_drives_nothing_in_the_child() {
-    if is_child(FORKS_IN_A_LOOP) {
-        return fork_in_a_loop();
-    }
-    let output = in_time("the child forks", || child(FORKS_IN_A_LOOP, "", &[]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert_passed(output.status.success(), &text);
+    in_a_process(FORKS_IN_A_LOOP, fork_in_a_loop);
 }
 
 fn fork_in_a_loop() {
@@ -573,10 +562,9 @@ fn fork_in_a_loop() {
     };
     assert_fork_passes(child);
     assert_eq!((expired, held_jobs.len()), (TIMERS + 1, TIMERS));
-    println!("{PASSED}");
 }
 
-/// The same when it is dropped.
+/// Forks when it is dropped, and sends the same.
 struct ForksInDrop(Sender<Option<Pid>>);
 
 impl Drop for ForksInDrop {
@@ -589,12 +577,7 @@ const FORKS_IN_A_SHUTDOWN: &str = "a_shutdown_may_fork_and_ends_nothing_in_the_c
 
 #[test]
 fn a_shutdown_may_fork_and_ends_nothing_in_the_child() {
-    if is_child(FORKS_IN_A_SHUTDOWN) {
-        return fork_in_a_shutdown();
-    }
-    let output = in_time("the child forks", || child(FORKS_IN_A_SHUTDOWN, "", &[]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert_passed(output.status.success(), &text);
+    in_a_process(FORKS_IN_A_SHUTDOWN, fork_in_a_shutdown);
 }
 
 fn fork_in_a_shutdown() {
@@ -625,7 +608,6 @@ fn fork_in_a_shutdown() {
     assert_fork_passes(child);
     assert_eq!((unfired, asleep.0.load(Ordering::SeqCst), tokens.alive()), (1, true, 0));
     fork_in_the_drop_of_a_closure();
-    println!("{PASSED}");
 }
 
 /// Two callbacks are in progress. The closure that is dropped first forks.
@@ -656,21 +638,19 @@ const FORKS_AT_FIRST_USE: &str = "a_fork_during_the_first_use_of_the_global_time
 
 #[test]
 fn a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own() {
-    if is_child(FORKS_AT_FIRST_USE) {
-        // Each process has a first use of its own, and its child a generation of its own. A starved process forks slowly,
-        // so it has fewer rounds.
-        let start = Instant::now();
-        for round in (0..40).take_while(|_| start.elapsed() < TIMEOUT / 2) {
-            match forked() {
-                None => end_fork(|| fork_at_first_use(round, 2)),
-                Some(child) => assert_fork_passes(child),
-            }
+    in_a_process(FORKS_AT_FIRST_USE, fork_at_first_uses);
+}
+
+/// Each process has a first use of its own, and its child a generation of its own. A starved process forks slowly, so it
+/// has fewer rounds.
+fn fork_at_first_uses() {
+    let start = Instant::now();
+    for round in (0..40).take_while(|_| start.elapsed() < TIMEOUT / 2) {
+        match forked() {
+            None => end_fork(|| fork_at_first_use(round, 2)),
+            Some(child) => assert_fork_passes(child),
         }
-        return println!("{PASSED}");
     }
-    let output = in_time("the children fork", || child(FORKS_AT_FIRST_USE, "", &[]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert_passed(output.status.success(), &text);
 }
 
 /// Forks while another thread starts the global timer. The child does the same, and its child uses the timer.
@@ -695,12 +675,7 @@ const FORKS_AT_FIRST_COUNT: &str = "a_fork_while_a_thread_first_counts_timers_le
 
 #[test]
 fn a_fork_while_a_thread_first_counts_timers_leaves_the_child_able_to_count_them() {
-    if is_child(FORKS_AT_FIRST_COUNT) {
-        return fork_at_first_count();
-    }
-    let output = in_time("the child forks", || child(FORKS_AT_FIRST_COUNT, "", &[]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert_passed(output.status.success(), &text);
+    in_a_process(FORKS_AT_FIRST_COUNT, fork_at_first_count);
 }
 
 /// Forks while another thread is inside the first count of the process, which allocates what all counts share.
@@ -718,7 +693,6 @@ fn fork_at_first_count() {
         Some(child) => assert_fork_passes(child),
     }
     assert!(first.join().unwrap());
-    println!("{PASSED}");
 }
 
 fn fork_with_timers() {
@@ -774,7 +748,6 @@ fn fork_with_timers() {
     assert_balanced(&timer);
     clock.advance(SEC);
     assert_eq!(virtual_timer.stats().fired, 1);
-    println!("{PASSED}");
 }
 
 /// Uses the driver of the parent's loop in the child of a fork.
