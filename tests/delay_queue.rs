@@ -380,49 +380,6 @@ fn the_waker_of_the_last_poll_is_called() {
     assert_eq!((old.woken(), new.woken()), (0, 1));
 }
 
-/// The `pop` that finds nothing frees the values that were removed when they were due, and so calls the waker of a loop
-/// for memory.
-#[test]
-fn a_waker_that_parks_takes_no_wake_up_of_a_thread_that_pops() {
-    const VALUES: usize = 35_000;
-    const REMOVED: usize = 25_000;
-    let timer = timer_with_a_shard();
-    let queue = DelayQueue::new(&timer);
-    let mut driver = timer.take_driver().unwrap();
-    let push = |_| queue.push(Duration::ZERO, ()).unwrap();
-    (0..VALUES).map(push).for_each(drop);
-    // Those with a later tick come last.
-    thread::sleep(5 * MS);
-    let removed: Vec<_> = (0..REMOVED).map(push).collect();
-    let mut due = 0;
-    while due < VALUES + REMOVED {
-        due += driver.drive();
-    }
-    assert!(removed.into_iter().all(|key| key.remove().is_some()));
-    assert!((0..VALUES).all(|_| queue.try_pop().is_some()));
-    let (start, calls, of_loop) = (Instant::now(), Arc::new(AtomicUsize::new(0)), thread::current());
-    let calls_here = calls.clone();
-    let parks = move || {
-        if thread::current().id() != of_loop.id() && calls_here.fetch_add(1, Ordering::SeqCst) == 0 {
-            while start.elapsed() < 200 * MS {
-                thread::park_timeout(MS);
-            }
-        }
-    };
-    driver.set_waker(&Waker::from(Arc::new(WakeFn(parks))));
-    let _key = queue.push(100 * MS, ()).unwrap();
-    while driver.next_wakeup().unwrap() <= Instant::now() {}
-    let popped = consumers(&queue, 1).pop().unwrap();
-    eventually("the waker is called", || calls.load(Ordering::SeqCst) == 1);
-    while due < VALUES + REMOVED + 1 {
-        due += driver.drive();
-        thread::sleep(MS);
-    }
-    eventually("it comes out", || queue.is_empty());
-    timer.shutdown();
-    assert_eq!(popped.join().unwrap(), [()]);
-}
-
 #[test]
 fn a_loop_over_values_gives_way_to_other_tasks() {
     let (queue, _timer, clock) = queue();
@@ -607,6 +564,33 @@ fn a_waker_of_a_shutdown_may_wait_for_a_callback_that_waits_for_a_value() {
             run([1, 2, 4].map(|bit| case & bit != 0));
         }
     });
+}
+
+/// The thread that ends the queue wakes the task that the driver has chosen.
+#[test]
+fn a_task_behind_a_waker_that_blocks_is_woken_by_the_shutdown() {
+    let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
+    let queue = DelayQueue::new(&timer);
+    let (entered, is_entered) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let block = move || {
+        entered.send(()).unwrap();
+        _ = released.lock().unwrap().recv();
+    };
+    let blocks = Waker::from(Arc::new(WakeFn(block)));
+    let (first, second, task) = (queue.clone(), queue.clone(), Arc::new(Task::default()));
+    assert!(first.poll_pop(&mut Context::from_waker(&blocks)).is_pending());
+    assert!(poll(&second, &task).is_pending());
+    let at = Instant::now() + 20 * MS;
+    (0..2).for_each(|value| _ = queue.push_at(at, value).unwrap());
+    wait_for(&is_entered);
+    let ends = timer.clone();
+    let end = thread::spawn(move || ends.shutdown().count());
+    eventually("the task is woken", || task.woken() == 1);
+    drop(release);
+    end.join().unwrap();
+    assert_eq!((drain(&second).len(), poll(&second, &task)), (2, Poll::Ready(None)));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 pub(crate) use crate::source::sync::cell::UnsafeCell;
 pub(crate) use crate::source::sync::lock::{lock, unpoisoned};
 pub(crate) use crate::source::sync::parker::Parker;
-pub(crate) use crate::source::sync::stack;
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use shuttle::thread_local as thread_static;

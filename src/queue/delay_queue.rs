@@ -51,9 +51,9 @@ use crate::timer::Timer;
 ///   them was due. A thread pushes to one shard.
 /// - **One wake-up a value.** Of many consumers that wait, one is woken for each value that becomes due, in the order
 ///   in which they began to wait. A woken consumer that gives up or is dropped passes its wake-up on.
-/// - **Lock-free in.** `push`, [`remove`](DelayKey::remove), [`reset`](DelayKey::reset) and the driver that makes a
-///   value due wait for no thread. Consumers share a lock. Producers, keys and drivers only try that lock, to help with
-///   the lists behind it. The thread that helps also calls the wakers of the consumers whose turn it is.
+/// - **No work of others.** `push`, [`remove`](DelayKey::remove) and [`reset`](DelayKey::reset) wait for no consumer that
+///   waits, and for no driver at work. `push` and `remove` take a lock of the queue, `reset` takes none. A driver hands
+///   over its own values, and does nothing for the callers of a queue. No lock is held while foreign code runs.
 ///
 /// Values that are due do not pass through the executor: the driver of their shard hands them over.
 ///
@@ -67,14 +67,13 @@ use crate::timer::Timer;
 ///
 /// # Memory
 ///
-/// A value takes some 190 bytes beside its own. These are the 64 of its timer, a place in the queue's list, and an
-/// allocation with the value, the handle and the deadline of its timer, and the links of two lock-free lists. The timer's
-/// part goes [back to the system](crate::Timer#promises) after a burst. Whether the allocations do is up to the program's
-/// allocator: of 10^6 values, glibc's kept 125 MiB, which `malloc_trim` gives back.
+/// A value takes some 180 bytes beside its own. These are the 64 of its timer, a place in the queue's list, and an
+/// allocation with the value, the handle and the deadline of its timer. What is removed or popped leaves nothing behind in
+/// the queue, and the list shrinks with its length. The timer's part goes [back to the system](crate::Timer#promises)
+/// after a burst. Whether the allocations do is up to the program's allocator: of 10^6 values, glibc's kept 125 MiB, which
+/// `malloc_trim` gives back.
 ///
-/// One thread at a time forgets the values that were removed. Four threads that do nothing but push and remove, some
-/// three million times a second, outrun it. Until they pause, memory grows, and so does the time that a consumer or a
-/// driver needs. Several queues share such a load.
+/// Threads that do nothing but push to and remove from one queue share its lock. Several queues share such a load.
 ///
 /// # The end
 ///
@@ -117,8 +116,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// A value with a zero delay is due as soon as the driver has seen it: no tick is waited for. A delay too long to
     /// represent means never. Dropping the key leaves the value in the queue.
     ///
-    /// Lock-free, in amortised constant time. Allocates; where the allocator has no memory, the
-    /// process ends.
+    /// Takes the lock of the queue's list for some memory accesses, in amortised constant time. Allocates; where the
+    /// allocator has no memory, the process ends.
     ///
     /// # Errors
     ///
@@ -165,8 +164,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// Returns the first value that is due, or `None` if none is. Does not wait for one.
     ///
     /// A value is due once the driver of its shard has seen that its deadline has come. That is soon after the
-    /// deadline; [`Stats::lateness`](crate::Stats::lateness) tells how soon. Takes the consumers' lock, in amortised
-    /// constant time.
+    /// deadline; [`Stats::lateness`](crate::Stats::lateness) tells how soon. Takes the consumers' lock, in
+    /// logarithmic time in the number of values that are due.
     ///
     /// ```
     /// use corewheel::{DelayQueue, ManualClock, Timer};
@@ -251,7 +250,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// No loop over values keeps its executor from other tasks: after 128 values on a thread that were there without
     /// waiting, a poll wakes its task and is pending once, as for [`Sleep`](crate::Sleep#loops).
     ///
-    /// Takes the consumers' lock, in amortised logarithmic time in the number of consumers that wait.
+    /// Takes the consumers' lock, in logarithmic time in the number of consumers that wait and of values that are due.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -322,7 +321,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// that wait are woken. [`drain`](Self::drain) after the close ends the queue at once. A push that is in progress
     /// comes before the close or is refused. Another close has no effect.
     ///
-    /// Lock-free, in constant time, except for the wakers that it calls.
+    /// Takes the consumers' lock, in constant time, except for the consumers that it wakes.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -347,7 +346,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// A value whose push has not returned stays. The timers of the values count as cancelled, unless they were due.
     /// The values that the iterator has not returned are dropped with it.
     ///
-    /// Takes the consumers' lock, in linear time in the number of values.
+    /// In linear time in the number of values. Takes the locks of the queue for one value at a time.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -387,22 +386,19 @@ impl<T: Send + 'static> DelayQueue<T> {
         if let Poll::Ready(popped) = self.poll(&Consumer::default(), None) {
             return popped;
         }
-        let consumer = Arc::new(Consumer::default());
+        let consumer = Consumer::default();
         loop {
-            let waiter = Waiter::Thread(thread::current(), consumer.clone());
-            if let Poll::Ready(popped) = self.poll(&consumer, Some(waiter)) {
+            if let Poll::Ready(popped) = self.poll(&consumer, Some(Waiter::Thread(thread::current()))) {
                 return popped;
             }
-            while !consumer.was_woken() {
-                let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
-                if left == Some(Duration::ZERO) {
-                    // A wake-up that came too late goes to another consumer. The look comes after it, because it may call
-                    // wakers. Another consumer may have been woken for a value, and not have taken it.
-                    self.shared.values.withdraw(&consumer);
-                    return if let Poll::Ready(popped) = self.poll(&consumer, None) { popped } else { None };
-                }
-                left.map_or_else(thread::park, thread::park_timeout);
+            let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                // A wake-up that came too late goes to another consumer. The look comes after it, because it may call
+                // wakers. Another consumer may have been woken for a value, and not have taken it.
+                self.shared.values.withdraw(&consumer);
+                return if let Poll::Ready(popped) = self.poll(&consumer, None) { popped } else { None };
             }
+            left.map_or_else(thread::park, thread::park_timeout);
         }
     }
 

@@ -1,7 +1,6 @@
 //! The timer's part in a value: it makes the value due.
 
 use std::mem;
-use std::task::Waker;
 
 use super::hand_over::HandOver;
 use super::item::{Due, Item};
@@ -19,13 +18,12 @@ pub(crate) struct Delivery<T, H> {
     queue: Arc<HandOver<T, H>>,
     /// Items whose timers count as pending until the items are handed over.
     items: Vec<Due<T, H>>,
-    /// The wakers of tasks that were chosen.
-    wakers: Vec<Waker>,
+    /// Number of tasks to be woken.
+    tasks: usize,
 }
 
 impl<T, H> Expiry<T, H> {
     /// Adds a value to a queue. The caller schedules a timer for the expiry. Returns the value if the queue is closed.
-    /// Lock-free.
     pub(crate) fn enter(queue: &Arc<HandOver<T, H>>, value: T) -> Result<(Arc<Item<T, H>>, Self), T> {
         let item = Arc::new(Item::new(value));
         if queue.enter(item.clone()) {
@@ -51,7 +49,7 @@ impl<T, H> Drop for Expiry<T, H> {
 impl<T, H> Delivery<T, H> {
     /// Returns a delivery without items, for the queue of `expiry`.
     pub(crate) fn new(expiry: &Expiry<T, H>) -> Self {
-        Self { queue: expiry.queue.clone(), items: Vec::new(), wakers: Vec::new() }
+        Self { queue: expiry.queue.clone(), items: Vec::new(), tasks: 0 }
     }
 
     /// Returns whether the delivery is for the queue of `expiry`.
@@ -62,14 +60,14 @@ impl<T, H> Delivery<T, H> {
     /// Hands the items over, in order, and unparks threads that wait for them. Calls no foreign code. Returns whether the
     /// drop wakes tasks.
     pub(crate) fn publish(&mut self) -> bool {
-        self.wakers = self.queue.add_due(mem::take(&mut self.items));
-        !self.wakers.is_empty()
+        self.tasks = self.queue.add_due(mem::take(&mut self.items));
+        self.tasks > 0
     }
 }
 
 impl<T, H> Drop for Delivery<T, H> {
     fn drop(&mut self) {
-        self.queue.wake(mem::take(&mut self.wakers));
+        self.queue.wake(self.tasks);
     }
 }
 

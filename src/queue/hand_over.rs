@@ -1,77 +1,62 @@
 //! How a value travels from its producer to one consumer.
 //!
 //! ```text
-//! push ───► entered ──┐                      the lock
-//! driver ─► due ──────┼──► taken over by ──► members, ready, waiting consumers ──► pop
-//! remove ─► removed ──┘    the lock's owner
+//!              lock of the members             lock of the line
+//! push ──────► list                 driver ──► ready: the values that are due ──► pop
+//! remove, pop ► unlist                         waiting: the consumers, in turn
 //! ```
 //!
-//! Producers, drivers and threads that remove a value wait for no thread: they push to lock-free [stacks](crate::sync::stack).
-//! A consumer takes the lock, which guards the [line](super::line). The lock's owner takes over what is on the stacks.
-//! Other threads only *try* the lock. If it is taken, its owner does their work: see [`settle`](HandOver::settle).
+//! Two plain locks, each held for the time of some memory accesses, and never while foreign code runs. Producers, and
+//! threads that remove a value which is not due, take the first alone; drivers take the second alone. So a driver waits
+//! for no producer, does none of its work, and hands over its own values in one piece. No thread holds both locks.
+//!
+//! Rejected: lock-free lists of what was pushed and removed, which the owner of one lock takes over. To take an item over
+//! cost more than to push and remove it. So a driver that had the lock worked for the callers of `push` and `remove`
+//! without an end.
 //!
 //! # No wake-up is lost
 //!
-//! A driver pushes all values of a turn [together](super::expiry), and then looks for consumers. If it finds none, it does
-//! not touch the lock. A thread that finds the lock taken does no more. Each thread makes a fence between its own write
-//! and its look at the other's:
-//!
-//! ```text
-//! driver                    consumer                     owner of the lock
-//! ──────                    ────────                     ─────────────────
-//! push to `due`             `waiting` := 1, unlock       unlock
-//! fence                     fence                        fence
-//! `waiting` > 0? then try   `due` not empty? then try    `due` not empty? then try
-//! the lock and wake one     the lock and wake one        the lock and wake one
-//! ```
-//!
-//! The fences are sequentially consistent. If the driver's comes first, the consumer sees the item. Otherwise the driver
-//! sees that a consumer waits. If it then finds the lock taken, the unlock comes after its fence, so the owner sees the
-//! item. Loom model `delay_queue` checks it, and fails without the fence.
+//! A consumer looks for a value, and begins to wait, under one hold of the lock. A driver adds values, and chooses
+//! consumers for them, under another. The later of the two sees the earlier. Loom model `delay_queue`.
 //!
 //! # Foreign code comes last
 //!
 //! The waker of a task is foreign code: it may shut the timer down, which waits for callbacks, and a callback may be
-//! blocked in `pop`. So no waker may come before a blocked thread, of any queue. The thread that settles a queue unparks
-//! such threads itself, and returns the wakers. A driver first settles all queues of its turn, and then calls the wakers.
-//! So a waiter is a task *or* a thread: if the thread were hidden in a waker, the two could not be told apart.
+//! blocked in `pop`. So no waker may come before a blocked thread, of any queue. The thread that chooses consumers
+//! unparks such threads itself, and returns the number of tasks. A driver first hands over to all queues of its turn, and
+//! then calls the wakers. So a waiter is a task *or* a thread: if the thread were hidden in a waker, the two could not be
+//! told apart.
 //!
 //! # The end
 //!
 //! A queue is closed by its user, or by the shutdown of its timer. It is over when it is closed and no timer of an item
 //! can fire any more. A shutdown holds all queues until it has ended all timers: the end of one calls no waker. One
-//! word counts the timers and says whether the queue is closed. The timer of an item that is due ends after the push to
-//! `due`. So a consumer that reads the word before it takes over `due` finds all that was due.
+//! word counts the timers and says whether the queue is closed. The timers of items that become due end under the lock
+//! under which the items are added. So a consumer that finds the queue over, under that lock, has found all that was due.
 
 use std::mem;
 use std::task::{Poll, Waker};
 
-use super::item::{Due, DueBatch, Item};
+use super::item::{Due, Item};
 use super::line::{Consumer, Line, Waiter};
-use crate::sync::stack::Stack;
-use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
+use super::members::Members;
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// In [`HandOver::timers`]: the timer has been shut down. The other bits count in steps of [`ONE_TIMER`].
 const QUEUE_CLOSED: u64 = 1;
 const ONE_TIMER: u64 = 2;
-
-/// Every so many values, a producer helps to list what has entered. A power of two.
-const HELP: u64 = 64;
 
 /// Calls or drops a waker, and lets no panic out.
 type Apply = dyn Fn(fn(Waker), Waker) + Send + Sync;
 
 /// The part of a queue that producers, drivers and consumers share.
 pub(crate) struct HandOver<T, H> {
-    /// Timers of items that have not ended, and whether the queue is closed.
+    /// Timers of items that have not ended, and whether the queue is closed. Each access is relaxed: the lock of the line
+    /// orders what consumers must know of it.
     timers: AtomicU64,
     /// Number of values, waiting and due. A number for itself, so each access is relaxed.
     len: AtomicU64,
-    /// Number of consumers that wait. Written under the lock.
-    waiting: AtomicU64,
-    entered: Stack<Item<T, H>>,
-    due: Stack<DueBatch<T, H>>,
-    removed: Stack<Item<T, H>>,
+    members: Mutex<Members<T, H>>,
     line: Mutex<Line<T, H>>,
     apply: Box<Apply>,
 }
@@ -81,131 +66,127 @@ impl<T, H> HandOver<T, H> {
         Self {
             timers: AtomicU64::new(0),
             len: AtomicU64::new(0),
-            waiting: AtomicU64::new(0),
-            entered: Stack::new(|item| &item.entered_before),
-            due: Stack::new(|batch| &batch.before),
-            removed: Stack::new(|item| &item.removed_before),
+            members: Mutex::new(Members::new()),
             line: Mutex::new(Line::new()),
             apply: Box::new(apply),
         }
     }
 
     /// Adds an item, whose timer is scheduled afterwards. Returns false, without effect, if the queue is closed.
-    /// Lock-free.
     pub(super) fn enter(&self, item: Arc<Item<T, H>>) -> bool {
-        // Relaxed: the item's own timer ends after this, as the same thread schedules it. One word has the count and the
-        // flag, so a consumer that finds the queue over has missed no value. Loom model `delay_queue`.
+        // One word has the count and the flag, so a consumer that finds the queue over has missed no value. Loom model
+        // `delay_queue`.
         if self.timers.fetch_add(ONE_TIMER, Ordering::Relaxed) & QUEUE_CLOSED != 0 {
             self.end_timer();
             return false;
         }
-        let len = self.len.fetch_add(1, Ordering::Relaxed);
-        // Before its timer is scheduled: what is due has entered. Loom model `delay_queue`.
-        self.entered.push(item);
-        if len % HELP == HELP - 1 {
-            if let Ok(mut line) = self.line.try_lock() {
-                self.take_over(&mut line);
-                self.unlock(line, None);
-            }
-        }
+        self.change_members(|members| members.list(item));
         true
     }
 
-    /// Adds items that are due, and ends their timers. Returns the wakers to be [called](Self::wake). Lock-free.
-    pub(super) fn add_due(&self, items: Vec<Due<T, H>>) -> Vec<Waker> {
-        let timers = ONE_TIMER * items.len() as u64;
-        self.due.push(Arc::new(DueBatch { items, before: AtomicPtr::default() }));
-        // Release: publishes the push; pairs with `is_over`, as all later changes of the word continue the release sequence.
-        // Loom model `delay_queue`.
-        self.timers.fetch_sub(timers, Ordering::Release);
-        self.settle()
+    /// Adds items that are due, and ends their timers. Returns the number of tasks to be [woken](Self::wake).
+    pub(super) fn add_due(&self, items: Vec<Due<T, H>>) -> usize {
+        let (values, mut line) = (items.len(), lock(&self.line));
+        line.add_due(items);
+        // Under the lock: see the head. Loom model `delay_queue`.
+        self.timers.fetch_sub(ONE_TIMER * values as u64, Ordering::Relaxed);
+        self.choose(line, values)
     }
 
     /// Ends a timer whose item does not become due.
     pub(super) fn end_timer(&self) {
-        // Relaxed: publishes nothing.
         if self.timers.fetch_sub(ONE_TIMER, Ordering::Relaxed) == ONE_TIMER | QUEUE_CLOSED {
-            self.wake(self.settle());
+            self.wake(self.choose(lock(&self.line), 0));
         }
     }
 
-    /// Takes the value of an item, unless it has come out before. The caller has ended the timer. Lock-free.
-    pub(crate) fn remove(&self, item: &Arc<Item<T, H>>) -> Option<T> {
+    /// Takes the value of an item, unless it has come out before. The caller has ended the timer; `may_be_due`: it found
+    /// the timer ended.
+    pub(crate) fn remove(&self, item: &Arc<Item<T, H>>, may_be_due: bool) -> Option<T> {
         let value = item.claim()?;
-        self.len.fetch_sub(1, Ordering::Relaxed);
-        self.removed.push(item.clone());
-        self.wake(self.settle());
+        self.unlist(item);
+        if may_be_due {
+            drop(self.take_due(item));
+        }
         Some(value)
     }
 
     /// Takes the first value that is due. `Ready(None)`: the queue is over. Otherwise has the consumer wait, if it gives a
-    /// `waiter`. Takes the lock.
+    /// `waiter`.
     pub(crate) fn poll(&self, consumer: &Consumer, mut waiter: Option<Waiter>) -> Poll<Option<(T, Due<T, H>)>> {
-        // Before the items that are due are taken over: see the head.
-        let over = self.is_over();
         let mut line = lock(&self.line);
-        self.take_over(&mut line);
         let popped = line.pop();
+        let is_over = popped.is_none() && self.is_over();
         let former = match popped {
-            None if !over => waiter.take().and_then(|waiter| line.wait(consumer, waiter)),
+            None if !is_over => waiter.take().and_then(|waiter| line.wait(consumer, waiter)),
             _ => line.end_wait(consumer),
         };
-        self.unlock(line, former.into_iter().chain(waiter));
-        match popped {
-            None if !over => Poll::Pending,
-            popped => Poll::Ready(popped.inspect(|_| _ = self.len.fetch_sub(1, Ordering::Relaxed))),
+        drop(line);
+        if let Some((_, due)) = &popped {
+            self.unlist(&due.item);
         }
+        // The drop of a waker is foreign code, so it comes last.
+        self.drop_uncalled(former.into_iter().chain(waiter));
+        if popped.is_none() && !is_over { Poll::Pending } else { Poll::Ready(popped) }
     }
 
-    /// Ends the wait of a consumer that will not look again. If it was woken, another is woken in its place.
+    /// Ends the wait of a consumer that will not look again. If it was chosen, another is woken in its place.
     pub(crate) fn withdraw(&self, consumer: &Consumer) {
         if consumer.ticket() != 0 {
             let mut line = lock(&self.line);
-            let waiter = line.withdraw(consumer);
-            self.unlock(line, waiter);
+            let values = usize::from(line.was_chosen(consumer));
+            let waiter = line.end_wait(consumer);
+            self.wake(self.choose(line, values));
+            self.drop_uncalled(waiter);
         }
     }
 
-    /// Takes all values whose items are `ready` for it, due or not. The caller ends their timers. Takes the lock.
+    /// Takes all values whose items are `ready` for it, due or not. The caller ends their timers.
     pub(crate) fn drain(&self, ready: impl Fn(&Item<T, H>) -> bool) -> Vec<(T, Arc<Item<T, H>>)> {
-        let mut line = lock(&self.line);
-        self.take_over(&mut line);
-        let drained = line.drain(ready);
-        // Relaxed: a number for itself.
-        self.len.fetch_sub(drained.len() as u64, Ordering::Relaxed);
-        self.unlock(line, None);
+        let mut drained = Vec::new();
+        for item in self.change_members(Members::drain) {
+            if !ready(&item) {
+                // It is listed again, until its push returns. Not if a consumer has found it unlisted, under this lock.
+                self.change_members(|members| {
+                    if !item.is_claimed() {
+                        members.list(item)
+                    }
+                });
+            } else if let Some(value) = item.claim() {
+                drop(self.take_due(&item));
+                drained.push((value, item));
+            }
+        }
         drained
     }
 
-    /// Accepts no more values. Once nothing can become due any more, consumers wait no longer. Returns the wakers to be
-    /// [called](Self::wake).
-    pub(crate) fn close(&self) -> Vec<Waker> {
-        // Relaxed: publishes nothing.
+    /// Accepts no more values. Once nothing can become due any more, consumers wait no longer. Returns the number of tasks
+    /// to be [woken](Self::wake).
+    pub(crate) fn close(&self) -> usize {
         self.timers.fetch_or(QUEUE_CLOSED, Ordering::Relaxed);
-        self.settle()
+        self.choose(lock(&self.line), 0)
     }
 
     /// Keeps the queue from being over until [`close_held`](Self::close_held).
     pub(crate) fn hold(&self) {
-        // Relaxed: publishes nothing.
         self.timers.fetch_add(ONE_TIMER, Ordering::Relaxed);
     }
 
     /// Ends a hold and [closes](Self::close) the queue.
-    pub(crate) fn close_held(&self) -> Vec<Waker> {
-        // Relaxed: publishes nothing.
+    pub(crate) fn close_held(&self) -> usize {
         self.timers.fetch_sub(ONE_TIMER, Ordering::Relaxed);
         self.close()
     }
 
-    /// Calls the wakers of tasks that were chosen.
-    pub(crate) fn wake(&self, wakers: Vec<Waker>) {
-        wakers.into_iter().for_each(|waker| (self.apply)(Waker::wake, waker));
+    /// Calls the wakers of as many `tasks` that were chosen, the first in turn.
+    pub(crate) fn wake(&self, tasks: usize) {
+        let next = || lock(&self.line).next_chosen();
+        (0..tasks).map_while(|_| next()).for_each(|waker| (self.apply)(Waker::wake, waker));
     }
 
     /// Returns whether the queue accepts no more values.
     pub(crate) fn is_closed(&self) -> bool {
-        // Relaxed: a hint. `enter` refuses an item of a closed queue.
+        // A hint. `enter` refuses an item of a closed queue.
         self.timers.load(Ordering::Relaxed) & QUEUE_CLOSED != 0
     }
 
@@ -215,68 +196,75 @@ impl<T, H> HandOver<T, H> {
     }
 
     fn is_over(&self) -> bool {
-        // Acquire: what became due before; pairs with the end of each timer.
-        self.timers.load(Ordering::Acquire) == QUEUE_CLOSED
+        self.timers.load(Ordering::Relaxed) == QUEUE_CLOSED
     }
 
-    /// Takes over what is on the stacks.
-    fn take_over(&self, line: &mut Line<T, H>) {
-        // In this order: what was removed or is due has entered before, so it is listed by then.
-        let (removed, due) = (self.removed.take_all(), self.due.take_all());
-        self.entered.take_all().for_each(|item| line.enter(item));
-        due.for_each(|batch| line.add_due(batch));
-        removed.for_each(|item| line.remove(item));
-        line.purge();
-    }
-
-    /// Releases the lock, and wakes the consumers whose turn it is. Drops waiters that are not called.
-    fn unlock(&self, line: MutexGuard<'_, Line<T, H>>, uncalled: impl IntoIterator<Item = Waiter>) {
-        let mut wakers = self.release(line);
-        wakers.append(&mut self.settle());
-        self.wake(wakers);
-        // The drop of a waker is foreign code, so it comes last, too.
-        for waiter in uncalled {
-            if let Waiter::Task(waker) = waiter {
-                (self.apply)(drop, waker);
-            }
-        }
-    }
-
-    /// Releases the lock. Unparks the threads whose turn it is, and returns the wakers of the tasks.
-    fn release(&self, mut line: MutexGuard<'_, Line<T, H>>) -> Vec<Waker> {
-        let chosen = line.choose(self.is_over());
-        // Relaxed: the fence in `settle` orders it.
-        self.waiting.store(line.waiting.len() as u64, Ordering::Relaxed);
-        let _discarded = mem::take(&mut line.discarded);
+    /// Chooses consumers for as many `values`, or all if the queue is over, and releases the lock. Unparks the threads
+    /// among them. Returns the number of tasks to be [woken](Self::wake).
+    fn choose(&self, mut line: MutexGuard<'_, Line<T, H>>, values: usize) -> usize {
+        let (threads, tasks) = line.choose(self.is_over(), values);
         drop(line);
-        let mut wakers = Vec::new();
-        for waiter in chosen {
-            match waiter {
-                Waiter::Thread(thread, consumer) => consumer.wake(&thread),
-                Waiter::Task(waker) => wakers.push(waker),
-            }
-        }
-        wakers
+        threads.into_iter().for_each(|thread| thread.unpark());
+        tasks
     }
 
-    /// Does what is left to do, unless the owner of the lock does it. To be called after pushes to a stack, and after each
-    /// unlock. Returns the wakers to be [called](Self::wake).
-    ///
-    /// Lock-free: each round after the first serves what another thread has pushed, or how it has begun to wait, since the
-    /// round before. That thread found the lock taken and did no more, so these rounds are its share.
-    fn settle(&self) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        loop {
-            // Between what the caller has written, or the unlock, and the looks: see the head. Loom model `delay_queue`.
-            fence(Ordering::SeqCst);
-            // Relaxed: ordered by the fence.
-            let is_wake_up = || (!self.due.is_empty() || self.is_over()) && self.waiting.load(Ordering::Relaxed) > 0;
-            if self.removed.is_empty() && !is_wake_up() {
-                return wakers;
+    fn change_members<R>(&self, change: impl FnOnce(&mut Members<T, H>) -> R) -> R {
+        let mut members = lock(&self.members);
+        let result = change(&mut members);
+        self.len.store(members.len() as u64, Ordering::Relaxed);
+        result
+    }
+
+    fn unlist(&self, item: &Arc<Item<T, H>>) {
+        let unlisted = self.change_members(|members| members.unlist(item));
+        drop(unlisted);
+    }
+
+    fn take_due(&self, item: &Item<T, H>) -> Option<Due<T, H>> {
+        lock(&self.line).remove(item)
+    }
+
+    fn drop_uncalled(&self, waiters: impl IntoIterator<Item = Waiter>) {
+        for waiter in waiters {
+            if let Waiter::Task(waker) = waiter {
+                (self.apply)(mem::drop, waker);
             }
-            let Ok(mut line) = self.line.try_lock() else { return wakers };
-            self.take_over(&mut line);
-            wakers.append(&mut self.release(line));
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    type Queue = HandOver<u32, ()>;
+
+    fn item(queue: &Queue, value: u32) -> Arc<Item<u32, ()>> {
+        let item = Arc::new(Item::new(value));
+        assert!(queue.enter(item.clone()));
+        item
+    }
+
+    #[test]
+    fn a_value_that_is_removed_leaves_nothing_while_a_consumer_has_its_lock() {
+        let queue = Queue::new(|act, waker| act(waker));
+        let _line = lock(&queue.line);
+        for value in 0..1000 {
+            let item = item(&queue, value);
+            assert_eq!(queue.remove(&item, false), Some(value));
+            assert_eq!((Arc::strong_count(&item), queue.len()), (1, 0));
+        }
+    }
+
+    #[test]
+    fn a_driver_waits_for_no_producer() {
+        let queue = Queue::new(|act, waker| act(waker));
+        let item = item(&queue, 7);
+        let members = lock(&queue.members);
+        thread::scope(|scope| _ = scope.spawn(|| queue.add_due(vec![Due { item, tick: 0 }])).join());
+        drop(members);
+        assert!(matches!(queue.poll(&Consumer::default(), None), Poll::Ready(Some((7, _)))));
     }
 }

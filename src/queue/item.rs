@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, Ordering, UnsafeCell};
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
 /// A value, and what the queue keeps beside it. `H` is the handle of its timer.
 pub(crate) struct Item<T, H> {
@@ -16,11 +16,10 @@ pub(crate) struct Item<T, H> {
     value: UnsafeCell<MaybeUninit<T>>,
     /// The handle of the timer. The push sets it after the timer was accepted, and maybe after the item became due.
     pub(super) handle: OnceLock<H>,
-    /// The item's index in the list of the queue. Accessed under the queue's lock only.
+    /// The item's index in the list of all items. Accessed under the lock of that list only.
     pub(super) index: AtomicU32,
-    /// The links of the stacks of items that have entered, and of those that were removed.
-    pub(super) entered_before: AtomicPtr<Self>,
-    pub(super) removed_before: AtomicPtr<Self>,
+    /// The item's number among those that were ever due, 0 before it is due. Accessed under the consumers' lock only.
+    pub(super) number: AtomicU64,
 }
 
 impl<T, H> Item<T, H> {
@@ -30,14 +29,13 @@ impl<T, H> Item<T, H> {
             value: UnsafeCell::new(MaybeUninit::new(value)),
             handle: OnceLock::new(),
             index: AtomicU32::new(0),
-            entered_before: AtomicPtr::default(),
-            removed_before: AtomicPtr::default(),
+            number: AtomicU64::new(0),
         }
     }
 
     /// Takes the value, unless a thread has taken it before. Wait-free.
     pub(super) fn claim(&self) -> Option<T> {
-        // Relaxed: only chooses one thread. The value came to it with the item, by a stack, the lock or the key.
+        // Relaxed: only chooses one thread. The value came to it with the item, by a lock or the key.
         // Loom model `delay_queue`.
         if self.claimed.swap(true, Ordering::Relaxed) {
             return None;
@@ -48,7 +46,7 @@ impl<T, H> Item<T, H> {
 
     /// Returns whether a thread has taken the value.
     pub(crate) fn is_claimed(&self) -> bool {
-        // Relaxed: a hint.
+        // Relaxed: the lock under which the caller asks orders it, or it is a hint.
         self.claimed.load(Ordering::Relaxed)
     }
 }
@@ -67,14 +65,4 @@ pub(crate) struct Due<T, H> {
     pub(crate) item: Arc<Item<T, H>>,
     /// The tick at which it became due.
     pub(crate) tick: u64,
-}
-
-/// Items that a driver made due together, in order.
-///
-/// A batch has the addresses of its items. So neither the driver nor the thread that takes the batch over reads the
-/// items, which lie scattered in memory: only the consumer does.
-pub(super) struct DueBatch<T, H> {
-    pub(super) items: Vec<Due<T, H>>,
-    /// The batch that was pushed before.
-    pub(super) before: AtomicPtr<Self>,
 }

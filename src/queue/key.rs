@@ -39,7 +39,8 @@ impl<T> DelayKey<T> {
     /// After a shutdown of the timer, it returns a value that was not due, too. Of any number of consumers and this
     /// call, one receives the value.
     ///
-    /// Lock-free, in amortised constant time.
+    /// Takes the lock of the queue's list for some memory accesses, in amortised constant time. If the value is due, also
+    /// the consumers' lock, in logarithmic time in the number of values that are due.
     ///
     /// ```
     /// use corewheel::{DelayQueue, ManualClock, Timer};
@@ -58,8 +59,8 @@ impl<T> DelayKey<T> {
             return None;
         }
         // Before the value is taken: a shutdown that ends the timer before this has found the value in the queue.
-        handle.cancel();
-        Some(self.values.remove(&self.item)?.value)
+        let was_waiting = handle.cancel();
+        Some(self.values.remove(&self.item, !was_waiting)?.value)
     }
 
     /// Gives the value a new deadline, `delay` from now, earlier or later. Returns whether it was not due: true if it

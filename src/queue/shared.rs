@@ -94,7 +94,7 @@ impl<T: Send + 'static> Shared<T> {
             }
             Err(rejection) => {
                 drop(ManuallyDrop::into_inner(callback));
-                let stored = self.values.remove(&item).expect("without a timer, the value is still there");
+                let stored = self.values.remove(&item, false).expect("without a timer, the value is still there");
                 Err(rejection.map(|()| stored.value))
             }
         }
@@ -168,8 +168,8 @@ impl<T: Send + 'static> QueueRef for Weak<Values<T>> {
 
     fn close(&self) -> Option<Box<dyn FnOnce()>> {
         let values = self.upgrade()?;
-        let wakers = values.close_held();
-        Some(Box::new(move || values.wake(wakers)))
+        let tasks = values.close_held();
+        Some(Box::new(move || values.wake(tasks)))
     }
 }
 

@@ -38,7 +38,6 @@ use std::{iter, ptr};
 use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned};
 
 use crate::stats::{ShardStats, ThreadCounters};
-use crate::sync::stack::Stack;
 use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering};
 
 /// Maximum number of counters that a turn folds: some 50 µs, if each has a histogram that is in no CPU cache.
@@ -52,7 +51,8 @@ const FLUSHES: u32 = 8;
 // On cache lines of its own: threads write here when they start and end, and all calls read the neighbouring fields.
 #[repr(align(128))]
 pub(crate) struct Registry {
-    list: Stack<Registered>,
+    /// The counters registered last. The list owns a count of each.
+    head: AtomicPtr<Registered>,
     /// Number of counters in the list.
     listed: AtomicI64,
     /// Number of those whose threads have ended.
@@ -98,7 +98,7 @@ impl Registry {
     pub(crate) fn new(retain_min: usize) -> Self {
         assert!(retain_min > 0, "the first counters always stay");
         Self {
-            list: Stack::new(|counters| &counters.next),
+            head: AtomicPtr::default(),
             listed: AtomicI64::new(0),
             ended: AtomicI64::new(0),
             retain_min: retain_min as i64,
@@ -110,7 +110,13 @@ impl Registry {
     /// Returns new counters, which only the caller uses until it [unregisters](Self::unregister) them. Lock-free.
     pub(crate) fn register(&self) -> Arc<Registered> {
         let new = Arc::<Registered>::default();
-        self.list.push(new.clone());
+        let listed = Arc::into_raw(new.clone()).cast_mut();
+        // Release: publishes the counters and their link; pairs with `list_from` and `head`. Relaxed for the link itself:
+        // published by this. No counters are popped, so there is no ABA. Loom model `registry`.
+        let _ = self.head.fetch_update(Ordering::Release, Ordering::Relaxed, |head| {
+            new.next.store(head, Ordering::Relaxed);
+            Some(listed)
+        });
         // Relaxed, here and wherever `listed` and `ended` change: they only decide when to trim.
         self.listed.fetch_add(1, Ordering::Relaxed);
         new
@@ -141,7 +147,7 @@ impl Registry {
         let guard = epoch::pin();
         let mut found = Vec::with_capacity(self.listed.load(Ordering::Relaxed).max(0) as usize);
         // SAFETY: the first counters are in the list, after the guard has pinned.
-        found.extend(unsafe { list_from(self.list.head(), &guard) });
+        found.extend(unsafe { list_from(self.head(), &guard) });
         // After the walk: see the head of this file. Acquire: pairs with the Release in `fold`, for the sum and the
         // marks.
         let folded = self.folded.load(Ordering::Acquire, &guard);
@@ -156,6 +162,12 @@ impl Registry {
             }
         }
         sum
+    }
+
+    /// Returns the counters registered last, or null.
+    fn head(&self) -> *mut Registered {
+        // Acquire: pairs with every push, as later pushes continue the release sequence of earlier ones.
+        self.head.load(Ordering::Acquire)
     }
 
     /// Returns whether so many threads have ended that the driver should [trim](Self::trim).
@@ -188,7 +200,7 @@ impl Registry {
     /// Begins or continues a pass: visits some counters, and folds and unlinks those of ended threads.
     fn fold(&self, sweep: &mut Sweep, guard: &Guard) {
         let begin = match sweep.last_kept.load(Ordering::Relaxed) {
-            none if none.is_null() => self.list.head(),
+            none if none.is_null() => self.head(),
             last_kept => last_kept,
         };
         // SAFETY: these counters are in the list, after the guard has pinned: a pass unlinks none that it has kept.
@@ -260,6 +272,12 @@ impl Drop for Registry {
     fn drop(&mut self) {
         // SAFETY: we own the sum, because the registry is being dropped: no reader is left.
         drop(unsafe { std::mem::take(&mut self.folded).into_owned() });
+        let mut next = self.head();
+        while !next.is_null() {
+            // SAFETY: we own the count of each counters in the list: see `register`.
+            let counters = unsafe { Arc::from_raw(next) };
+            next = counters.next.load(Ordering::Relaxed);
+        }
     }
 }
 

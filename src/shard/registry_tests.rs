@@ -7,7 +7,7 @@ use std::time::Duration;
 fn linked(registry: &Registry) -> usize {
     let guard = epoch::pin();
     // SAFETY: the first counters are in the list, because no thread unlinks any meanwhile.
-    unsafe { list_from(registry.list.head(), &guard) }.count()
+    unsafe { list_from(registry.head(), &guard) }.count()
 }
 
 #[test]

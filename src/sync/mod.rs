@@ -11,7 +11,6 @@
 //! | `lock`   | locks that a panic does not poison                   |
 //! | `parker` | parks one thread; another unparks it                 |
 //! | `thread_number` | a number for each thread                      |
-//! | `stack`  | a lock-free stack of nodes that threads share        |
 
 pub(crate) mod cell;
 pub(crate) mod lock;
@@ -19,7 +18,6 @@ pub(crate) mod lock;
 mod native;
 #[cfg(any(not(loom), shuttle))]
 pub(crate) mod parker;
-pub(crate) mod stack;
 #[cfg(not(loom))]
 mod thread_number;
 

@@ -4,8 +4,6 @@
 mod lock;
 #[path = "../../../src/sync/parker.rs"]
 mod parker;
-#[path = "../../../src/sync/stack.rs"]
-pub(crate) mod stack;
 #[path = "../../../src/sync/thread_number.rs"]
 mod thread_number;
 
