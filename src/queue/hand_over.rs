@@ -267,4 +267,20 @@ mod tests {
         drop(members);
         assert!(matches!(queue.poll(&Consumer::default(), None), Poll::Ready(Some((7, _)))));
     }
+
+    #[test]
+    fn a_value_that_is_removed_when_it_is_due_leaves_nothing() {
+        let queue = Queue::new(|act, waker| act(waker));
+        let item = item(&queue, 7);
+        queue.add_due(vec![Due { item: item.clone(), tick: 0 }]);
+        assert_eq!((queue.remove(&item, true), Arc::strong_count(&item)), (Some(7), 1));
+    }
+
+    #[test]
+    fn a_drain_leaves_what_is_not_ready_for_the_next() {
+        let queue = Queue::new(|act, waker| act(waker));
+        let item = item(&queue, 7);
+        assert!(queue.drain(|_| false).is_empty() && queue.len() == 1);
+        assert!(matches!(&queue.drain(|_| true)[..], [(7, drained)] if Arc::ptr_eq(drained, &item)));
+    }
 }
