@@ -236,6 +236,7 @@ impl<T, H> HandOver<T, H> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -263,8 +264,15 @@ mod tests {
         let queue = Queue::new(|act, waker| act(waker));
         let item = item(&queue, 7);
         let members = lock(&queue.members);
-        thread::scope(|scope| _ = scope.spawn(|| queue.add_due(vec![Due { item, tick: 0 }])).join());
-        drop(members);
+        thread::scope(|scope| {
+            let driver = scope.spawn(|| queue.add_due(vec![Due { item, tick: 0 }]));
+            let waits = (0..500).all(|_| {
+                thread::sleep(Duration::from_millis(10));
+                !driver.is_finished()
+            });
+            drop(members);
+            assert!(!waits);
+        });
         assert!(matches!(queue.poll(&Consumer::default(), None), Poll::Ready(Some((7, _)))));
     }
 
