@@ -112,7 +112,8 @@ impl TimerHandle {
     ///
     /// A repeating timer runs next at the new deadline, even if a run is in progress during this call. A fixed rate
     /// continues from there: its grid starts at the new deadline, rounded up by less than two ticks. A recurring
-    /// callback receives this instant as its deadline.
+    /// callback receives this instant as its deadline. The new deadline also wins over the `None` by which the run in
+    /// progress would end a recurring timer. If that run panics, the timer ends, although this returned true.
     ///
     /// Lock-free, in constant time. A reset to a later deadline is one atomic step
     /// that disturbs no other thread; see *Re-arming in place* in [protocols.md].

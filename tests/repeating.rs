@@ -441,6 +441,92 @@ fn fixed_delay_and_recurring_timers_can_be_reset() {
     assert_eq!(received(&receiver), [moved, moved + SEC]);
 }
 
+/// Schedules a recurring callback for in a second that receives its own handle, its deadline, and the number of the run.
+fn recurring_with_own_handle(
+    timer: &Timer,
+    mut f: impl FnMut(&TimerHandle, Instant, u32) -> Option<Instant> + Send + 'static,
+) -> Own {
+    let own = Own::default();
+    let (handle, mut runs) = (own.clone(), 0);
+    let callback = move |deadline| {
+        runs += 1;
+        f(once_set(&handle), deadline, runs)
+    };
+    own.set(timer.schedule_recurring(timer.now() + SEC, callback).unwrap()).unwrap();
+    own
+}
+
+/// A producer that resets the timer need not schedule another one.
+#[test]
+fn a_reset_during_the_run_of_a_recurring_timer_wins_over_its_none() {
+    for executor in every_executor() {
+        for inside in [true, false] {
+            let (builder, clock) = on_manual_clock();
+            let timer = builder.executor(executor.clone()).build().unwrap();
+            let start = clock.now();
+            let (sender, receiver) = channel();
+            let own = recurring_with_own_handle(&timer, move |handle, deadline, run| {
+                let delay = match run {
+                    1 => Some(3 * SEC),
+                    2 => Some(Duration::ZERO),
+                    _ => None,
+                };
+                let reset = delay.map(|delay| match inside {
+                    true => handle.reset(delay),
+                    false => thread::scope(|scope| scope.spawn(|| handle.reset(delay)).join().unwrap()),
+                });
+                sender.send((deadline - start, reset)).unwrap();
+                None
+            });
+            clock.advance(HOUR);
+            let [first, others] = [SEC, 4 * SEC];
+            assert_eq!(received(&receiver), [(first, Some(true)), (others, Some(true)), (others, None)]);
+            let handle = once_set(&own);
+            assert!(!handle.is_pending() && !handle.reset(SEC), "the last run has ended it");
+            clock.advance(HOUR);
+            let stats = timer.stats();
+            assert_eq!((stats.fired, stats.completed, stats.rearmed, stats.pending), (3, 1, 2, 0));
+            assert_balanced(&timer);
+        }
+    }
+}
+
+#[test]
+fn a_panic_of_a_recurring_callback_wins_over_a_reset_during_the_run() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.executor(executor).build().unwrap();
+        let own = recurring_with_own_handle(&timer, |handle, _, _| {
+            assert!(handle.reset(SEC));
+            quiet_panic("after a reset");
+        });
+        clock.advance(HOUR);
+        assert!(!once_set(&own).is_pending() && !once_set(&own).reset(SEC));
+        let stats = timer.stats();
+        assert_eq!((stats.fired, stats.completed, stats.panicked, stats.pending), (1, 1, 1, 0));
+        assert_balanced(&timer);
+    }
+}
+
+/// No run follows, because the timer is shut down before the callback returns `None`: so the shutdown hands it back.
+#[test]
+fn a_recurring_timer_that_was_reset_during_its_last_run_is_unfired_at_a_shutdown() {
+    let timer = Timer::new().unwrap();
+    let ((sender, receiver), weak) = (channel(), timer.downgrade());
+    let _own = recurring_with_own_handle(&timer, move |handle, _, run| {
+        if run == 1 {
+            sender.send(handle.reset(HOUR)).unwrap();
+            eventually("the shutdown", || weak.upgrade().is_none_or(|timer| timer.is_shutdown()));
+        }
+        None
+    });
+    assert!(wait_for(&receiver));
+    let unfired: Vec<_> = timer.shutdown().map(|unfired| unfired.deadline).collect();
+    assert_eq!((unfired.len(), timer.stats().completed), (1, 0));
+    assert!(unfired[0] > timer.now() + HOUR / 2);
+    assert_balanced(&timer);
+}
+
 #[test]
 fn a_recurring_callback_receives_the_deadline_of_a_reset_rounded_up_to_a_tick() {
     let (builder, clock) = on_manual_clock();

@@ -98,21 +98,24 @@ impl Core {
     /// Runs a periodic callback once, and enqueues the entry for the next run.
     fn run_periodic<H: RunHooks>(&self, index: u32, mut callback: Callback, mut run: H::Run, hooks: &H) {
         let entry = self.slab.get(index);
-        let next = call(hooks, &mut run, || callback.run_again()).flatten();
+        let next = call(hooks, &mut run, || callback.run_again());
         // A timer that ends by itself is no longer pending when its last run is reported.
-        if next.is_none() && entry.cancel().is_some() {
+        let is_over = !matches!(next, Some(Some(_))) && entry.complete(next.is_none());
+        if is_over {
             hooks.completed();
         }
         // Before the transition that ends the run: see the file's head. That is `finish` or `arm_next`, after which the
         // next run may start.
         hooks.ended(run);
-        let over = match next {
-            Some(next) => match entry.arm_next(callback, next, hooks.now()) {
+        let over = if is_over {
+            callback
+        } else {
+            // Without a next tick, the timer was cancelled, or a reset has set its deadline.
+            match entry.arm_next(callback, next.flatten().unwrap_or_default(), hooks.now()) {
                 NextRun::Enqueue { deadline } => return self.enqueue_again(index, deadline, hooks),
                 NextRun::Closed { has_waiter } => return self.wake_waiters(has_waiter),
                 NextRun::Cancelled(callback) => callback,
-            },
-            None => callback,
+            }
         };
         catch_panic(hooks, || drop(over));
         self.finish(index, hooks);

@@ -151,7 +151,8 @@ impl Timer {
     /// Schedules `f` to run at `first`, then at each instant that `f` returns; ends on `None`.
     ///
     /// `f` receives the deadline of the run. A deadline in the past means as soon as the executor is free. The timer
-    /// also ends when it is cancelled, or when `f` panics.
+    /// also ends when it is cancelled, or when `f` panics. A [`reset`](TimerHandle::reset) during a run wins over the
+    /// deadline or the `None` that this run returns, but not over its panic.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).

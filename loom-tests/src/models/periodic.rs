@@ -141,6 +141,34 @@ fn reset_against_the_next_run() {
     });
 }
 
+/// A reset during the last run either comes too late and returns false, or a run follows: it wins over the `None` of the
+/// callback.
+#[test]
+fn reset_against_the_last_run() {
+    explore(|| {
+        let fixture = Fixture::new();
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut cache = Cache::new();
+        let handle = fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 1), 5).unwrap();
+        let resetter = {
+            let fixture = fixture.clone();
+            thread::spawn(move || {
+                let is_reset = fixture.reset(&handle, 9, 5);
+                fixture.release(handle, &mut cache);
+                (is_reset, cache)
+            })
+        };
+        fixture.drive(&mut driver, &worker);
+        let (is_reset, mut cache) = resetter.join().unwrap();
+        let after = fixture.worker(9);
+        fixture.drive(&mut driver, &after);
+        assert_eq!(*after.ran.borrow() == [9], is_reset);
+        assert!(is_reset || *worker.ran.borrow() == [5]);
+        assert_eq!((fixture.counts.dropped(), fixture.counts.completed()), (1, 1));
+        fixture.assert_all_free(&mut driver, [&mut cache, &mut worker.into_cache(), &mut after.into_cache()]);
+    });
+}
+
 /// Whether a callback is running.
 ///
 /// The flag orders nothing by itself, so the wait must order its thread after the run.

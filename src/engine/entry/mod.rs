@@ -123,6 +123,8 @@
 //! |                      | postponed: `ARMED DISPATCHED` → `ARMED ENQUEUED`  | `reset`                           |
 //! |                      | cancelled or closed: clears `DISPATCHED`          | `cancel`, `shutdown`              |
 //! | `finish`             | clears `RUNNING`, `HAS_WAITER`                    | `cancel`, `periodic`              |
+//! | `complete`           | `ARMED RUNNING` → `RUNNING`                       | `periodic`                        |
+//! |                      | refused after a reset, unless it panicked         | `periodic`                        |
 //! | `arm_next`           | `ARMED RUNNING` → `ARMED ENQUEUED`                | `periodic`, `in_flight`           |
 //! |                      | closed: `ARMED RUNNING` → `ARMED`                 | `shutdown`                        |
 //! | `discard`            | as `start`, but `ARMED DISPATCHED` → `RUNNING`    | `cancel`, `reset`, `shutdown`     |

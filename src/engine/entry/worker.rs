@@ -60,6 +60,15 @@ impl Entry {
         Finish { has_waiter: before.has(HAS_WAITER), free: after.is_free() }
     }
 
+    /// Ends a periodic timer in its run: the callback has returned `None`, or has `panicked`. Returns false if the timer
+    /// had ended, or if a reset during the run wins over the `None`. [`arm_next`](Self::arm_next) then decides.
+    ///
+    /// One transition: a reset before it wins, and one after it is refused. Loom model `periodic`.
+    pub(crate) fn complete(&self, panicked: bool) -> bool {
+        let ends = |state: State| state.has(ARMED) && (panicked || !state.has(RESET));
+        self.try_transition(|state| ends(state).then(|| state.without(ARMED))).is_ok()
+    }
+
     /// Ends a run of a periodic timer, and arms it for the tick `next`, or for the deadline of a reset that came during
     /// the run. `now` is the present tick.
     pub(crate) fn arm_next(&self, callback: Callback, next: u64, now: u64) -> NextRun {
