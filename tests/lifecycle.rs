@@ -642,6 +642,33 @@ fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {
     assert!(!waiting.cancel_and_wait());
 }
 
+/// As after a shutdown, whose result is dropped.
+#[test]
+fn the_drop_of_the_last_clone_ends_all_timers_before_it_drops_closures() {
+    let ends: [fn(Timer); 2] = [drop, |timer| drop(timer.shutdown())];
+    for end in ends {
+        let timer = Timer::builder().shards(2).build().unwrap();
+        let handles = Arc::new(OnceLock::<Vec<TimerHandle>>::new());
+        let (sender, receiver) = channel();
+        let schedule = |number: usize| {
+            let (handles, sender) = (handles.clone(), sender.clone());
+            let cancels = OnDrop(move || {
+                let handles = handles.get().unwrap();
+                sender.send(handles.iter().filter(|handle| handle.cancel() || handle.is_pending()).count()).unwrap();
+            });
+            let schedule = || match number % 2 {
+                0 => timer.schedule(HOUR, move || _ = &cancels).unwrap(),
+                _ => timer.schedule_at_fixed_rate(HOUR, HOUR, move || _ = &cancels).unwrap(),
+            };
+            // Each new thread has the next shard as its home.
+            thread::scope(|scope| scope.spawn(schedule).join().unwrap())
+        };
+        handles.set((0..6).map(schedule).collect()).unwrap();
+        end(timer);
+        assert_eq!(received(&receiver), [0; 6], "a `cancel` ended a timer that the drop had ended");
+    }
+}
+
 #[test]
 fn the_drop_of_the_last_clone_completes_sleeps_before_it_drops_closures() {
     let (timer, _clock) = in_virtual_time();

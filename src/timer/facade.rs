@@ -214,8 +214,8 @@ impl Timer {
     /// and ends the threads: in [this order](crate::guide::promises#the-shutdown-loses-nothing).
     ///
     /// [`Unfired`] includes callbacks that an executor has received but not started, and repeating callbacks, each with
-    /// its next deadline. It is a list that this call allocates. The drop of the last clone allocates none, and drops
-    /// closures in place.
+    /// its next deadline. It is a list that this call allocates, as does the drop of the last clone, which drops all of
+    /// them when each has ended.
     ///
     /// Only the first call does anything. Each other call returns an empty [`Unfired`] at once.
     ///

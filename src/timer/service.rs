@@ -51,6 +51,9 @@ fn new_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Closures of timers that have not fired, with the ticks of their deadlines.
+type Closures = Vec<(u64, Callback)>;
+
 pub(super) struct Service {
     /// A number from [`new_id`].
     pub(super) id: u64,
@@ -216,16 +219,11 @@ impl Service {
     /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing. Waits
     /// for callbacks and threads until the instant `limit`.
     pub(super) fn shutdown(&self, limit: Option<Instant>) -> Unfired {
-        let mut unfired = Vec::new();
-        if let Some(pending) = self.close() {
-            unfired.reserve_exact(pending);
-            self.end(limit, |_, tick, callback| unfired.push((tick, callback)));
-        }
-        Unfired::new(unfired, self.ticks.clone())
+        Unfired::new(self.end(limit, |_| ()), self.ticks.clone())
     }
 
     /// Closes every shard, before the shutdown waits for anything: no callback starts after this returns. Returns the
-    /// maximum number of closures that [`end`](Self::end) can find, or `None` if this is not the first call.
+    /// maximum number of closures that the shutdown can find, or `None` if this is not the first call.
     fn close(&self) -> Option<usize> {
         if self.process.has_forked() || self.closed.swap(true, Ordering::AcqRel) {
             return None;
@@ -235,9 +233,12 @@ impl Service {
         Some(closures).filter(|_| !self.process.has_forked())
     }
 
-    /// Passes every closure that has not fired to `unfired`, with its shard and its tick, and ends the threads. The
-    /// head of this file has the order. Waits until the instant `limit`.
-    fn end(&self, limit: Option<Instant>, mut unfired: impl FnMut(&Shard, u64, Callback)) {
+    /// Ends the service, and returns the closures that have not fired, with their ticks. The head of this file has the
+    /// order. Calls `taken` with what it has so far before it waits for a callback, and at last. Waits until the instant
+    /// `limit`. Calls after the first do nothing.
+    fn end(&self, limit: Option<Instant>, taken: impl Fn(&mut Closures)) -> Closures {
+        let Some(pending) = self.close() else { return Vec::new() };
+        let mut unfired = Vec::with_capacity(pending);
         let threads = mem::take(&mut *lock(&self.threads));
         threads.drivers.iter().for_each(|drivers| drivers.wake_all());
         let is_driver = threads.drivers.as_ref().is_some_and(|drivers| drivers.drives_here());
@@ -253,31 +254,44 @@ impl Service {
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(Role::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(Role::Waker));
-        let runs = self.shards.iter().map(|shard| (shard, shard.claim(&mut |tick, f| unfired(shard, tick, f))));
+        let runs = self.shards.iter().map(|shard| (shard, shard.claim(&mut |tick, f| unfired.push((tick, f)))));
         let runs = runs.collect::<Vec<_>>().into_iter();
+        taken(&mut unfired);
         let runs = runs.flat_map(|(shard, running)| running.into_iter().map(move |entry| (shard, entry)));
         let mut in_time = true;
         // A waker, or the drop of a closure, may fork. The child has neither the runs nor the threads.
         for (shard, entry) in runs.take_while(|_| !self.process.has_forked()) {
-            in_time &= shard.claim_running(entry, wait, limit, &mut |tick, f| unfired(shard, tick, f));
+            in_time &= shard.claim_running(entry, wait, limit, &mut |tick, f| unfired.push((tick, f)));
+            taken(&mut unfired);
         }
         if self.process.has_forked() {
-            return mem::forget(threads);
+            mem::forget(threads);
+            return unfired;
         }
 
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
         // threads end by themselves.
         let inside = on_pool || is_driver || self.shards.iter().any(|shard| shard.is_inside_callback());
         threads.end(limit, in_time && !inside);
+        unfired
+    }
+
+    /// Drops closures that have not fired. Their timers have ended: a `cancel` by such a drop is false for all of them.
+    fn drop_unfired(&self, closures: &mut Closures) {
+        for (_, callback) in closures.drain(..) {
+            // The drop of the one before may have forked: the others are the parent's.
+            if self.process.has_forked() {
+                mem::forget(callback);
+            } else {
+                self.shards[0].drop_unfired(callback);
+            }
+        }
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if self.close().is_some() {
-            // Each closure is dropped as it is found. This needs no list, and no order.
-            self.end(None, |shard, _, callback| shard.drop_unfired(callback));
-        }
+        self.end(None, |closures| self.drop_unfired(closures));
         if self.process.has_forked() {
             // The threads belong to the parent process, so their handles must be neither joined nor dropped.
             mem::forget(self.threads.get_mut().map(mem::take));
