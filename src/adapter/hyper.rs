@@ -11,7 +11,8 @@ use crate::{Sleep, Timer};
 /// client.
 ///
 /// A shutdown of the timer does not complete these sleeps. They stay pending for ever, and hyper continues without
-/// timeouts. The reason: hyper takes the completion of a sleep for its deadline. It would end connections, or begin the
+/// timeouts. The one exception is a sleep that was pending at the shutdown, and is not polled again before its deadline:
+/// nothing wakes its task, but a later poll is ready. The reason: hyper takes the completion of a sleep for its deadline. It would end connections, or begin the
 /// same sleep again without a pause.
 ///
 /// ```

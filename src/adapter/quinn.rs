@@ -20,7 +20,8 @@ use crate::{Sleep, Timer};
 /// A runtime that takes its tasks and sockets from another runtime, and its timers from a [`Timer`].
 ///
 /// A shutdown of the timer does not complete these timers. They stay pending for ever: connections continue without
-/// timeouts and retransmissions, and the endpoint never forgets a closed connection. So close the endpoint first, and
+/// timeouts and retransmissions, and the endpoint never forgets a closed connection. The one exception is a timer that was
+/// pending at the shutdown, and is not polled again before its deadline: a later poll is ready. So close the endpoint first, and
 /// await [`Endpoint::wait_idle`](quinn::Endpoint::wait_idle).
 ///
 /// ```no_run

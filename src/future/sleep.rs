@@ -77,7 +77,7 @@ impl Sleep {
         Self { source: entry.map_or_else(closed, Source::Held), tick: deadline.tick, requested: deadline.requested }
     }
 
-    /// Makes the sleep stay pending for ever if a shutdown comes before its deadline.
+    /// Makes the sleep stay pending for ever if a poll finds a shutdown before its deadline.
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     pub(crate) fn outlasting_shutdown(mut self) -> Self {
         match &mut self.source {

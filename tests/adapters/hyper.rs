@@ -188,7 +188,8 @@ fn a_shutdown_completes_no_sleep_of_hyper() {
     let mut context = Context::from_waker(&waker);
     let sleep = || hyper::rt::Timer::sleep(&timer, SEC);
     let (mut elapsed, mut pending, unpolled) = (timer.sleep_until(clock.now()), sleep(), sleep());
-    assert!(pending.as_mut().poll(&mut context).is_pending());
+    let mut late = sleep();
+    assert!(pending.as_mut().poll(&mut context).is_pending() && late.as_mut().poll(&mut context).is_pending());
     drop(timer.shutdown());
     let after_the_shutdown = woken.0.load(Ordering::SeqCst);
     let mut sleeps = [pending, unpolled, sleep(), hyper::rt::Timer::sleep_until(&timer, clock.now() + SEC)];
@@ -205,6 +206,7 @@ fn a_shutdown_completes_no_sleep_of_hyper() {
     }
     assert_eq!(woken.0.load(Ordering::SeqCst), after_the_shutdown, "the shutdown woke a task");
     assert!(Pin::new(&mut elapsed).poll(&mut context).is_ready(), "its deadline had passed before the shutdown");
+    assert!(late.as_mut().poll(&mut context).is_ready(), "it was not polled before its deadline");
     assert_balanced(&timer);
 }
 
