@@ -318,8 +318,8 @@ fn an_advance_inside_a_callback_panics_and_is_contained() {
     }
 }
 
-/// A task in the timer's own pool would occupy a thread that callbacks need; so would one in another pool of one
-/// thread.
+/// A task in the timer's own pool would occupy a thread that callbacks need. So would one in a pool of the program: each
+/// thread of it may advance at the same time.
 #[test]
 fn an_advance_on_a_thread_that_callbacks_need_panics() {
     for threads in [1, 3] {
@@ -340,9 +340,14 @@ fn an_advance_on_a_thread_that_callbacks_need_panics() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.executor(Executor::Rayon(pool.clone())).build().unwrap();
         let handle = timer.schedule(SEC, || ()).unwrap();
-        let advance = move || panic::catch_unwind(AssertUnwindSafe(|| clock.advance(SEC)));
-        let advanced = in_time("an advance in the pool", move || pool.install(advance));
-        assert_eq!((advanced.is_ok(), handle.is_pending()), (threads > 1, threads == 1));
+        let moves = clock.clone();
+        let advance = move |_: corewheel::rayon::BroadcastContext<'_>| {
+            panic::catch_unwind(AssertUnwindSafe(|| moves.advance(SEC))).is_err()
+        };
+        let refused = in_time("an advance in the pool", move || pool.broadcast(advance));
+        assert_eq!((refused, handle.is_pending()), (vec![true; threads], true));
+        clock.advance(SEC);
+        assert!(!handle.is_pending(), "an advance from another thread waits for the callback");
     }
 }
 

@@ -47,6 +47,8 @@ use crate::sync::lock;
 ///   the pool may grow;
 /// - if a [custom executor](crate::Executor::Custom) keeps or leaks a job without running or dropping it, or runs its
 ///   jobs on the advancing thread after the `advance`;
+/// - while all threads of an executor advance the clock, as in `rayon::broadcast(|_| clock.advance(by))` beside a timer
+///   with [`RayonGlobal`](crate::Executor::RayonGlobal): no thread is left for its callbacks;
 /// - if something is always due: a [fixed delay](crate::Timer::schedule_with_fixed_delay) of zero, or a
 ///   [recurring](crate::Timer::schedule_recurring) deadline that never passes the present. Such a timer runs again and
 ///   again at one instant.
@@ -122,8 +124,8 @@ impl ManualClock {
     /// Panics if it would wait for the calling thread:
     ///
     /// - inside a callback of a timer on this clock;
-    /// - on any thread of such a timer: a driver, or a thread of its [`Pool`](crate::Executor::Pool);
-    /// - on the only thread of a [`Rayon`](crate::Executor::Rayon) pool that such a timer uses.
+    /// - on any thread of such a timer: a driver, or a thread of its [`Pool`](crate::Executor::Pool) or its
+    ///   [`Rayon`](crate::Executor::Rayon) pool, since all of these threads may advance the clock at once.
     ///
     /// Also panics at [the end of virtual time](Self#the-end-of-virtual-time), and if an [`Instant`] cannot represent
     /// the sum.

@@ -61,11 +61,9 @@ impl BorrowedPool {
         &self.queue
     }
 
-    /// Returns whether the calling thread is the only one of the pool. False for the global pool, of which this is
-    /// unknown.
-    pub(super) fn needs_this_thread(&self) -> bool {
-        let needs = |pool: &rayon::ThreadPool| pool.current_num_threads() == 1 && pool.current_thread_index().is_some();
-        self.pool.as_ref().is_some_and(|pool| needs(pool))
+    /// Returns whether the calling thread belongs to the pool. False for the global pool, of which this is unknown.
+    pub(super) fn has_this_thread(&self) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.current_thread_index().is_some())
     }
 
     /// Spawns a number of tickets. The calling thread must belong to no rayon pool.

@@ -27,13 +27,14 @@ pub(crate) enum Dispatcher {
 
 impl Dispatcher {
     /// Returns a function that returns whether callbacks may have to wait until the calling thread is free. That is any
-    /// thread of the timer's own pool, or the only thread of a borrowed one. The function keeps no pool alive.
+    /// thread of the pool: the others may be waiting, too. Unknown of rayon's global pool. The function keeps no pool
+    /// alive.
     pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
         let own = if let Self::Own { queue, .. } = self { Some(workers::is_served_here(queue)) } else { None };
         let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
         move || {
             let on_own = own.as_ref().is_some_and(|is_served_here| is_served_here());
-            on_own || borrowed.upgrade().is_some_and(|pool| pool.needs_this_thread())
+            on_own || borrowed.upgrade().is_some_and(|pool| pool.has_this_thread())
         }
     }
 
