@@ -27,9 +27,10 @@
 //! - A dispatch wakes an idle one, if no worker of the pool is parked and the target has room. So does a worker that
 //!   puts a late batch back.
 //! - From a [look](super::watch) that finds a late job and no parked worker, looks follow every [`MIN_INTERVAL`] at
-//!   first. Each samples the busy workers, wakes idle extra workers, and starts new ones, until no late job waits or a
+//!   first. Each samples busy workers, wakes idle extra workers, and starts new ones, until no late job waits or a
 //!   worker is parked. The longer none was started, the longer the interval becomes, up to [`MAX_INTERVAL`]. While all
-//!   workers stay busy, that costs some 20 µs every 8 ms.
+//!   workers stay busy, that costs some 20 µs every 8 ms. The leader, which looks, has timers to expire. So one look
+//!   samples and starts a bounded number.
 
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,10 @@ use crate::sync::lock;
 pub(super) const IDLE: Duration = Duration::from_secs(5);
 /// A worker that is known to be blocked is sampled once in this number of rounds.
 const RESAMPLED: u64 = 8;
+/// Maximum number of workers that one look samples, each in some 10 µs.
+const MAX_SAMPLES: usize = 32;
+/// Maximum number of workers that one look starts, each in some 100 µs.
+const MAX_STARTS: usize = 8;
 /// Minimum time between two samples of the same worker. A callback that naps for less is not blocked.
 const MIN_INTERVAL: Duration = Duration::from_micros(600);
 /// Maximum time between two samples while callbacks wait.
@@ -65,6 +70,8 @@ pub(super) struct Growth {
     /// Time of the next sample.
     sample_at: Option<Instant>,
     round: u64,
+    /// Index of the run from which the next look samples.
+    next: usize,
 }
 
 /// Statistics of a pool's extra workers.
@@ -134,22 +141,31 @@ impl State {
         let room = target.saturating_sub(running);
         let woken = self.wake_extras(room);
         let growth = &mut self.growth;
-        let starting = (room - woken).min(growth.limit - growth.extras);
+        let starting = (room - woken).min(growth.limit - growth.extras).min(MAX_STARTS);
         growth.extras += starting;
         growth.needed += starting as u64;
         starting
     }
 
-    /// Returns the busy workers to sample in this round, each with the id of its run.
-    fn to_sample(&self, round: u64) -> Vec<(u64, WorkerProbe)> {
-        let is_due = |run: &&Run| !run.sample.is_blocked || (run.id + round) % RESAMPLED == 0;
-        let due = self.running.iter().filter(is_due);
-        due.filter_map(|run| Some((run.id, run.probe.clone()?))).collect()
+    /// Begins a round. Returns the busy workers to sample, each with the index and the id of its run.
+    fn begin_round(&mut self) -> Vec<(usize, u64, WorkerProbe)> {
+        let Growth { round, next, .. } = &mut self.growth;
+        *round += 1;
+        let is_due = |run: &&Run| !run.sample.is_blocked || (run.id + *round) % RESAMPLED == 0;
+        let runs = self.running.len();
+        let due = (*next..*next + runs).map(|index| index % runs).filter_map(|index| {
+            let run = Some(&self.running[index]).filter(is_due)?;
+            Some((index, run.id, run.probe.clone()?))
+        });
+        let due: Vec<_> = due.take(MAX_SAMPLES).collect();
+        *next = due.last().map_or(0, |(index, ..)| index + 1);
+        due
     }
 
-    fn record_samples(&mut self, samples: &[(u64, Option<u64>)]) {
-        for run in &mut self.running {
-            if let Some(&(_, asleep)) = samples.iter().find(|(id, _)| *id == run.id) {
+    /// Records samples, but not that of a run whose place another has taken meanwhile. A later look samples it.
+    fn record_samples(&mut self, samples: &[(usize, u64, Option<u64>)]) {
+        for &(index, id, asleep) in samples {
+            if let Some(run) = self.running.get_mut(index).filter(|run| run.id == id) {
                 let is_blocked = asleep.is_some() && asleep == run.sample.asleep;
                 run.sample = SleepSample { asleep, is_blocked };
             }
@@ -177,10 +193,9 @@ impl JobQueue {
         if growth.since.is_none() || growth.sample_at.is_some_and(|at| at > now) {
             return;
         }
-        growth.round += 1;
-        let workers = state.to_sample(state.growth.round);
+        let workers = state.begin_round();
         drop(state);
-        let samples: Vec<_> = workers.into_iter().map(|(id, probe)| (id, probe.sample())).collect();
+        let samples: Vec<_> = workers.into_iter().map(|(index, id, probe)| (index, id, probe.sample())).collect();
         let mut state = lock(&self.state);
         state.record_samples(&samples);
         let starting = if state.must_sample(now) { state.make_room() } else { 0 };

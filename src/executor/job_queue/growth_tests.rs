@@ -27,7 +27,8 @@ fn busy() -> (JobQueue, Arc<AtomicU64>) {
 
 /// Samples once, and returns how many of the two workers are blocked.
 fn sample(state: &mut State) -> usize {
-    let samples: Vec<_> = state.to_sample(0).into_iter().map(|(id, probe)| (id, probe.sample())).collect();
+    let samples: Vec<_> =
+        state.begin_round().into_iter().map(|(index, id, probe)| (index, id, probe.sample())).collect();
     state.record_samples(&samples);
     state.running.iter().filter(|run| run.sample.is_blocked).count()
 }
@@ -90,10 +91,65 @@ fn a_parked_worker_does_not_count_as_running() {
 fn a_blocked_worker_is_sampled_in_one_of_several_rounds() {
     let (queue, _) = busy();
     let mut state = lock(&queue.state);
-    let samples = |state: &State| (0..RESAMPLED).map(|round| state.to_sample(round).len()).sum::<usize>();
-    assert_eq!(samples(&state), 2 * RESAMPLED as usize);
+    let samples = |state: &mut State| (0..RESAMPLED).map(|_| state.begin_round().len()).sum::<usize>();
+    assert_eq!(samples(&mut state), 2 * RESAMPLED as usize);
     state.running[0].sample.is_blocked = true;
-    assert_eq!(samples(&state), RESAMPLED as usize + 1);
+    assert_eq!(samples(&mut state), RESAMPLED as usize + 1);
+}
+
+/// The leader samples them, and drives meanwhile.
+#[test]
+fn a_look_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
+    const BUSY: usize = 16 * 32;
+    let (queue, now) = (JobQueue::new(BUSY, BUSY), Instant::now());
+    let mut state = lock(&queue.state);
+    let sampled = Arc::new(AtomicU64::new(0));
+    for _ in 0..BUSY {
+        let (count, sampled) = (AtomicU64::new(0), sampled.clone());
+        let sleep_probe = move || {
+            let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
+            sampled.fetch_add(is_first.into(), Ordering::Relaxed);
+            Some(1)
+        };
+        let probe = WorkerProbe::new(Arc::new(sleep_probe));
+        probe.in_foreign_code.store(true, Ordering::Relaxed);
+        state.begin(None, now - LATE_AFTER, false, Some(&probe));
+    }
+    let looks = BUSY.div_ceil(MAX_SAMPLES);
+    assert!(looks > 10);
+    for look in 1..=looks {
+        assert_eq!(sample(&mut state), 0, "none is sampled twice before each was sampled once");
+        assert_eq!(sampled.load(Ordering::Relaxed) as usize, look * MAX_SAMPLES);
+    }
+    (0..2 * looks).for_each(|_| _ = sample(&mut state));
+    assert_eq!(sample(&mut state), BUSY);
+}
+
+#[test]
+fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
+    let (queue, sleep_count) = busy();
+    sleep_count.store(1, Ordering::Relaxed);
+    let mut state = lock(&queue.state);
+    let ended = state.running[0].id;
+    let samples: Vec<_> = state.begin_round().into_iter().take(1).map(|(index, id, _)| (index, id, Some(1))).collect();
+    assert_eq!(samples, [(0, ended, Some(1))]);
+    state.end(ended);
+    state.record_samples(&samples);
+    assert_eq!((state.running.len(), state.running[0].sample.asleep), (1, None));
+}
+
+#[test]
+fn a_look_starts_a_bounded_number_of_workers() {
+    const BUSY: usize = 1000;
+    let (queue, now) = (JobQueue::new(BUSY, BUSY), Instant::now());
+    let mut state = lock(&queue.state);
+    for _ in 0..BUSY {
+        let run = state.begin(None, now - LATE_AFTER, false, None);
+        state.running.iter_mut().filter(|busy| busy.id == run).for_each(|busy| busy.sample.is_blocked = true);
+    }
+    let started: Vec<_> = (0..BUSY).map(|_| state.make_room()).take_while(|&started| started > 0).collect();
+    assert!(started.len() > 10, "{started:?}");
+    assert_eq!(started.iter().sum::<usize>(), BUSY, "all of them in the end");
 }
 
 #[test]
