@@ -270,6 +270,17 @@ fn the_last_clone_is_dropped_in_a_destructor_and_then_its_handles() {
     }
 }
 
+/// The drop of the last handle frees the shard, and so the hooks.
+#[test]
+fn a_destructor_may_drop_hooks_that_panic() {
+    let (on_panic, on_slow) = (Bomb, Bomb);
+    let builder = Timer::builder().shards(1).on_panic(move |_| _ = &on_panic).on_slow(HOUR, move |_| _ = &on_slow);
+    let timer = builder.build().unwrap();
+    let handle = timer.schedule(HOUR, || ()).unwrap();
+    drop(timer);
+    thread::spawn(move || keep_until_exit(move || drop(handle))).join().unwrap();
+}
+
 #[test]
 fn the_threads_of_a_timer_may_use_it_when_they_end() {
     // The threads of the global pool never end.

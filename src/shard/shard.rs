@@ -23,7 +23,8 @@
 //! given at `ShardStats::balanced`.
 
 use std::any::Any;
-use std::panic::RefUnwindSafe;
+use std::mem;
+use std::panic::{self, AssertUnwindSafe, RefUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -191,6 +192,19 @@ impl Shard {
 
     fn scheduled(&self) -> u64 {
         self.registry.sum(|counters| counters.scheduled.get(), |folded| folded.scheduled)
+    }
+}
+
+impl Drop for Shard {
+    /// Drops the user's hooks, and catches their panics. The thread may be at its end, where a panic aborts the process,
+    /// or in the middle of a call.
+    fn drop(&mut self) {
+        fn drop_hook<T>(hook: T) {
+            // Leaked, as the drop of a payload may panic.
+            _ = panic::catch_unwind(AssertUnwindSafe(|| drop(hook))).map_err(mem::forget);
+        }
+        drop_hook(self.on_panic.take());
+        drop_hook(self.on_slow.take());
     }
 }
 
