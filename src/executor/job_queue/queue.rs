@@ -98,7 +98,8 @@ struct Worker<'a, T> {
     found: bool,
     /// Number of calls to search when it last began a search.
     calls: u64,
-    /// Time from which it searches even if jobs wait, while any run takes long.
+    /// Time from which it searches even if jobs wait, while any run takes long: [`MAX_STINT`] after it has searched, or
+    /// has left the parked workers.
     search_at: Instant,
 }
 
@@ -145,6 +146,8 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
             if !self.wait(self.is_extra.then_some(IDLE)) {
                 return None;
             }
+            // Not before the job that it was woken for: rayon's work may take long. A call makes it search before it parks.
+            self.search_at = self.thread.now() + MAX_STINT;
         }
     }
 
@@ -203,3 +206,7 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
         self.found = ends.is_some() && !self.is_extra;
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "queue_tests.rs"]
+mod tests;
