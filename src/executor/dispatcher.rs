@@ -9,7 +9,7 @@ use super::batch::Batch;
 use super::borrowed::BorrowedPool;
 use super::extras::Extras;
 use super::facade::Execute;
-use super::job_queue::{JobQueue, Watcher};
+use super::job_queue::JobQueue;
 use super::workers;
 
 /// A running executor, to which drivers dispatch batches.
@@ -38,12 +38,11 @@ impl Dispatcher {
         }
     }
 
-    /// Submits the batch for execution, or runs it. `by` is the calling thread: see [`Watcher`]. A panic of the executor
-    /// itself goes to `panicked`.
-    pub(crate) fn dispatch<B: Batch>(&self, batch: B, by: Watcher, panicked: impl Fn(Box<dyn Any + Send>)) {
+    /// Submits the batch for execution, or runs it. A panic of the executor itself goes to `panicked`.
+    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
             // One hand-over for the whole batch, because it costs as much as several callbacks.
-            Self::Own { .. } | Self::Borrowed(_) => self.enqueue(Arc::new(batch), by),
+            Self::Own { .. } | Self::Borrowed(_) => self.enqueue(Arc::new(batch)),
             Self::Inline => batch.run(),
             Self::Custom(custom) => {
                 for single in batch.into_singles() {
@@ -57,9 +56,9 @@ impl Dispatcher {
     }
 
     /// Queues a batch. Without a pool, runs it.
-    pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>, by: Watcher) {
+    pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>) {
         let Some(queue) = self.queue() else { return batch.run() };
-        queue.push(batch, by, Instant::now());
+        queue.push(batch, Instant::now());
         self.spawn_tickets(1);
     }
 
@@ -80,12 +79,12 @@ impl Dispatcher {
 
     /// Looks at the queue, as [`JobQueue::watch`]. Calls `unpin` before it starts a thread, which inherits the cores of
     /// the caller.
-    pub(crate) fn watch(&self, by: Watcher, unpin: impl FnOnce()) {
+    pub(crate) fn watch(&self, unpin: impl FnOnce()) {
         let start = |count| {
             let Self::Own { extras: Some(extras), .. } = self else { return 0 };
             unpin();
             extras.start(count)
         };
-        self.spawn_tickets(self.queue().map_or(0, |queue| queue.watch(by, Instant::now(), start)));
+        self.spawn_tickets(self.queue().map_or(0, |queue| queue.watch(Instant::now(), start)));
     }
 }

@@ -34,7 +34,7 @@ pub use facade::{Execute, Executor};
 pub(crate) use {
     borrowed::BorrowedPool,
     dispatcher::Dispatcher,
-    job_queue::{ExtraThreads, JobQueue, Watcher},
+    job_queue::{ExtraThreads, JobQueue},
     pool::Pool,
     workers::{join, serves_here, spawn},
 };

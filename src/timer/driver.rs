@@ -10,15 +10,16 @@ use crate::shard::ProgramDriver;
 /// Drives one shard of a [`Timer`] from the program's own loop.
 ///
 /// An event loop that sleeps anyway (epoll, io_uring, a game loop, a thread-per-core runtime) can expire the timers of
-/// its thread itself. While the `Driver` exists, no thread of the timer's wakes for this shard.
+/// its thread itself. While the `Driver` exists, no thread of the timer's wakes for this shard, but those of a pool that
+/// run its callbacks, and one that looks after them.
 ///
 /// The loop calls [`drive`](Self::drive), does its own work, and asks [`next_wakeup`](Self::next_wakeup) last, right
 /// before it sleeps. It must also wake when its waker is called: see [`set_waker`](Self::set_waker). A loop that only
 /// polls, as a game loop does, needs neither.
 ///
-/// A loop that does not come back is late, because no thread takes its driver away: with the shard's timers, and with
-/// its look after callbacks in a pool that take long. Drop the `Driver` before a long job, and take it again after it.
-/// Otherwise all promises of the timer hold as without a `Driver`.
+/// A loop that does not come back makes the timers of its shard late, because no thread takes its driver away. Drop the
+/// `Driver` before a long job, and take it again after it. Otherwise all promises of the timer hold as without a
+/// `Driver`, also for callbacks that the loop has handed over before it stays away or waits for them.
 ///
 /// The thread that last called a method of the `Driver` has it; until then, the thread that took it. The shard is that
 /// thread's home: timers that the thread schedules are in it. What the thread schedules calls no waker, so it asks

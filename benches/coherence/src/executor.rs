@@ -58,7 +58,7 @@ impl Dispatcher {
         || false
     }
 
-    pub(crate) fn dispatch<B: Batch>(&self, batch: B, _: Watcher, panicked: impl Fn(Box<dyn Any + Send>)) {
+    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
             Self::Own(pool) => match *pool {},
             Self::Borrowed(pool) => match **pool {},
@@ -74,7 +74,7 @@ impl Dispatcher {
         }
     }
 
-    pub(crate) fn enqueue(&self, batch: Arc<impl Batch>, _: Watcher) {
+    pub(crate) fn enqueue(&self, batch: Arc<impl Batch>) {
         batch.run();
     }
 
@@ -82,13 +82,7 @@ impl Dispatcher {
         None
     }
 
-    pub(crate) fn watch(&self, _: Watcher, _unpin: impl FnOnce()) {}
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Watcher {
-    Leader,
-    Loop(#[expect(dead_code)] u32),
+    pub(crate) fn watch(&self, _unpin: impl FnOnce()) {}
 }
 
 impl Pool {
@@ -133,11 +127,7 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn watch_at(&self, _: Watcher) -> Option<Instant> {
-        match *self {}
-    }
-
-    pub(crate) fn give_watch(&self, _: Watcher) {
+    pub(crate) fn next_look(&self) -> Option<Instant> {
         match *self {}
     }
 }

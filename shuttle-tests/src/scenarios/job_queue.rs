@@ -58,7 +58,7 @@ fn a_batch_that_starts_late_is_assisted() {
         busy.wait();
         let late = Barrier::new(3);
         pool.push(vec![late.callback(), late.callback()]);
-        pool.wait_until_drivers_rest();
+        pool.wait_until_the_leader_rests();
         gate.wait();
         late.wait();
         pool.shut_down(threads);
@@ -116,7 +116,7 @@ fn a_worker_that_parks_late_runs_rayon_tasks() {
             ending.wait();
         })]);
         busy.wait();
-        pool.wait_until_drivers_rest();
+        pool.wait_until_the_leader_rests();
         gate.wait();
         go.wait();
         end.wait();

@@ -1,19 +1,18 @@
-//! A pool's queue with its workers, drivers and a clock, a replacement for rayon, and callbacks that wait for each other.
+//! A pool's queue with its workers, the leader and a clock, a replacement for rayon, and callbacks that wait for each other.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::executor::batch::Batch;
-use crate::executor::job_queue::{JobQueue, SleepProbe, Watcher, WorkerThread};
+use crate::executor::job_queue::{JobQueue, SleepProbe, WorkerThread};
 use crate::sync::thread::{self, JoinHandle, Thread};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 pub(super) type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
 
-/// A queue with its workers, drivers and a clock, and a replacement for rayon.
+/// A queue with its workers, the leader and a clock, and a replacement for rayon.
 pub(super) struct Pool {
     pub(super) queue: JobQueue,
     /// Replaces rayon's queues.
@@ -23,21 +22,18 @@ pub(super) struct Pool {
     clock: AtomicU64,
     /// Threads that are parked with a timeout, which ends whenever the clock advances.
     timed: Mutex<Vec<Thread>>,
-    drivers: Vec<Driver>,
+    leader: Leader,
     extras: Mutex<Vec<JoinHandle<()>>>,
     ended: AtomicBool,
 }
 
-/// A thread that drives: the leader, or a program's loop, which looks at the queue after each of its dispatches.
+/// The thread that looks after the queue.
 #[derive(Default)]
-struct Driver {
+struct Leader {
     thread: Mutex<Option<Thread>>,
     /// It sleeps without a timeout.
     rests: AtomicBool,
 }
-
-/// How many threads drive.
-const DRIVERS: usize = 2;
 
 pub(super) type Task = Box<dyn FnOnce(&Pool) + Send>;
 
@@ -100,11 +96,6 @@ impl Callbacks {
 /// The calling thread, as a worker.
 struct Worker(Arc<Pool>);
 
-/// The first driver leads. The others are the program's loops.
-fn watcher(number: usize) -> Watcher {
-    if number == 0 { Watcher::Leader } else { Watcher::Loop(number as u32) }
-}
-
 impl Pool {
     /// Starts a pool with this number of workers, and returns its threads.
     pub(super) fn start(workers: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
@@ -119,7 +110,7 @@ impl Pool {
             start: Instant::now(),
             clock: AtomicU64::new(0),
             timed: Mutex::default(),
-            drivers: (0..DRIVERS).map(|_| Driver::default()).collect(),
+            leader: Leader::default(),
             extras: Mutex::default(),
             ended: AtomicBool::new(false),
         });
@@ -133,41 +124,36 @@ impl Pool {
             })
             .collect();
         let woken = Arc::downgrade(&pool);
-        pool.queue.set_waker(move || woken.upgrade().into_iter().for_each(|pool| pool.wake_driver(0)));
-        threads.extend((0..DRIVERS).map(|number| {
-            let pool = pool.clone();
-            thread::spawn(move || pool.drive(number))
-        }));
-        let absent = pool.clone();
-        threads.insert(0, thread::spawn(move || absent.push_for_absent_loop()));
+        pool.queue.set_waker(move || woken.upgrade().into_iter().for_each(|pool| pool.wake_leader()));
+        let leads = pool.clone();
+        threads.push(thread::spawn(move || leads.lead()));
         let clock = pool.clone();
         threads.push(thread::spawn(move || clock.pass_time()));
         (pool, threads)
     }
 
-    /// What a driver does between its dispatches.
-    fn drive(self: &Arc<Self>, number: usize) {
-        let (driver, watcher) = (&self.drivers[number], watcher(number));
-        driver.thread.lock().unwrap().replace(thread::current());
+    /// What the leader does between its dispatches.
+    fn lead(self: &Arc<Self>) {
+        let leader = &self.leader;
+        leader.thread.lock().unwrap().replace(thread::current());
         while !self.ended.load(Ordering::SeqCst) {
             let start = |count| (0..count).map(|_| self.start_extra()).count();
-            self.queue.watch(watcher, self.now(), start);
-            let timeout = self.queue.watch_at(watcher).map(|at| at.saturating_duration_since(self.now()));
-            driver.rests.store(timeout.is_none(), Ordering::SeqCst);
+            self.queue.watch(self.now(), start);
+            let timeout = self.queue.next_look().map(|at| at.saturating_duration_since(self.now()));
+            leader.rests.store(timeout.is_none(), Ordering::SeqCst);
             self.park(timeout);
-            driver.rests.store(false, Ordering::SeqCst);
+            leader.rests.store(false, Ordering::SeqCst);
         }
     }
 
-    fn wake_driver(&self, number: usize) {
-        let driver = &self.drivers[number];
-        driver.rests.store(false, Ordering::SeqCst);
-        driver.thread.lock().unwrap().iter().for_each(Thread::unpark);
+    fn wake_leader(&self) {
+        self.leader.rests.store(false, Ordering::SeqCst);
+        self.leader.thread.lock().unwrap().iter().for_each(Thread::unpark);
     }
 
-    /// Waits until all drivers sleep without a timeout.
-    pub(super) fn wait_until_drivers_rest(&self) {
-        while !self.drivers.iter().all(|driver| driver.rests.load(Ordering::SeqCst)) {
+    /// Waits until the leader sleeps without a timeout.
+    pub(super) fn wait_until_the_leader_rests(&self) {
+        while !self.leader.rests.load(Ordering::SeqCst) {
             thread::yield_now();
         }
     }
@@ -221,21 +207,9 @@ impl Pool {
         self.clock.fetch_add(u64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
     }
 
-    /// Dispatches a batch, for the leader or for the loop.
+    /// Dispatches a batch.
     pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) {
-        let number = thread_rng().gen_range(0..DRIVERS);
-        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), watcher(number), self.now());
-        if number > 0 {
-            self.wake_driver(number);
-        }
-    }
-
-    /// Dispatches batches, at any time, for a program's loop that never looks.
-    fn push_for_absent_loop(self: &Arc<Self>) {
-        for _ in 0..2 {
-            self.queue.push(Arc::new(Callbacks::new(self, vec![Box::new(|_| ())])), watcher(DRIVERS), self.now());
-            thread::yield_now();
-        }
+        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), self.now());
     }
 
     /// Gives a task to rayon, from inside a callback.
@@ -266,10 +240,10 @@ impl Pool {
 
     pub(super) fn shut_down(self: Arc<Self>, mut threads: Vec<JoinHandle<()>>) {
         self.queue.close();
-        let drives = threads.split_off(threads.len() - DRIVERS - 1);
+        let drives = threads.split_off(threads.len() - 2);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         self.ended.store(true, Ordering::SeqCst);
-        (0..DRIVERS).for_each(|number| self.wake_driver(number));
+        self.wake_leader();
         drives.into_iter().for_each(|thread| thread.join().unwrap());
         let extras = std::mem::take(&mut *self.extras.lock().unwrap());
         extras.into_iter().for_each(|thread| thread.join().unwrap());

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::super::JobQueue;
 use super::super::state::LATE_AFTER;
-use super::super::{JobQueue, Watcher};
 use super::*;
 use crate::executor::batch::tests::Callbacks;
 use crate::sync::Arc;
@@ -165,16 +165,14 @@ fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
     assert_eq!((state.growth.idle.len(), state.growth.needed), (1, 1));
 }
 
-const OWN: Watcher = Watcher::Leader;
-
 /// Adds a batch that was dispatched [`LATE_AFTER`] ago.
 fn add_late(queue: &JobQueue, now: Instant) {
-    queue.push(Arc::new(Callbacks::of(1, || ())), OWN, now - LATE_AFTER);
+    queue.push(Arc::new(Callbacks::of(1, || ())), now - LATE_AFTER);
 }
 
 /// Returns the time until the next look.
 fn next(queue: &JobQueue, now: Instant) -> Option<Duration> {
-    queue.watch_at(OWN).map(|at| at - now)
+    queue.next_look().map(|at| at - now)
 }
 
 #[test]
@@ -187,7 +185,7 @@ fn looks_follow_until_no_late_job_waits() {
             asked += count;
             count
         };
-        queue.watch(OWN, now, ask);
+        queue.watch(now, ask);
         (asked, next(&queue, now))
     };
     add_late(&queue, start);
@@ -222,7 +220,7 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
     probe.in_foreign_code.store(true, Ordering::Relaxed);
     lock(&queue.state).begin(None, start - LATE_AFTER, false, Some(&probe));
     add_late(&queue, start);
-    (0..2).for_each(|_| _ = queue.watch(OWN, start, |_| unreachable!("one sample")));
+    (0..2).for_each(|_| _ = queue.watch(start, |_| unreachable!("one sample")));
     assert_eq!(next(&queue, start), Some(LATE_AFTER / 2));
 }
 
@@ -254,22 +252,9 @@ fn threads_that_the_system_refuses_do_not_count() {
     sleep_count.store(1, Ordering::Relaxed);
     let start = Instant::now();
     add_late(&queue, start);
-    (0..2).for_each(|_| _ = queue.watch(OWN, start, |_| unreachable!("one sample")));
-    queue.watch(OWN, start + MIN_INTERVAL, |_| 1);
+    (0..2).for_each(|_| _ = queue.watch(start, |_| unreachable!("one sample")));
+    queue.watch(start + MIN_INTERVAL, |_| 1);
     assert_eq!((queue.extra_threads().threads, queue.extra_threads().needed), (1, 1));
-}
-
-#[test]
-fn a_programs_loop_starts_no_thread() {
-    let (queue, _) = busy();
-    let now = Instant::now();
-    add_late(&queue, now);
-    let look = |by| {
-        lock(&queue.state).watch.by = by;
-        queue.watch(by, now, |_| unreachable!("one sample"));
-        lock(&queue.state).growth.round
-    };
-    assert_eq!([Watcher::Loop(0), Watcher::Loop(0), OWN].map(look), [0, 0, 1]);
 }
 
 #[test]

@@ -81,4 +81,3 @@ mod watch;
 pub(crate) use growth::ExtraThreads;
 pub(crate) use queue::JobQueue;
 pub(crate) use thread::{SleepProbe, WorkerThread};
-pub(crate) use watch::Watcher;

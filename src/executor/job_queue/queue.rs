@@ -7,7 +7,6 @@ use super::growth::{Growth, IDLE};
 use super::probe::WorkerProbe;
 use super::state::{Job, Parked, State};
 use super::thread::WorkerThread;
-use super::watch::Watcher;
 use crate::executor::batch::Batch;
 use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
@@ -29,15 +28,15 @@ impl JobQueue {
         Self { state: Mutex::new(State::new(Growth::new(threads, max_extra))) }
     }
 
-    /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. `by` is the calling thread:
-    /// see [`Watcher`]. Drops the batch if the queue is closed.
-    pub(crate) fn push(&self, batch: Arc<dyn Batch>, by: Watcher, now: Instant) {
+    /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. Drops the batch if the
+    /// queue is closed.
+    pub(crate) fn push(&self, batch: Arc<dyn Batch>, now: Instant) {
         let mut state = lock(&self.state);
         if state.closed {
             // The parameter `batch` is dropped after the guard.
             return;
         }
-        let woken = state.dispatch(Job { batch, since: now }, by);
+        let woken = state.dispatch(Job { batch, since: now });
         drop(state);
         woken.iter().for_each(Thread::unpark);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::growth::Growth;
 use super::probe::{SleepSample, WorkerProbe};
-use super::watch::{FIRST_CHECK, Watch, Watcher};
+use super::watch::{FIRST_CHECK, Watch};
 use crate::executor::batch::Batch;
 use crate::sync::Arc;
 use crate::sync::thread::{self, Thread};
@@ -86,11 +86,11 @@ impl State {
     }
 
     /// Adds a job that a thread dispatches at its `since`. Returns the worker to wake for it.
-    pub(super) fn dispatch(&mut self, job: Job, by: Watcher) -> Option<Thread> {
+    pub(super) fn dispatch(&mut self, job: Job) -> Option<Thread> {
         // Another thread may have read the clock later, and have come first.
         self.dispatched_at = self.dispatched_at.max(Some(job.since));
         let first = if self.uses_rayon { FIRST_CHECK } else { LATE_AFTER };
-        self.watch.dispatched(by, job.since + first);
+        self.watch.look_by(job.since + first);
         self.jobs.push_back(job);
         self.call_worker()
     }
@@ -164,7 +164,7 @@ impl State {
     /// Adds the calling thread to those that are parked.
     pub(super) fn park(&mut self, now: Instant) {
         self.parked.push(Parked::here(self.runs));
-        if !self.watch.leader_looks() && self.parked.len() < self.workers {
+        if self.watch.at.is_none() && self.parked.len() < self.workers {
             self.watch.look_by(now);
         }
     }

@@ -5,8 +5,6 @@ use super::*;
 use crate::executor::batch::tests::Callbacks;
 use crate::sync::{AtomicBool, Ordering, lock};
 
-const OWN: Watcher = Watcher::Leader;
-
 /// For tests of other rooms.
 impl JobQueue {
     /// Calls `f` under the lock.
@@ -47,8 +45,8 @@ fn a_late_job_is_put_back_until_it_is_exhausted() {
     let [late, young] = [(); 2].map(|()| batch());
     let start = Instant::now();
     let now = start + LATE_AFTER;
-    queue.push(late.clone(), OWN, start);
-    queue.push(young.clone(), OWN, now);
+    queue.push(late.clone(), start);
+    queue.push(young.clone(), now);
     let mut state = lock(&queue.state);
     state.parked.extend([(); 2].map(|()| Parked::here(0)));
     assert!(is(take(&mut state, now), &late, true));
@@ -67,7 +65,7 @@ fn a_batch_that_takes_long_is_assisted_once() {
     let queue = JobQueue::new(1, 0);
     let (slow, start) = (batch(), Instant::now());
     let now = start + LATE_AFTER;
-    queue.push(slow.clone(), OWN, start);
+    queue.push(slow.clone(), start);
     let mut state = lock(&queue.state);
     assert_eq!(check(&mut state, start), (Some(LATE_AFTER), 0), "it may be taken in time");
     let run = state.take(start, None, &mut Vec::new()).unwrap().1;
@@ -85,7 +83,7 @@ fn a_batch_that_takes_long_is_assisted_once() {
 fn an_exhausted_batch_is_not_assisted() {
     let queue = JobQueue::new(2, 0);
     let (slow, start) = (batch(), Instant::now());
-    queue.push(slow.clone(), OWN, start);
+    queue.push(slow.clone(), start);
     let mut state = lock(&queue.state);
     assert!(state.take(start, None, &mut Vec::new()).is_some());
     slow.run();
@@ -96,7 +94,7 @@ fn an_exhausted_batch_is_not_assisted() {
 /// Returns a queue of a pool of four workers, of which three are parked and one is busy.
 fn busy(start: Instant) -> JobQueue {
     let queue = JobQueue::new(4, 0);
-    queue.push(batch(), OWN, start);
+    queue.push(batch(), start);
     let mut state = lock(&queue.state);
     state.workers = 4;
     let job = state.take(start, None, &mut Vec::new()).unwrap().0;
@@ -154,8 +152,8 @@ fn no_check_follows_if_no_worker_can_search() {
 #[test]
 fn a_dispatch_that_comes_late_delays_no_check_of_a_later_one() {
     let (queue, start) = (JobQueue::new(0, 0), Instant::now());
-    queue.push(batch(), OWN, start + LATE_AFTER);
-    queue.push(batch(), OWN, start);
+    queue.push(batch(), start + LATE_AFTER);
+    queue.push(batch(), start);
     let mut state = lock(&queue.state);
     assert_eq!(check(&mut state, start + LATE_AFTER), (Some(LATE_AFTER), 0));
 }
@@ -189,19 +187,10 @@ fn wakes(queue: &JobQueue, at: Option<Instant>, f: impl FnOnce(&mut State)) -> b
 #[test]
 fn a_worker_that_parks_beside_a_busy_one_calls_for_a_look() {
     let now = Instant::now();
-    for (by, at, workers, expected) in [
-        (OWN, None, 2, true),
-        (OWN, Some(now), 2, false),
-        (Watcher::Loop(0), Some(now), 2, true),
-        (OWN, None, 1, false),
-    ] {
+    for (at, workers, expected) in [(None, 2, true), (Some(now), 2, false), (None, 1, false)] {
         let queue = JobQueue::new(2, 0);
         lock(&queue.state).workers = workers;
-        let parks = |state: &mut State| {
-            state.watch.by = by;
-            state.park(now);
-        };
-        assert_eq!(wakes(&queue, at, parks), expected, "{by:?} {at:?} {workers}");
+        assert_eq!(wakes(&queue, at, |state| state.park(now)), expected, "{at:?} {workers}");
     }
 }
 
@@ -225,8 +214,8 @@ fn the_first_look_comes_early_once_callbacks_have_used_rayon() {
         record_search(&mut state, now, found);
         state.watch.at = None;
         drop(state);
-        queue.push(batch(), OWN, now);
-        queue.watch_at(OWN).unwrap() - now
+        queue.push(batch(), now);
+        queue.next_look().unwrap() - now
     };
     assert_eq!([false, true, false].map(first_look_after), [LATE_AFTER, FIRST_CHECK, FIRST_CHECK]);
 }

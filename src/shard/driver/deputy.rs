@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::drivers::{Drivers, Role};
 use super::expired::Wakers;
 use crate::engine::alarm::LEADER;
-use crate::executor::{Batch, Watcher};
+use crate::executor::Batch;
 use crate::sync::lock;
 
 impl Drivers {
@@ -34,7 +34,7 @@ impl Drivers {
             role.leads = true;
             if self.is_flexible {
                 self.shards[role.thread as usize].core.wakeup.change_role(role.thread, LEADER);
-                self.dispatcher.enqueue(lock(&self.leader_wakers).clone(), Watcher::Leader);
+                self.dispatcher.enqueue(lock(&self.leader_wakers).clone());
             }
         });
         role.seen = seen;

@@ -30,7 +30,7 @@ use crate::engine::call_stack;
 use crate::engine::deputy::Seen;
 use crate::engine::role::{self, Turn};
 use crate::engine::wakeup::DriverWakeup;
-use crate::executor::{self, Dispatcher, Watcher};
+use crate::executor::{self, Dispatcher, JobQueue};
 use crate::shard::Shard;
 use crate::shard::thread_state;
 use crate::sync::lock;
@@ -139,17 +139,17 @@ impl Drivers {
         self.shards.iter().enumerate().filter(move |(_, shard)| shard.core.wakeup.role() == role)
     }
 
-    /// Gives callbacks to the pool, on the thread `by`. Returns those that another executor is to get.
-    pub(super) fn dispatch_to_pool(&self, callbacks: TimerBatch, by: Watcher) -> Option<TimerBatch> {
+    /// Gives callbacks to the pool. Returns those that another executor is to get.
+    pub(super) fn dispatch_to_pool(&self, callbacks: TimerBatch) -> Option<TimerBatch> {
         let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
         let queued = callbacks.take_if(|_| self.dispatcher.queue().is_some());
-        queued.into_iter().for_each(|callbacks| self.dispatch(callbacks, by));
+        queued.into_iter().for_each(|callbacks| self.dispatch(callbacks));
         callbacks
     }
 
-    /// Gives callbacks to the executor, on the thread `by`.
-    pub(super) fn dispatch(&self, callbacks: TimerBatch, by: Watcher) {
-        self.dispatcher.dispatch(callbacks, by, |payload| self.shards[0].report_panic(payload));
+    /// Gives callbacks to the executor.
+    pub(super) fn dispatch(&self, callbacks: TimerBatch) {
+        self.dispatcher.dispatch(callbacks, |payload| self.shards[0].report_panic(payload));
     }
 
     /// Returns the shards that may have this role.
@@ -206,7 +206,7 @@ impl Drivers {
         // Reads the watch when other threads can already wake this one.
         let queue = self.dispatcher.queue().filter(|_| role.leads);
         let timeout = |tick| {
-            let look_at = queue.and_then(|queue| queue.watch_at(Watcher::Leader));
+            let look_at = queue.and_then(JobQueue::next_look);
             let ends = ends.into_iter().chain(look_at).min();
             let left = ends.map(|at| at.saturating_duration_since(Instant::now()));
             shard.time_until(tick).into_iter().chain(left).min()

@@ -10,7 +10,7 @@ use super::drivers::{Drivers, first_role};
 use super::expired::{Expired, Turned};
 use crate::engine::role::{Driven, Turn, with_driver};
 use crate::engine::wakeup::PROGRAM;
-use crate::executor::{Batch, Watcher};
+use crate::executor::Batch;
 use crate::shard::{Shard, thread_state};
 
 /// Time after which the loop looks again for a driver that another thread still has: some turns.
@@ -78,8 +78,6 @@ impl ProgramDriver {
         let (mut is_fresh, mut is_due) = (false, true);
         // A waker that this calls may fork.
         while !shard.is_inherited() {
-            // A loop that only polls calls nothing else.
-            self.drivers.dispatcher.watch(self.watcher(), || ());
             let mut is_over = false;
             let turn = with_driver(&*shard, PROGRAM, |driver| {
                 is_fresh |= driver.is_between_rounds();
@@ -106,15 +104,11 @@ impl ProgramDriver {
         let (drivers, timers, mut expired) = (&self.drivers, turned.1.len(), Expired::default());
         expired.add(self.shard(), turned);
         let Expired { shards, callbacks, wakers, .. } = expired;
-        let callbacks = drivers.dispatch_to_pool(callbacks, self.watcher());
+        let callbacks = drivers.dispatch_to_pool(callbacks);
         // No other role takes the shard while the loop is here.
         Expired::handed_out(shards, PROGRAM);
-        if !wakers.is_empty() {
-            // One may wait for a callback.
-            self.give_watch();
-        }
         wakers.run();
-        callbacks.into_iter().for_each(|callbacks| drivers.dispatch(callbacks, self.watcher()));
+        callbacks.into_iter().for_each(|callbacks| drivers.dispatch(callbacks));
         timers
     }
 
@@ -125,7 +119,6 @@ impl ProgramDriver {
         }
         let shard = self.shard().clone();
         shard.core.wakeup.program.rearm();
-        self.drivers.dispatcher.watch(self.watcher(), || ());
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
@@ -133,25 +126,14 @@ impl ProgramDriver {
             tick = Some(shard.core.wakeup.wake_tick());
             turn
         });
-        let next = match turn {
+        match turn {
             // Another thread is in a turn, or hands out what has expired: the loop looks again.
             None => Some(now + RETRY_AFTER),
             Some(Turn::Closed) => None,
             Some(Turn::Asleep { has_work: false }) => tick.and_then(|tick| shard.ticks.instant(tick)),
             // Memory to be given back may have come during the look, when no thread wakes the loop for it.
             Some(_) => Some(now),
-        };
-        let look_at = self.drivers.dispatcher.queue().and_then(|queue| queue.watch_at(self.watcher()));
-        next.into_iter().chain(look_at).min()
-    }
-
-    fn watcher(&self) -> Watcher {
-        Watcher::Loop(self.index as u32)
-    }
-
-    /// Gives the watch over the queue, if the loop has it, to the leader.
-    fn give_watch(&self) {
-        self.drivers.dispatcher.queue().into_iter().for_each(|queue| queue.give_watch(self.watcher()));
+        }
     }
 }
 
@@ -192,7 +174,6 @@ impl Drop for ProgramDriver {
             return mem::forget(self.drivers.clone());
         }
         let core = &self.shard().core;
-        self.give_watch();
         core.wakeup.program.wake_up();
         core.wakeup.program.remove();
         core.wakeup.change_role(PROGRAM, first_role(self.index, self.drivers.is_flexible));

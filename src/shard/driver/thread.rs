@@ -18,7 +18,7 @@ use core_affinity::CoreId;
 use super::drivers::{Drivers, Role};
 use super::expired::Expired;
 use crate::engine::role::{Driven, with_driver};
-use crate::executor::{self, Dispatcher, Watcher};
+use crate::executor::{self, Dispatcher};
 use crate::sync::lock;
 use crate::system::Scheduling;
 
@@ -69,7 +69,7 @@ impl OwnThread<'_> {
     fn deliver(&mut self, Expired { mut shards, callbacks, wakers, .. }: Expired) {
         let drivers = &*self.drivers;
         let number = drivers.role_of(&self.role);
-        let callbacks = drivers.dispatch_to_pool(callbacks, Watcher::Leader);
+        let callbacks = drivers.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order.
         if callbacks.is_none() {
             Expired::handed_out(mem::take(&mut shards), number);
@@ -80,7 +80,7 @@ impl OwnThread<'_> {
         }
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
-            let dispatch = || drivers.dispatch(callbacks, Watcher::Leader);
+            let dispatch = || drivers.dispatch(callbacks);
             let may_block = matches!(drivers.dispatcher, Dispatcher::Custom(_));
             if may_block { self.driving.execute(dispatch) } else { dispatch() }
         }
@@ -91,7 +91,7 @@ impl OwnThread<'_> {
     /// the leader.
     fn look(&mut self) -> Option<Duration> {
         if self.role.leads {
-            self.drivers.dispatcher.watch(Watcher::Leader, || self.scheduling.restore());
+            self.drivers.dispatcher.watch(|| self.scheduling.restore());
         }
         self.drivers.look_after_leader(&mut self.role)
     }
