@@ -492,26 +492,44 @@ fn the_first_shard_and_the_pool_go_to_a_thread_that_no_waker_blocks() {
     }
 }
 
-/// The timer's thread is inside `execute` when the program takes its shard. Later it puts the driver back.
+/// The timer's thread is inside a callback, or inside `execute`, when the program takes its shard. Meanwhile the loop has
+/// nothing to do, and does not look again. The thread calls its waker when it is done, if anything is armed then.
 #[test]
-fn the_timers_threads_do_not_call_the_waker() {
-    let (begun, gate) = (Gate::default(), Gate::default());
-    let (begin, pass) = (begun.clone(), gate.clone());
-    let blocks = ExecuteFn(move |job: Job| {
-        begin.open();
-        pass.pass();
-        job();
-    });
-    let timer = Timer::builder().shards(1).executor(Executor::Custom(Arc::new(blocks))).build().unwrap();
-    timer.schedule(Duration::ZERO, || ()).unwrap();
-    begun.pass();
-    let (mut driver, calls) = (timer.take_driver().unwrap(), Calls::new());
-    driver.set_waker(&Waker::from(calls.clone()));
-    assert!(driver.next_wakeup().is_some(), "the loop looks again");
-    gate.open();
-    eventually("the driver is back", || driver.next_wakeup().is_none());
-    thread::sleep(20 * MS);
-    assert_eq!(calls.count(), 0, "nothing was armed");
+fn a_loop_that_takes_a_shard_from_a_thread_is_woken_once_that_is_done() {
+    let run = |job: Job| job();
+    for executor in [Executor::Inline, Executor::Custom(Arc::new(ExecuteFn(run)))] {
+        for is_armed in [true, false] {
+            let (begun, gate) = (Gate::default(), Gate::default());
+            let (begin, pass) = (begun.clone(), gate.clone());
+            let timer = Timer::builder().shards(1).executor(executor.clone()).build().unwrap();
+            let blocks = move || {
+                begin.open();
+                pass.pass();
+            };
+            timer.schedule(Duration::ZERO, blocks).unwrap();
+            begun.pass();
+            let (mut driver, calls) = (timer.take_driver().unwrap(), Calls::new());
+            driver.set_waker(&Waker::from(calls.clone()));
+            let runs = Arc::new(AtomicUsize::new(0));
+            if is_armed {
+                timer.schedule(Duration::ZERO, counting(&runs)).unwrap();
+            }
+            for _ in 0..3 {
+                assert_eq!((driver.drive(), driver.next_wakeup()), (0, None));
+            }
+            assert_eq!(calls.count(), 0);
+            gate.open();
+            if is_armed {
+                eventually("the loop is woken", || calls.count() == 1);
+                assert!(driver.next_wakeup().is_some());
+                assert_eq!((driver.drive(), runs.load(SeqCst)), (1, 1));
+            } else {
+                thread::sleep(20 * MS);
+            }
+            assert_eq!(driver.next_wakeup(), None);
+            assert_eq!(calls.count(), usize::from(is_armed));
+        }
+    }
 }
 
 #[test]

@@ -22,8 +22,11 @@
 //! ```
 //!
 //! By the fences, either the old thread finds the new role and wakes it, or the new one finds the driver and what was
-//! published. A program's loop is not woken, because that calls foreign code: it looks again by itself. A turn is bounded,
-//! and calls no foreign code. So a new role can drive within a turn, whatever the thread with the old one does.
+//! published. A turn is bounded, and calls no foreign code. So a new role can drive within a turn, unless the old thread
+//! hands out what has expired.
+//!
+//! The loop of a program looks under the slot's lock. If the old thread is in a turn, the loop soon looks again by itself,
+//! because a waker is foreign code. If the old thread hands out, [it calls the waker](handed_out) once it is done.
 //!
 //! Loom model `roles` checks this against callers that arm something earlier, and against a close.
 //!
@@ -32,7 +35,7 @@
 //! [leader]: super::leader
 
 use super::alarm::AWAKE;
-use super::wakeup::DriverWakeup;
+use super::wakeup::{DriverWakeup, PROGRAM};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, fence, lock};
 
 /// A shard, as a role sees it.
@@ -94,6 +97,11 @@ impl<D> Slot<D> {
         lock(&self.place).is_free_for(role)
     }
 
+    /// Returns whether a thread hands out what has expired.
+    pub(crate) fn is_handing_out(&self) -> bool {
+        lock(&self.place).hands_out.is_some()
+    }
+
     fn has_work(&self) -> bool {
         // Relaxed: the fence that follows the write in `with_driver` orders it, as what the turn has published. Loom
         // model `roles`.
@@ -135,10 +143,28 @@ pub(crate) fn with_driver<S: Driven, R>(
     Some(turn)
 }
 
-/// Records that all that has expired in the shard, by turns of this role, is handed out.
-pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32) {
+/// Records that all that has expired in the shard, by turns of this role, is handed out. Wakes the loop of a program that
+/// has got the shard meanwhile, if anything is armed there: calls `before`, and then the waker, which is foreign code.
+pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce()) {
+    let wakeup = shard.wakeup();
     lock(&shard.slot().place).hands_out = None;
-    leave(shard.wakeup(), role);
+    leave(wakeup, role);
+    if role == PROGRAM || wakeup.role() != PROGRAM {
+        return;
+    }
+    // SeqCst: orders the load of the role before that of the tick. A caller that has lowered the tick and woken the old
+    // role has loaded an older role after a fence. Loom model `roles`.
+    fence(Ordering::SeqCst);
+    if needed_at(shard) != u64::MAX {
+        before();
+        wakeup.program.wake();
+    }
+}
+
+/// Returns the tick by which the shard needs its role. A shard with non-urgent work is due: it may have come since the
+/// last look.
+fn needed_at<S: Driven>(shard: &S) -> u64 {
+    if shard.slot().has_work() { AWAKE } else { shard.wakeup().wake_tick() }
 }
 
 /// Wakes the role that has got the shard meanwhile, if another one has.
@@ -176,14 +202,13 @@ fn turn<S: Driven>(shard: &S, role: u32, is_due: bool) -> Option<Turn<S::Expired
     with_driver(shard, role, |driver| shard.turn(driver, is_due))
 }
 
-/// Returns the tick by which the role must drive one of the shards. A shard with non-urgent work is due: it may have
-/// come since the last look. A shard that is due does not count while another thread drives it: that thread wakes the
-/// role when it puts the driver back.
+/// Returns the tick by which the role must drive one of the shards. A shard that is due does not count while another
+/// thread drives it: that thread wakes the role when it puts the driver back.
 pub(crate) fn earliest<S: Driven>(shards: &[Arc<S>], role: u32) -> u64 {
     let now = shards[0].due_tick();
     let shards = shards.iter().filter(|shard| shard.wakeup().role() == role);
     let ticks = shards.map(|shard| {
-        let tick = if shard.slot().has_work() { AWAKE } else { shard.wakeup().wake_tick() };
+        let tick = needed_at(&**shard);
         if tick <= now && !shard.slot().is_free_for(role) { u64::MAX } else { tick }
     });
     ticks.min().unwrap_or(u64::MAX)

@@ -158,6 +158,24 @@ fn a_program_takes_a_shard_in_a_turn() {
     });
 }
 
+/// The program takes a shard while its thread hands out what has expired, or soon after. A push comes at any time, and its
+/// caller may still wake the thread.
+#[test]
+fn a_push_while_a_program_waits_for_a_hand_over() {
+    explore(|| {
+        let roles = Roles::new(&[0], 2);
+        roles.push(0);
+        let leader = roles.spawn(|roles| roles.turns(0));
+        let caller = roles.spawn(|roles| roles.push(0));
+        let waker = LoopWaker::new();
+        roles.take_for_program(0);
+        roles.wakeup(0).program.set(&waker.waker());
+        roles.run_program(&waker);
+        leader.join().unwrap();
+        caller.join().unwrap();
+    });
+}
+
 /// The program takes a shard that sleeps, while pushes come. It has no waker at first.
 #[test]
 fn a_push_wakes_the_loop_of_a_program() {

@@ -70,7 +70,7 @@ fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
     while count.load(Ordering::Relaxed) < VALUES {
         let before = count.load(Ordering::Relaxed);
         let expired = drivers.next(&mut leader);
-        expired.into_iter().for_each(|expired| Expired::handed_out(expired.shards, LEADER));
+        expired.into_iter().for_each(|expired| Expired::handed_out(expired.shards, LEADER, || ()));
         most = most.max(count.load(Ordering::Relaxed) - before);
     }
     assert!((1..VALUES / 4).contains(&most), "{most}");

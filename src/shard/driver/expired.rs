@@ -61,9 +61,10 @@ impl Expired {
         consumers.extend(values.into_iter().flat_map(TurnGuard::publish));
     }
 
-    /// Records that this is handed out, by a thread with this role.
-    pub(super) fn handed_out(shards: Vec<Arc<Shard>>, role: u32) {
-        shards.iter().for_each(|shard| handed_out(&**shard, role));
+    /// Records that this is handed out, by a thread with this role. Calls `before` before it calls the waker of a
+    /// program's loop.
+    pub(super) fn handed_out(shards: Vec<Arc<Shard>>, role: u32, mut before: impl FnMut()) {
+        shards.iter().for_each(|shard| handed_out(&**shard, role, &mut before));
     }
 
     /// Returns whether so much has expired that it should be handed out.

@@ -13,7 +13,7 @@ use crate::engine::wakeup::PROGRAM;
 use crate::executor::Batch;
 use crate::shard::{Shard, thread_state};
 
-/// Time after which the loop looks again for a driver that another thread still has: some turns.
+/// Time after which the loop looks again for a driver that another thread has for a turn.
 const RETRY_AFTER: Duration = Duration::from_micros(200);
 
 /// A shard's role while the program has it.
@@ -106,7 +106,7 @@ impl ProgramDriver {
         let Expired { shards, callbacks, wakers, .. } = expired;
         let callbacks = drivers.dispatch_to_pool(callbacks);
         // No other role takes the shard while the loop is here.
-        Expired::handed_out(shards, PROGRAM);
+        Expired::handed_out(shards, PROGRAM, || ());
         wakers.run();
         callbacks.into_iter().for_each(|callbacks| drivers.dispatch(callbacks));
         timers
@@ -127,7 +127,8 @@ impl ProgramDriver {
             turn
         });
         match turn {
-            // Another thread is in a turn, or hands out what has expired: the loop looks again.
+            // The thread that hands out what has expired then calls the waker.
+            None if shard.slot.is_handing_out() => None,
             None => Some(now + RETRY_AFTER),
             Some(Turn::Closed) => None,
             Some(Turn::Asleep { has_work: false }) => tick.and_then(|tick| shard.ticks.instant(tick)),

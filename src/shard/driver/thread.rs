@@ -72,7 +72,7 @@ impl OwnThread<'_> {
         let callbacks = drivers.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order.
         if callbacks.is_none() {
-            Expired::handed_out(mem::take(&mut shards), number);
+            Expired::handed_out(mem::take(&mut shards), number, || self.scheduling.restore());
         }
         if !wakers.is_empty() {
             self.scheduling.restore();
@@ -84,7 +84,7 @@ impl OwnThread<'_> {
             let may_block = matches!(drivers.dispatcher, Dispatcher::Custom(_));
             if may_block { self.driving.execute(dispatch) } else { dispatch() }
         }
-        Expired::handed_out(shards, number);
+        Expired::handed_out(shards, number, || self.scheduling.restore());
     }
 
     /// Looks after the pool, as the leader, or after the leader, as its deputy. Returns the time until the next look at
