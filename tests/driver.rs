@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{DelayQueue, Driver, Executor, ManualClock, Sleep, Timer};
+use corewheel::{DelayQueue, Driver, Executor, ManualClock, Sleep, Timer, TimerHandle};
 
 /// Counts its calls, and unparks the thread that created it.
 struct Calls(AtomicUsize, thread::Thread);
@@ -563,6 +563,35 @@ fn of_two_drivers_the_one_used_last_has_the_home() {
     assert_eq!(first.drive(), 0);
     timer.schedule(Duration::ZERO, || ()).unwrap();
     eventually("it is in the shard of the first", || first.drive() == 1);
+}
+
+/// The waker schedules while its thread schedules, so that thread has timers in both shards.
+#[test]
+fn a_thread_that_drives_has_one_home() {
+    struct Schedules(Timer, Mutex<Option<TimerHandle>>);
+    impl Wake for Schedules {
+        fn wake(self: Arc<Self>) {
+            *self.1.lock().unwrap() = self.0.schedule(HOUR, || ()).ok();
+        }
+    }
+
+    let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();
+    let scheduled = || timer.stats().shards().iter().map(|shard| shard.scheduled).collect::<Vec<_>>();
+    let mut driver = timer.take_driver().unwrap();
+    let schedules = Arc::new(Schedules(timer.clone(), Mutex::default()));
+    let waker = Waker::from(schedules.clone());
+    let lend = move || {
+        driver.set_waker(&waker);
+        assert_eq!(driver.next_wakeup(), None);
+        driver
+    };
+    let mut driver = thread::spawn(lend).join().unwrap();
+    timer.schedule(HOUR, || ()).unwrap();
+    assert_eq!(scheduled(), [1, 1]);
+    driver.drive();
+    assert!(schedules.1.lock().unwrap().take().unwrap().cancel());
+    timer.schedule(HOUR, || ()).unwrap();
+    assert_eq!(scheduled(), [2, 1]);
 }
 
 #[test]

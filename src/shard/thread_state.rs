@@ -22,7 +22,7 @@
 //!
 //! **Recursion.** A call may come here again from inside itself: dropping the last reference to a shard drops the
 //! user's hooks, and a call may wake a program's loop. Both may use timers. The outer call owns its state, so the inner
-//! call finds or creates another, perhaps for a second home.
+//! call finds or creates another, perhaps for a second home, which the thread has until it drives by a `Driver`.
 //! A call that unwinds drops its state, as the end of the thread does.
 //!
 //! **The end of a thread.** Destructors of other thread-locals may use timers after this one is destroyed. Such a call
@@ -176,23 +176,22 @@ pub(super) fn with_home<'a, R>(
     with_match(|key| key.home_of == service, service, choose, f)
 }
 
-/// Makes one of the `shards` of a service the calling thread's home there.
-pub(super) fn move_home(service: u64, shards: &[Arc<Shard>], home: &Shard) {
+/// Makes `home` the calling thread's only home in the service, whose shards the caller keeps alive.
+pub(super) fn move_home(service: u64, home: &Shard) {
+    let leave = |states: &mut List| {
+        let others = states.iter_mut().filter(|(key, _)| key.home_of == service && key.shard != home.into());
+        for (key, state) in others {
+            key.home_of = NONE;
+            state.key.home_of = NONE;
+            state.weak.upgrade().iter().for_each(|shard| shard.leave_home());
+        }
+    };
+    with_others(take_last(), leave);
     let enter = || {
         home.enter_home();
         home
     };
-    let leave = |thread: &mut ThreadState| {
-        let is_other = thread.key.shard != home.into();
-        if is_other {
-            thread.key.home_of = NONE;
-        }
-        is_other.then_some(thread.key.shard)
-    };
-    if let Some(other) = with_home(service, enter, leave) {
-        shards.iter().filter(|shard| NonNull::from(&***shard) == other).for_each(|shard| shard.leave_home());
-        with_home(service, enter, |_| ());
-    }
+    with_home(service, enter, |_| ());
 }
 
 /// Calls `f` with the state that `matches`, which is usually the one used last.

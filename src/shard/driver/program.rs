@@ -47,9 +47,9 @@ impl ProgramDriver {
 
     /// Makes the calling thread the one that has the loop.
     pub(crate) fn attach(&self) {
-        let (shard, shards) = (self.shard(), &self.drivers.shards);
+        let shard = self.shard();
         shard.core.wakeup.program.attach();
-        thread_state::move_home(self.service, shards, shard);
+        thread_state::move_home(self.service, shard);
     }
 
     /// Returns whether the timer is shut down.
