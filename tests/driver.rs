@@ -445,53 +445,6 @@ fn wait_for_a_timer(timer: &Timer) {
     wait_for(&receiver);
 }
 
-/// A waker blocks the leader, and another thread leads when the program gives the shard back.
-#[test]
-fn a_shard_returns_to_a_thread_that_no_waker_blocks() {
-    for is_first in [true, false] {
-        let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
-        let blocks = Blocks::default();
-        let Blocks(blocked, gate) = &blocks;
-        // The thread that comes first has the first shard as home.
-        let first = is_first.then(|| timer.take_driver().unwrap());
-        let _sleep = thread::scope(|scope| scope.spawn(|| blocks.arm(&timer, 100 * MS)).join().unwrap());
-        let driver = first.unwrap_or_else(|| timer.take_driver().unwrap());
-        blocked.pass();
-        thread::sleep(50 * MS);
-        drop(driver);
-        wait_for_a_timer(&timer);
-        gate.open();
-    }
-}
-
-/// A waker of the second shard blocks the thread that drives it.
-#[test]
-fn the_first_shard_and_the_pool_go_to_a_thread_that_no_waker_blocks() {
-    for pinned in [false, true] {
-        let builder = Timer::builder().shards(2).pin_cores(pinned).executor(Executor::Pool { threads: 1 });
-        let (timer, blocks) = (builder.build().unwrap(), Blocks::default());
-        let Blocks(blocked, gate) = &blocks;
-        let mut driver = timer.take_driver().unwrap();
-        let arm = || {
-            // The drop gives the second shard to its own thread.
-            drop(timer.take_driver().unwrap());
-            blocks.arm(&timer, 5 * MS)
-        };
-        let _sleep = thread::scope(|scope| scope.spawn(arm).join().unwrap());
-        blocked.pass();
-        if cfg!(target_os = "linux") {
-            let started = schedule_pair(&timer, timer.now());
-            eventually("the pool grows", || {
-                driver.drive();
-                started.load(SeqCst) == 2
-            });
-        }
-        drop(driver);
-        wait_for_a_timer(&timer);
-        gate.open();
-    }
-}
-
 /// The timer's thread is inside a callback, or inside `execute`, when the program takes its shard. Meanwhile the loop has
 /// nothing to do, and does not look again. The thread calls its waker when it is done, if anything is armed then.
 #[test]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use common::*;
 use corewheel::{Executor, Sleep, Timer, TimerHandle, WeakTimer};
@@ -56,11 +56,7 @@ impl Busy {
 
     /// Returns the name of the thread that drives, which is the one that wakes tasks.
     fn driver(&self) -> String {
-        self.driver_after(5 * MS)
-    }
-
-    fn driver_after(&self, time: Duration) -> String {
-        let ((_sleep, called), mut name) = (self.asleep(time), None);
+        let ((_sleep, called), mut name) = (self.asleep(), None);
         eventually("the task is woken", || {
             name = called.take();
             name.is_some()
@@ -69,11 +65,11 @@ impl Busy {
     }
 
     /// Returns a task that sleeps.
-    fn asleep(&self, time: Duration) -> (Sleep, Arc<CalledOn>) {
+    fn asleep(&self) -> (Sleep, Arc<CalledOn>) {
         let called = Arc::<CalledOn>::default();
         let waker = Waker::from(called.clone());
         loop {
-            let mut sleep = self.timer.sleep(time);
+            let mut sleep = self.timer.sleep(5 * MS);
             // The sleep may already be over when this thread gets to poll it.
             if Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending() {
                 return (sleep, called);
@@ -299,7 +295,6 @@ fn a_leader_drives_both_shards_while_it_has_little_to_do() {
     for _ in 0..3 {
         let timer = two_shards("lead-much");
         let second = driver_of_the_second_shard(&timer);
-        // Which thread leads depends on the machine: if it stops the leader for a while, the deputy leads.
         let first = Busy::without_stream(&timer);
         let are_folded = || first.driver() == second();
         let have_threads = || {
@@ -314,83 +309,52 @@ fn a_leader_drives_both_shards_while_it_has_little_to_do() {
     }
 }
 
-/// A waker that waits for the gate.
-struct Blocks(Gate);
+/// A waker that records the thread which calls it, and waits for the second gate.
+#[derive(Default)]
+struct Blocks(CalledOn, [Gate; 2]);
 
 impl Wake for Blocks {
     fn wake(self: Arc<Self>) {
-        self.0.pass();
+        let [begun, ends] = &self.1;
+        *self.0.0.lock().unwrap() = thread::current().name().map(str::to_owned);
+        begun.open();
+        ends.pass();
     }
 }
 
-/// A waker blocks a thread, and another one leads. That has much to do, and would give a shard away.
+/// Schedules on a thread whose home is the second shard. That shard's own thread is inside a waker when the leader, which
+/// has much to do, gets the shard.
 #[test]
 fn a_thread_that_a_waker_blocks_gets_no_shard() {
     let _turn = TURN.lock();
     let timer = two_shards("lead-blocked");
-    let second = driver_of_the_second_shard(&timer);
-    let first = Busy::without_stream(&timer);
-    let blocked = first.driver();
-    let gate = Gate::default();
-    let (mut sleep, waker) = (timer.sleep(5 * MS), Waker::from(Arc::new(Blocks(gate.clone()))));
-    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
-    eventually("another thread leads", || first.driver() != blocked && second() != blocked);
+    let _first = timer.schedule(HOUR, || ()).unwrap();
     let ends = Spins::start(&timer);
-    let begun = Instant::now();
-    while begun.elapsed() < 500 * MS {
-        assert!(first.driver() != blocked && second() != blocked);
-    }
+    thread::scope(|scope| {
+        let on_the_second_shard = || {
+            let second = Busy::without_stream(&timer);
+            let blocks = loop {
+                eventually("the second shard has a thread", || second.driver() == "lead-blocked-1");
+                let (blocks, mut sleep) = (Arc::<Blocks>::default(), timer.sleep(MS));
+                let waker = Waker::from(blocks.clone());
+                if Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_ready() {
+                    continue;
+                }
+                blocks.1[0].pass();
+                if blocks.0.take().as_deref() == Some("lead-blocked-1") {
+                    break blocks;
+                }
+                // The leader has got the shard in between.
+                blocks.1[1].open();
+            };
+            drop(timer.take_driver().unwrap());
+            let begun = Instant::now();
+            while begun.elapsed() < 500 * MS {
+                assert_eq!(second.driver(), "lead-blocked-0");
+            }
+            blocks.1[1].open();
+        };
+        scope.spawn(on_the_second_shard).join().unwrap();
+    });
     ends.store(true, Ordering::SeqCst);
-    gate.open();
-}
-
-/// The deputy has a shard of its own, and calls wakers while another one blocks the leader. On a busy machine, a deputy may
-/// have succeeded the leader before. Then the thread that is blocked has only its own shard, and the try is repeated.
-#[test]
-fn a_deputy_that_calls_wakers_stays_the_deputy() {
-    let _turn = TURN.lock();
-    assert!((0..5).any(|_| a_deputy_that_calls_wakers_succeeds()));
-}
-
-fn a_deputy_that_calls_wakers_succeeds() -> bool {
-    let timer = two_shards("lead-calls");
-    let (first, gate, ended) = (Busy::without_stream(&timer), Gate::default(), Arc::<AtomicBool>::default());
-    // This thread's home is the first shard, that of the next thread the second.
-    let leader = first.driver();
-    let (second, ends, (sender, drivers)) = (Busy::without_stream(&timer), ended.clone(), channel());
-    let calls = thread::spawn(move || {
-        while !ends.load(Ordering::SeqCst) {
-            sender.send(second.driver_after(MS)).unwrap();
-        }
-    });
-    wait_for(&drivers);
-    let spins = Spins::start(&timer);
-    eventually("each shard has a thread", || received(&drivers).iter().any(|driver| *driver != leader));
-    let (mut sleep, waker) = (timer.sleep(MS), Waker::from(Arc::new(Blocks(gate.clone()))));
-    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
-    spins.store(true, Ordering::SeqCst);
-    let (_other, called) = first.asleep(5 * MS);
-    let next = (0..1000).find_map(|_| {
-        thread::sleep(MS);
-        called.take()
-    });
-    gate.open();
-    ended.store(true, Ordering::SeqCst);
-    calls.join().unwrap();
-    // The thread that is blocked has called no other waker.
-    next.is_some()
-}
-
-#[test]
-fn a_deputy_resigns_when_the_leader_calls_no_waker() {
-    let _turn = TURN.lock();
-    let timer = two_shards("lead-deputy");
-    let driver = driver_of_the_second_shard(&timer);
-    for _ in 0..3 {
-        driver();
-        thread::sleep(300 * MS);
-        let before = sleeps_of("lead-deputy");
-        thread::sleep(300 * MS);
-        assert_eq!(sleeps_of("lead-deputy"), before);
-    }
 }

@@ -7,14 +7,13 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::thread;
 use std::time::Duration;
 
 use common::*;
 use corewheel::{DelayQueue, Executor, Expired, ManualClock, Sleep, Timer};
-use futures::executor::block_on;
 
 /// An action that runs once, if it has been set.
 #[derive(Default)]
@@ -349,24 +348,39 @@ fn a_waker_that_is_registered_too_late_is_dropped_and_may_panic() {
     }
 }
 
+/// Without folded shards, each shard has a thread of its own. One thread drives all folded ones.
 #[test]
-fn a_waker_that_blocks_delays_only_its_shard() {
-    let timer = Timer::builder().shards(2).build().unwrap();
-    let (gate, begun, odd) = (Gate::default(), Gate::default(), Task::new());
-    let (pass, begin) = (gate.clone(), begun.clone());
-    odd.on_wake.set(move || {
-        begin.open();
-        pass.pass();
-    });
-    let (at, late) = (timer.now() + SEC / 2, Task::new());
-    // The second is due in the same turn, the third in another.
-    let [mut blocks, mut together, mut delayed] = [at, at, at + SEC].map(|at| timer.sleep_until(at));
-    assert!(!odd.polls(&mut blocks) && !late.polls(&mut together) && !late.polls(&mut delayed));
-    begun.pass();
-    // A new thread has its home in the other shard.
-    thread::scope(|scope| scope.spawn(|| block_on(timer.sleep(5 * MS))).join().unwrap());
-    eventually("its own shard is delayed for some milliseconds only", || late.woken() == 2);
-    gate.open();
+fn a_waker_that_blocks_delays_what_its_thread_drives_until_it_returns() {
+    for (executor, is_folded) in [(Executor::Inline, false), (Executor::Pool { threads: 1 }, true)] {
+        let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
+        let (gate, begun, odd) = (Gate::default(), Gate::default(), Task::new());
+        let (pass, begin) = (gate.clone(), begun.clone());
+        odd.on_wake.set(move || {
+            begin.open();
+            pass.pass();
+        });
+        let (at, late) = (timer.now() + SEC / 4, Task::new());
+        // The second is due in the same turn, the third in another.
+        let [mut blocks, mut together, mut delayed] = [at, at, at + 5 * MS].map(|at| timer.sleep_until(at));
+        assert!(!odd.polls(&mut blocks) && !late.polls(&mut together) && !late.polls(&mut delayed));
+        begun.pass();
+        let elsewhere = Task::new();
+        let arm = || {
+            // A new thread has its home in the other shard.
+            let mut sleep = timer.sleep(5 * MS);
+            assert!(!elsewhere.polls(&mut sleep));
+            sleep
+        };
+        let _elsewhere = thread::scope(|scope| scope.spawn(arm).join().unwrap());
+        if is_folded {
+            thread::sleep(50 * MS);
+            assert_eq!(elsewhere.woken(), 0);
+        } else {
+            eventually("the other shard is not delayed", || elsewhere.woken() == 1);
+        }
+        gate.open();
+        eventually("all are woken", || late.woken() == 2 && elsewhere.woken() == 1);
+    }
 }
 
 /// A pool has the callbacks before wakers are called. A driver runs callbacks itself after the wakers.
@@ -392,43 +406,12 @@ fn a_waker_and_a_callback_of_one_turn_may_wait_for_each_other() {
     }
 }
 
-/// One thread drives both shards. Another must go on.
-#[test]
-fn a_waker_of_the_second_shard_that_blocks_delays_neither_the_first_nor_the_pool() {
-    let builder = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 });
-    let timer = builder.build().unwrap();
-    // This thread's home is the first shard.
-    timer.schedule(HOUR, || ()).unwrap();
-    let (gate, begun, odd) = (Gate::default(), Gate::default(), Task::new());
-    let (pass, begin) = (gate.clone(), begun.clone());
-    odd.on_wake.set(move || {
-        begin.open();
-        pass.pass();
-    });
-    thread::scope(|scope| {
-        let (timer, odd) = (&timer, &odd);
-        let elsewhere = move || {
-            let mut blocks = timer.sleep(SEC / 4);
-            assert!(!odd.polls(&mut blocks));
-            blocks
-        };
-        let _blocks = scope.spawn(elsewhere).join().unwrap();
-        begun.pass();
-        block_on(timer.sleep(5 * MS));
-        // The only worker is blocked, so the pool grows.
-        block(timer, 2, &gate);
-        gate.open();
-    });
-}
-
-/// The leader calls the waker that blocks, and another thread one that does not.
+/// The thread of the second shard calls the waker that blocks. The leader looks after the pool.
 #[test]
 fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
     for _ in 0..3 {
         let builder = Timer::builder().shards(2).pin_cores(true).executor(Executor::Pool { threads: 2 });
         let timer = builder.build().unwrap();
-        // This thread's home is the first shard.
-        timer.schedule(HOUR, || ()).unwrap();
         let (gate, odd, at) = (Gate::default(), Task::new(), timer.now() + 20 * MS);
         let (pass, (sender, receiver)) = (gate.clone(), channel());
         odd.on_wake.set(move || pass.pass());
@@ -443,130 +426,16 @@ fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
             };
             timer.schedule_at(at + MS, meet).unwrap();
         };
+        // This thread's home is the first shard.
+        (0..2).for_each(meet);
         let elsewhere = || {
-            (0..2).for_each(meet);
-            let mut sleep = timer.sleep_until(at + MS);
-            assert!(!Task::new().polls(&mut sleep));
-            sleep
+            let mut blocks = timer.sleep_until(at);
+            assert!(!odd.polls(&mut blocks));
+            blocks
         };
-        let _sleep = thread::scope(|scope| scope.spawn(elsewhere).join().unwrap());
-        timer.schedule_at(at, || ()).unwrap();
-        let mut blocks = timer.sleep_until(at);
-        assert!(!odd.polls(&mut blocks));
+        let _blocks = thread::scope(|scope| scope.spawn(elsewhere).join().unwrap());
         (0..2).for_each(|_| wait_for(&receiver));
         gate.open();
-    }
-}
-
-/// All threads wake up at the same tick. Two call wakers, and so may have been the leader and its deputy.
-#[test]
-fn wakers_that_block_two_threads_delay_no_callback_that_they_wait_for() {
-    const WAKERS: usize = 2;
-    const CALLBACKS: usize = 5;
-    for _ in 0..20 {
-        let (builder, clock) = on_manual_clock();
-        let timer = builder.shards(3).executor(Executor::Pool { threads: 1 }).build().unwrap();
-        let meeting = Arc::new(Barrier::new(WAKERS + CALLBACKS));
-        let meet = || {
-            let meeting = meeting.clone();
-            move || _ = meeting.wait()
-        };
-        let sleeps = [(); WAKERS].map(|()| {
-            let elsewhere = || {
-                let (task, mut sleep) = (Task::new(), timer.sleep(MS));
-                task.on_wake.set(meet());
-                assert!(!task.polls(&mut sleep));
-                sleep
-            };
-            thread::scope(|scope| scope.spawn(elsewhere).join().unwrap())
-        });
-        (0..CALLBACKS).for_each(|_| _ = timer.schedule(MS, meet()).unwrap());
-        clock.advance(MS);
-        drop(sleeps);
-    }
-}
-
-/// Another thread leads when the first waker has blocked the leader. The second waker blocks that one.
-#[test]
-fn a_waker_that_blocks_after_another_delays_only_its_shard() {
-    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
-    let (returned, gate, begun, [first, second]) =
-        (Gate::default(), Gate::default(), Gate::default(), [(); 2].map(|()| Task::new()));
-    let (returns, pass, begin) = (returned.clone(), gate.clone(), begun.clone());
-    first.on_wake.set(move || {
-        thread::sleep(30 * MS);
-        returns.open();
-    });
-    second.on_wake.set(move || {
-        begin.open();
-        pass.pass();
-    });
-    // This thread's home is the first shard.
-    let mut blocks = timer.sleep(5 * MS);
-    assert!(!first.polls(&mut blocks));
-    returned.pass();
-    thread::sleep(MS);
-    thread::scope(|scope| {
-        let elsewhere = || {
-            let mut blocks = timer.sleep(5 * MS);
-            assert!(!second.polls(&mut blocks));
-            blocks
-        };
-        let _blocks = scope.spawn(elsewhere).join().unwrap();
-        begun.pass();
-        block_on(timer.sleep(5 * MS));
-        gate.open();
-    });
-}
-
-/// A waker blocks the leader, and the next one its successor. Then the old leader returns, and succeeds that.
-#[test]
-fn a_waker_that_blocks_the_deputy_delays_only_its_shard() {
-    let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
-    let (tasks, gates) = ([(); 2].map(|()| Task::new()), [(); 2].map(|()| Gate::default()));
-    // This thread's home is the first shard.
-    let _blocks = [0, 1].map(|index| {
-        let (begun, gate) = (Gate::default(), gates[index].clone());
-        let begin = begun.clone();
-        tasks[index].on_wake.set(move || {
-            begin.open();
-            gate.pass();
-        });
-        let mut blocks = timer.sleep(5 * MS);
-        assert!(!tasks[index].polls(&mut blocks));
-        begun.pass();
-        // The deputy notices it.
-        thread::sleep(20 * MS);
-        blocks
-    });
-    gates[0].open();
-    thread::scope(|scope| scope.spawn(|| block_on(timer.sleep(5 * MS))).join().unwrap());
-    gates[1].open();
-}
-
-/// Wakers block all threads, one after the other. Any of the threads that returns drives.
-#[test]
-fn a_thread_that_returns_drives_while_wakers_block_all_others() {
-    for returns in 0..3 {
-        let timer = Timer::builder().shards(3).executor(Executor::Pool { threads: 1 }).build().unwrap();
-        let gates = [(); 3].map(|()| Gate::default());
-        let _blocks = gates.each_ref().map(|gate| {
-            let (task, begun, gate) = (Task::new(), Gate::default(), gate.clone());
-            let begin = begun.clone();
-            task.on_wake.set(move || {
-                begin.open();
-                gate.pass();
-            });
-            let mut blocks = timer.sleep(5 * MS);
-            assert!(!task.polls(&mut blocks));
-            begun.pass();
-            // The deputy notices it.
-            thread::sleep(20 * MS);
-            blocks
-        });
-        gates[returns].open();
-        block_on(timer.sleep(5 * MS));
-        gates.iter().for_each(Gate::open);
     }
 }
 

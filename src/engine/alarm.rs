@@ -18,28 +18,19 @@
 //! **Which thread parks.** An alarm belongs to an own thread, which [attaches](Alarm::attach) itself before its first
 //! sleep. A caller that lowers `until` has read the value of one such sleep, so it finds the thread.
 //!
-//! **Which alarm.** That of the thread that has the role. The role of the [leader] goes from thread to thread, so a caller
-//! reads the leader's number after its fence. A new leader takes the role before its next sleep, which has a fence. So
-//! either the caller finds the new leader, or that finds the lowered `wake_tick`.
-//!
-//! [leader]: super::leader
 
 use std::time::Duration;
 
-use super::leader::Leader;
 use crate::sync::{AtomicU64, Ordering, Parker, fence};
 
-/// The role that drives the folded shards. All others are numbers of own threads.
-pub(crate) const LEADER: u32 = u32::MAX - 1;
+/// The number of the thread that leads: it drives the folded shards, and looks after the pool.
+pub(crate) const LEADER: u32 = 0;
 
 /// The tick of what is awake: of a thread with a role, or of a shard whose driver checks the intake before it sleeps.
 pub(crate) const AWAKE: u64 = 0;
 
 /// The alarms of a service, one for each own thread.
-pub(crate) struct Alarms {
-    threads: Vec<Alarm>,
-    pub(super) leader: Leader,
-}
+pub(crate) struct Alarms(Vec<Alarm>);
 
 /// The sleep of an own thread. On a cache line of its own.
 #[repr(align(128))]
@@ -52,28 +43,22 @@ pub(crate) struct Alarm {
 impl Alarms {
     pub(crate) fn new(threads: usize) -> Self {
         let alarm = |_| Alarm { until: AtomicU64::new(AWAKE), parker: Parker::new() };
-        Self { threads: (0..threads).map(alarm).collect(), leader: Leader::new() }
+        Self((0..threads).map(alarm).collect())
     }
 
     /// Wakes all threads, because the service ends. The caller has closed its shards, and each close has a fence.
     pub(crate) fn wake_all(&self) {
-        self.threads.iter().for_each(|alarm| _ = alarm.wake_by(AWAKE));
+        self.0.iter().for_each(|alarm| alarm.wake_by(AWAKE));
     }
 
     /// Returns whether the calling thread is one of the own threads.
     pub(crate) fn is_attached_here(&self) -> bool {
-        self.threads.iter().any(Alarm::is_attached_here)
-    }
-
-    /// Returns the number of own threads.
-    pub(super) fn len(&self) -> u32 {
-        self.threads.len() as u32
+        self.0.iter().any(Alarm::is_attached_here)
     }
 
     /// Returns the alarm of the thread that has the role.
     pub(crate) fn get(&self, role: u32) -> &Alarm {
-        let thread = if role == LEADER { self.leader.load().leader } else { role };
-        &self.threads[thread as usize]
+        &self.0[role as usize]
     }
 }
 
@@ -94,16 +79,12 @@ impl Alarm {
         self.until.load(Ordering::Relaxed) != AWAKE
     }
 
-    /// Makes sure that the thread sees by `tick` what the caller wrote before a fence, or under a lock that it holds. Returns
-    /// whether that has ended a sleep.
-    pub(crate) fn wake_by(&self, tick: u64) -> bool {
-        // Acquire: the caller that lowers the word sees which thread is attached. Release: that thread sees that it is the
-        // deputy. Both pair with `sleep`. Loom models `roles` and `deputy`.
-        let wakes = self.until.load(Ordering::Relaxed) > tick && self.until.fetch_min(tick, Ordering::AcqRel) > tick;
-        if wakes {
+    /// Makes sure that the thread sees by `tick` what the caller wrote before a fence, or under a lock that it holds.
+    pub(crate) fn wake_by(&self, tick: u64) {
+        // Acquire: the caller that lowers the word sees which thread is attached; pairs with `sleep`. Loom model `roles`.
+        if self.until.load(Ordering::Relaxed) > tick && self.until.fetch_min(tick, Ordering::Acquire) > tick {
             self.parker.unpark();
         }
-        wakes
     }
 
     /// Sleeps until the tick that `earliest` returns, or until an earlier one that a caller sets. Returns how often the
@@ -131,8 +112,8 @@ impl Alarm {
                 wakeups += 1;
             }
         }
-        // Acquire: sees why a caller has lowered the word; pairs with `wake_by`. Loom model `deputy`.
-        self.until.swap(AWAKE, Ordering::Acquire);
+        // Relaxed: the fence of the next sleep orders this before the second look there. Loom model `roles`.
+        self.until.swap(AWAKE, Ordering::Relaxed);
         wakeups
     }
 }

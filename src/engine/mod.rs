@@ -14,8 +14,6 @@
 //! | [`trim`]       | gives free memory back to the system                                            |
 //! | [`role`]       | which thread drives which shard, and where a driver lies meanwhile              |
 //! | [`alarm`]      | how the thread that has a role sleeps                                           |
-//! | [`leader`]     | which thread drives the folded shards: one word                                 |
-//! | [`deputy`]     | which thread succeeds a leader that is stuck                                    |
 //! | [`program_waker`] | how a program's loop that has a role is woken                                |
 //!
 //! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. It reads real
@@ -25,9 +23,7 @@
 pub(crate) mod alarm;
 pub(crate) mod call_stack;
 pub(crate) mod core;
-pub(crate) mod deputy;
 pub(crate) mod entry;
-pub(crate) mod leader;
 pub(crate) mod memory;
 pub(crate) mod program_waker;
 pub(crate) mod role;

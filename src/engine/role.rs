@@ -5,8 +5,8 @@
 //!
 //! | role                | its shards                       | the thread that has it                                   |
 //! |---------------------|----------------------------------|----------------------------------------------------------|
-//! | [`LEADER`]          | all that are *folded*            | an own thread, the [leader]; another succeeds it if it is stuck |
-//! | the number of an own thread | the shard of that number | that thread                                              |
+//! | [`LEADER`]          | the first, and all that are *folded* | the first own thread                                 |
+//! | the number of another own thread | the shard of that number | that thread                                         |
 //! | [`PROGRAM`]         | those that the program drives    | the program's loop                                       |
 //!
 //! # How a shard changes its role
@@ -32,7 +32,6 @@
 //!
 //! [`LEADER`]: super::alarm::LEADER
 //! [`PROGRAM`]: super::wakeup::PROGRAM
-//! [leader]: super::leader
 
 use super::alarm::AWAKE;
 use super::wakeup::{DriverWakeup, PROGRAM};
@@ -149,13 +148,9 @@ pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce())
     let wakeup = shard.wakeup();
     lock(&shard.slot().place).hands_out = None;
     leave(wakeup, role);
-    if role == PROGRAM || wakeup.role() != PROGRAM {
-        return;
-    }
-    // SeqCst: orders the load of the role before that of the tick. A caller that has lowered the tick and woken the old
-    // role has loaded an older role after a fence. Loom model `roles`.
-    fence(Ordering::SeqCst);
-    if needed_at(shard) != u64::MAX {
+    // A loop that waits has looked under the lock before this, and has changed the role with a fence before that. So a caller
+    // that has still woken the old role has lowered the tick before the fence of `leave`. Loom model `roles`.
+    if role != PROGRAM && wakeup.role() == PROGRAM && needed_at(shard) != u64::MAX {
         before();
         wakeup.program.wake();
     }

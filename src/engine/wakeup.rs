@@ -170,7 +170,7 @@ impl DriverWakeup {
         fence(Ordering::SeqCst);
         match self.role() {
             PROGRAM => self.program.wake(),
-            role => _ = self.alarms.get(role).wake_by(tick),
+            role => self.alarms.get(role).wake_by(tick),
         }
     }
 

@@ -42,7 +42,11 @@ impl Dispatcher {
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
             // One hand-over for the whole batch, because it costs as much as several callbacks.
-            Self::Own { .. } | Self::Borrowed(_) => self.enqueue(Arc::new(batch)),
+            Self::Own { queue, .. } => queue.push(Arc::new(batch), Instant::now()),
+            Self::Borrowed(pool) => {
+                pool.queue().push(Arc::new(batch), Instant::now());
+                pool.spawn_tickets(1);
+            }
             Self::Inline => batch.run(),
             Self::Custom(custom) => {
                 for single in batch.into_singles() {
@@ -52,19 +56,6 @@ impl Dispatcher {
                     }
                 }
             }
-        }
-    }
-
-    /// Queues a batch. Without a pool, runs it.
-    pub(crate) fn enqueue(&self, batch: Arc<dyn Batch>) {
-        let Some(queue) = self.queue() else { return batch.run() };
-        queue.push(batch, Instant::now());
-        self.spawn_tickets(1);
-    }
-
-    fn spawn_tickets(&self, count: usize) {
-        if let Self::Borrowed(pool) = self {
-            pool.spawn_tickets(count);
         }
     }
 
@@ -85,6 +76,9 @@ impl Dispatcher {
             unpin();
             extras.start(count)
         };
-        self.spawn_tickets(self.queue().map_or(0, |queue| queue.watch(Instant::now(), start)));
+        let added = self.queue().map_or(0, |queue| queue.watch(Instant::now(), start));
+        if let Self::Borrowed(pool) = self {
+            pool.spawn_tickets(added);
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 /// Where a [`Timer`](crate::Timer)'s callbacks run.
 ///
 /// Timers that are due together reach the executor together, some hundred at a time. Those of one shard do so in the
-/// order of their ticks. Futures and delay queues do not use it: drivers hand values over and call wakers. Only if a waker
-/// blocks, a pool calls the others of its turn. [tuning.md] compares the executors.
+/// order of their ticks. Futures and delay queues do not use it: drivers hand values over and call wakers. [tuning.md]
+/// compares the executors.
 ///
 /// ```
 /// use corewheel::{Executor, Timer};
@@ -125,9 +125,9 @@ pub enum Executor {
 pub trait Execute: Send + Sync + 'static {
     /// Runs `job`, now or later, on any thread.
     ///
-    /// The thread that drives the shard calls this. While the call lasts, it blocks that shard alone. A job that is
-    /// dropped unrun drops its closure and counts the timer as cancelled, except as stated below. A panic of `execute`
-    /// is caught and passed to [`on_panic`](crate::Builder::on_panic).
+    /// The thread that drives the shard calls this. It should not block: a call delays what this thread drives at the time,
+    /// until it returns. A job that is dropped unrun drops its closure and counts the timer as cancelled, except as
+    /// stated below. A panic of `execute` is caught and passed to [`on_panic`](crate::Builder::on_panic).
     ///
     /// A [`reset`](crate::TimerHandle::reset) to a later deadline removes the timer from a job that waits. That job
     /// then does nothing, run or dropped. The timer stays pending, and another job follows at its new deadline.

@@ -88,8 +88,9 @@ impl Driver {
     /// Sets the waker of the loop. It takes effect at once: if a wake-up was due since the last
     /// [`next_wakeup`](Self::next_wakeup), this calls the waker.
     ///
-    /// A thread that arms a timer calls the waker, maybe while it polls a task. So the waker should only wake: write to an
-    /// eventfd, wake a task. If it parks, it may take the `unpark` for which that thread waits next. Its panic goes to
+    /// A thread that arms a timer calls the waker, maybe while it polls a task, or a thread of the timer's. So the waker
+    /// should only wake: write to an eventfd, wake a task. If it blocks, it delays that thread, and what that drives, until
+    /// it returns. If it parks, it may take the `unpark` for which that thread waits next. Its panic goes to
     /// [`on_panic`](crate::Builder::on_panic). Dropping the `Driver` drops the waker.
     pub fn set_waker(&mut self, waker: &Waker) {
         self.0.attach();

@@ -74,10 +74,6 @@ impl Dispatcher {
         }
     }
 
-    pub(crate) fn enqueue(&self, batch: Arc<impl Batch>) {
-        batch.run();
-    }
-
     pub(crate) fn queue(&self) -> Option<&JobQueue> {
         None
     }

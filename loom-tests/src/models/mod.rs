@@ -8,7 +8,6 @@
 mod backlog;
 mod cancel;
 mod delay_queue;
-mod deputy;
 mod drain;
 mod elapsed;
 mod in_flight;

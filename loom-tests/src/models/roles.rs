@@ -7,9 +7,7 @@
 //! ends all threads, and the loop.
 
 use super::explore;
-use crate::engine::alarm::LEADER;
 use crate::engine::role::Turn;
-use crate::engine::wakeup::PROGRAM;
 use crate::fixture::{LoopWaker, Roles};
 
 /// A thread is in a turn when the shard is given to another role. A push remains for that.
@@ -82,34 +80,6 @@ fn a_close_against_a_change_of_the_role() {
         roles.close();
         leader.join().unwrap();
         other.join().unwrap();
-    });
-}
-
-/// A caller pushes while the leader is stuck and another thread succeeds it. The old leader comes back.
-#[test]
-fn a_push_against_a_new_leader() {
-    explore(|| {
-        let roles = Roles::new(&[LEADER], 1);
-        roles.turns(LEADER);
-        roles.enter();
-        let caller = roles.spawn(|roles| roles.push(0));
-        let new = roles.spawn(Roles::succeed);
-        roles.come_back();
-        caller.join().unwrap();
-        new.join().unwrap();
-    });
-}
-
-/// A shard comes to the leader meanwhile.
-#[test]
-fn a_change_of_the_role_against_a_new_leader() {
-    explore(|| {
-        let roles = Roles::new(&[PROGRAM], 1);
-        roles.push(0);
-        roles.enter();
-        let new = roles.spawn(Roles::succeed);
-        roles.give(PROGRAM, LEADER);
-        new.join().unwrap();
     });
 }
 

@@ -3,8 +3,9 @@
 //! # The leader
 //!
 //! A shard whose timers are few needs no awake thread of its own. Of all such shards, which are *folded*, one thread
-//! expires what is due: the [leader](crate::engine::leader), at first the own thread of the first shard. It sleeps until
-//! the earliest of their deadlines. So how many threads are awake follows the work, not the number of shards.
+//! expires what is due: the *leader*, which is the own thread of the first shard. It sleeps until the earliest of their
+//! deadlines. So how many threads are awake follows the work, not the number of shards. The leader also looks after the
+//! pool. Foreign code that blocks it, which is a waker, delays all of this until it returns.
 //!
 //! A leader that [is behind](super::load) gives shards that are due to their own threads, one after each batch. Its own
 //! shard stays with it. An own thread that has little to do folds its shard again.
@@ -22,12 +23,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::batch::TimerBatch;
-use super::expired::{Expired, Wakers};
+use super::expired::Expired;
 use super::load::{Load, WINDOW};
 use crate::clock::NEVER;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::call_stack;
-use crate::engine::deputy::Seen;
 use crate::engine::role::{self, Turn};
 use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{self, Dispatcher, JobQueue};
@@ -54,22 +54,23 @@ pub(crate) struct Drivers {
     pub(super) is_flexible: bool,
     /// Until when the leader counts as a thread that has more than a little to do.
     leader_busy: Mutex<Instant>,
-    /// What the leader calls, or has called last.
-    pub(super) leader_wakers: Mutex<Arc<Wakers>>,
 }
 
 /// What an own thread does.
 pub(super) struct Role {
     /// The number of the thread.
     pub(super) thread: u32,
-    pub(super) leads: bool,
     /// Index of the shard that was driven last.
     last: usize,
     /// Number of turns since the last yield after which only non-urgent work was left.
     idle_turns: u32,
     load: Load,
-    /// As the deputy.
-    pub(super) seen: Seen,
+}
+
+impl Role {
+    pub(super) fn new(thread: u32) -> Self {
+        Self { thread, last: 0, idle_turns: 0, load: Load::new() }
+    }
 }
 
 impl Drivers {
@@ -83,29 +84,11 @@ impl Drivers {
         let alarms = Arc::new(Alarms::new(shards));
         if let Some(queue) = dispatcher.queue() {
             let alarms = alarms.clone();
-            queue.set_waker(move || _ = alarms.get(LEADER).wake_by(AWAKE));
+            queue.set_waker(move || alarms.get(LEADER).wake_by(AWAKE));
         }
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
-        Self {
-            shards,
-            alarms,
-            dispatcher,
-            is_flexible,
-            leader_busy: Mutex::new(Instant::now()),
-            leader_wakers: Mutex::default(),
-        }
-    }
-
-    /// Returns the role of the own thread of this number at first. One thread leads if there is a pool to look after.
-    pub(super) fn new_role(&self, thread: u32) -> Role {
-        let leads = thread == 0 && self.dispatcher.queue().is_some();
-        Role { thread, leads, last: 0, idle_turns: 0, load: Load::new(), seen: None }
-    }
-
-    /// Returns the role that the shards of this thread have.
-    pub(super) fn role_of(&self, role: &Role) -> u32 {
-        if role.leads && self.is_flexible { LEADER } else { role.thread }
+        Self { shards, alarms, dispatcher, is_flexible, leader_busy: Mutex::new(Instant::now()) }
     }
 
     /// Returns whether the calling thread drives, by any role but the program's.
@@ -165,16 +148,16 @@ impl Drivers {
     /// Makes turns of the role's shards until something is to be handed out, or as many turns as there are shards have
     /// expired nothing: a backlog delays neither what has expired nor the thread's other duties. `None`: nothing is due.
     pub(super) fn next(&self, role: &mut Role) -> Option<Expired> {
-        let (number, mut expired) = (self.role_of(role), Expired::default());
-        let shards = self.shards_of(number);
-        if number == LEADER && role.load.is_behind() {
+        let mut expired = Expired::default();
+        let shards = self.shards_of(role.thread);
+        if self.is_flexible && role.thread == LEADER && role.load.is_behind() {
             self.mark_leader_busy(Instant::now());
             self.unfold();
         }
         let mut turns = shards.len();
         // In virtual time, a driver must not answer before its timers are handed out.
         while turns > 0 && !expired.is_full() && (self.is_flexible || expired.is_empty()) {
-            match role::next(shards, number, &mut role.last, expired.is_empty()) {
+            match role::next(shards, role.thread, &mut role.last, expired.is_empty()) {
                 Some(Turn::Expired { expired: turned, .. }) => expired.add(&shards[role.last], turned),
                 Some(turn) => {
                     turns -= 1;
@@ -192,23 +175,17 @@ impl Drivers {
         Some(expired)
     }
 
-    /// Sleeps until a shard of the role is due, the thread must look at the queue, or the end of `longest`.
-    pub(super) fn sleep(&self, role: &mut Role, scheduling: &mut Scheduling, longest: Option<Duration>) {
+    /// Sleeps until a shard of the role is due, or the leader must look at the queue.
+    pub(super) fn sleep(&self, role: &mut Role, scheduling: &mut Scheduling) {
         let begun = Instant::now();
-        let ends = longest.map(|time| begun + time);
         scheduling.apply();
-        let (number, shard) = (self.role_of(role), &self.shards[role.thread as usize]);
+        let (number, shard) = (role.thread, &self.shards[role.thread as usize]);
         let shards = self.shards_of(number);
-        let earliest = || {
-            let must_look = || self.alarms.must_look(role.thread, longest);
-            if self.are_closed() || must_look() { 0 } else { role::earliest(shards, number) }
-        };
+        let earliest = || if self.are_closed() { 0 } else { role::earliest(shards, number) };
         // Reads the watch when other threads can already wake this one.
-        let queue = self.dispatcher.queue().filter(|_| role.leads);
+        let queue = self.dispatcher.queue().filter(|_| number == LEADER);
         let timeout = |tick| {
-            let look_at = queue.and_then(JobQueue::next_look);
-            let ends = ends.into_iter().chain(look_at).min();
-            let left = ends.map(|at| at.saturating_duration_since(Instant::now()));
+            let left = queue.and_then(JobQueue::next_look).map(|at| at.saturating_duration_since(Instant::now()));
             shard.time_until(tick).into_iter().chain(left).min()
         };
         let wakeups = self.alarms.get(role.thread).sleep(earliest, timeout);

@@ -1,6 +1,5 @@
-//! Unit tests of `drivers` and `deputy`, on a thread that plays the timer's own ones.
+//! Unit tests of `drivers`, on a thread that plays the timer's own ones.
 
-use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -8,30 +7,24 @@ use std::thread;
 use super::*;
 use crate::clock::Ticks;
 use crate::engine::entry::{self, Callback};
-use crate::executor::JobQueue;
 use crate::shard::ShardSettings;
-use crate::shard::driver::Deferred;
 use crate::wheel::Levels;
 
 /// Shards that fold, and a pool without workers.
-fn drivers(shards: usize) -> Arc<Drivers> {
-    drivers_with(Dispatcher::Own { queue: Arc::new(JobQueue::new(1, 0)), extras: None }, shards)
-}
-
-fn drivers_with(dispatcher: Dispatcher, shards: usize) -> Arc<Drivers> {
-    let is_flexible = dispatcher.queue().is_some();
+fn drivers(shards: usize) -> Drivers {
+    let dispatcher = Dispatcher::Own { queue: Arc::new(JobQueue::new(1, 0)), extras: None };
     let new = |_, wakeup| {
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         Shard::new(ShardSettings::new(levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
     };
-    Arc::new(Drivers::new(shards, dispatcher, is_flexible, new))
+    Drivers::new(shards, dispatcher, true, new)
 }
 
 #[test]
 fn a_leader_that_is_behind_gets_no_other_shard() {
     for is_behind in [false, true] {
         let drivers = drivers(2);
-        let (mut leader, shard) = (drivers.new_role(0), &drivers.shards[1]);
+        let (mut leader, shard) = (Role::new(0), &drivers.shards[1]);
         shard.core.wakeup.change_role(LEADER, 1);
         let begun = Instant::now() + WINDOW;
         if is_behind {
@@ -65,7 +58,7 @@ fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
     const VALUES: usize = 2000;
     let drivers = drivers(2);
     let count = add_values(&drivers.shards[0], VALUES);
-    let mut leader = drivers.new_role(0);
+    let mut leader = Role::new(0);
     let mut most = 0;
     while count.load(Ordering::Relaxed) < VALUES {
         let before = count.load(Ordering::Relaxed);
@@ -74,52 +67,4 @@ fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
         most = most.max(count.load(Ordering::Relaxed) - before);
     }
     assert!((1..VALUES / 4).contains(&most), "{most}");
-}
-
-/// Notes, when a thread calls the waker, whether a deputy is lacking.
-struct Notes {
-    drivers: Arc<Drivers>,
-    noted: Arc<Mutex<Option<bool>>>,
-}
-
-impl Drop for Notes {
-    fn drop(&mut self) {
-        *lock(&self.noted) = Some(self.drivers.alarms.must_look(2, None));
-    }
-}
-
-impl Deferred for Notes {
-    fn publish(&mut self) -> bool {
-        true
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
-    }
-}
-
-/// Calls a waker by this role, and returns what that [notes](Notes).
-fn call_waker(drivers: &Arc<Drivers>, role: &mut Role) -> Option<bool> {
-    let noted = Arc::default();
-    let wakers = Arc::new(Wakers::default());
-    lock(&wakers.consumers).push(Box::new(Notes { drivers: drivers.clone(), noted: Arc::clone(&noted) }));
-    drivers.call_wakers(role, wakers);
-    lock(&noted).take()
-}
-
-#[test]
-fn a_thread_that_calls_a_waker_is_not_the_deputy() {
-    let drivers = drivers(3);
-    drivers.alarms.enter(0);
-    let mut deputy = drivers.new_role(1);
-    assert!(drivers.look_after_leader(&mut deputy).is_some());
-    assert!(!drivers.alarms.must_look(2, None), "the second thread is the deputy");
-    assert_eq!(call_waker(&drivers, &mut deputy), Some(true));
-}
-
-#[test]
-fn no_thread_looks_after_the_first_one_without_a_pool() {
-    for (drivers, expected) in [(drivers(3), true), (drivers_with(Dispatcher::Inline, 3), false)] {
-        assert_eq!(call_waker(&drivers, &mut drivers.new_role(0)), Some(expected));
-    }
 }

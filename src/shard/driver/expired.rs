@@ -5,17 +5,18 @@
 //! that runs foreign code itself comes after the wakers, because it may take longer.
 //!
 //! By then the drivers lie in their slots. So foreign code that takes long keeps no other thread from driving a shard.
+//!
+//! Rejected: to let the pool call wakers, so that none delays a shard. Sleeps would wait while callbacks block all workers,
+//! and the hand-over costs an eighth of the CPU time of 10^5 sleeps a second: see "Tried and reverted" in
+//! `docs/benchmarks/notebook.md`.
 
-use std::iter;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::batch::TimerBatch;
 use super::defer::{Deferred, TurnGuard};
 use crate::engine::entry::Role;
 use crate::engine::role::handed_out;
-use crate::executor::Batch;
 use crate::shard::Shard;
-use crate::sync::{lock, unpoisoned};
 
 /// What has expired in one turn: its tick, and the timers.
 pub(crate) type Turned = (u64, Vec<u32>);
@@ -36,7 +37,7 @@ pub(super) struct Expired {
 pub(super) struct Wakers {
     tasks: TimerBatch,
     /// The consumers of queues.
-    pub(super) consumers: Mutex<Vec<Box<dyn Deferred>>>,
+    consumers: Vec<Box<dyn Deferred>>,
 }
 
 impl Expired {
@@ -57,8 +58,7 @@ impl Expired {
                 }
             }
         }
-        let consumers = unpoisoned(self.wakers.consumers.get_mut());
-        consumers.extend(values.into_iter().flat_map(TurnGuard::publish));
+        self.wakers.consumers.extend(values.into_iter().flat_map(TurnGuard::publish));
     }
 
     /// Records that this is handed out, by a thread with this role. Calls `before` before it calls the waker of a
@@ -79,24 +79,11 @@ impl Expired {
 
 impl Wakers {
     pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && lock(&self.consumers).is_empty()
+        self.tasks.is_empty() && self.consumers.is_empty()
     }
-}
 
-impl Batch for Wakers {
-    fn run(&self) {
-        let next_consumer = || lock(&self.consumers).pop();
-        while let Some(consumer) = next_consumer() {
-            drop(consumer);
-        }
+    pub(super) fn run(self) {
+        drop(self.consumers);
         self.tasks.run();
-    }
-
-    fn is_exhausted(&self) -> bool {
-        lock(&self.consumers).is_empty() && self.tasks.is_exhausted()
-    }
-
-    fn into_singles(self) -> impl Iterator<Item = Self> {
-        iter::once(self)
     }
 }

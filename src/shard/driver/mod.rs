@@ -7,14 +7,12 @@
 //! | `batch`      | expired callbacks on their way through the executor                           |
 //! | `defer`      | wakes the consumers of a delay queue once a turn                              |
 //! | `drivers`    | `Drivers`: all shards of a service, their roles, the leader                   |
-//! | `deputy`     | notices when the leader is stuck                                              |
 //! | `thread`     | a shard's own thread, and how a shutdown waits for it                         |
 //! | `load`       | how busy a role's thread is                                                   |
 //! | `program`    | the program's own loop drives                                                 |
 
 mod batch;
 mod defer;
-mod deputy;
 mod drivers;
 mod expired;
 mod load;

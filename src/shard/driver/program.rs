@@ -10,7 +10,6 @@ use super::drivers::{Drivers, first_role};
 use super::expired::{Expired, Turned};
 use crate::engine::role::{Driven, Turn, with_driver};
 use crate::engine::wakeup::PROGRAM;
-use crate::executor::Batch;
 use crate::shard::{Shard, thread_state};
 
 /// Time after which the loop looks again for a driver that another thread has for a turn.

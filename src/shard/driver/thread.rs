@@ -11,12 +11,12 @@ use std::io;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use core_affinity::CoreId;
 
 use super::drivers::{Drivers, Role};
 use super::expired::Expired;
+use crate::engine::alarm::LEADER;
 use crate::engine::role::{Driven, with_driver};
 use crate::executor::{self, Dispatcher};
 use crate::sync::lock;
@@ -33,7 +33,7 @@ struct OwnThread<'a> {
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
 pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
     drivers.alarms.get(number).attach();
-    let role = drivers.new_role(number);
+    let role = Role::new(number);
     let mut thread = OwnThread { drivers, role, scheduling: Scheduling::new(core), driving };
     thread.run();
     // The drop of a custom executor may call foreign code.
@@ -53,13 +53,13 @@ impl OwnThread<'_> {
                 }
                 None if is_over => break,
                 None => {
-                    let longest = self.look();
-                    drivers.sleep(&mut self.role, &mut self.scheduling, longest);
+                    self.look();
+                    drivers.sleep(&mut self.role, &mut self.scheduling);
                 }
             }
         }
         // A shard that was closed between two looks.
-        let number = drivers.role_of(&self.role);
+        let number = self.role.thread;
         for shard in drivers.shards_of(number) {
             with_driver(&**shard, number, |driver| shard.turn(driver, true));
         }
@@ -68,7 +68,7 @@ impl OwnThread<'_> {
     /// Hands out what has expired.
     fn deliver(&mut self, Expired { mut shards, callbacks, wakers, .. }: Expired) {
         let drivers = &*self.drivers;
-        let number = drivers.role_of(&self.role);
+        let number = self.role.thread;
         let callbacks = drivers.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order.
         if callbacks.is_none() {
@@ -76,7 +76,7 @@ impl OwnThread<'_> {
         }
         if !wakers.is_empty() {
             self.scheduling.restore();
-            drivers.call_wakers(&mut self.role, Arc::new(wakers));
+            wakers.run();
         }
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
@@ -87,13 +87,11 @@ impl OwnThread<'_> {
         Expired::handed_out(shards, number, || self.scheduling.restore());
     }
 
-    /// Looks after the pool, as the leader, or after the leader, as its deputy. Returns the time until the next look at
-    /// the leader.
-    fn look(&mut self) -> Option<Duration> {
-        if self.role.leads {
+    /// Looks after the pool, as the leader.
+    fn look(&mut self) {
+        if self.role.thread == LEADER {
             self.drivers.dispatcher.watch(|| self.scheduling.restore());
         }
-        self.drivers.look_after_leader(&mut self.role)
     }
 }
 
