@@ -92,7 +92,8 @@ pub(crate) struct Levels {
     pub(super) now: u64,
     expired: ExpiredList,
     /// The first node of the expiring slot. The links of its nodes still name that slot, which receives no other node
-    /// before time advances.
+    /// before time advances. The first node itself may name a previous one, which has left: so what leaves touches no
+    /// other node.
     expiring: u32,
     /// The [next event](Self::search), if it is known.
     next: Option<Event>,
@@ -152,6 +153,10 @@ impl Levels {
     #[inline]
     pub(crate) fn remove(&mut self, nodes: &mut impl Nodes, id: u32) {
         let links = nodes.links(id);
+        if self.expiring == id {
+            self.expiring = links.next;
+            return;
+        }
         if links.prev != NIL {
             debug_assert_eq!(nodes.links(links.prev).next, id);
             nodes.change_links(links.prev, |prev| prev.next = links.next);
@@ -163,7 +168,6 @@ impl Levels {
         match links.list.slot() {
             None => self.expired.unlink_ends(links),
             Some(_) if links.prev != NIL => {}
-            Some(_) if self.expiring == id => self.expiring = links.next,
             Some((level, slot)) if links.next == NIL => {
                 self.vacate(level, slot);
             }
