@@ -217,7 +217,10 @@ impl Ticks {
     /// Returns the time from `tick` until the present.
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> Duration {
-        self.elapsed().saturating_sub(self.span(tick))
+        match &self.manual {
+            Some(clock) => self.since_origin(clock.now()).saturating_sub(self.span(tick)),
+            None => Duration::from_nanos(self.origin.elapsed().saturating_sub(tick.saturating_mul(self.tick.get()))),
+        }
     }
 
     /// Returns the time from the origin until the present.

@@ -19,12 +19,15 @@ impl Count {
         }
     }
 
-    /// Sets the number to the maximum of itself and `to`.
+    /// Sets the number to the maximum of itself and `to`. `shared`: other threads may do so at the same time.
     #[inline]
-    pub(super) fn raise(&self, to: u64) {
+    pub(super) fn raise(&self, to: u64, shared: bool) {
         // Relaxed: published by the Release with which the run is counted afterwards.
-        if self.0.load(Ordering::Relaxed) < to {
+        if self.0.load(Ordering::Relaxed) >= to {
+        } else if shared {
             self.0.fetch_max(to, Ordering::Relaxed);
+        } else {
+            self.0.store(to, Ordering::Relaxed);
         }
     }
 

@@ -174,7 +174,7 @@ impl Recorder {
     #[inline]
     pub(super) fn record(&self, lateness: Duration, shared: bool) {
         let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
-        self.max.raise(nanos);
+        self.max.raise(nanos, shared);
         self.buckets[bucket_of(nanos)].add(1, shared);
     }
 
