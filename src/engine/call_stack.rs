@@ -32,6 +32,7 @@ impl Drop for Frame {
 }
 
 /// Runs `f` as the callback of `entry`.
+#[inline(always)]
 pub(super) fn enter(core: &Core, entry: &Entry, f: impl FnOnce()) {
     let frame = Frame { entry, core, below: TOP.with(Cell::get) };
     TOP.with(|top| top.set(&frame));

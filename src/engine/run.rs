@@ -20,7 +20,7 @@ use std::thread;
 
 use super::call_stack;
 use super::core::Core;
-use super::entry::{Callback, Finish, NextRun, Role, Start};
+use super::entry::{Callback, Entry, Finish, NextRun, Role, Start};
 
 /// The engine's calls to the shard around a run. None of them may unwind.
 pub(crate) trait RunHooks {
@@ -50,16 +50,16 @@ impl Core {
     /// Runs the callback of an entry in a batch that expired at the tick `due`. Does not run it if the timer was reset
     /// to a later deadline, or if the shard was shut down. Returns false if the timer had already ended.
     pub(crate) fn run(&self, index: u32, due: u64, hooks: &impl RunHooks) -> bool {
-        let start = self.slab.get(index).start(due);
-        self.leave_batch(index, start, hooks, |callback, deadline| {
+        let entry = self.slab.get(index);
+        self.leave_batch(index, entry, entry.start(due), hooks, |callback, deadline| {
             let mut run = hooks.started(deadline, &callback);
             if callback.role() == Role::Periodic {
-                self.run_periodic(index, callback, run, hooks);
+                self.run_periodic(index, entry, callback, run, hooks);
             } else {
                 call(hooks, &mut run, || callback.run(deadline));
                 // Before the transition that ends the run: see the file's head.
                 hooks.ended(run);
-                self.finish(index, hooks);
+                self.finish(index, entry, hooks);
             }
         })
     }
@@ -67,18 +67,25 @@ impl Core {
     /// Ends a timer whose batch, expired at the tick `due`, is dropped unrun. Does not end it if it was reset to a
     /// later deadline, or if the shard was shut down. Returns false if the timer had already ended.
     pub(crate) fn discard(&self, index: u32, due: u64, hooks: &impl RunHooks) -> bool {
-        let discarded = self.slab.get(index).discard(due);
-        self.leave_batch(index, discarded, hooks, |callback, _| {
+        let entry = self.slab.get(index);
+        self.leave_batch(index, entry, entry.discard(due), hooks, |callback, _| {
             hooks.cancelled();
             catch_panic(hooks, || drop(callback));
-            self.finish(index, hooks);
+            self.finish(index, entry, hooks);
         })
     }
 
     /// Completes the transition by which an entry has left its batch. Calls `end` with the callback if the callback
     /// must be run or dropped. Returns false if the timer had already ended.
     #[inline]
-    fn leave_batch(&self, index: u32, start: Start, hooks: &impl RunHooks, end: impl FnOnce(Callback, u64)) -> bool {
+    fn leave_batch(
+        &self,
+        index: u32,
+        entry: &Entry,
+        start: Start,
+        hooks: &impl RunHooks,
+        end: impl FnOnce(Callback, u64),
+    ) -> bool {
         match start {
             Start::Over { free } => {
                 if free {
@@ -89,15 +96,14 @@ impl Core {
             Start::Enqueue { deadline } => self.enqueue_again(index, deadline, hooks),
             Start::Closed => {}
             Start::Run { callback, deadline } => {
-                call_stack::enter(self, self.slab.get(index), || end(callback, deadline));
+                call_stack::enter(self, entry, || end(callback, deadline));
             }
         }
         true
     }
 
     /// Runs a periodic callback once, and enqueues the entry for the next run.
-    fn run_periodic<H: RunHooks>(&self, index: u32, mut callback: Callback, mut run: H::Run, hooks: &H) {
-        let entry = self.slab.get(index);
+    fn run_periodic<H: RunHooks>(&self, index: u32, entry: &Entry, mut callback: Callback, mut run: H::Run, hooks: &H) {
         let next = call(hooks, &mut run, || callback.run_again());
         // A timer that ends by itself is no longer pending when its last run is reported.
         let is_over = !matches!(next, Some(Some(_))) && entry.complete(next.is_none());
@@ -118,7 +124,7 @@ impl Core {
             }
         };
         catch_panic(hooks, || drop(over));
-        self.finish(index, hooks);
+        self.finish(index, entry, hooks);
     }
 
     /// Enqueues an entry that has left its batch.
@@ -127,8 +133,8 @@ impl Core {
     }
 
     /// Ends the run of an entry.
-    fn finish(&self, index: u32, hooks: &impl RunHooks) {
-        let Finish { has_waiter, free } = self.slab.get(index).finish();
+    fn finish(&self, index: u32, entry: &Entry, hooks: &impl RunHooks) {
+        let Finish { has_waiter, free } = entry.finish();
         if free {
             hooks.recycle(index);
         }
@@ -138,6 +144,7 @@ impl Core {
 
 /// Calls a callback and catches its panic. Reports the return before the panic, so the time that the report of a panic
 /// takes does not count as part of the call.
+#[inline(always)]
 fn call<H: RunHooks, R>(hooks: &H, run: &mut H::Run, callback: impl FnOnce() -> R) -> Option<R> {
     let result = panic::catch_unwind(AssertUnwindSafe(callback));
     hooks.returned(run);
