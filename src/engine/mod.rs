@@ -8,6 +8,7 @@
 //! | [`wakeup`]     | how the driver sleeps, and how other threads wake it                            |
 //! | [`core`]       | the half of a shard that all threads share, and each step of a timer through it |
 //! | [`turn`]       | the driver's own half: the wheel, and bounded turns of work                     |
+//! | [`due`]        | what expires in a turn                                                          |
 //! | [`run`]        | how a worker runs an expired timer                                              |
 //! | [`call_stack`] | the callbacks that the current thread is inside of                              |
 //! | [`shutdown`]   | closes all entries, and takes the pending timers                                |
@@ -23,6 +24,7 @@
 pub(crate) mod alarm;
 pub(crate) mod call_stack;
 pub(crate) mod core;
+pub(crate) mod due;
 pub(crate) mod entry;
 pub(crate) mod memory;
 pub(crate) mod program_waker;

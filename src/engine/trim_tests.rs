@@ -1,6 +1,7 @@
 //! Unit tests of `trim`, with the driver that calls it.
 
 use super::core::Core;
+use super::due::Due;
 use super::entry::{Callback, Release, Role};
 use super::memory::{Cache, Slab};
 use super::turn::DriverCore;
@@ -46,7 +47,7 @@ impl Fixture {
 
     /// Drives until the driver would sleep.
     fn drive(&mut self) {
-        let mut due = Vec::new();
+        let mut due = Due::default();
         loop {
             self.driver.begin(&self.core, 0);
             while !self.driver.turn(&self.core, &mut due) {}

@@ -21,6 +21,7 @@
 //! this pass would gain nothing, as no timer can be dispatched before the last of these entries is linked.
 
 use super::core::Core;
+use super::due::{Due, MAX_BATCH};
 use super::entry::{Collected, Expire};
 use super::memory::{Cache, Slab};
 use super::stack::{NIL, chain, reverse};
@@ -34,8 +35,6 @@ const MAX_COLLECTED: usize = limit(512);
 const MAX_STEPS: usize = limit(1024);
 /// Maximum number of entries that a turn cascades ahead of time: some 50 µs, as each is a cache miss.
 const MAX_CASCADED_AHEAD: usize = limit(256);
-/// Maximum number of entries that expire in a turn.
-const MAX_BATCH: usize = limit(256);
 
 /// What the driver alone touches of a shard.
 pub(crate) struct DriverCore {
@@ -66,7 +65,7 @@ impl DriverCore {
 
     /// Makes a bounded turn. Appends expired entries to `due`, which has fewer than [`MAX_BATCH`]. Returns whether the
     /// round is over.
-    pub(crate) fn turn(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
+    pub(crate) fn turn(&mut self, core: &Core, due: &mut Due) -> bool {
         self.collect(core) && self.step(core, due)
     }
 
@@ -83,11 +82,11 @@ impl DriverCore {
     ///
     /// On its way it unlinks entries that are disarmed. One that is armed again at that moment is not due, because its
     /// new deadline is not before the tick by which it was linked, which is ahead.
-    pub(crate) fn cascade_ahead(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
+    pub(crate) fn cascade_ahead(&mut self, core: &Core, due: &mut Due) -> bool {
         for _ in 0..MAX_CASCADED_AHEAD {
             match self.levels.cascade_ahead(&mut Entries::new(&core.slab, self.now, &self.levels)) {
                 Step::Cascaded => {}
-                Step::Expired(index) => due.extend(self.expire(core, index)),
+                Step::Expired(index) => self.expire(core, index, due),
                 Step::Done => return !due.is_empty(),
             }
         }
@@ -145,7 +144,7 @@ impl DriverCore {
     }
 
     /// Steps the wheel towards the tick of this round. Returns whether the wheel has reached it.
-    fn step(&mut self, core: &Core, due: &mut Vec<u32>) -> bool {
+    fn step(&mut self, core: &Core, due: &mut Due) -> bool {
         for _ in 0..MAX_STEPS {
             if due.len() == MAX_BATCH {
                 return false;
@@ -163,20 +162,19 @@ impl DriverCore {
                     None => return true,
                 },
             };
-            due.extend(self.expire(core, index));
+            self.expire(core, index, due);
         }
         false
     }
 
-    /// Makes the transition of an entry that the wheel has unlinked. Returns the entry if it must be dispatched.
-    fn expire(&mut self, core: &Core, index: u32) -> Option<u32> {
+    /// Makes the transition of an entry that the wheel has unlinked. Appends the entry to `due` if it is dispatched.
+    fn expire(&mut self, core: &Core, index: u32, due: &mut Due) {
         match core.slab.get(index).expire(self.levels.now()) {
-            Expire::Dispatch => return Some(index),
+            Expire::Dispatch(role) => due.push(role, index),
             Expire::Later => self.link(core, index),
             Expire::Over { free: true } => core.recycle(&mut self.free_entries, index),
             Expire::Over { free: false } => {}
         }
-        None
     }
 }
 

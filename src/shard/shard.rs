@@ -40,7 +40,7 @@ use super::thread_state;
 use super::virtual_time::{NeedsThisThread, VirtualTime};
 use crate::clock::{Quiescence, Ticks};
 use crate::engine::core::Core;
-use crate::engine::entry::{Entry, Role};
+use crate::engine::entry::Entry;
 use crate::engine::role::Slot;
 use crate::engine::wakeup::DriverWakeup;
 use crate::stats::{ShardStats, ThreadCounters};
@@ -139,11 +139,6 @@ impl Shard {
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
         self.process.has_forked()
-    }
-
-    /// Returns the role of a dispatched entry's callback.
-    pub(super) fn role(&self, index: u32) -> Role {
-        self.core.slab.get(index).role()
     }
 
     /// Chooses the shard that is home to the fewest live threads, and counts the calling thread there. Of equal shards

@@ -40,7 +40,7 @@ impl Entry {
             } else if state.deadline(now) > now {
                 (unlinked.with(ENQUEUED), Expire::Later)
             } else {
-                (unlinked.with(DISPATCHED), Expire::Dispatch)
+                (unlinked.with(DISPATCHED), Expire::Dispatch(state.role()))
             };
             outcome = what;
             next

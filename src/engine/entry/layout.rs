@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::callback::{Callback, Role};
+use super::callback::Callback;
 use super::state::{ARMED, CLOSED, ENQUEUED, RESET, RUNNING, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::wheel::Links;
@@ -219,12 +219,6 @@ impl Entry {
         let state = self.state();
         let waits = !state.has(RUNNING) || state.has(RESET);
         (state.has(ARMED) && !state.has(CLOSED) && waits).then(|| state.deadline(now))
-    }
-
-    /// Returns the role of the timer's callback.
-    #[inline]
-    pub(crate) fn role(&self) -> Role {
-        self.state().role()
     }
 
     /// Returns whether the shard has been shut down.

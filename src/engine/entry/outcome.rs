@@ -51,8 +51,8 @@ pub(crate) struct Collected {
 
 /// What the driver must do with an entry that it has just unlinked from the wheel.
 pub(crate) enum Expire {
-    /// Add it to the batch for the executor.
-    Dispatch,
+    /// Add it to what is due, as a callback of this role.
+    Dispatch(Role),
     /// Collect it: it was reset to a later deadline.
     Later,
     /// There is no timer to fire, or the entry is in the intake: recycle the entry if it is free.

@@ -23,8 +23,7 @@ use crate::shard::Shard;
 #[derive(Default)]
 pub(super) struct TimerBatch {
     turns: Vec<Turn>,
-    /// Each entry, with the index of its turn.
-    entries: Vec<(u32, u32)>,
+    entries: Vec<u32>,
     /// The cursor: index of the next entry. It may exceed the length, when several workers find the end.
     taken: AtomicUsize,
 }
@@ -35,15 +34,22 @@ struct Turn {
     shard: Arc<Shard>,
     /// The tick at which they expired.
     due: u64,
+    /// The index after its last entry.
+    end: usize,
 }
 
 impl TimerBatch {
-    /// Adds an entry that expired at tick `due`.
-    pub(super) fn push(&mut self, shard: &Arc<Shard>, due: u64, index: u32) {
-        if !self.turns.last().is_some_and(|turn| Arc::ptr_eq(&turn.shard, shard) && turn.due == due) {
-            self.turns.push(Turn { shard: shard.clone(), due });
+    /// Adds entries that expired in one turn, at tick `due`.
+    pub(super) fn append(&mut self, shard: &Arc<Shard>, due: u64, mut entries: Vec<u32>) {
+        if entries.is_empty() {
+            return;
         }
-        self.entries.push((self.turns.len() as u32 - 1, index));
+        if self.entries.is_empty() {
+            self.entries = entries;
+        } else {
+            self.entries.append(&mut entries);
+        }
+        self.turns.push(Turn { shard: shard.clone(), due, end: self.entries.len() });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -60,8 +66,9 @@ impl TimerBatch {
     /// Takes the next entry. Wait-free.
     fn next(&self) -> Option<(&Turn, u32)> {
         // Relaxed: the `Arc` of the batch publishes its entries, and `fetch_add` returns each index once.
-        let &(turn, index) = self.entries.get(self.taken.fetch_add(1, Ordering::Relaxed))?;
-        Some((&self.turns[turn as usize], index))
+        let at = self.taken.fetch_add(1, Ordering::Relaxed);
+        let &index = self.entries.get(at)?;
+        Some((&self.turns[self.turns.partition_point(|turn| turn.end <= at)], index))
     }
 }
 
@@ -78,7 +85,8 @@ impl executor::Batch for TimerBatch {
     fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             let (turn, index) = self.next()?;
-            let single = Self { turns: vec![turn.clone()], entries: vec![(0, index)], taken: AtomicUsize::new(0) };
+            let single =
+                Self { turns: vec![Turn { end: 1, ..turn.clone() }], entries: vec![index], taken: AtomicUsize::new(0) };
             if turn.shard.core.is_closing() || turn.shard.is_inherited() {
                 // The shutdown, or the parent of this process, ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);
@@ -113,12 +121,13 @@ mod tests {
         let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         let shard = Shard::new(ShardSettings::new(levels, DriverWakeup::alone(), ticks));
-        let pushed = [(1, 10), (1, 11), (2, 12)];
+        let appended = [(1, 10), (1, 11), (2, 12)];
         let mut batch = TimerBatch::default();
-        pushed.iter().for_each(|&(due, index)| batch.push(&shard, due, index));
+        batch.append(&shard, 1, vec![10, 11]);
+        batch.append(&shard, 2, vec![12]);
         let lengths = (batch.entries.len(), batch.turns.len());
         // Before anything can fail: the drop of the batch discards what is left.
         let taken: Vec<_> = std::iter::from_fn(|| batch.next().map(|(turn, index)| (turn.due, index))).collect();
-        assert_eq!((lengths, &taken[..]), ((3, 2), &pushed[..]));
+        assert_eq!((lengths, &taken[..]), ((3, 2), &appended[..]));
     }
 }

@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use super::batch::TimerBatch;
 use super::defer::{Deferred, TurnGuard};
-use crate::engine::entry::Role;
+use crate::engine::due::Due;
 use crate::engine::role::handed_out;
 use crate::shard::Shard;
 
 /// What has expired in one turn: its tick, and the timers.
-pub(crate) type Turned = (u64, Vec<u32>);
+pub(crate) type Turned = (u64, Due);
 
 /// What is to be handed out.
 #[derive(Default)]
@@ -42,23 +42,16 @@ pub(super) struct Wakers {
 
 impl Expired {
     /// Adds what has expired in one turn. Makes the values due.
-    pub(super) fn add(&mut self, shard: &Arc<Shard>, (due, entries): Turned) {
+    pub(super) fn add(&mut self, shard: &Arc<Shard>, (tick, due): Turned) {
         if !self.shards.last().is_some_and(|last| Arc::ptr_eq(last, shard)) {
             self.shards.push(shard.clone());
         }
-        self.len += entries.len();
-        let mut values = None;
-        for index in entries {
-            match shard.role(index) {
-                Role::Once | Role::Periodic => self.callbacks.push(shard, due, index),
-                Role::Waker => self.wakers.tasks.push(shard, due, index),
-                Role::Value => {
-                    values.get_or_insert_with(TurnGuard::begin);
-                    shard.run(index, due);
-                }
-            }
-        }
-        self.wakers.consumers.extend(values.into_iter().flat_map(TurnGuard::publish));
+        self.len += due.len();
+        self.callbacks.append(shard, tick, due.callbacks);
+        self.wakers.tasks.append(shard, tick, due.wakers);
+        let values = TurnGuard::begin();
+        due.values.into_iter().for_each(|index| shard.run(index, tick));
+        self.wakers.consumers.extend(values.publish());
     }
 
     /// Records that this is handed out, by a thread with this role. Calls `before` before it calls the waker of a

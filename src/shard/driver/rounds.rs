@@ -24,6 +24,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use super::expired::Turned;
 use crate::clock::Quiescence;
+use crate::engine::due::Due;
 use crate::engine::role::{Driven, Slot, Turn};
 use crate::engine::turn::DriverCore;
 use crate::engine::wakeup::DriverWakeup;
@@ -40,12 +41,12 @@ pub(crate) struct Driver {
     /// The tick that this round has read from the clock.
     now: u64,
     /// Timers that have left the wheel, and have not left the driver.
-    expired: Vec<u32>,
+    expired: Due,
 }
 
 impl Driver {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { core: DriverCore::new(levels), in_round: false, request: 0, now: 0, expired: Vec::new() }
+        Self { core: DriverCore::new(levels), in_round: false, request: 0, now: 0, expired: Due::default() }
     }
 
     /// Makes a bounded turn of a round.
@@ -138,7 +139,7 @@ impl Driver {
             quiescence.begin(self.expired.len());
         }
         // The shard is closed. So `run` only takes each timer out of its batch, and the shutdown ends it.
-        mem::take(&mut self.expired).into_iter().for_each(|index| shard.run(index, 0));
+        mem::take(&mut self.expired).into_all().for_each(|index| shard.run(index, 0));
     }
 }
 

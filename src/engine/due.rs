@@ -1,0 +1,44 @@
+//! `Due`: the timers that expire in a turn, by who takes them.
+
+use super::entry::Role;
+use crate::sync::limit;
+
+/// Maximum number of entries that expire in a turn.
+pub(super) const MAX_BATCH: usize = limit(256);
+
+/// Dispatched entries of each kind, in the order of their deadlines.
+#[derive(Default)]
+pub(crate) struct Due {
+    /// The executor runs these.
+    pub(crate) callbacks: Vec<u32>,
+    pub(crate) wakers: Vec<u32>,
+    pub(crate) values: Vec<u32>,
+}
+
+impl Due {
+    /// Adds an entry whose callback has this role.
+    pub(super) fn push(&mut self, role: Role, index: u32) {
+        let kind = match role {
+            Role::Once | Role::Periodic => &mut self.callbacks,
+            Role::Waker => &mut self.wakers,
+            Role::Value => &mut self.values,
+        };
+        if kind.is_empty() {
+            kind.reserve(MAX_BATCH);
+        }
+        kind.push(index);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.callbacks.len() + self.wakers.len() + self.values.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns all entries, of whatever kind.
+    pub(crate) fn into_all(self) -> impl Iterator<Item = u32> {
+        self.callbacks.into_iter().chain(self.wakers).chain(self.values)
+    }
+}
