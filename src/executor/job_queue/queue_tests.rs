@@ -52,7 +52,7 @@ fn a_worker_that_is_woken_for_a_job_runs_it_before_it_searches() {
     millis.store(1000, Ordering::SeqCst);
     let logs = log.clone();
     let batch = Arc::new(Callbacks::of(1, move || lock(&logs).push("job")));
-    queue.push(batch, Watcher::Leader, start + Duration::from_millis(1000));
+    queue.push(batch, start + Duration::from_millis(1000));
     eventually(&|| lock(&log).contains(&"job"));
     assert_eq!(lock(&log)[0], "job");
     queue.close();
