@@ -185,6 +185,8 @@ extern crate alloc;
 mod adapter;
 #[cfg(any(feature = "std", loom))]
 pub(crate) mod clock;
+#[cfg(feature = "std")]
+mod drive;
 #[cfg(any(feature = "std", loom))]
 pub(crate) mod engine;
 pub(crate) mod error;

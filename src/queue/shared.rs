@@ -16,10 +16,11 @@ use super::hand_over::HandOver;
 use super::item::{Due, Item};
 use super::key::DelayKey;
 use crate::clock::{Deadline, Requested, Ticks, UNKNOWN_NANOS};
+use crate::drive::{Deferred, defer};
 use crate::engine::entry::{Callback, Role};
 use crate::error::ScheduleError;
 use crate::handle::TimerHandle;
-use crate::shard::{Deferred, Shard, defer};
+use crate::shard::Shard;
 use crate::timer::{QueueRef, Timer};
 
 /// What the clones share. Its drop is the drop of the last clone.

@@ -37,6 +37,11 @@ impl Shard {
         })
     }
 
+    /// Returns whether the shard is closed, or about to be.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.core.is_closing()
+    }
+
     /// Ends the pending timers of a closed shard whose callbacks have this role: values, which stay in their queues, or
     /// sleeps, which complete.
     pub(crate) fn claim_of(&self, role: Role) {

@@ -1,6 +1,6 @@
 //! The engine's [`RunHooks`]: counts how each timer ends, and reports panics.
 //!
-//! A worker comes here with a [batch](super::driver), and the driver with wakers.
+//! A worker comes here with a [batch](crate::drive), and the driver with wakers.
 //! [`Core::run`](crate::engine::core::Core) makes the transitions. This file does what the engine cannot: it reads the
 //! clock for the lateness, counts in the worker's own counters, returns permits, and passes panics to `on_panic`.
 //!
@@ -31,7 +31,7 @@ use crate::stats::ThreadCounters;
 
 impl Shard {
     /// Runs the callback of an entry whose batch expired at tick `due`.
-    pub(super) fn run(&self, index: u32, due: u64) {
+    pub(crate) fn run(&self, index: u32, due: u64) {
         // A callback may fork. Its child returns into this batch, but the batch belongs to the parent.
         if self.is_inherited() {
             return;
@@ -43,7 +43,7 @@ impl Shard {
 
     /// Cancels a timer whose batch, expired at tick `due`, is dropped unrun. Leaves it pending if it was reset to
     /// later.
-    pub(super) fn discard(&self, index: u32, due: u64) {
+    pub(crate) fn discard(&self, index: u32, due: u64) {
         if !self.is_inherited() && self.core.discard(index, due, &self) {
             self.finish_in_flight();
         }
@@ -83,7 +83,7 @@ impl Shard {
     }
 
     /// Counts a panic, and passes its payload to `on_panic`. Never unwinds.
-    pub(super) fn report_panic(&self, payload: Box<dyn Any + Send>) {
+    pub(crate) fn report_panic(&self, payload: Box<dyn Any + Send>) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.panicked));
         let deliver = || match &self.on_panic {
             Some(hook) => hook(payload),

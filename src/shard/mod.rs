@@ -13,7 +13,7 @@
 //! | `raw_handle`          | `cancel`, `reset` and `release`: the transitions that a handle makes           |
 //! | `sleep_entry`, `coop` | the timer of a future; whether a poll may complete without being pending       |
 //! | *the driver's side*   |                                                                                |
-//! | `driver`              | the threads that drive, their rounds, and batches of expired timers            |
+//! | `driver`              | `Driver`: turns the wheel, in rounds of bounded turns                          |
 //! | *a worker's side*     |                                                                                |
 //! | `hooks`, `slow`       | what a worker does around a callback: counts, panics, the hook `on_slow`       |
 //! | *the rest*            |                                                                                |
@@ -44,14 +44,14 @@ pub(crate) mod sleep_entry;
 #[cfg(not(loom))]
 mod slow;
 #[cfg(not(loom))]
-mod thread_state;
+pub(crate) mod thread_state;
 #[cfg(not(loom))]
 mod virtual_time;
 
 #[cfg(not(loom))]
 pub(crate) use self::{
     coop::{Coop, Progress},
-    driver::{Deferred, DriverThread, Drivers, ProgramDriver, defer, drive},
+    driver::Turned,
     limit::Limit,
     raw_handle::RawHandle,
     shard::{PanicHook, Shard, ShardSettings},

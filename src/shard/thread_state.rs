@@ -51,7 +51,7 @@ struct Key {
 }
 
 /// One thread's state for one shard.
-pub(super) struct ThreadState {
+pub(crate) struct ThreadState {
     key: Key,
     weak: Weak<Shard>,
     /// Kept alive by the state, because the thread still counts after a release that may free the shard.
@@ -84,7 +84,7 @@ impl ThreadState {
 
     /// Adds `more` to the counter that `which` names.
     #[inline(always)]
-    pub(super) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Count, more: u64) {
+    pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Count, more: u64) {
         which(&self.registered.counters).add(more, self.temporary.is_some());
     }
 
@@ -150,7 +150,7 @@ fn give_if_alive(weak: &Weak<Shard>, batch: &[u32]) {
 
 /// Calls `f` with the calling thread's state for `shard`.
 #[inline(always)]
-pub(super) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
+pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     with_match(|key| key.shard == shard.into(), NONE, || shard, f)
 }
 
@@ -177,7 +177,7 @@ pub(super) fn with_home<'a, R>(
 }
 
 /// Makes `home` the calling thread's only home in the service, whose shards the caller keeps alive.
-pub(super) fn move_home(service: u64, home: &Shard) {
+pub(crate) fn move_home(service: u64, home: &Shard) {
     let leave = |states: &mut List| {
         let others = states.iter_mut().filter(|(key, _)| key.home_of == service && key.shard != home.into());
         for (key, state) in others {

@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use super::Timer;
-use crate::shard::ProgramDriver;
+use crate::drive::ProgramDriver;
 
 /// Drives one shard of a [`Timer`] from the program's own loop.
 ///

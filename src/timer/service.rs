@@ -33,12 +33,13 @@ use super::queues::OpenQueues;
 use super::threads::Threads;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
+use crate::drive::{self, Drivers, OwnThreadHandle, ProgramDriver};
 use crate::engine::entry::{Callback, Role};
 use crate::error::{BuildError, ScheduleError};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{self, DriverThread, Drivers, Limit, ProgramDriver, Shard, ShardSettings, SleepEntry};
+use crate::shard::{Limit, Shard, ShardSettings, SleepEntry};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::Process;
@@ -130,7 +131,8 @@ impl Service {
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let name = format!("{}-{index}", builder.thread_name);
             let drivers = drivers.clone();
-            let driver = DriverThread::start(name, move |driving| shard::drive(drivers, index as u32, core, driving));
+            let driver =
+                OwnThreadHandle::start(name, move |driving| drive::drive(drivers, index as u32, core, driving));
             // On an error, the drop of `service` ends the threads that have been started.
             let driver = driver.map_err(BuildError::ThreadStart)?;
             lock(&service.threads).own.push(driver);

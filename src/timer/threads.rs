@@ -3,14 +3,14 @@
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use crate::drive::{Drivers, OwnThreadHandle};
 use crate::engine::call_stack;
 use crate::executor::{self, Pool};
-use crate::shard::{DriverThread, Drivers};
 
 /// The threads of a service. None are left once a shutdown has taken them.
 #[derive(Default)]
 pub(super) struct Threads {
-    pub(super) own: Vec<DriverThread>,
+    pub(super) own: Vec<OwnThreadHandle>,
     /// What these threads drive, and their executor.
     pub(super) drivers: Option<Arc<Drivers>>,
     pub(super) pool: Option<Pool>,
@@ -42,7 +42,7 @@ impl Threads {
     /// Ends the threads; with `wait`, returns when they have ended. May drop a custom executor.
     fn join(self, wait: bool) {
         if wait {
-            self.own.into_iter().for_each(DriverThread::join);
+            self.own.into_iter().for_each(OwnThreadHandle::join);
         }
         self.pool.into_iter().for_each(|pool| pool.stop(wait));
     }

@@ -22,7 +22,6 @@
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::expired::Turned;
 use crate::clock::Quiescence;
 use crate::engine::due::Due;
 use crate::engine::role::{Driven, Slot, Turn};
@@ -30,6 +29,9 @@ use crate::engine::turn::DriverCore;
 use crate::engine::wakeup::DriverWakeup;
 use crate::shard::Shard;
 use crate::wheel::Levels;
+
+/// What has expired in one turn: its tick, and the timers.
+pub(crate) type Turned = (u64, Due);
 
 /// The driver of one shard.
 pub(crate) struct Driver {
@@ -50,7 +52,7 @@ impl Driver {
     }
 
     /// Makes a bounded turn of a round.
-    pub(super) fn turn(&mut self, shard: &Shard) -> Turn<Turned> {
+    pub(crate) fn turn(&mut self, shard: &Shard) -> Turn<Turned> {
         self.step(shard);
         self.finish(shard, false)
     }
@@ -81,13 +83,13 @@ impl Driver {
 
     /// Links what has come in, and does a piece of non-urgent work. What expires stays here until the next turn of a
     /// round.
-    pub(super) fn collect(&mut self, shard: &Shard) -> Turn<Turned> {
+    pub(crate) fn collect(&mut self, shard: &Shard) -> Turn<Turned> {
         self.step(shard);
         if self.in_round || self.work(shard) || !self.expired.is_empty() { Turn::More } else { self.rest(shard, false) }
     }
 
     /// Returns whether no round has begun that is not over.
-    pub(super) fn is_between_rounds(&self) -> bool {
+    pub(crate) fn is_between_rounds(&self) -> bool {
         !self.in_round
     }
 
@@ -144,8 +146,13 @@ impl Driver {
 }
 
 impl Shard {
+    /// Wakes the thread that drives the shard within some time, for non-urgent work.
+    pub(crate) fn wake_lazily(&self) {
+        self.core.wake_lazily();
+    }
+
     /// Makes a turn, unless the shard is closed. Closes it if the turn panics.
-    pub(super) fn guarded(&self, driver: &mut Driver, turn: impl FnOnce(&mut Driver) -> Turn<Turned>) -> Turn<Turned> {
+    pub(crate) fn guarded(&self, driver: &mut Driver, turn: impl FnOnce(&mut Driver) -> Turn<Turned>) -> Turn<Turned> {
         // Foreign code may have forked: the child of a fork goes on with what called it.
         if self.core.is_closing() || self.is_inherited() {
             return Turn::Closed;

@@ -87,7 +87,7 @@ impl executor::Batch for TimerBatch {
             let (turn, index) = self.next()?;
             let single =
                 Self { turns: vec![Turn { end: 1, ..turn.clone() }], entries: vec![index], taken: AtomicUsize::new(0) };
-            if turn.shard.core.is_closing() || turn.shard.is_inherited() {
+            if turn.shard.is_closing() || turn.shard.is_inherited() {
                 // The shutdown, or the parent of this process, ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);
                 single.taken.store(1, Ordering::Relaxed);

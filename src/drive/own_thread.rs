@@ -96,13 +96,13 @@ impl OwnThread<'_> {
 }
 
 /// A join handle for a driver's thread.
-pub(crate) struct DriverThread {
+pub(crate) struct OwnThreadHandle {
     thread: JoinHandle<()>,
     /// See [`Driving`].
     is_driving: Arc<Mutex<bool>>,
 }
 
-impl DriverThread {
+impl OwnThreadHandle {
     /// Starts a thread that runs `drive`.
     pub(crate) fn start(name: String, drive: impl FnOnce(Driving<'_>) + Send + 'static) -> io::Result<Self> {
         let is_driving = Arc::new(Mutex::new(true));
@@ -170,7 +170,7 @@ mod tests {
             let (leave, left) = mpsc::channel::<()>();
             let has_ended = Arc::new(AtomicBool::new(false));
             let lingers = Lingers(has_ended.clone());
-            let driver = DriverThread::start("executes".to_owned(), move |mut driving| {
+            let driver = OwnThreadHandle::start("executes".to_owned(), move |mut driving| {
                 LINGERS.set(Some(lingers));
                 driving.execute(|| ());
                 let wait = || {

@@ -25,14 +25,14 @@ fn a_leader_that_is_behind_gets_no_other_shard() {
     for is_behind in [false, true] {
         let drivers = drivers(2);
         let (mut leader, shard) = (Role::new(0), &drivers.shards[1]);
-        shard.core.wakeup.change_role(LEADER, 1);
+        shard.wakeup().change_role(LEADER, 1);
         let begun = Instant::now() + WINDOW;
         if is_behind {
             thread::sleep(WINDOW);
             drivers.next(&mut leader);
         }
         drivers.balance(1, 0);
-        let is_folded = shard.core.wakeup.role() == LEADER;
+        let is_folded = shard.wakeup().role() == LEADER;
         assert!(is_folded != is_behind || begun.elapsed() > WINDOW, "{is_folded}");
     }
 }

@@ -28,7 +28,7 @@ use super::load::{Load, WINDOW};
 use crate::clock::NEVER;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::call_stack;
-use crate::engine::role::{self, Turn};
+use crate::engine::role::{self, Driven, Turn};
 use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{self, Dispatcher, JobQueue};
 use crate::shard::Shard;
@@ -110,16 +110,16 @@ impl Drivers {
     fn unfold(&self) {
         let now = self.shards[0].ticks.now_tick();
         let is_due = |&(index, shard): &(usize, &Arc<Shard>)| {
-            shard.core.wakeup.wake_tick() <= now && self.alarms.get(index as u32).is_asleep()
+            shard.wakeup().wake_tick() <= now && self.alarms.get(index as u32).is_asleep()
         };
         if let Some((index, shard)) = self.shards_with(LEADER).find(is_due) {
-            shard.core.wakeup.change_role(LEADER, index as u32);
+            shard.wakeup().change_role(LEADER, index as u32);
         }
     }
 
     /// Returns the shards that have this role, with their indices.
     fn shards_with(&self, role: u32) -> impl Iterator<Item = (usize, &Arc<Shard>)> {
-        self.shards.iter().enumerate().filter(move |(_, shard)| shard.core.wakeup.role() == role)
+        self.shards.iter().enumerate().filter(move |(_, shard)| shard.wakeup().role() == role)
     }
 
     /// Gives callbacks to the pool. Returns those that another executor is to get.
@@ -142,7 +142,7 @@ impl Drivers {
 
     /// Returns whether all shards are closed. Until then, the leader has the watch.
     pub(super) fn are_closed(&self) -> bool {
-        self.shards.iter().all(|shard| shard.core.is_closing())
+        self.shards.iter().all(|shard| shard.is_closing())
     }
 
     /// Makes turns of the role's shards until something is to be handed out, or as many turns as there are shards have
@@ -209,7 +209,7 @@ impl Drivers {
                 self.mark_leader_busy(now);
             }
         } else if share < LITTLE && now >= *lock(&self.leader_busy) {
-            self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));
+            self.shards_with(role).for_each(|(_, shard)| _ = shard.wakeup().change_role(role, LEADER));
         }
     }
 }
@@ -237,7 +237,7 @@ impl RefUnwindSafe for Drivers {}
 impl Shard {
     /// Returns the time until the tick: zero if it has come, `None` if time alone never brings it.
     fn time_until(&self, tick: u64) -> Option<Duration> {
-        if self.quiescence().is_some() {
+        if self.ticks.manual().is_some() {
             (tick == 0).then_some(Duration::ZERO)
         } else {
             (tick != NEVER).then(|| self.ticks.until(tick))

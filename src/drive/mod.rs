@@ -1,29 +1,26 @@
-//! The driver's side of a shard: what happens to a timer from its deadline on, until a worker runs it.
+//! All shards of a service: which thread drives which, when, and what comes out.
 //!
 //! | file         | concern                                                                       |
 //! |--------------|-------------------------------------------------------------------------------|
-//! | `rounds`     | `Driver`: one shard's wheel, in bounded turns                                 |
+//! | `drivers`    | `Drivers`: the shards, their roles, the leader                                |
+//! | `own_thread` | a shard's own thread, and how a shutdown waits for it                         |
+//! | `load`       | how busy a role's thread is                                                   |
+//! | `program`    | the program's own loop drives                                                 |
 //! | `expired`    | what expires in a turn: values, callbacks, wakers, in this order              |
 //! | `batch`      | expired callbacks on their way through the executor                           |
 //! | `defer`      | wakes the consumers of a delay queue once a turn                              |
-//! | `drivers`    | `Drivers`: all shards of a service, their roles, the leader                   |
-//! | `thread`     | a shard's own thread, and how a shutdown waits for it                         |
-//! | `load`       | how busy a role's thread is                                                   |
-//! | `program`    | the program's own loop drives                                                 |
 
 mod batch;
 mod defer;
 mod drivers;
 mod expired;
 mod load;
+mod own_thread;
 mod program;
-mod rounds;
-mod thread;
 
 pub(crate) use self::{
     defer::{Deferred, defer},
     drivers::Drivers,
+    own_thread::{OwnThreadHandle, drive},
     program::ProgramDriver,
-    rounds::Driver,
-    thread::{DriverThread, drive},
 };

@@ -14,12 +14,8 @@ use std::sync::Arc;
 
 use super::batch::TimerBatch;
 use super::defer::{Deferred, TurnGuard};
-use crate::engine::due::Due;
 use crate::engine::role::handed_out;
-use crate::shard::Shard;
-
-/// What has expired in one turn: its tick, and the timers.
-pub(crate) type Turned = (u64, Due);
+use crate::shard::{Shard, Turned};
 
 /// What is to be handed out.
 #[derive(Default)]

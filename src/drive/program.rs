@@ -7,10 +7,10 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use super::drivers::{Drivers, first_role};
-use super::expired::{Expired, Turned};
+use super::expired::Expired;
 use crate::engine::role::{Driven, Turn, with_driver};
 use crate::engine::wakeup::PROGRAM;
-use crate::shard::{Shard, thread_state};
+use crate::shard::{Shard, Turned, thread_state};
 
 /// Time after which the loop looks again for a driver that another thread has for a turn.
 const RETRY_AFTER: Duration = Duration::from_micros(200);
@@ -27,7 +27,7 @@ pub(crate) struct ProgramDriver {
 impl ProgramDriver {
     /// Takes the role of the calling thread's home. `None` if the program has it already.
     pub(crate) fn take(drivers: &Arc<Drivers>, service: u64, index: usize) -> Option<Self> {
-        let wakeup = &drivers.shards[index].core.wakeup;
+        let wakeup = &drivers.shards[index].wakeup();
         loop {
             let role = wakeup.role();
             if role == PROGRAM {
@@ -47,20 +47,20 @@ impl ProgramDriver {
     /// Makes the calling thread the one that has the loop.
     pub(crate) fn attach(&self) {
         let shard = self.shard();
-        shard.core.wakeup.program.attach();
+        shard.wakeup().program.attach();
         thread_state::move_home(self.service, shard);
     }
 
     /// Returns whether the timer is shut down.
     pub(crate) fn is_closed(&self) -> bool {
-        self.shard().core.is_closing() || self.shard().is_inherited()
+        self.shard().is_closing() || self.shard().is_inherited()
     }
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
         let task = LoopWaker { waker: Some(waker.clone()), shard: Arc::downgrade(self.shard()) };
         let waker = &Waker::from(alloc::sync::Arc::new(task));
         if !self.shard().is_inherited() {
-            self.shard().core.wakeup.program.set(waker);
+            self.shard().wakeup().program.set(waker);
         }
         if self.is_closed() {
             waker.wake_by_ref();
@@ -73,7 +73,7 @@ impl ProgramDriver {
         if self.is_closed() {
             return 0;
         }
-        shard.core.wakeup.program.wake_up();
+        shard.wakeup().program.wake_up();
         let (mut is_fresh, mut is_due) = (false, true);
         // A waker that this calls may fork.
         while !shard.is_inherited() {
@@ -117,17 +117,17 @@ impl ProgramDriver {
             return None;
         }
         let shard = self.shard().clone();
-        shard.core.wakeup.program.rearm();
+        shard.wakeup().program.rearm();
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
             let turn = shard.guarded(driver, |driver| driver.collect(&shard));
-            tick = Some(shard.core.wakeup.wake_tick());
+            tick = Some(shard.wakeup().wake_tick());
             turn
         });
         match turn {
             // The thread that hands out what has expired then calls the waker.
-            None if shard.slot.is_handing_out() => None,
+            None if shard.slot().is_handing_out() => None,
             None => Some(now + RETRY_AFTER),
             Some(Turn::Closed) => None,
             Some(Turn::Asleep { has_work: false }) => tick.and_then(|tick| shard.ticks.instant(tick)),
@@ -173,11 +173,11 @@ impl Drop for ProgramDriver {
         if self.shard().is_inherited() {
             return mem::forget(self.drivers.clone());
         }
-        let core = &self.shard().core;
-        core.wakeup.program.wake_up();
-        core.wakeup.program.remove();
-        core.wakeup.change_role(PROGRAM, first_role(self.index, self.drivers.is_flexible));
+        let wakeup = self.shard().wakeup();
+        wakeup.program.wake_up();
+        wakeup.program.remove();
+        wakeup.change_role(PROGRAM, first_role(self.index, self.drivers.is_flexible));
         // The loop may have left memory to be given back.
-        core.wake_lazily();
+        self.shard().wake_lazily();
     }
 }
