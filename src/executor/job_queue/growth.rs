@@ -30,7 +30,7 @@
 //!   first. Each samples busy workers, wakes idle extra workers, and starts new ones, until no late job waits or a
 //!   worker is parked. The longer none was started, the longer the interval becomes, up to [`MAX_INTERVAL`]. While all
 //!   workers stay busy, that costs some 20 µs every 8 ms. The leader, which looks, has timers to expire. So one look
-//!   samples and starts a bounded number.
+//!   samples, wakes and starts a bounded number.
 
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub(super) const IDLE: Duration = Duration::from_secs(5);
 const RESAMPLED: u64 = 8;
 /// Maximum number of workers that one look samples, each in some 10 µs.
 const MAX_SAMPLES: usize = 32;
+/// Maximum number of workers that one look wakes, each in some microseconds under the lock.
+const MAX_WOKEN: usize = 32;
 /// Maximum number of workers that one look starts, each in some 100 µs.
 const MAX_STARTS: usize = 8;
 /// Minimum time between two samples of the same worker. A callback that naps for less is not blocked.
@@ -138,7 +140,7 @@ impl State {
     /// Wakes idle extra workers for which there is room. Returns the number that the caller must start.
     fn make_room(&mut self) -> usize {
         let (running, target) = self.running();
-        let room = target.saturating_sub(running);
+        let room = target.saturating_sub(running).min(MAX_WOKEN);
         let woken = self.wake_extras(room);
         let growth = &mut self.growth;
         let starting = (room - woken).min(growth.limit - growth.extras).min(MAX_STARTS);

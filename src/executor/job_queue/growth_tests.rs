@@ -139,17 +139,27 @@ fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
 }
 
 #[test]
-fn a_look_starts_a_bounded_number_of_workers() {
+fn a_look_wakes_and_starts_a_bounded_number_of_workers() {
     const BUSY: usize = 1000;
     let (queue, now) = (JobQueue::new(BUSY, BUSY), Instant::now());
     let mut state = lock(&queue.state);
-    for _ in 0..BUSY {
-        let run = state.begin(None, now - LATE_AFTER, false, None);
-        state.running.iter_mut().filter(|busy| busy.id == run).for_each(|busy| busy.sample.is_blocked = true);
+    (0..BUSY).for_each(|_| _ = state.begin(None, now - LATE_AFTER, false, None));
+    state.running.iter_mut().for_each(|run| run.sample.is_blocked = true);
+    state.growth.extras = BUSY / 2;
+    state.growth.idle.extend((0..BUSY / 2).map(|_| Parked::here(0)));
+    let (mut woken, mut started) = (Vec::new(), Vec::new());
+    loop {
+        let idle = state.growth.idle.len();
+        started.push(state.make_room());
+        woken.push(idle - state.growth.idle.len());
+        if (woken.last(), started.last()) == (Some(&0), Some(&0)) {
+            break;
+        }
     }
-    let started: Vec<_> = (0..BUSY).map(|_| state.make_room()).take_while(|&started| started > 0).collect();
-    assert!(started.len() > 10, "{started:?}");
-    assert_eq!(started.iter().sum::<usize>(), BUSY, "all of them in the end");
+    for by_look in [&woken, &started] {
+        assert_eq!(by_look.iter().sum::<usize>(), BUSY / 2, "all of them in the end");
+        assert!(by_look.iter().filter(|&&number| number > 0).count() > 10, "{by_look:?}");
+    }
 }
 
 #[test]
