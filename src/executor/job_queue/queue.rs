@@ -47,11 +47,12 @@ impl JobQueue {
         let mut state = lock(&self.state);
         // Under the lock: no look follows the one that finds the job late, so the ticket must find that, too.
         let taken = state.take(Instant::now(), None, &mut exhausted);
-        drop((state, exhausted));
+        drop(state);
         let Some((job, run, is_late)) = taken else { return };
         if is_late {
             spawn();
         }
+        drop(exhausted);
         job.batch.run();
         let ended = lock(&self.state).end(run);
         drop(ended);

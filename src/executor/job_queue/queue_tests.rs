@@ -33,6 +33,38 @@ impl WorkerThread for Logging {
     }
 }
 
+/// A ticket spawns the next one before it drops what it has found exhausted: that may be the last reference to a shard, and
+/// take long.
+#[test]
+fn a_ticket_spawns_another_before_it_drops_a_batch() {
+    /// Has nothing left to start.
+    struct Exhausted(Arc<Mutex<Vec<&'static str>>>);
+    impl Batch for Exhausted {
+        fn run(&self) {}
+
+        fn is_exhausted(&self) -> bool {
+            true
+        }
+
+        fn into_singles(self) -> impl Iterator<Item = Self> {
+            std::iter::empty()
+        }
+    }
+    impl Drop for Exhausted {
+        fn drop(&mut self) {
+            lock(&self.0).push("drop");
+        }
+    }
+    let (queue, log) = (JobQueue::new(0, 0), Arc::<Mutex<Vec<_>>>::default());
+    let long_ago = Instant::now() - Duration::from_secs(1);
+    let logs = log.clone();
+    let late = Callbacks::of(1, move || lock(&logs).push("run"));
+    queue.push(Arc::new(Exhausted(log.clone())), Watcher::Leader, long_ago);
+    queue.push(Arc::new(late), Watcher::Leader, long_ago);
+    queue.run_ticket(|| lock(&log).push("spawn"));
+    assert_eq!(*lock(&log), ["spawn", "drop", "run"]);
+}
+
 /// Rayon's work may take long, and the job has no other worker.
 #[test]
 fn a_worker_that_is_woken_for_a_job_runs_it_before_it_searches() {
