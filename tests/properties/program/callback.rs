@@ -28,7 +28,8 @@ impl Callback {
     }
 
     /// Runs a repeating timer once. `given` is the deadline that a recurring callback was passed. After `left` runs, or
-    /// if the next deadline is never, a recurring callback returns `None`; the others panic.
+    /// if the next deadline is never, a recurring callback returns `None`; the others panic. If a reset wins over the
+    /// last `None`, another run follows. A reset during that is lost by a panic.
     pub fn again(&self, schedule: Schedule, left: &mut u8, given: Option<Instant>) -> Option<Instant> {
         let deadline = self.harness.run_callback(self.id(), self.script, given)?;
         let (from, span) = match schedule {
@@ -37,11 +38,12 @@ impl Callback {
             Schedule::Recurring(step) => (deadline, step),
         };
         let next = span.length(self.harness.tick).map(|length| from + length);
-        *left -= 1;
         let mut state = self.harness.lock();
+        let is_lost = *left == 0 && state.oracle.was_reset(self.id());
+        *left = left.saturating_sub(1);
         match schedule {
-            Schedule::Recurring(_) if *left == 0 || next.is_none() => {
-                state.oracle.finish(self.id());
+            Schedule::Recurring(_) if !is_lost && (*left == 0 || next.is_none()) => {
+                state.oracle.finish_unless_reset(self.id());
                 None
             }
             _ if *left == 0 => {

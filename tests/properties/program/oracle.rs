@@ -304,6 +304,20 @@ impl Oracle {
         }
     }
 
+    /// Ends a run of a recurring timer that has returned `None`. It is the last one, unless a reset came during it.
+    pub fn finish_unless_reset(&mut self, id: Id) {
+        if self.was_reset(id) {
+            self.timers[id].state = State::Waiting;
+        } else {
+            self.finish(id);
+        }
+    }
+
+    /// Returns whether a repeating timer was reset during its run.
+    pub fn was_reset(&self, id: Id) -> bool {
+        self.timers[id].state == State::Running { was_reset: true }
+    }
+
     /// Ends a timer that has run, or a sleep that is over.
     pub fn complete(&mut self, id: Id) {
         assert!(self.is_pending(id), "timer {id} is completed");
