@@ -63,7 +63,8 @@ impl Repeating {
             fault::note(|| format!("a run of a repeating timer was {early:?} early"));
         }
         self.probe.run();
-        self.left -= 1;
+        // A reset during the last run wins over its end, so another run follows.
+        self.left = self.left.saturating_sub(1);
         if self.left == 0 {
             self.probe.record().mark(mark::ENDED);
         }
