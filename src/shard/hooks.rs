@@ -31,6 +31,7 @@ use crate::stats::ThreadCounters;
 
 impl Shard {
     /// Runs the callback of an entry whose batch expired at tick `due`.
+    #[inline]
     pub(crate) fn run(&self, index: u32, due: u64) {
         // A callback may fork. Its child returns into this batch, but the batch belongs to the parent.
         if self.is_inherited() {
