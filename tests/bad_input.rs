@@ -40,6 +40,22 @@ fn zero_shards_are_refused() {
 }
 
 #[test]
+fn more_shards_than_65536_are_refused() {
+    for shards in [65_537, usize::MAX] {
+        let error = refused(Timer::builder().shards(shards));
+        assert!(matches!(error, BuildError::TooManyShards(given) if given == shards));
+        assert_eq!(error.to_string(), format!("{shards} shards are too many: give `shards` at most 65536"));
+    }
+}
+
+#[test]
+fn a_pool_of_all_threads_is_refused() {
+    let error = Timer::builder().executor(Executor::Pool { threads: usize::MAX }).build().unwrap_err();
+    assert!(matches!(error, BuildError::OutOfMemory(_)) && error.source().is_some(), "{error:?}");
+    assert!(error.to_string().contains("pool threads"), "{error}");
+}
+
+#[test]
 fn a_pool_of_zero_threads_is_refused() {
     let error = refused(Timer::builder().executor(Executor::Pool { threads: 0 }));
     assert!(matches!(error, BuildError::NoPoolThreads));

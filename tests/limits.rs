@@ -15,7 +15,7 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use address_space::{WITHOUT_SIGNAL_STACKS, limit_memory_to};
 use common::*;
-use corewheel::{Executor, ScheduleError, Timer, TimerHandle};
+use corewheel::{BuildError, Executor, ScheduleError, Timer, TimerHandle};
 use fastrand::Rng;
 
 /// Returns how many timers can be scheduled, and cancels them.
@@ -268,6 +268,29 @@ fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
     }
     // A shutdown would need memory for the timers that it hands back.
     std::process::exit(0);
+}
+
+/// Each shard needs half a megabyte of address space.
+#[test]
+#[cfg(target_os = "linux")]
+fn without_memory_for_its_shards_a_timer_is_not_built() {
+    const NAME: &str = "without_memory_for_its_shards_a_timer_is_not_built";
+    if !is_child(NAME) {
+        let child = child(NAME, "", &[]);
+        assert!(child.status.success(), "{child:?}");
+        return;
+    }
+    limit_memory_to(Some(400 << 20));
+    for executor in every_executor() {
+        let builder = Timer::builder().shards(1000).executor(executor);
+        let error = builder.build().unwrap_err();
+        assert!(matches!(error, BuildError::OutOfMemory(_)) && error.to_string().contains("memory"), "{error:?}");
+        let cause = error.source().unwrap().downcast_ref::<std::io::Error>().unwrap();
+        assert_eq!(cause.kind(), std::io::ErrorKind::OutOfMemory);
+    }
+    // What was refused is freed.
+    let timer = Timer::builder().shards(1).executor(Executor::Inline).build();
+    std::process::exit(i32::from(timer.is_err()));
 }
 
 /// A future cannot be refused. Without memory the process aborts, as it does for a `Box`.

@@ -136,6 +136,7 @@ mod tests {
 
     use super::*;
     use crate::clock::{ManualClock, Ticks};
+    use crate::engine::memory::Slab;
     use crate::engine::wakeup::DriverWakeup;
     use crate::shard::ShardSettings;
     use crate::wheel::Levels;
@@ -144,7 +145,7 @@ mod tests {
     fn each_entry_has_the_tick_of_its_turn() {
         let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
-        let shard = Shard::new(ShardSettings::new(levels, DriverWakeup::alone(), ticks));
+        let shard = Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, DriverWakeup::alone(), ticks));
         let appended = [(1, 10), (1, 11), (2, 12)];
         let mut batch = TimerBatch::default();
         batch.append(&shard, 1, vec![10, 11]);

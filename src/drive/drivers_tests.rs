@@ -7,6 +7,7 @@ use std::thread;
 use super::*;
 use crate::clock::Ticks;
 use crate::engine::entry::{self, Callback};
+use crate::engine::memory::Slab;
 use crate::shard::ShardSettings;
 use crate::wheel::Levels;
 
@@ -15,7 +16,7 @@ fn drivers(shards: usize) -> Drivers {
     let dispatcher = Dispatcher::Own { queue: Arc::new(JobQueue::new(1, 0)), extras: None };
     let new = |_, wakeup| {
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
-        Shard::new(ShardSettings::new(levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
+        Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
     };
     Drivers::new(shards, dispatcher, true, new)
 }

@@ -69,12 +69,17 @@ mod tests {
     use std::panic::{self, AssertUnwindSafe};
 
     use super::*;
+    use crate::engine::memory::Slab;
     use crate::engine::wakeup::DriverWakeup;
+
+    fn core() -> Core {
+        Core::new(Slab::new().unwrap(), None, 0, DriverWakeup::alone())
+    }
 
     #[test]
     fn callbacks_nest() {
         let (outer, inner) = (Entry::new(), Entry::new());
-        let shards = [Core::new(None, 0, DriverWakeup::alone()), Core::new(None, 0, DriverWakeup::alone())];
+        let shards = [core(), core()];
         enter(&shards[0], &outer, || {
             enter(&shards[1], &inner, || {
                 assert!(inside_entry(&outer) && inside_entry(&inner) && inside_shard(&shards[0]));
@@ -86,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_callback_that_unwinds_is_popped() {
-        let (core, outer, inner) = (Core::new(None, 0, DriverWakeup::alone()), Entry::new(), Entry::new());
+        let (core, outer, inner) = (core(), Entry::new(), Entry::new());
         enter(&core, &outer, || {
             let unwinds = || enter(&core, &inner, || panic::resume_unwind(Box::new("unwinds")));
             assert!(panic::catch_unwind(AssertUnwindSafe(unwinds)).is_err());

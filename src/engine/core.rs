@@ -42,9 +42,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(lazy_wakeup: Option<u64>, retain_min: usize, wakeup: DriverWakeup) -> Self {
+    pub(crate) fn new(slab: Slab, lazy_wakeup: Option<u64>, retain_min: usize, wakeup: DriverWakeup) -> Self {
         Self {
-            slab: Slab::new(),
+            slab,
             pool: Pool::default(),
             intake: Stack::default(),
             wakeup,

@@ -25,6 +25,9 @@ pub enum BuildError {
     /// The number of [shards](crate::Builder::shards) is 0.
     #[cfg(feature = "std")]
     NoShards,
+    /// The number of [shards](crate::Builder::shards) is over 65,536.
+    #[cfg(feature = "std")]
+    TooManyShards(usize),
     /// The list of slots per [level](crate::Wheel::with_levels) is empty.
     NoLevels,
     /// A level has fewer than 2 slots.
@@ -50,6 +53,9 @@ pub enum BuildError {
     /// The system refused a thread, with this error. Threads that were started before it have ended again.
     #[cfg(feature = "std")]
     ThreadStart(io::Error),
+    /// The system refused the memory of the shards or of the pool, with this error.
+    #[cfg(feature = "std")]
+    OutOfMemory(io::Error),
 }
 
 impl fmt::Display for BuildError {
@@ -59,6 +65,8 @@ impl fmt::Display for BuildError {
             Self::TickTooShort(tick) => write!(f, "a tick of {tick:?} is too short: give `tick` at least 1µs"),
             #[cfg(feature = "std")]
             Self::NoShards => f.write_str("no shards: give `shards` at least 1"),
+            #[cfg(feature = "std")]
+            Self::TooManyShards(shards) => write!(f, "{shards} shards are too many: give `shards` at most 65536"),
             Self::NoLevels => f.write_str("no levels: give the wheel the slots of at least one level"),
             Self::TooFewSlots { level, slots } => {
                 write!(f, "level {level} has {slots} slots: give every level at least 2")
@@ -79,6 +87,11 @@ impl fmt::Display for BuildError {
                 "a thread could not be started: raise the limit on threads or memory, \
                  or ask for fewer shards and pool threads",
             ),
+            #[cfg(feature = "std")]
+            Self::OutOfMemory(_) => f.write_str(
+                "no memory for the shards or the pool: raise the limit on memory, \
+                 or ask for fewer shards and pool threads",
+            ),
         }
     }
 }
@@ -87,14 +100,14 @@ impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             #[cfg(feature = "std")]
-            Self::ThreadStart(cause) => Some(cause),
+            Self::ThreadStart(cause) | Self::OutOfMemory(cause) => Some(cause),
             _ => None,
         }
     }
 }
 
-/// The inner error of the result is the `BuildError`. Its kind is that of the system's error if a thread could not be
-/// started, and otherwise [`InvalidInput`](io::ErrorKind::InvalidInput).
+/// The inner error of the result is the `BuildError`. Its kind is that of the system's error if the system refused a
+/// thread or memory, and otherwise [`InvalidInput`](io::ErrorKind::InvalidInput).
 ///
 /// ```
 /// use corewheel::Timer;
@@ -108,7 +121,10 @@ impl Error for BuildError {
 #[cfg(feature = "std")]
 impl From<BuildError> for io::Error {
     fn from(error: BuildError) -> Self {
-        let kind = if let BuildError::ThreadStart(cause) = &error { cause.kind() } else { io::ErrorKind::InvalidInput };
+        let kind = match &error {
+            BuildError::ThreadStart(cause) | BuildError::OutOfMemory(cause) => cause.kind(),
+            _ => io::ErrorKind::InvalidInput,
+        };
         io::Error::new(kind, error)
     }
 }

@@ -41,6 +41,7 @@ use super::virtual_time::{NeedsThisThread, VirtualTime};
 use crate::clock::{Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;
+use crate::engine::memory::Slab;
 use crate::engine::role::Slot;
 use crate::engine::wakeup::DriverWakeup;
 use crate::stats::{ShardStats, ThreadCounters};
@@ -61,6 +62,7 @@ pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 
 /// What a service sets for each of its shards.
 pub(crate) struct ShardSettings {
+    pub(crate) slab: Slab,
     pub(crate) levels: Levels,
     pub(crate) wakeup: DriverWakeup,
     pub(crate) ticks: Ticks,
@@ -73,9 +75,9 @@ pub(crate) struct ShardSettings {
 
 impl ShardSettings {
     /// The settings of a shard without a limit and without hooks, whose executor has threads of its own.
-    pub(crate) fn new(levels: Levels, wakeup: DriverWakeup, ticks: Ticks) -> Self {
+    pub(crate) fn new(slab: Slab, levels: Levels, wakeup: DriverWakeup, ticks: Ticks) -> Self {
         let needs_this_thread = Box::new(|| false);
-        Self { levels, wakeup, ticks, limit: None, on_panic: None, on_slow: None, needs_this_thread }
+        Self { slab, levels, wakeup, ticks, limit: None, on_panic: None, on_slow: None, needs_this_thread }
     }
 }
 
@@ -109,12 +111,12 @@ pub(crate) struct Shard {
 impl Shard {
     /// Creates an open shard without a driver.
     pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
-        let ShardSettings { levels, wakeup, ticks, limit, on_panic, on_slow, needs_this_thread } = settings;
+        let ShardSettings { slab, levels, wakeup, ticks, limit, on_panic, on_slow, needs_this_thread } = settings;
         let registry = Registry::new(RETAINED_COUNTERS);
         // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
         let lazy_wakeup = ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP).max(1));
         Arc::new_cyclic(|this| Self {
-            core: Core::new(lazy_wakeup, MIN_RETAINED, wakeup),
+            core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup),
             slot: Slot::new(Box::new(Driver::new(levels))),
             process: Process::current(),
             this: this.clone(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::clock::{ManualClock, Ticks};
+use crate::engine::memory::Slab;
 use crate::engine::wakeup::DriverWakeup;
 use crate::shard::ShardSettings;
 use crate::wheel::Levels;
@@ -13,7 +14,7 @@ use crate::wheel::Levels;
 fn shard() -> Arc<Shard> {
     let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
     let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
-    Shard::new(ShardSettings::new(levels, DriverWakeup::alone(), ticks))
+    Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, DriverWakeup::alone(), ticks))
 }
 
 /// Looks for the state used last when the thread ends.

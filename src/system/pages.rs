@@ -12,6 +12,7 @@
 //! still read discarded entries, so their words must stay readable.
 
 use std::alloc::Layout;
+use std::io;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::slice;
@@ -26,16 +27,16 @@ pub(crate) struct Pages<T> {
 }
 
 impl<T> Pages<T> {
-    /// Maps `len` values. Returns `None` if the system refuses. The system fills the pages with zeros, so `zero`, by
+    /// Maps `len` values. Fails if the system refuses. The system fills the pages with zeros, so `zero`, by
     /// which loom's replacement makes a value, is not called here.
     ///
     /// # Safety
     /// All bytes zero must be a valid `T` and equivalent to what `zero` returns. `T` must not need dropping. The size
     /// of the slice must not be zero.
-    pub(crate) unsafe fn new(len: usize, _zero: fn() -> T) -> Option<Self> {
-        let layout = Layout::array::<T>(len).ok()?;
+    pub(crate) unsafe fn new(len: usize, _zero: fn() -> T) -> io::Result<Self> {
+        let layout = Layout::array::<T>(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         assert!(layout.align() <= 4096, "a page is aligned for `T`");
-        Some(Self { map: MmapMut::map_anon(layout.size()).ok()?.into(), len, owns: PhantomData })
+        Ok(Self { map: MmapMut::map_anon(layout.size())?.into(), len, owns: PhantomData })
     }
 
     /// Gives back to the system the pages that lie completely in a range of the values. The system provides them anew
@@ -125,7 +126,7 @@ mod tests {
         // SAFETY: all bytes zero are the number that the closure returns.
         let huge = || unsafe { Pages::<u64>::new(usize::MAX / 16, || 0) };
         let (first, second) = (huge(), huge());
-        assert!(first.is_none() || second.is_none());
+        assert!(first.is_err() || second.is_err());
         drop((first, second));
         // SAFETY: as above.
         let pages = unsafe { Pages::<u64>::new(1000, || 0) }.expect("some memory");

@@ -15,6 +15,9 @@ use crate::shard::{PanicHook, SlowCallback, SlowHook};
 /// Minimum tick of a timer.
 const MIN_TICK: Duration = Duration::from_micros(1);
 
+/// Maximum number of shards.
+const MAX_SHARDS: usize = 1 << 16;
+
 /// The settings of a [`Timer`]: see [`Timer::builder`](crate::Timer::builder).
 ///
 /// The defaults are those of a server. [tuning.md] says what each setting does, and when to change it.
@@ -92,8 +95,8 @@ impl Builder {
     /// Sets the number of shards, each of which has a wheel and a driver thread. The threads of shards with little to
     /// do sleep, if the executor is a pool: one thread expires what is due in all of them.
     ///
-    /// Default: [`available_parallelism`](std::thread::available_parallelism); minimum: 1. One shard is enough for a
-    /// program with one busy thread.
+    /// Default: [`available_parallelism`](std::thread::available_parallelism); minimum: 1; maximum: 65,536. One shard is
+    /// enough for a program with one busy thread.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -330,8 +333,8 @@ impl Builder {
     /// Builds the timer and starts its threads.
     ///
     /// # Errors
-    /// Fails if a setting makes no sense, or if the system refuses a thread. Threads that were started before it end
-    /// again.
+    /// Fails if a setting makes no sense, or if the system refuses a thread or memory. Threads that were started before
+    /// end again.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -345,6 +348,9 @@ impl Builder {
         }
         if self.shards == 0 {
             return Err(BuildError::NoShards);
+        }
+        if self.shards > MAX_SHARDS {
+            return Err(BuildError::TooManyShards(self.shards));
         }
         if self.thread_name.contains('\0') {
             return Err(BuildError::NulInThreadName(self.thread_name));

@@ -23,10 +23,10 @@
 //! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
 //! On a thread of the timer's own pool outside of any callback, it waits for neither callbacks nor threads.
 
-use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
+use std::{io, mem};
 
 use super::builder::Builder;
 use super::queues::OpenQueues;
@@ -35,6 +35,7 @@ use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, Drivers, OwnThreadHandle, ProgramDriver};
 use crate::engine::entry::{Callback, Role};
+use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
 use crate::future::Sleep;
@@ -45,6 +46,9 @@ use crate::sync::lock;
 use crate::system::Process;
 use crate::wheel::Levels;
 
+/// Upper bound of the bytes that a new shard takes beside its slab, and that rayon takes for a thread beside its stack.
+const REST: usize = 1 << 13;
+
 /// Returns an id that is unique among all services of the process, past and future. Never zero.
 fn new_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -54,6 +58,14 @@ fn new_id() -> u64 {
 
 /// Closures of timers that have not fired, with the ticks of their deadlines.
 type Closures = Vec<(u64, Callback)>;
+
+/// Allocates the slabs of this number of shards, if there is also memory for the rest of the shards, and for these threads
+/// of a pool: for that, the code to come does not ask whether there is.
+fn slabs(shards: usize, threads: usize) -> io::Result<Vec<Slab>> {
+    let mut rest = Vec::<[u8; REST]>::new();
+    rest.try_reserve_exact(shards.saturating_add(threads))?;
+    (0..shards).map(|_| Slab::new()).collect()
+}
 
 pub(super) struct Service {
     /// A number from [`new_id`].
@@ -77,7 +89,9 @@ impl Service {
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
         // Before any thread: it is the first call that prepares the process for forks.
         let process = Process::current();
-        // The levels come first, because they may be refused.
+        // The slabs and the levels come first, because they may be refused.
+        let threads = if let Executor::Pool { threads } = builder.executor { threads } else { 0 };
+        let slabs = slabs(builder.shards, threads).map_err(BuildError::OutOfMemory)?;
         let levels = (0..builder.shards).map(|_| Levels::new_ahead(0, &builder.slots_per_level));
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
         // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
@@ -102,15 +116,15 @@ impl Service {
         let limit = builder.max_pending.map(|max| Arc::new(Limit::new(max)));
         // A driver that runs foreign code must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual().is_none();
-        let mut levels = levels.into_iter();
+        let mut memory = slabs.into_iter().zip(levels);
         let drivers = Drivers::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
-            let levels = levels.next().expect("one for each shard");
+            let (slab, levels) = memory.next().expect("one for each shard");
             let shard = Shard::new(ShardSettings {
                 limit: limit.clone(),
                 on_panic: builder.on_panic.clone(),
                 on_slow: builder.on_slow.clone().map(|hook| hook.of_shard(index)),
                 needs_this_thread: Box::new(needs_this_thread.clone()),
-                ..ShardSettings::new(levels, wakeup, ticks.clone())
+                ..ShardSettings::new(slab, levels, wakeup, ticks.clone())
             });
             reporter.get_or_init(|| Arc::downgrade(&shard));
             shard

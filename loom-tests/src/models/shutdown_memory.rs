@@ -10,7 +10,7 @@ use loom::thread;
 use super::{Fixture, explore};
 use crate::engine::core::Core;
 use crate::engine::entry::Release;
-use crate::engine::memory::Cache;
+use crate::engine::memory::{Cache, Slab};
 use crate::engine::wakeup::DriverWakeup;
 use crate::race_detector::RaceDetector;
 
@@ -102,7 +102,7 @@ impl RawHandle {
 fn the_last_pin_frees_the_shard() {
     explore(|| {
         let shard = Arc::new(Shard {
-            core: Core::new(None, usize::MAX, DriverWakeup::alone()),
+            core: Core::new(Slab::new().unwrap(), None, usize::MAX, DriverWakeup::alone()),
             memory: RaceDetector::default(),
         });
         let mut cache = Cache::new();

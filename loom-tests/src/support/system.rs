@@ -1,5 +1,6 @@
 //! Replaces the crate's `system`: values that loom must construct one by one.
 
+use std::io;
 use std::ops::{Deref, Range};
 
 use crate::engine::entry::Entry;
@@ -13,8 +14,8 @@ pub(crate) struct Pages<T> {
 impl<T> Pages<T> {
     /// # Safety
     /// As for the crate's own function. This one is always safe.
-    pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> Option<Self> {
-        Some(Self { values: (0..len).map(|_| zero()).collect(), memory: RaceDetector::default() })
+    pub(crate) unsafe fn new(len: usize, zero: fn() -> T) -> io::Result<Self> {
+        Ok(Self { values: (0..len).map(|_| zero()).collect(), memory: RaceDetector::default() })
     }
 
     /// # Safety

@@ -43,9 +43,9 @@ impl Segment {
         // three needs dropping, because a callback is taken out of its entry before its timer ends.
         one.push(unsafe {
             Self {
-                entries: Pages::new(entries, Entry::new)?,
-                blocks: Pages::new(blocks, Block::default)?,
-                sparse: Pages::new(blocks, || AtomicBool::new(false))?,
+                entries: Pages::new(entries, Entry::new).ok()?,
+                blocks: Pages::new(blocks, Block::default).ok()?,
+                sparse: Pages::new(blocks, || AtomicBool::new(false)).ok()?,
             }
         });
         one.into_boxed_slice().try_into().ok()

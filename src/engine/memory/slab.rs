@@ -31,9 +31,8 @@
 //! The transitions are `AcqRel`, because three threads may retire a frame, allocate it and close the slab, and the
 //! discard of the page must come before the marks. Loom models `shutdown_memory` and `recycle`.
 
-use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
-use std::ptr;
+use std::{io, ptr};
 
 use super::geometry::{BLOCK, SEGMENTS, SMALLEST_SEGMENT};
 use super::segment::{Block, Segment, locate};
@@ -95,22 +94,16 @@ pub(super) struct Counts {
 
 impl Slab {
     /// Returns an empty slab, whose frames are pages of this system.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new() -> io::Result<Self> {
         let blocks = page_size() / (BLOCK as usize * size_of::<Entry>());
         Self::with_frame(blocks.clamp(1, (SMALLEST_SEGMENT / BLOCK) as usize) as u32)
     }
 
     /// Returns an empty slab with this number of blocks in a frame, as on a system with pages of that size.
-    pub(crate) fn with_frame(frame: u32) -> Self {
+    pub(crate) fn with_frame(frame: u32) -> io::Result<Self> {
         // SAFETY: all zero bytes are a null pointer, which needs no dropping.
-        let segments = unsafe { Pages::new(SEGMENTS, || AtomicPtr::new(ptr::null_mut())) };
-        Self {
-            segments: segments
-                .unwrap_or_else(|| handle_alloc_error(Layout::new::<[AtomicPtr<[Segment; 1]>; SEGMENTS]>())),
-            frame,
-            sparse: AtomicI64::new(0),
-            counts: Counts::default(),
-        }
+        let segments = unsafe { Pages::new(SEGMENTS, || AtomicPtr::new(ptr::null_mut())) }?;
+        Ok(Self { segments, frame, sparse: AtomicI64::new(0), counts: Counts::default() })
     }
 
     /// Returns the entry of this index. Wait-free.

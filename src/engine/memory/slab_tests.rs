@@ -12,7 +12,7 @@ fn an_entry_is_one_cache_line() {
 #[test]
 fn every_index_has_an_entry_of_its_own() {
     for frame in [1, 4, 16] {
-        let slab = Slab::with_frame(frame);
+        let slab = Slab::with_frame(frame).unwrap();
         let (mut next, mut entries) = (0, HashSet::new());
         for _ in 0..50 {
             assert_eq!(slab.alloc_new_frame(), Ok(next));
@@ -30,7 +30,7 @@ fn every_index_has_an_entry_of_its_own() {
 #[test]
 fn a_closed_slab_has_no_entry_of_a_retired_frame() {
     for frame in [1, 4, 16] {
-        let slab = Slab::with_frame(frame);
+        let slab = Slab::with_frame(frame).unwrap();
         (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
         let (first, last) = (7 * frame, 33 * frame);
         // SAFETY: we own the entries, because this thread has allocated their frames. They are free.
@@ -49,7 +49,7 @@ fn a_closed_slab_has_no_entry_of_a_retired_frame() {
 #[test]
 fn a_scan_has_every_entry_but_those_of_retired_frames() {
     for frame in [1, 4, 16] {
-        let slab = Slab::with_frame(frame);
+        let slab = Slab::with_frame(frame).unwrap();
         assert_eq!(slab.in_memory().count(), 0);
         (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
         assert_eq!(slab.in_memory().count(), (40 * frame * BLOCK) as usize);
@@ -64,7 +64,7 @@ fn a_scan_has_every_entry_but_those_of_retired_frames() {
 /// The driver claims a frame block by block. A thread may have adopted a later block meanwhile.
 #[test]
 fn a_frame_that_is_claimed_in_part_is_given_back() {
-    let slab = Slab::with_frame(4);
+    let slab = Slab::with_frame(4).unwrap();
     slab.alloc_new_frame().unwrap();
     for index in (0..4 * BLOCK).filter(|&index| index != 2 * BLOCK) {
         // SAFETY: we own the entries, because this thread has allocated their frame. They are free, and no driver runs.
@@ -78,7 +78,7 @@ fn a_frame_that_is_claimed_in_part_is_given_back() {
 
 #[test]
 fn no_more_entries_are_allocated_than_an_index_can_name() {
-    let slab = Slab::new();
+    let slab = Slab::new().unwrap();
     slab.counts.blocks.store((1 << 26) - (SMALLEST_SEGMENT / BLOCK), Ordering::Relaxed);
     assert_eq!(slab.alloc_new_frame(), Err(AllocError::NoMemory));
 }
