@@ -17,8 +17,8 @@
 //! uses a new shard.
 //!
 //! **Who keeps what.** A state refers to its shard weakly. During a call, the caller's service or handle keeps the
-//! shard alive. Two methods may also run after a release that frees the shard: `count`, as the state keeps its
-//! counters, and `recycle`, which checks whether the shard still exists.
+//! shard alive. Three methods may also run after a release that frees the shard: `count`, as the state keeps its
+//! counters, and `recycle` and `give_back`, which check whether the shard still exists.
 //!
 //! **Recursion.** A call may come here again from inside itself: dropping the last reference to a shard drops the
 //! user's hooks, and a call may wake a program's loop. Both may use timers. The outer call owns its state, so the inner
@@ -40,6 +40,10 @@ use crate::stats::{Count, ThreadCounters};
 
 /// An id that no shard and no service has.
 const NONE: u64 = 0;
+
+/// Number of cached entries from which a thread gives back those of a shard that is not its home, when it uses another:
+/// the entries of a node in the [pool](crate::engine::memory).
+const HANDFUL: usize = 8;
 
 /// What a call looks for.
 #[derive(Clone, Copy)]
@@ -117,6 +121,14 @@ impl ThreadState {
         if let Some(shard) = self.weak.upgrade() {
             // SAFETY: we own the entry, because this thread's transition has freed it.
             unsafe { shard.core.recycle_sparse(&mut self.cache, index) };
+        }
+    }
+
+    /// Gives back the cached entries, unless they are a few, or the thread needs them because this shard is its home.
+    fn give_back(&mut self) {
+        if self.key.home_of == NONE && self.cache.len() >= HANDFUL {
+            let weak = &self.weak;
+            self.cache.drain(|batch| give_if_alive(weak, batch));
         }
     }
 
@@ -236,7 +248,9 @@ fn retire(state: Box<ThreadState>) {
 }
 
 /// Stores `last`, and calls `f` with all states. If these are already dropped, drops `last` and returns `None`.
-fn with_others<R>(last: Option<Box<ThreadState>>, f: impl FnOnce(&mut List) -> R) -> Option<R> {
+fn with_others<R>(mut last: Option<Box<ThreadState>>, f: impl FnOnce(&mut List) -> R) -> Option<R> {
+    // Before the list is borrowed, because this may wake a program's loop, whose waker may come here.
+    last.iter_mut().for_each(|last| last.give_back());
     let store = |others: &States| {
         let mut states = others.0.borrow_mut();
         states.extend(last.map(|last| (last.key, last)));

@@ -72,3 +72,20 @@ fn a_call_inside_a_call_has_a_state_of_its_own_and_neither_is_lost() {
     assert!(thread::scope(|scope| scope.spawn(uses).join().is_ok()));
     assert_eq!(homes(), [0, 0]);
 }
+
+#[test]
+fn a_thread_that_uses_another_shard_keeps_a_few_entries_unless_it_leaves_its_home() {
+    let [home, other] = [shard(), shard()];
+    let mut fresh = Cache::new();
+    let mut recycle = |state: &mut ThreadState, shard: &Shard, count| {
+        (0..count).for_each(|_| state.recycle(shard.core.free_entry(&mut fresh).unwrap(), false));
+        fresh.drain(|_| ());
+    };
+    with_home(1, || &home, |state| recycle(state, &home, 2 * HANDFUL));
+    with(&other, |state| recycle(state, &other, HANDFUL - 1));
+    with(&home, |_| ());
+    assert_eq!((home.core.pool.len(), other.core.pool.len()), (0, 0));
+    with(&other, |state| recycle(state, &other, 1));
+    with(&home, |_| ());
+    assert_eq!((home.core.pool.len(), other.core.pool.len()), (0, HANDFUL));
+}

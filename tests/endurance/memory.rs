@@ -9,8 +9,8 @@ mod counting_allocator;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::sync::Barrier;
 use std::sync::atomic::Ordering;
+use std::sync::{Barrier, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -284,6 +284,80 @@ fn the_memory_of_a_burst_that_many_threads_end_is_returned() {
             thread::sleep(REUSE);
             resident() - before < taken / 10
         });
+    });
+}
+
+/// As before, but the threads live on. Each keeps entries of its home, and a few of each other shard.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_memory_of_a_burst_that_idle_threads_have_ended_is_returned() {
+    const THREADS: usize = 25;
+    const TIMERS: usize = 32 * BURST;
+    alone(|| {
+        let timer = Timer::builder().shards(16).build().unwrap();
+        let mut handles: Vec<Option<TimerHandle>> = Vec::with_capacity(TIMERS);
+        // Touch the pages now, so that they do not count.
+        handles.extend((0..TIMERS).map(|_| None));
+        let before = resident();
+        // Threads that hold timers of all shards, so that each has another home.
+        thread::scope(|scope| {
+            for handles in handles.chunks_mut(TIMERS / 16) {
+                let timer = &timer;
+                scope.spawn(move || handles.fill_with(|| Some(timer.schedule(HOUR, || ()).unwrap())));
+            }
+        });
+        let taken = resident() - before;
+        assert!(taken > (TIMERS * 64) as isize, "{taken} bytes");
+        let mut random = Rng::with_seed(7);
+        for last in (1..TIMERS).rev() {
+            handles.swap(last, random.u64(..last as u64 + 1) as usize);
+        }
+        let idle = RwLock::new(());
+        let returned = thread::scope(|scope| {
+            let _until_returned = idle.write();
+            for handles in handles.chunks_mut(TIMERS / THREADS) {
+                let (timer, idle) = (&timer, &idle);
+                scope.spawn(move || {
+                    // The thread has a home.
+                    drop(timer.schedule(HOUR, || ()).unwrap().cancel_on_drop());
+                    assert!(handles.iter_mut().all(|handle| handle.take().unwrap().cancel()));
+                    drop(idle.read());
+                });
+            }
+            let returned = |_| {
+                thread::sleep(REUSE);
+                resident() - before < taken * 3 / 10
+            };
+            (0..20).any(returned)
+        });
+        assert!(returned, "three tenths of {taken} bytes stay");
+    });
+}
+
+/// Each timer is alone in its page of slots.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_slots_of_a_burst_are_returned() {
+    const TIMERS: u32 = 20_000;
+    fn assert_returned(end: impl FnOnce(&ManualClock, &[TimerHandle])) {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.wheel(&[1 << 24]).shards(1).build().unwrap();
+        let before = resident();
+        let handles: Vec<_> = (1..=TIMERS).map(|at| timer.schedule(at * 800 * MS, || ()).unwrap()).collect();
+        clock.advance(MS);
+        let taken = resident() - before;
+        assert!(taken > 50 * MB, "{taken} bytes");
+        end(&clock, &handles);
+        drop(handles);
+        eventually("nine tenths are returned", || {
+            clock.advance(MS);
+            thread::sleep(MS);
+            resident() - before < taken / 10
+        });
+    }
+    alone(|| {
+        assert_returned(|clock, _| clock.advance(TIMERS * 800 * MS));
+        assert_returned(|_, handles| assert!(handles.iter().all(TimerHandle::cancel)));
     });
 }
 

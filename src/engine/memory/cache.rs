@@ -24,6 +24,10 @@ impl Cache {
         std::mem::replace(&mut self.filled, true)
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Takes the entry that was added last.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
