@@ -87,6 +87,11 @@ impl Trim {
             Phase::Scan { first } => self.scan(core, cache, first, reclaim),
             Phase::Regather { next } => self.regather(core, cache, next),
         };
+        self.is_active()
+    }
+
+    /// Returns whether a trim has begun and not ended.
+    pub(super) fn is_active(&self) -> bool {
         !matches!(self.phase, Phase::Idle)
     }
 
@@ -97,7 +102,7 @@ impl Trim {
 
     /// Returns whether a trim should begin or continue.
     pub(super) fn has_work(&self, core: &Core) -> bool {
-        !matches!(self.phase, Phase::Idle) || core.has_complete_blocks() || self.has_many_free(core)
+        self.is_active() || core.has_complete_blocks() || self.has_many_free(core)
     }
 
     /// Returns whether most entries of dense blocks are in the pool, and more than after the last scan that gained

@@ -46,11 +46,14 @@ pub(crate) struct DriverCore {
     /// The driver's own cache.
     free_entries: Cache,
     trim: Trim,
+    /// A trim has ended since the wheel's slots were freed.
+    has_trimmed: bool,
 }
 
 impl DriverCore {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { now: levels.now(), levels, backlog: NIL, free_entries: Cache::new(), trim: Trim::default() }
+        let (now, trim) = (levels.now(), Trim::default());
+        Self { now, levels, backlog: NIL, free_entries: Cache::new(), trim, has_trimmed: false }
     }
 
     /// Begins a round to the tick `now`. The round before must be over. A timer that was enqueued before this call
@@ -95,21 +98,32 @@ impl DriverCore {
 
     /// Returns whether there is anything to cascade ahead of time, or to trim.
     pub(crate) fn has_work(&self, core: &Core) -> bool {
-        self.levels.upcoming().is_some() || self.trim.has_work(core)
+        self.levels.upcoming().is_some() || self.trim.has_work(core) || self.has_surplus_slots()
     }
 
-    /// Moves the driver's cache to the pool, and trims memory, in a bounded turn. Must be called before the driver
-    /// sleeps. Returns whether more is left to trim.
+    /// Returns whether the wheel has become empty since a trim.
+    fn has_surplus_slots(&self) -> bool {
+        self.has_trimmed && self.levels.next_deadline().is_none()
+    }
+
+    /// Moves the driver's cache to the pool, and trims memory, in a bounded turn. Frees the slots of a wheel that has
+    /// become empty since a trim. Must be called before the driver sleeps. Returns whether more is left to trim.
     pub(crate) fn reclaim(&mut self, core: &Core) -> bool {
         self.drain_cache(core);
-        let (levels, now) = (&mut self.levels, self.now);
-        self.trim.turn(core, &mut self.free_entries, |index| {
+        let (levels, now, trims) = (&mut self.levels, self.now, self.trim.is_active());
+        let more = self.trim.turn(core, &mut self.free_entries, |index| {
             let linked = core.slab.get(index).reclaim();
             if linked == Some(true) {
                 levels.remove(&mut Entries::new(&core.slab, now, levels), index);
             }
             linked.is_some()
-        })
+        });
+        self.has_trimmed |= trims && !more;
+        if self.has_surplus_slots() {
+            self.levels.shrink();
+            self.has_trimmed = false;
+        }
+        more
     }
 
     /// Moves the driver's cache to the pool.

@@ -194,7 +194,7 @@ impl Levels {
     }
 
     /// Frees the slots of every level that has no node.
-    pub(super) fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.levels.iter_mut().for_each(Level::shrink);
     }
 

@@ -21,6 +21,9 @@ const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum interval between two searches. Beside a callback that blocks for long, a worker wakes 16 times a second.
 const MAX_INTERVAL: Duration = Duration::from_millis(64);
 
+/// Number of jobs for which the queue always retains memory: 8 KiB.
+const RETAINED_JOBS: usize = 1 << 8;
+
 /// What the queue's lock protects.
 #[derive(Default)]
 pub(super) struct State {
@@ -137,6 +140,10 @@ impl State {
         let is_over = |job: &Job| is_late(job.since, now) && job.batch.is_exhausted();
         while self.jobs.front().is_some_and(is_over) {
             exhausted.extend(self.jobs.pop_front());
+        }
+        let capacity = self.jobs.capacity();
+        if capacity > RETAINED_JOBS && self.jobs.len() < capacity / 4 {
+            self.jobs.shrink_to(capacity / 2);
         }
         !self.jobs.is_empty()
     }

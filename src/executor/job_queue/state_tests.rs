@@ -61,6 +61,16 @@ fn a_late_job_is_put_back_until_it_is_exhausted() {
 }
 
 #[test]
+fn the_queue_of_a_burst_does_not_keep_its_length() {
+    let queue = JobQueue::new(1, 0);
+    let start = Instant::now();
+    (0..4000).for_each(|_| queue.push(batch(), OWN, start));
+    let mut state = lock(&queue.state);
+    (0..3990).for_each(|_| assert!(take(&mut state, start).is_some()));
+    assert!(state.jobs.capacity() <= 2 * RETAINED_JOBS, "{}", state.jobs.capacity());
+}
+
+#[test]
 fn a_batch_that_takes_long_is_assisted_once() {
     let queue = JobQueue::new(1, 0);
     let (slow, start) = (batch(), Instant::now());
