@@ -20,6 +20,7 @@
 //! | `extra`    | contenders for some workloads only                         |
 //! | `target`   | the objects that timers wake, and their lateness           |
 //! | `system`   | memory, processor time, context switches                   |
+//! | `memory`   | the growth of the resident memory                          |
 //! | `case`     | one planned measurement                                    |
 //! | `measured` | the figures of one measurement                             |
 //! | `child`    | one measurement in a process of its own                    |
@@ -41,6 +42,7 @@ mod extra;
 mod harness;
 mod listed;
 mod measured;
+mod memory;
 mod plot;
 mod publish;
 #[path = "../queue/mod.rs"]

@@ -2,9 +2,8 @@
 
 use std::iter;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::scale::{STANDING, Scale, count, fits};
 use crate::case::Case;
@@ -12,14 +11,12 @@ use crate::contender::Contender;
 use crate::harness::random::Random;
 use crate::harness::threads::{alone, cores, together};
 use crate::measured::{Measured, nanos};
-use crate::system::resident_bytes;
+use crate::memory::Growth;
 use crate::target::{Connection, settle};
 
 const THREADS: usize = 2;
 /// Maximum difference of a delay from the mean, in either direction.
 const SPREAD: Duration = Duration::from_secs(60);
-/// Interval between two readings of the memory.
-const SAMPLE: Duration = Duration::from_millis(20);
 
 pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
     let timers: &[_] = scale.pick(&[1_000_000, 10_000_000], &[100_000]);
@@ -49,16 +46,7 @@ fn burst<C: Contender>(timers: usize, rest: Duration) -> Measured {
     let timer = Arc::new(C::start());
     let own: Vec<_> = (0..THREADS).map(|thread| (thread, ThreadTimers::new(thread, timers / THREADS))).collect();
     alone(&timer, settle);
-    let before = resident_bytes();
-    let growth = move || resident_bytes().saturating_sub(before) as f64;
-    let (done, ends) = mpsc::channel::<()>();
-    let sampler = thread::spawn(move || {
-        let (start, mut curve) = (Instant::now(), Vec::new());
-        while ends.recv_timeout(SAMPLE) == Err(RecvTimeoutError::Timeout) {
-            curve.push((start.elapsed().as_secs_f64(), growth() / f64::from(1 << 20)));
-        }
-        curve
-    });
+    let growth = Growth::start();
 
     let (scheduling, own) = together(&timer, own, move |timer, (thread, mut own), laps| {
         let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
@@ -72,7 +60,7 @@ fn burst<C: Contender>(timers: usize, rest: Duration) -> Measured {
         own
     });
     alone(&timer, settle);
-    let pending = growth();
+    let pending = growth.bytes();
     let (cancelling, own) = together(&timer, own, |timer, mut own: ThreadTimers<C::Handle>, laps| {
         laps.time(|| {
             for &index in &own.order {
@@ -83,9 +71,8 @@ fn burst<C: Contender>(timers: usize, rest: Duration) -> Measured {
         own
     });
     thread::sleep(rest);
-    let kept = growth();
-    drop(done);
-    let curve = sampler.join().expect("the sampler ends");
+    let kept = growth.bytes();
+    let curve = growth.end();
     drop(own);
 
     let each = |wall: Duration| nanos(wall) * cores().min(THREADS) as f64 / timers as f64;
