@@ -9,14 +9,17 @@ use crate::contender::pingora::FastTimeout;
 use crate::contender::sleep::CoreSleep;
 use crate::contender::tokio::TokioSleep;
 use crate::contender::{self, Contender, FromContender, check};
+use crate::extra::after::AfterQueue;
+use crate::extra::beside::Beside;
 use crate::extra::delay_queue::{CoreQueue, TokioUtilQueue};
+use crate::extra::heap_queue::HeapQueue;
 use crate::extra::noop::Noop;
 use crate::extra::setting::{Custom, Fine, Inline, Rayon, Shards};
 use crate::extra::task::TokioTask;
 use crate::queue::Queue;
 use crate::queue::heap::Heap;
 use crate::queue::nexus::Nexus;
-use crate::workload::{Scale, Workload, churn, rearm, wheel};
+use crate::workload::{Scale, Workload, churn, rearm, shared_queue, wheel};
 
 /// A contender in the list.
 pub struct ListedContender {
@@ -35,7 +38,7 @@ impl FromContender for ListedContender {
     fn from_contender<C: Contender>() -> Self {
         let takes_part = |workload| match workload {
             Workload::W9 => C::NAME == <CoreWheel>::NAME,
-            _ => workload != Workload::Wheel,
+            _ => !matches!(workload, Workload::W11 | Workload::Wheel),
         };
         Self {
             name: C::NAME,
@@ -51,6 +54,13 @@ impl ListedContender {
     fn queue<Q: Queue + 'static>() -> Self {
         let takes_part = |workload| workload == Workload::Wheel;
         Self { name: Q::NAME, check: || {}, cases: |_, scale| wheel::cases::<Q>(scale), takes_part, wakes: false }
+    }
+
+    /// The queue of the contender with this name, which is shared in W11.
+    fn shared<C: Beside>(name: &'static str) -> Self {
+        let takes_part = |workload| workload == Workload::W11;
+        let cases = |_, scale| shared_queue::cases::<C>(scale);
+        Self { name, check: check::check::<C>, cases, takes_part, wakes: false }
     }
 
     fn control(cases: fn(Workload, Scale) -> Vec<Case>, takes_part: fn(Workload) -> bool) -> Self {
@@ -101,6 +111,11 @@ pub fn all() -> Vec<ListedContender> {
         ListedContender::from_contender::<TokioTask<true>>().only(|workload| workload == Workload::W8),
         ListedContender::from_contender::<CoreQueue>().only(queues),
         ListedContender::from_contender::<TokioUtilQueue>().only(queues),
+        ListedContender::from_contender::<HeapQueue>().only(queues),
+        ListedContender::shared::<CoreQueue>("corewheel"),
+        ListedContender::shared::<HeapQueue>("heap"),
+        ListedContender::shared::<TokioUtilQueue>(TokioUtilQueue::NAME),
+        ListedContender::shared::<AfterQueue>(AfterQueue::NAME),
         ListedContender { check: || {}, ..ListedContender::from_contender::<Noop>() }
             .only(|workload| matches!(workload, Workload::W6 | Workload::W9)),
         ListedContender::control(churn::control, |workload| matches!(workload, Workload::W1 | Workload::W1c)),

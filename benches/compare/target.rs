@@ -125,14 +125,27 @@ impl Lateness {
         lateness
     }
 
-    /// Adds these percentiles of lateness, and the maximum.
+    /// Returns the number of timers that have not fired.
+    pub fn lost(&self) -> usize {
+        self.lost
+    }
+
+    /// Adds these percentiles of lateness, and the maximum, with this name.
+    pub fn add_as(&self, of: &str, measured: Measured, percentiles: &[f64]) -> Measured {
+        if self.recorded.is_empty() {
+            return measured;
+        }
+        measured.with_percentiles(of, &self.recorded, 1e6, percentiles)
+    }
+
+    /// Adds these percentiles of lateness, the maximum, the curve, and how many timers were early or lost.
     pub fn add_to(&self, measured: Measured, percentiles: &[f64]) -> Measured {
         if self.recorded.is_empty() {
             return measured;
         }
         let curve = |percentile| (percentile, self.recorded.value_at_percentile(percentile) as f64 / 1e6);
-        let mut measured = measured
-            .with_percentiles("ms late", &self.recorded, 1e6, percentiles)
+        let mut measured = self
+            .add_as("ms late", measured, percentiles)
             .with("early", self.early as f64)
             .with("lost", self.lost as f64);
         measured.curve = CURVE.map(curve).to_vec();

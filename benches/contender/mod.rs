@@ -14,7 +14,7 @@ mod b_tree;
 pub mod check;
 pub mod corewheel;
 mod hash_wheel;
-mod heap;
+pub mod heap;
 mod interface;
 mod list;
 pub mod pingora;

@@ -10,8 +10,10 @@ use std::time::Duration;
 use corewheel::{DelayKey, DelayQueue, Timer};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::time::delay_queue::{DelayQueue as TokioQueue, Key};
 
+use super::beside::Beside;
 use crate::contender::Contender;
 
 /// This crate's queue. The consumer is a thread that blocks.
@@ -52,6 +54,13 @@ impl Contender for CoreQueue {
         _: &Arc<impl Wake + Send + Sync + 'static>,
     ) -> Option<bool> {
         Some(key.reset(delay))
+    }
+}
+
+impl Beside for CoreQueue {
+    fn call_back(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> bool {
+        self.timer.schedule(delay, move || target.wake()).expect("the timer is open");
+        true
     }
 }
 
@@ -144,6 +153,17 @@ impl Contender for TokioUtilQueue {
             let _context = runtime.enter();
             work();
         });
+    }
+}
+
+impl Beside for TokioUtilQueue {
+    fn call_back(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> bool {
+        let deadline = Instant::now() + delay;
+        self.runtime.spawn(async move {
+            sleep_until(deadline).await;
+            target.wake();
+        });
+        true
     }
 }
 

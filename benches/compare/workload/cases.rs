@@ -18,7 +18,8 @@ impl Workload {
             Self::W6 => open_loop::cases::<C>(scale),
             Self::W8 => slow::cases::<C>(scale),
             Self::W9 => asleep::cases::<C>(scale),
-            Self::Wheel => Vec::new(),
+            // Its contenders are queues.
+            Self::W11 | Self::Wheel => Vec::new(),
         }
     }
 }

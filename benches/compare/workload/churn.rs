@@ -22,8 +22,10 @@ use crate::system::cpu_time;
 use crate::target::{Connection, settle};
 
 /// Number of live timers of a thread, besides the standing ones.
-const RING: usize = 256;
+pub(super) const RING: usize = 256;
 const SECOND: u64 = 1_000_000_000;
+/// Delays of W1's pairs, in nanoseconds.
+pub(super) const DELAYS: Range<u64> = 5 * SECOND..30 * SECOND;
 
 #[derive(Clone)]
 struct Load {
@@ -69,7 +71,7 @@ fn each(workload: Workload, scale: Scale, run: fn(Load) -> Measured) -> Vec<Case
     }
     let all: &[_] = scale.pick(&[0, 100_000, 1_000_000], &[0, 100_000]);
     let threads: &[_] = scale.pick(&[1, 2, 4, 8], &[1, 2]);
-    let delays = if workload == Workload::W1 { 5 * SECOND..30 * SECOND } else { exactly(30 * SECOND) };
+    let delays = if workload == Workload::W1 { DELAYS } else { exactly(30 * SECOND) };
     let case = |threads: usize, standing: usize| {
         let load = load(threads, standing, &exactly(STANDING.as_nanos() as u64), &delays);
         let plural = if threads == 1 { "" } else { "s" };

@@ -14,11 +14,12 @@ pub enum Workload {
     W7,
     W8,
     W9,
+    W11,
     Wheel,
 }
 
 impl Workload {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::W1,
         Self::W1c,
         Self::W2,
@@ -29,6 +30,7 @@ impl Workload {
         Self::W7,
         Self::W8,
         Self::W9,
+        Self::W11,
         Self::Wheel,
     ];
 
@@ -49,6 +51,7 @@ impl Workload {
             Self::W7 => "W7 growth",
             Self::W8 => "W8 slow callbacks",
             Self::W9 => "W9 cores asleep",
+            Self::W11 => "W11 shared queue",
             Self::Wheel => "The wheel alone",
         }
     }
@@ -93,6 +96,15 @@ impl Workload {
                 "64 threads arm timers of 0.2 to 2 s in bursts, every 250 ms for 6 s, and sleep in between. CPU is that \
                  of the whole process. `none` arms nothing: it is the benchmark's own share."
             }
+            Self::W11 => {
+                "Each thread keeps a ring of 256 values of 5 to 30 s in one queue. A pair pushes one value and removes \
+                 the oldest. One consumer pops. Another thread pushes ten values every 2 ms, each due after 20 ms: the \
+                 lateness is that of these values. A further thread schedules a callback of the same service every \
+                 millisecond, due after 5 ms. Pairs are measured for 1.25 s, then single calls for as long. A call of \
+                 the control reads the clock eight times after every fourth pair. How late the thread of the callbacks \
+                 woke from its sleep is a control, too. The CPU is that of the whole process, and memory is resident. \
+                 At the end the queue is empty. A value or a callback that is over 10 s late is lost."
+            }
             Self::Wheel => {
                 "One thread, with 10^5 values that wait up to two minutes of milliseconds; `advance` takes all of them \
                  out, tick by tick. `nexus-timer` looks at all its values at every tick, which takes minutes here and \
@@ -121,6 +133,10 @@ impl Workload {
             Self::W7 => "with 10^7 standing at most 1.3x the time with 10^3",
             Self::W8 => "the last of the others ≤ 5 ms late; beside 100 that sleep, ≤ 20 ms",
             Self::W9 => "CPU with 64 shards ≤ 1.25x of that with 2; at 10k and 100k/s ≤ tokio",
+            Self::W11 => {
+                "the longest push and remove ≤ 1 ms beside the control's; with a free core no callback over 20 ms late; \
+                 memory follows what is in the queue"
+            }
             Self::Wheel => "insert and remove ≤ 20 ns each, ≥ 3x `BinaryHeap`, level with `nexus-timer`",
         }
     }

@@ -16,6 +16,7 @@ mod list;
 pub mod open_loop;
 pub mod rearm;
 mod scale;
+pub mod shared_queue;
 pub mod slow;
 pub mod storm;
 pub mod wheel;
