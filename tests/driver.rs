@@ -245,6 +245,22 @@ fn a_waker_that_a_loop_calls_may_wait_for_callbacks_of_its_turn() {
     assert_eq!(timer.stats().panicked, 0);
 }
 
+/// The callback that the loop has handed over has ended, so no look is to come.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_thread_wakes_beside_a_loop_that_has_nothing_to_do() {
+    let builder = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).thread_name("loop-rest");
+    let timer = builder.build().unwrap();
+    let (mut driver, runs) = (timer.take_driver().unwrap(), Arc::new(AtomicUsize::new(0)));
+    timer.schedule(5 * MS, counting(&runs)).unwrap();
+    run_loop(&mut driver, || runs.load(SeqCst) == 1);
+    assert_eq!(driver.next_wakeup(), None);
+    thread::sleep(200 * MS);
+    let before = sleeps_of("loop-rest");
+    thread::sleep(300 * MS);
+    assert_eq!(sleeps_of("loop-rest"), before);
+}
+
 /// `next_wakeup` has begun a round before the deadline, and left much of it.
 #[test]
 fn drive_ends_an_old_round_and_begins_another() {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{Executor, Sleep, Timer, TimerHandle, WeakTimer};
@@ -263,17 +263,17 @@ impl Spins {
     fn start(timer: &Timer) -> Arc<AtomicBool> {
         let ends = Arc::<AtomicBool>::default();
         for _ in 0..2 {
-            Arc::new(Self { timer: timer.downgrade(), sleep: Mutex::default(), ends: ends.clone() }).arm();
+            Arc::new(Self { timer: timer.downgrade(), sleep: Mutex::default(), ends: ends.clone() }).arm(50 * MS);
         }
         ends
     }
 
-    /// Stops when the timer is gone, or `ends` is set.
-    fn arm(self: Arc<Self>) {
+    /// Stops when the timer is gone, or `ends` is set. A thread of the program's must have stored the sleep after this delay.
+    fn arm(self: Arc<Self>, delay: Duration) {
         let waker = Waker::from(self.clone());
         let mut is_pending = false;
         while let Some(timer) = self.timer.upgrade().filter(|_| !is_pending && !self.ends.load(Ordering::SeqCst)) {
-            let mut sleep = timer.sleep(MS / 10);
+            let mut sleep = timer.sleep(delay);
             is_pending = Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending();
             // Both are dropped after the lock: a poll may call this waker.
             let _last = self.sleep.lock().unwrap().replace(sleep);
@@ -284,7 +284,7 @@ impl Spins {
 impl Wake for Spins {
     fn wake(self: Arc<Self>) {
         spin(MS / 2);
-        self.arm();
+        self.arm(MS / 10);
     }
 }
 

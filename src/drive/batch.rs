@@ -79,7 +79,7 @@ impl TimerBatch {
         let &index = self.entries.get(at)?;
         let turn = &self.turns[self.turns.partition_point(|turn| turn.end <= at)];
         if let Some(&ahead) = self.entries[..turn.end].get(at + AHEAD) {
-            prefetch(turn.shard.core.slab.get(ahead));
+            prefetch(turn.shard.entry(ahead));
         }
         Some((turn, index))
     }

@@ -17,8 +17,8 @@ use crate::shard::{Coop, Progress, Shard, SleepEntry};
 ///
 /// A sleep becomes a timer at its first pending poll. Before that, no count includes it, and no thread wakes for it.
 /// The driver of its shard, or the thread that shuts the timer down, calls the waker of the last poll, without a lock.
-/// A waker should not block: it delays all timers that its thread drives, with a pool those of all shards, until it
-/// returns. A panic of the waker is caught, counted, and passed to [`on_panic`](crate::Builder::on_panic).
+/// A waker should not block: until it returns, it delays all timers that its thread drives. With a pool, these may be those
+/// of all shards. A panic of the waker is caught, counted, and passed to [`on_panic`](crate::Builder::on_panic).
 ///
 /// Dropping a `Sleep` cancels it. A `Sleep` does not keep the service alive. It does not count against
 /// [`max_pending`](crate::Builder::max_pending), and is never refused. Its methods, its polls and its drop take no lock

@@ -25,11 +25,17 @@ use std::time::{Duration, Instant};
 use super::shard::Shard;
 use super::slow::SlowCallback;
 use super::thread_state;
-use crate::engine::entry::{Callback, Role};
+use crate::engine::entry::{Callback, Entry, Role};
 use crate::engine::run::{RunHooks, catch_panic};
 use crate::stats::ThreadCounters;
 
 impl Shard {
+    /// Returns an entry of a batch.
+    #[inline]
+    pub(crate) fn entry(&self, index: u32) -> &Entry {
+        self.core.slab.get(index)
+    }
+
     /// Runs the callback of an entry whose batch expired at tick `due`.
     #[inline]
     pub(crate) fn run(&self, index: u32, due: u64) {

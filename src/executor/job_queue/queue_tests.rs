@@ -59,8 +59,8 @@ fn a_ticket_spawns_another_before_it_drops_a_batch() {
     let long_ago = Instant::now() - Duration::from_secs(1);
     let logs = log.clone();
     let late = Callbacks::of(1, move || lock(&logs).push("run"));
-    queue.push(Arc::new(Exhausted(log.clone())), Watcher::Leader, long_ago);
-    queue.push(Arc::new(late), Watcher::Leader, long_ago);
+    queue.push(Arc::new(Exhausted(log.clone())), long_ago);
+    queue.push(Arc::new(late), long_ago);
     queue.run_ticket(|| lock(&log).push("spawn"));
     assert_eq!(*lock(&log), ["spawn", "drop", "run"]);
 }

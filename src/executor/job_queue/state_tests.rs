@@ -64,7 +64,7 @@ fn a_late_job_is_put_back_until_it_is_exhausted() {
 fn the_queue_of_a_burst_does_not_keep_its_length() {
     let queue = JobQueue::new(1, 0);
     let start = Instant::now();
-    (0..4000).for_each(|_| queue.push(batch(), OWN, start));
+    (0..4000).for_each(|_| queue.push(batch(), start));
     let mut state = lock(&queue.state);
     (0..3990).for_each(|_| assert!(take(&mut state, start).is_some()));
     assert!(state.jobs.capacity() <= 2 * RETAINED_JOBS, "{}", state.jobs.capacity());
