@@ -43,7 +43,7 @@ fn add_values(shard: &Arc<Shard>, values: usize) -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
     for _ in 0..values {
         let counts = count.clone();
-        let callback = ManuallyDrop::new(Callback::value(move |_| _ = counts.fetch_add(1, Ordering::Relaxed)));
+        let callback = ManuallyDrop::new(Callback::value(move |_, _| _ = counts.fetch_add(1, Ordering::Relaxed)));
         // SAFETY: the callback is not used or dropped after this.
         let write = |place| unsafe { callback.write(place) };
         let due = |ticks: &Ticks| ticks.after(Duration::ZERO);

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use super::batch::TimerBatch;
-use super::defer::{Deferred, TurnGuard};
+use crate::engine::deliveries::{Deliveries, Delivery};
 use crate::engine::role::handed_out;
 use crate::shard::{Shard, Turned};
 
@@ -33,7 +33,7 @@ pub(super) struct Expired {
 pub(super) struct Wakers {
     tasks: TimerBatch,
     /// The consumers of queues.
-    consumers: Vec<Box<dyn Deferred>>,
+    consumers: Vec<Box<dyn Delivery>>,
 }
 
 impl Expired {
@@ -45,9 +45,9 @@ impl Expired {
         self.len += due.len();
         self.callbacks.append(shard, tick, due.callbacks);
         self.wakers.tasks.append(shard, tick, due.wakers);
-        let values = TurnGuard::begin();
-        due.values.into_iter().for_each(|index| shard.run(index, tick));
-        self.wakers.consumers.extend(values.publish());
+        let mut deliveries = Deliveries::default();
+        due.values.into_iter().for_each(|index| shard.deliver(index, tick, &mut deliveries));
+        self.wakers.consumers.extend(deliveries.publish());
     }
 
     /// Records that this is handed out, by a thread with this role. Calls `before` before it calls the waker of a

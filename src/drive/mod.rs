@@ -8,10 +8,8 @@
 //! | `program`    | the program's own loop drives                                                 |
 //! | `expired`    | what expires in a turn: values, callbacks, wakers, in this order              |
 //! | `batch`      | expired callbacks on their way through the executor                           |
-//! | `defer`      | wakes the consumers of a delay queue once a turn                              |
 
 mod batch;
-mod defer;
 mod drivers;
 mod expired;
 mod load;
@@ -19,7 +17,6 @@ mod own_thread;
 mod program;
 
 pub(crate) use self::{
-    defer::{Deferred, defer},
     drivers::Drivers,
     own_thread::{OwnThreadHandle, drive},
     program::ProgramDriver,

@@ -10,6 +10,7 @@
 //! | [`turn`]       | the driver's own half: the wheel, and bounded turns of work                     |
 //! | [`due`]        | what expires in a turn                                                          |
 //! | [`run`]        | how a worker runs an expired timer                                              |
+//! | [`deliveries`] | what a turn collects for delay queues                                            |
 //! | [`call_stack`] | the callbacks that the current thread is inside of                              |
 //! | [`shutdown`]   | closes all entries, and takes the pending timers                                |
 //! | [`trim`]       | gives free memory back to the system                                            |
@@ -24,6 +25,7 @@
 pub(crate) mod alarm;
 pub(crate) mod call_stack;
 pub(crate) mod core;
+pub(crate) mod deliveries;
 pub(crate) mod due;
 pub(crate) mod entry;
 pub(crate) mod memory;

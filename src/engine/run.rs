@@ -20,6 +20,7 @@ use std::thread;
 
 use super::call_stack;
 use super::core::Core;
+use super::deliveries::Deliveries;
 use super::entry::{Callback, Entry, Finish, NextRun, Role, Start};
 
 /// The engine's calls to the shard around a run. None of them may unwind.
@@ -49,14 +50,15 @@ pub(crate) trait RunHooks {
 impl Core {
     /// Runs the callback of an entry in a batch that expired at the tick `due`. Does not run it if the timer was reset
     /// to a later deadline, or if the shard was shut down. Returns false if the timer had already ended.
-    pub(crate) fn run(&self, index: u32, due: u64, hooks: &impl RunHooks) -> bool {
+    /// A value of a queue is added to `deliveries`.
+    pub(crate) fn run(&self, index: u32, due: u64, hooks: &impl RunHooks, deliveries: &mut Deliveries) -> bool {
         let entry = self.slab.get(index);
         self.leave_batch(index, entry, entry.start(due), hooks, |callback, deadline| {
             let mut run = hooks.started(deadline, &callback);
             if callback.role() == Role::Periodic {
                 self.run_periodic(index, entry, callback, run, hooks);
             } else {
-                call(hooks, &mut run, || callback.run(deadline));
+                call(hooks, &mut run, || callback.deliver(deadline, deliveries));
                 // Before the transition that ends the run: see the file's head.
                 hooks.ended(run);
                 self.finish(index, entry, hooks);

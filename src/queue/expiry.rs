@@ -1,9 +1,11 @@
 //! The timer's part in a value: it makes the value due.
 
+use std::any::Any;
 use std::mem;
 
 use super::hand_over::HandOver;
 use super::item::{Due, Item};
+use crate::engine::deliveries::{Deliveries, Delivery};
 use crate::sync::Arc;
 
 /// Makes an item due, or is dropped before. Either ends the item's timer.
@@ -13,8 +15,8 @@ pub(crate) struct Expiry<T, H> {
     item: Option<Arc<Item<T, H>>>,
 }
 
-/// The items of one queue that a driver makes due together. Its drop wakes consumers.
-pub(crate) struct Delivery<T, H> {
+/// The items of one queue that a driver makes due in one turn. Its drop wakes tasks.
+struct ItemDelivery<T, H> {
     queue: Arc<HandOver<T, H>>,
     /// Items whose timers count as pending until the items are handed over.
     items: Vec<Due<T, H>>,
@@ -31,10 +33,15 @@ impl<T, H> Expiry<T, H> {
         }
         Err(item.claim().expect("no other thread has the item"))
     }
+}
 
-    /// Makes the item due: its deadline has come, at `tick`. The delivery must [accept](Delivery::accepts) this expiry.
-    pub(crate) fn deliver(mut self, tick: u64, delivery: &mut Delivery<T, H>) {
-        delivery.items.extend(self.item.take().map(|item| Due { item, tick }));
+impl<T: Send + 'static, H: Send + Sync + 'static> Expiry<T, H> {
+    /// Makes the item due, with the others of the turn: its deadline has come, at `tick`.
+    pub(crate) fn deliver(mut self, tick: u64, deliveries: &mut Deliveries) {
+        let is_its = |delivery: &ItemDelivery<T, H>| Arc::ptr_eq(&delivery.queue, &self.queue);
+        let new = || ItemDelivery { queue: self.queue.clone(), items: Vec::new(), tasks: 0 };
+        let item = self.item.take();
+        deliveries.find(is_its, new).items.extend(item.map(|item| Due { item, tick }));
     }
 }
 
@@ -46,26 +53,19 @@ impl<T, H> Drop for Expiry<T, H> {
     }
 }
 
-impl<T, H> Delivery<T, H> {
-    /// Returns a delivery without items, for the queue of `expiry`.
-    pub(crate) fn new(expiry: &Expiry<T, H>) -> Self {
-        Self { queue: expiry.queue.clone(), items: Vec::new(), tasks: 0 }
-    }
-
-    /// Returns whether the delivery is for the queue of `expiry`.
-    pub(crate) fn accepts(&self, expiry: &Expiry<T, H>) -> bool {
-        Arc::ptr_eq(&self.queue, &expiry.queue)
-    }
-
-    /// Hands the items over, in order, and unparks threads that wait for them. Calls no foreign code. Returns whether the
-    /// drop wakes tasks.
-    pub(crate) fn publish(&mut self) -> bool {
+impl<T: Send + 'static, H: Send + Sync + 'static> Delivery for ItemDelivery<T, H> {
+    /// Hands the items over, in order, and unparks threads that wait for them. Calls no foreign code.
+    fn publish(&mut self) -> bool {
         self.tasks = self.queue.add_due(mem::take(&mut self.items));
         self.tasks > 0
     }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
 }
 
-impl<T, H> Drop for Delivery<T, H> {
+impl<T, H> Drop for ItemDelivery<T, H> {
     fn drop(&mut self) {
         self.queue.wake(self.tasks);
     }
@@ -81,19 +81,17 @@ mod tests {
     #[test]
     fn items_that_are_delivered_together_come_out_in_order() {
         let queues: [Arc<HandOver<u32, ()>>; 2] = [(); 2].map(|()| Arc::new(HandOver::new(|act, waker| act(waker))));
-        let expiries = [1, 2, 3].map(|value| Expiry::enter(&queues[0], value).unwrap().1);
-        let mut delivery = Delivery::new(&expiries[0]);
-        assert!(!delivery.accepts(&Expiry::enter(&queues[1], 4).unwrap().1));
-        for (expiry, tick) in expiries.into_iter().zip(7..) {
-            assert!(delivery.accepts(&expiry));
-            expiry.deliver(tick, &mut delivery);
+        let mut deliveries = Deliveries::default();
+        for (value, queue) in [(1, 0), (4, 1), (2, 0), (3, 0)] {
+            Expiry::enter(&queues[queue], value).unwrap().1.deliver(value.into(), &mut deliveries);
         }
-        let pop = || match queues[0].poll(&Consumer::default(), None) {
+        let pop = |queue: usize| match queues[queue].poll(&Consumer::default(), None) {
             Poll::Ready(Some((value, Due { tick, .. }))) => Some((value, tick)),
             _ => None,
         };
-        assert_eq!(pop(), None, "not yet");
-        delivery.publish();
-        assert_eq!([(); 4].map(|()| pop()), [Some((1, 7)), Some((2, 8)), Some((3, 9)), None]);
+        assert_eq!(pop(0), None, "not yet");
+        deliveries.publish();
+        assert_eq!([(); 4].map(|()| pop(0)), [Some((1, 1)), Some((2, 2)), Some((3, 3)), None]);
+        assert_eq!([(); 2].map(|()| pop(1)), [Some((4, 4)), None]);
     }
 }

@@ -3,7 +3,6 @@
 //! A queue has the shards of its timer, not the timer: the shards' memory stays, but their threads end with the last
 //! clone of the `Timer`.
 
-use std::any::Any;
 use std::mem::{self, ManuallyDrop};
 use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +10,11 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use super::delay_queue::Expired;
-use super::expiry::{Delivery, Expiry};
+use super::expiry::Expiry;
 use super::hand_over::HandOver;
 use super::item::{Due, Item};
 use super::key::DelayKey;
 use crate::clock::{Deadline, Requested, Ticks, UNKNOWN_NANOS};
-use crate::drive::{Deferred, defer};
 use crate::engine::entry::{Callback, Role};
 use crate::error::ScheduleError;
 use crate::handle::TimerHandle;
@@ -82,9 +80,7 @@ impl<T: Send + 'static> Shared<T> {
             Ok(entered) => entered,
             Err(stored) => return refuse(stored.value),
         };
-        let callback = ManuallyDrop::new(Callback::value(move |tick| {
-            defer(expiry, Delivery::new, Delivery::accepts, |delivery, expiry| expiry.deliver(tick, delivery));
-        }));
+        let callback = ManuallyDrop::new(Callback::value(move |tick, deliveries| expiry.deliver(tick, deliveries)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place| unsafe { callback.write(place) };
         match Shard::schedule(self.service, choose, |_| deadline, Role::Value, write) {
@@ -145,16 +141,6 @@ impl<T: Send + 'static> Drop for Shared<T> {
             }
             self.shards[0].catch_panic(|| drop(stored));
         }
-    }
-}
-
-impl<T: Send + 'static> Deferred for Delivery<Stored<T>, TimerHandle> {
-    fn publish(&mut self) -> bool {
-        self.publish()
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -80,7 +80,7 @@ impl Shard {
                 }
                 if callback.role() == Role::Waker {
                     self.count_completed();
-                    catch_panic(&self, || callback.run(deadline));
+                    catch_panic(&self, || callback.run());
                     return;
                 }
                 self.count_end(|counters| &counters.unfired);

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use super::shard::Shard;
 use super::slow::SlowCallback;
 use super::thread_state;
+use crate::engine::deliveries::Deliveries;
 use crate::engine::entry::{Callback, Entry, Role};
 use crate::engine::run::{RunHooks, catch_panic};
 use crate::stats::ThreadCounters;
@@ -39,11 +40,17 @@ impl Shard {
     /// Runs the callback of an entry whose batch expired at tick `due`.
     #[inline]
     pub(crate) fn run(&self, index: u32, due: u64) {
+        self.deliver(index, due, &mut Deliveries::default());
+    }
+
+    /// Runs the callback of a value of a queue, which adds the value to the `deliveries` of the turn.
+    #[inline]
+    pub(crate) fn deliver(&self, index: u32, due: u64, deliveries: &mut Deliveries) {
         // A callback may fork. Its child returns into this batch, but the batch belongs to the parent.
         if self.is_inherited() {
             return;
         }
-        if self.core.run(index, due, &self) {
+        if self.core.run(index, due, &self, deliveries) {
             self.finish_in_flight();
         }
     }

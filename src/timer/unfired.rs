@@ -5,7 +5,7 @@ use std::iter::FusedIterator;
 use std::time::Instant;
 use std::vec;
 
-use crate::clock::{NEVER, Ticks};
+use crate::clock::Ticks;
 use crate::engine::entry::Callback;
 
 /// The callbacks of the timers that were pending when their [`Timer`](crate::Timer) was shut down, in the order of
@@ -76,7 +76,7 @@ impl UnfiredTimer {
     /// ```
     pub fn run(self) {
         // Only a value of a queue reads the tick.
-        self.callback.run(NEVER);
+        self.callback.run();
     }
 
     /// Returns the name of the closure's type, by [`std::any::type_name`], which names the function that scheduled the

@@ -9,7 +9,8 @@ use std::task::{Poll, Wake, Waker};
 use loom::sync::Notify;
 
 use super::explore;
-use crate::queue::expiry::{Delivery, Expiry};
+use crate::engine::deliveries::{Deliveries, Delivery};
+use crate::queue::expiry::Expiry;
 use crate::queue::hand_over::HandOver;
 use crate::queue::item::Item;
 use crate::queue::line::{Consumer, Waiter};
@@ -54,12 +55,14 @@ fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>)
 
 /// Makes items of one queue due together, as a driver does in one turn.
 fn deliver<const N: usize>(expiries: [(Expiry<Value, ()>, u64); N]) {
-    let mut delivery = Delivery::new(&expiries[0].0);
-    for (expiry, tick) in expiries {
-        assert!(delivery.accepts(&expiry));
-        expiry.deliver(tick, &mut delivery);
-    }
-    delivery.publish();
+    drop(publish(expiries));
+}
+
+/// As [`deliver`], but calls no waker yet.
+fn publish<const N: usize>(expiries: [(Expiry<Value, ()>, u64); N]) -> Vec<Box<dyn Delivery>> {
+    let mut deliveries = Deliveries::default();
+    expiries.into_iter().for_each(|(expiry, tick)| expiry.deliver(tick, &mut deliveries));
+    deliveries.publish()
 }
 
 /// Takes what is due, without waiting.
@@ -209,12 +212,7 @@ fn close_against_a_waker_that_is_not_called() {
         let [expiry, unused] = [1, 2].map(|value| enter(&queue, value).1);
         let (consumer, sleeper) = (Consumer::default(), Sleeper::new());
         assert!(queue.poll(&consumer, Some(sleeper.waiter())).is_pending());
-        let driver = thread::spawn(move || {
-            let mut delivery = Delivery::new(&expiry);
-            expiry.deliver(5, &mut delivery);
-            delivery.publish();
-            delivery
-        });
+        let driver = thread::spawn(move || publish([(expiry, 5)]));
         queue.wake(queue.close());
         let delivery = driver.join().unwrap();
         drop(unused);

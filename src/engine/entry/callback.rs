@@ -7,6 +7,7 @@ use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::task::Waker;
 
 use super::state::{PERIODIC, VALUE, WAKER};
+use crate::engine::deliveries::Deliveries;
 
 /// A callback that runs more than once.
 pub(crate) trait PeriodicCallback: Send {
@@ -45,7 +46,7 @@ type Data = MaybeUninit<[usize; 3]>;
 /// The functions for the data of callbacks of one type, and their role.
 struct VTable {
     /// Runs the callback. A one-shot consumes the data; a periodic callback leaves it valid.
-    run: unsafe fn(*mut Data, u64) -> Option<u64>,
+    run: unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>,
     /// Drops the data, which must be valid, and must not be used afterwards.
     drop: unsafe fn(*mut Data),
     /// Returns the name of the closure's type, which is not that of a box around it.
@@ -54,7 +55,7 @@ struct VTable {
 }
 
 impl VTable {
-    const fn new<T>(role: Role, run: unsafe fn(*mut Data, u64) -> Option<u64>) -> Self {
+    const fn new<T>(role: Role, run: unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>) -> Self {
         // SAFETY: we own a valid `T`, by the contract of the field.
         let drop = |data: *mut Data| unsafe { data.cast::<T>().drop_in_place() };
         Self { run, drop, type_name: any::type_name::<T>, role }
@@ -83,7 +84,7 @@ impl Callback {
     pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static, Named>(destination: *mut Self, f: *const F) {
         debug_assert!(Self::is_inline::<F>());
         let vtable = const {
-            let vtable = VTable::new::<F>(Role::Once, |data, _| {
+            let vtable = VTable::new::<F>(Role::Once, |data, _, _| {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f();
@@ -112,7 +113,7 @@ impl Callback {
     /// Returns a callback that runs more than once.
     pub(crate) fn periodic(periodic: Box<dyn PeriodicCallback>) -> Self {
         let vtable = const {
-            &VTable::new::<Box<dyn PeriodicCallback>>(Role::Periodic, |data, _| {
+            &VTable::new::<Box<dyn PeriodicCallback>>(Role::Periodic, |data, _, _| {
                 // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
                 unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
             })
@@ -126,7 +127,7 @@ impl Callback {
     pub(crate) fn waking(waker: Waker) -> Self {
         const { assert!(Self::is_inline::<Waker>()) };
         let vtable = const {
-            &VTable::new::<Waker>(Role::Waker, |data, _| {
+            &VTable::new::<Waker>(Role::Waker, |data, _, _| {
                 // SAFETY: we own the waker, because `run` calls this once, and does not use the data afterwards.
                 unsafe { data.cast::<Waker>().read() }.wake();
                 None
@@ -137,15 +138,15 @@ impl Callback {
     }
 
     /// Returns a callback that makes a value of a queue due. The closure, which must fit, is called with the tick of the
-    /// deadline.
+    /// deadline, and adds the value to the deliveries.
     #[inline]
-    pub(crate) fn value<F: FnOnce(u64) + Send + 'static>(f: F) -> Self {
+    pub(crate) fn value<F: FnOnce(u64, &mut Deliveries) + Send + 'static>(f: F) -> Self {
         const { assert!(Self::is_inline::<F>()) };
         let vtable = const {
-            &VTable::new::<F>(Role::Value, |data, due| {
+            &VTable::new::<F>(Role::Value, |data, due, deliveries| {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
-                f(due);
+                f(due, deliveries);
                 None
             })
         };
@@ -186,16 +187,22 @@ impl Callback {
         unsafe { &*self.data.as_ptr().cast::<Box<dyn PeriodicCallback>>() }.type_name()
     }
 
-    /// Runs a one-shot callback, or makes the last run of a periodic one. A value of a queue becomes due with the tick
-    /// `due`; other callbacks do not read it.
-    pub(crate) fn run(mut self, due: u64) {
+    /// Runs a one-shot callback, or makes the last run of a periodic one.
+    pub(crate) fn run(self) {
+        self.deliver(0, &mut Deliveries::default());
+    }
+
+    /// As [`run`](Self::run). A value of a queue becomes due with the tick `due`, and is added to `deliveries`. Other
+    /// callbacks use neither.
+    #[inline]
+    pub(crate) fn deliver(mut self, due: u64, deliveries: &mut Deliveries) {
         if self.role() == Role::Periodic {
             self.run_again();
         } else {
             let mut this = ManuallyDrop::new(self);
             // SAFETY: the vtable is for the data. We own the data, because `ManuallyDrop` leaves it to `run`, which
             // consumes it.
-            unsafe { (this.vtable.run)(&mut this.data, due) };
+            unsafe { (this.vtable.run)(&mut this.data, due, deliveries) };
         }
     }
 
@@ -207,7 +214,7 @@ impl Callback {
         assert!(self.role() == Role::Periodic, "a one-shot callback runs once");
         // SAFETY: the vtable is for the data, which we have to ourselves. The `run` of a periodic callback leaves it
         // valid.
-        unsafe { (self.vtable.run)(&mut self.data, 0) }
+        unsafe { (self.vtable.run)(&mut self.data, 0, &mut Deliveries::default()) }
     }
 
     /// Tells a periodic callback that a reset has set the deadline of its next run.

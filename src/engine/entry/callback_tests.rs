@@ -35,8 +35,8 @@ fn small_and_large_closures_run_or_drop_once() {
             f();
         }
     };
-    once(holding(&token)).run(0);
-    once(Box::new(large(&token))).run(0);
+    once(holding(&token)).run();
+    once(Box::new(large(&token))).run();
     drop(once(holding(&token)));
     drop(once(Box::new(large(&token))));
     assert_eq!(Arc::strong_count(&token), 1);
@@ -74,6 +74,6 @@ fn a_periodic_callback_returns_its_next_deadline() {
     assert_eq!(callback.run_again(), Some(7));
     callback.note_reset(20);
     assert_eq!(callback.run_again(), Some(23));
-    callback.run(23);
+    callback.run();
     assert_eq!(Arc::strong_count(&token), 1);
 }

@@ -1,0 +1,87 @@
+//! `Deliveries`: what a driver collects for delay queues in one turn.
+//!
+//! A turn may make a thousand values of one queue due. To hand a value over, and to wake a consumer, costs the driver more
+//! than the rest. So the timer of a value adds it to the delivery of its queue, and the driver publishes all deliveries
+//! at the end of the turn. No foreign code runs until all are published.
+
+use std::any::Any;
+
+/// The values of one queue. Its drop must not panic.
+pub(crate) trait Delivery: Any + Send {
+    /// Hands the values over. Returns whether the drop, after all other deliveries were published, calls foreign code.
+    fn publish(&mut self) -> bool;
+
+    /// Upcasts.
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+/// Number of deliveries, the latest, in which a value looks for that of its queue.
+const SEARCHED: usize = 8;
+
+/// The deliveries of one turn.
+#[derive(Default)]
+pub(crate) struct Deliveries(Vec<Box<dyn Delivery>>);
+
+impl Deliveries {
+    /// Returns the delivery that `is_its`, or else a new one.
+    pub(crate) fn find<D: Delivery>(&mut self, is_its: impl Fn(&D) -> bool, new: impl FnOnce() -> D) -> &mut D {
+        let all = &mut self.0;
+        let latest = all.iter_mut().enumerate().rev().take(SEARCHED);
+        let mut latest = latest.map(|(index, delivery)| (index, delivery.as_any().downcast_mut()));
+        let found = latest.find(|(_, delivery)| delivery.as_deref().is_some_and(&is_its)).map(|(index, _)| index);
+        let index = found.unwrap_or_else(|| {
+            all.push(Box::new(new()));
+            all.len() - 1
+        });
+        all[index].as_any().downcast_mut().expect("it is of this type")
+    }
+
+    /// Publishes all. Returns those whose drop calls foreign code.
+    pub(crate) fn publish(mut self) -> Vec<Box<dyn Delivery>> {
+        self.0.retain_mut(|delivery| delivery.publish());
+        self.0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::mem;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::sync::lock;
+
+    type Done = Arc<Mutex<Vec<Vec<u32>>>>;
+
+    /// Collects numbers of the same tens.
+    struct Tens(Vec<u32>, Done);
+
+    impl Delivery for Tens {
+        fn publish(&mut self) -> bool {
+            lock(&self.1).push(mem::take(&mut self.0));
+            true
+        }
+
+        fn as_any(&mut self) -> &mut dyn Any {
+            self
+        }
+    }
+
+    impl Drop for Tens {
+        fn drop(&mut self) {
+            lock(&self.1).push(vec![]);
+        }
+    }
+
+    #[test]
+    fn a_turn_publishes_all_together_at_its_end_and_then_drops_them() {
+        let (done, mut deliveries) = (Done::default(), Deliveries::default());
+        for number in [11, 21, 12, 22, 13] {
+            let is_its = |tens: &Tens| tens.0.first().is_some_and(|first| first / 10 == number / 10);
+            deliveries.find(is_its, || Tens(Vec::new(), done.clone())).0.push(number);
+        }
+        assert!(lock(&done).is_empty());
+        drop(deliveries.publish());
+        assert_eq!(*lock(&done), [vec![11, 12, 13], vec![21, 22], vec![], vec![]]);
+    }
+}
