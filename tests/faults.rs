@@ -432,23 +432,17 @@ fn assert_fork_passes(child: Pid) {
     assert_eq!(status, WaitStatus::Exited(child, 42));
 }
 
-const FORKS_INSIDE: &str = "a_callback_may_fork_and_no_other_callback_runs_in_the_child";
+const FORKS_WITH_JOBS: &str = "the_jobs_of_an_executor_do_nothing_in_a_forked_child";
 
 #[test]
-fn a_callback_may_fork_and_no_other_callback_runs_in_the_child() {
-    in_a_process(FORKS_INSIDE, fork_in_a_callback);
+fn the_jobs_of_an_executor_do_nothing_in_a_forked_child() {
+    in_a_process(FORKS_WITH_JOBS, fork_with_jobs);
 }
 
-fn fork_in_a_callback() {
-    let held_jobs = HeldJobs::default();
-    let reported = Arc::new(AtomicUsize::new(0));
-    let count = reported.clone();
-    let builder = Timer::builder().shards(1).executor(held_jobs.executor());
-    let timer = builder.on_slow(Duration::ZERO, move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
-    let (runs, tokens, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), Tokens::default(), channel());
-    timer.schedule(Duration::ZERO, move || sender.send(forked()).unwrap()).unwrap();
-    eventually("the first timer is handed over", || held_jobs.len() == 1);
-    for _ in 0..2 {
+fn fork_with_jobs() {
+    let (held_jobs, runs, tokens) = (HeldJobs::default(), Arc::new(AtomicUsize::new(0)), Tokens::default());
+    let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
+    for _ in 0..3 {
         let (run, token) = (counting(&runs), tokens.give());
         timer
             .schedule(Duration::ZERO, move || {
@@ -459,179 +453,61 @@ fn fork_in_a_callback() {
     }
     eventually("all timers are handed over", || held_jobs.len() == 3);
     let mut jobs = held_jobs.take().into_iter();
-    jobs.next().unwrap()();
-    let Some(child) = wait_for(&receiver) else {
-        end_fork(|| {
+    match forked() {
+        None => end_fork(|| {
             jobs.next().unwrap()();
             drop(jobs);
-            assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (0, 2), "the closures belong to the parent");
-            assert_eq!(reported.load(Ordering::SeqCst), 0, "the run that forked belongs to the parent");
-            assert!(timer.is_shutdown());
-        })
-    };
-    assert_fork_passes(child);
-    assert_eq!(reported.load(Ordering::SeqCst), 1, "the fork took measurable time, so the run is slow");
+            assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (0, 3), "the closures belong to the parent");
+        }),
+        Some(child) => assert_fork_passes(child),
+    }
     jobs.for_each(|job| job());
-    assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (2, 0));
+    assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (3, 0));
 }
 
-/// The waker of a task. The first that is called forks, and another must not be called in the child.
-struct ForkOnce {
-    calls: Arc<AtomicUsize>,
-    forked: Sender<Pid>,
-}
+/// Forks when it is woken or dropped. The child exits at once.
+struct ForksAndExits(Sender<Pid>);
 
-impl Wake for ForkOnce {
-    fn wake(self: Arc<Self>) {
-        if self.calls.fetch_add(1, Ordering::SeqCst) > 0 {
-            return;
-        }
-        match forked() {
-            Some(child) => self.forked.send(child).unwrap(),
-            None => {
-                let calls = self.calls.clone();
-                thread::spawn(move || {
-                    // In this time the driver, whose thread the child has, goes on.
-                    thread::sleep(200 * MS);
-                    end_fork(|| assert_eq!(calls.load(Ordering::SeqCst), 1, "the tasks belong to the parent"));
-                });
-            }
+impl ForksAndExits {
+    fn fork(&self) {
+        // SAFETY: the child makes one call, which is async-signal-safe.
+        match unsafe { fork() }.unwrap() {
+            // SAFETY: the call has no preconditions.
+            ForkResult::Child => unsafe { libc::_exit(42) },
+            ForkResult::Parent { child } => self.0.send(child).unwrap(),
         }
     }
 }
 
-const FORKS_IN_A_WAKER: &str = "a_waker_may_fork_and_no_other_is_called_in_the_child";
-
-#[test]
-fn a_waker_may_fork_and_no_other_is_called_in_the_child() {
-    in_a_process(FORKS_IN_A_WAKER, fork_in_a_waker);
-}
-
-fn fork_in_a_waker() {
-    let timer = Timer::builder().shards(1).build().unwrap();
-    let (calls, (forked, pids)) = (Arc::new(AtomicUsize::new(0)), channel());
-    let waker = Waker::from(Arc::new(ForkOnce { calls: calls.clone(), forked }));
-    let mut cx = Context::from_waker(&waker);
-    let at = Instant::now() + 20 * MS;
-    // Two consumers of one queue, one of another, and a sleep: all in one turn of the driver.
-    let queues = [DelayQueue::new(&timer), DelayQueue::new(&timer)];
-    let consumers = [&queues[0], &queues[0], &queues[1]].map(|queue| queue.clone());
-    for consumer in &consumers {
-        assert!(consumer.poll_pop(&mut cx).is_pending());
-        consumer.push_at(at, 'a').unwrap();
-    }
-    let mut sleep = timer.sleep_until(at);
-    assert!(Pin::new(&mut sleep).poll(&mut cx).is_pending());
-    assert_fork_passes(wait_for(&pids));
-    eventually("the parent calls all", || calls.load(Ordering::SeqCst) == 4);
-}
-
-/// Forks, and sends the child's id, or `None` in the child.
-struct Forks(Sender<Option<Pid>>);
-
-impl Wake for Forks {
+impl Wake for ForksAndExits {
     fn wake(self: Arc<Self>) {
-        self.0.send(forked()).unwrap();
+        self.fork();
     }
 }
 
-const FORKS_IN_A_LOOP: &str = "a_loop_may_fork_and_drives_nothing_in_the_child";
-
-#[test]
-fn a_loop_may_fork_and_drives_nothing_in_the_child() {
-    in_a_process(FORKS_IN_A_LOOP, fork_in_a_loop);
-}
-
-fn fork_in_a_loop() {
-    const TIMERS: usize = 1000;
-    let held_jobs = HeldJobs::default();
-    let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
-    let mut driver = timer.take_driver().unwrap();
-    let (sender, pids) = channel();
-    let mut sleep = timer.sleep(20 * MS);
-    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&Waker::from(Arc::new(Forks(sender))))).is_pending());
-    // More than expires in one turn.
-    (0..TIMERS).for_each(|_| _ = timer.schedule(21 * MS, || ()).unwrap());
-    thread::sleep(30 * MS);
-    let expired = driver.drive();
-    let Some(child) = wait_for(&pids) else {
-        end_fork(|| {
-            assert!(expired < TIMERS, "the next turns are the parent's");
-            assert_eq!((held_jobs.len(), driver.drive(), driver.next_wakeup()), (0, 0, None));
-        })
-    };
-    assert_fork_passes(child);
-    assert_eq!((expired, held_jobs.len()), (TIMERS + 1, TIMERS));
-}
-
-/// Forks when it is dropped, and sends the same.
-struct ForksInDrop(Sender<Option<Pid>>);
-
-impl Drop for ForksInDrop {
+impl Drop for ForksAndExits {
     fn drop(&mut self) {
-        self.0.send(forked()).unwrap();
+        self.fork();
     }
 }
-
-const FORKS_IN_A_SHUTDOWN: &str = "a_shutdown_may_fork_and_ends_nothing_in_the_child";
 
 #[test]
-fn a_shutdown_may_fork_and_ends_nothing_in_the_child() {
-    in_a_process(FORKS_IN_A_SHUTDOWN, fork_in_a_shutdown);
-}
-
-fn fork_in_a_shutdown() {
-    let (timer, tokens, gate) = (Timer::builder().shards(1).build().unwrap(), Tokens::default(), Gate::default());
-    let (sender, pids) = channel();
-    let (forks, asleep) = (Arc::new(Forks(sender)), Arc::new(Told(AtomicBool::new(false))));
-    let mut sleeps = [timer.sleep(HOUR), timer.sleep(HOUR)];
-    for (sleep, waker) in sleeps.iter_mut().zip([Waker::from(forks), Waker::from(asleep.clone())]) {
-        assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker)).is_pending());
-    }
-    let token = tokens.give();
-    timer.schedule(HOUR, move || drop(token)).unwrap();
-    // The parent's shutdown waits for a callback.
-    block(&timer, 1, &gate);
-    let opens = thread::spawn(move || {
-        thread::sleep(100 * MS);
-        gate.open();
-    });
-    let unfired = timer.shutdown().count();
-    let Some(child) = wait_for(&pids) else {
-        end_fork(|| {
-            assert_eq!((unfired, asleep.0.load(Ordering::SeqCst)), (0, false));
-            drop(timer);
-            assert_eq!(tokens.alive(), 1);
-        })
-    };
-    opens.join().unwrap();
-    assert_fork_passes(child);
-    assert_eq!((unfired, asleep.0.load(Ordering::SeqCst), tokens.alive()), (1, true, 0));
-    fork_in_the_drop_of_a_closure();
-}
-
-/// Two callbacks are in progress. The closure that is dropped first forks.
-fn fork_in_the_drop_of_a_closure() {
-    let (timer, gate) = (Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap(), Gate::default());
-    let ((begin, begun), (sender, pids)) = (channel(), channel());
-    for forks in [Some(ForksInDrop(sender)), None] {
-        let (begin, gate) = (begin.clone(), gate.clone());
-        let wait = move || {
-            let _captured = &forks;
-            begin.send(()).unwrap();
-            gate.pass();
-        };
-        timer.schedule_at_fixed_rate(MS, HOUR, wait).unwrap();
-        wait_for(&begun);
-    }
-    let opens = thread::spawn(move || {
-        thread::sleep(100 * MS);
-        gate.open();
-    });
-    drop(timer);
-    let Some(child) = wait_for(&pids) else { end_fork(|| ()) };
-    opens.join().unwrap();
-    assert_fork_passes(child);
+fn foreign_code_may_fork_if_the_child_exits_or_becomes_another_program() {
+    let ((sender, pids), (started, statuses)) = (channel(), channel());
+    let timer = Timer::new().unwrap();
+    let forks = ForksAndExits(sender.clone());
+    timer.schedule(MS, move || forks.fork()).unwrap();
+    timer.schedule(MS, move || started.send(process::Command::new("true").status().unwrap()).unwrap()).unwrap();
+    let mut sleep = timer.sleep(MS);
+    let waker = Waker::from(Arc::new(ForksAndExits(sender.clone())));
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(waker);
+    assert!(wait_for(&statuses).success());
+    let forks = ForksAndExits(sender);
+    timer.schedule(HOUR, move || drop(forks)).unwrap();
+    drop((timer, sleep));
+    // The callback and its drop, the waker and its drop, the drop by the shutdown.
+    pids.iter().for_each(assert_fork_passes);
 }
 
 const FORKS_AT_FIRST_USE: &str = "a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own";

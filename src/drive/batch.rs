@@ -78,6 +78,10 @@ impl TimerBatch {
         let at = self.taken.fetch_add(1, Ordering::Relaxed);
         let &index = self.entries.get(at)?;
         let turn = &self.turns[self.turns.partition_point(|turn| turn.end <= at)];
+        // The child of a fork may have a job of a custom executor. The timers stay with the parent.
+        if turn.shard.is_inherited() {
+            return None;
+        }
         if let Some(&ahead) = self.entries[..turn.end].get(at + AHEAD) {
             prefetch(turn.shard.entry(ahead));
         }
@@ -111,8 +115,8 @@ impl executor::Batch for TimerBatch {
             let (turn, index) = self.next()?;
             let single =
                 Self { turns: vec![Turn { end: 1, ..turn.clone() }], entries: vec![index], taken: AtomicUsize::new(0) };
-            if turn.shard.is_closing() || turn.shard.is_inherited() {
-                // The shutdown, or the parent of this process, ends every timer that is left here.
+            if turn.shard.is_closing() {
+                // The shutdown ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);
                 single.taken.store(1, Ordering::Relaxed);
                 return None;

@@ -59,7 +59,7 @@ impl ProgramDriver {
     pub(crate) fn set_waker(&self, waker: &Waker) {
         let task = LoopWaker { waker: Some(waker.clone()), shard: Arc::downgrade(self.shard()) };
         let waker = &Waker::from(alloc::sync::Arc::new(task));
-        if !self.shard().is_inherited() {
+        if !self.is_closed() {
             self.shard().wakeup().program.set(waker);
         }
         if self.is_closed() {
@@ -75,8 +75,7 @@ impl ProgramDriver {
         }
         shard.wakeup().program.wake_up();
         let (mut is_fresh, mut is_due) = (false, true);
-        // A waker that this calls may fork.
-        while !shard.is_inherited() {
+        loop {
             let mut is_over = false;
             let turn = with_driver(&*shard, PROGRAM, |driver| {
                 is_fresh |= driver.is_between_rounds();

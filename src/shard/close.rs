@@ -9,7 +9,6 @@
 
 use std::any::Any;
 use std::io::{self, Write};
-use std::mem;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
@@ -69,10 +68,6 @@ impl Shard {
 
     /// Counts a timer that the shutdown has claimed. Wakes its task, or passes its callback to `unfired`.
     fn end_claimed(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
-        // What was called before may have forked: the timers are the parent's.
-        if self.is_inherited() {
-            return mem::forget(found);
-        }
         match found {
             Found::Unfired { deadline, callback, dispatched } => {
                 if dispatched {

@@ -153,8 +153,7 @@ impl Shard {
 
     /// Makes a turn, unless the shard is closed. Closes it if the turn panics.
     pub(crate) fn guarded(&self, driver: &mut Driver, turn: impl FnOnce(&mut Driver) -> Turn<Turned>) -> Turn<Turned> {
-        // Foreign code may have forked: the child of a fork goes on with what called it.
-        if self.core.is_closing() || self.is_inherited() {
+        if self.core.is_closing() {
             return Turn::Closed;
         }
         panic::catch_unwind(AssertUnwindSafe(|| turn(driver))).unwrap_or_else(|payload| {

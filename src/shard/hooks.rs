@@ -46,10 +46,6 @@ impl Shard {
     /// Runs the callback of a value of a queue, which adds the value to the `deliveries` of the turn.
     #[inline]
     pub(crate) fn deliver(&self, index: u32, due: u64, deliveries: &mut Deliveries) {
-        // A callback may fork. Its child returns into this batch, but the batch belongs to the parent.
-        if self.is_inherited() {
-            return;
-        }
         if self.core.run(index, due, &self, deliveries) {
             self.finish_in_flight();
         }
@@ -58,7 +54,7 @@ impl Shard {
     /// Cancels a timer whose batch, expired at tick `due`, is dropped unrun. Leaves it pending if it was reset to
     /// later.
     pub(crate) fn discard(&self, index: u32, due: u64) {
-        if !self.is_inherited() && self.core.discard(index, due, &self) {
+        if self.core.discard(index, due, &self) {
             self.finish_in_flight();
         }
     }
@@ -153,11 +149,8 @@ impl RunHooks for &Shard {
 
     #[inline]
     fn ended(&self, run: Self::Run) {
-        // If the callback has forked, the child comes here, too. The run belongs to the parent.
         if let (Some((_, run)), Some(hook)) = (run, &self.on_slow) {
-            if !self.is_inherited() {
-                catch_panic(self, || hook.report(run));
-            }
+            catch_panic(self, || hook.report(run));
         }
     }
 

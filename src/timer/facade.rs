@@ -63,9 +63,13 @@ use crate::system::Process;
 /// - It refuses new timers, and its sleeps do not wait. A `shutdown` or a drop does nothing; it drops no closures.
 /// - The timer of each handle has ended. `cancel` and `reset` return false, and
 ///   [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait) does not wait.
-/// - No callback starts in the child, even if a callback has called `fork`.
+/// - No callback starts in the child. A job that a [custom executor](crate::Executor::Custom) has received does nothing.
 /// - A task that waits for a [`Sleep`](crate::Sleep) is not woken. The sleep is complete when it is next polled.
 /// - A [`DelayQueue`](crate::DelayQueue) refuses values and returns none. Its values stay with the parent.
+///
+/// A callback, a waker, a hook, an executor or a drop that the timer calls may fork, too. In the child, such code must not
+/// return to the timer. It may call async-signal-safe functions only, such as `execve` and `_exit`, as
+/// [`std::process::Command`] does.
 ///
 /// A child that needs timers builds its own. [`Timer::global`] in the child is the parent's if the parent has used it.
 /// If another thread of the parent was starting or ending during the fork, the child may find a lock of the standard
