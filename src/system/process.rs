@@ -2,6 +2,10 @@
 //!
 //! On Linux, a handler of `pthread_atfork` counts the forks. A check is one load of that count, which is hardly ever
 //! written. To ask for the process id instead would be a system call. On other systems, forks are not detected.
+//!
+//! The doors of the crate check, once a call: a service, a handle, a future, a queue, a job, a `Driver` and a manual
+//! clock. No code below them knows of forks. So the child of a fork inside of code that the crate calls must not return
+//! to the crate.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,6 +34,32 @@ impl Process {
     pub(crate) fn has_forked(self) -> bool {
         // Relaxed: the child's only thread writes the count before it returns from `fork`.
         cfg!(target_os = "linux") && FORKS.load(Ordering::Relaxed) != self.0
+    }
+}
+
+/// Says in which process a service is open: in the one that has started it, until that one closes it.
+pub(crate) struct OpenIn(AtomicU32);
+
+impl OpenIn {
+    /// A number that no process has.
+    const CLOSED: u32 = u32::MAX;
+
+    pub(crate) fn this_process() -> Self {
+        Self(AtomicU32::new(Process::current().0))
+    }
+
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        // Relaxed: a hint that saves work. The state of each entry decides.
+        self.0.load(Ordering::Relaxed) == FORKS.load(Ordering::Relaxed)
+    }
+
+    /// Closes it, if it is open in this process. Returns whether it was: true for one call.
+    pub(crate) fn close(&self) -> bool {
+        // Relaxed: it chooses one thread. What closes each shard orders the rest.
+        self.0
+            .compare_exchange(FORKS.load(Ordering::Relaxed), Self::CLOSED, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     }
 }
 

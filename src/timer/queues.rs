@@ -24,11 +24,10 @@ pub(crate) trait QueueRef: Send + Sync {
 pub(super) struct OpenQueues(pub(super) Mutex<Vec<Box<dyn QueueRef>>>);
 
 impl Timer {
-    /// Adds a new queue, which the shutdown closes. In the child of a fork, or after the shutdown, closes it at once.
-    /// Amortised constant time.
+    /// Adds a new queue, which the shutdown closes. After the shutdown, closes it at once. Amortised constant
+    /// time.
     pub(crate) fn add_queue(&self, queue: impl QueueRef + Clone + 'static) {
-        // In the child of a fork, a thread of the parent may have the lock for ever.
-        if !self.0.shards[0].is_inherited() {
+        if !self.0.is_closed() {
             self.0.queues.add(queue.clone());
         }
         // After it was added: a shutdown either finds it in the list, or is seen here. A new queue has no wakers.

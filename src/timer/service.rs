@@ -23,10 +23,11 @@
 //! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
 //! On a thread of the timer's own pool outside of any callback, it waits for neither callbacks nor threads.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::io;
+use std::mem::{self, ManuallyDrop};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
-use std::{io, mem};
 
 use super::builder::Builder;
 use super::queues::OpenQueues;
@@ -43,7 +44,7 @@ use crate::handle::TimerHandle;
 use crate::shard::{Limit, Shard, ShardSettings, SleepEntry};
 use crate::stats::Stats;
 use crate::sync::lock;
-use crate::system::Process;
+use crate::system::OpenIn;
 use crate::wheel::Levels;
 
 /// Upper bound of the bytes that a new shard takes beside its slab, and that rayon takes for a thread beside its stack.
@@ -76,10 +77,9 @@ pub(super) struct Service {
     next: AtomicUsize,
     /// The delay queues of this service.
     pub(super) queues: OpenQueues,
-    closed: AtomicBool,
-    /// The process that has the threads.
-    process: Process,
-    threads: Mutex<Threads>,
+    open: OpenIn,
+    /// The shutdown takes them. The drop of the service, in the child of a fork, leaves them to the parent.
+    threads: Mutex<ManuallyDrop<Threads>>,
     /// The queue of the timer's own pool. `None` with another executor.
     queue: Option<Arc<JobQueue>>,
 }
@@ -88,7 +88,7 @@ impl Service {
     /// Starts a service: its pool, its shards and their drivers.
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
         // Before any thread: it is the first call that prepares the process for forks.
-        let process = Process::current();
+        let open = OpenIn::this_process();
         // The slabs and the levels come first, because they may be refused.
         let threads = if let Executor::Pool { threads } = builder.executor { threads } else { 0 };
         let slabs = slabs(builder.shards, threads).map_err(BuildError::OutOfMemory)?;
@@ -136,10 +136,9 @@ impl Service {
             shards: drivers.shards().to_vec(),
             next: AtomicUsize::new(0),
             queues: OpenQueues::default(),
-            closed: AtomicBool::new(false),
-            process,
+            open,
             queue: pool.as_ref().map(Pool::queue).cloned(),
-            threads: Mutex::new(Threads { own: Vec::new(), drivers: Some(drivers.clone()), pool }),
+            threads: Mutex::new(ManuallyDrop::new(Threads { own: Vec::new(), drivers: Some(drivers.clone()), pool })),
         };
         for index in 0..builder.shards {
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
@@ -220,7 +219,7 @@ impl Service {
     pub(super) fn stats(&self) -> Stats {
         let mut stats = Stats::of(self.shards.iter().map(|shard| shard.stats()).collect());
         // In the child of a fork, a thread of the parent may have the lock of the queue for ever.
-        if let Some(queue) = self.queue.as_ref().filter(|_| !self.process.has_forked()) {
+        if let Some(queue) = self.queue.as_ref().filter(|_| !self.shards[0].is_inherited()) {
             ExtraThreads { threads: stats.extra_threads, needed: stats.extra_threads_needed } = queue.extra_threads();
         }
         stats
@@ -228,8 +227,7 @@ impl Service {
 
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
-        // Relaxed: a hint that saves work. The state of each entry decides.
-        self.closed.load(Ordering::Relaxed) || self.process.has_forked()
+        !self.open.is_open()
     }
 
     /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing. Waits
@@ -239,14 +237,9 @@ impl Service {
     }
 
     /// Closes every shard, before the shutdown waits for anything: no callback starts after this returns. Returns the
-    /// maximum number of closures that the shutdown can find, or `None` if this is not the first call.
+    /// maximum number of closures that the shutdown can find, or `None` if the service is closed.
     fn close(&self) -> Option<usize> {
-        if self.process.has_forked() || self.closed.swap(true, Ordering::AcqRel) {
-            return None;
-        }
-        let closures = self.shards.iter().map(Shard::close).sum();
-        // The waker of a program's loop may have forked.
-        Some(closures).filter(|_| !self.process.has_forked())
+        self.open.close().then(|| self.shards.iter().map(Shard::close).sum())
     }
 
     /// Ends the service, and returns the closures that have not fired, with their ticks. The head of this file has the
@@ -255,7 +248,7 @@ impl Service {
     fn end(&self, limit: Option<Instant>, taken: impl Fn(&mut Closures)) -> Closures {
         let Some(pending) = self.close() else { return Vec::new() };
         let mut unfired = Vec::with_capacity(pending);
-        let threads = mem::take(&mut *lock(&self.threads));
+        let threads = ManuallyDrop::into_inner(mem::take(&mut *lock(&self.threads)));
         threads.drivers.iter().for_each(|drivers| drivers.wake_all());
         let is_driver = threads.drivers.as_ref().is_some_and(|drivers| drivers.drives_here());
         let on_pool = self.is_on_pool();
@@ -275,43 +268,22 @@ impl Service {
         taken(&mut unfired);
         let runs = runs.flat_map(|(shard, running)| running.into_iter().map(move |entry| (shard, entry)));
         let mut in_time = true;
-        // A waker, or the drop of a closure, may fork. The child has neither the runs nor the threads.
-        for (shard, entry) in runs.take_while(|_| !self.process.has_forked()) {
+        for (shard, entry) in runs {
             in_time &= shard.claim_running(entry, wait, limit, &mut |tick, f| unfired.push((tick, f)));
             taken(&mut unfired);
         }
-        if self.process.has_forked() {
-            mem::forget(threads);
-            return unfired;
-        }
-
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
         // threads end by themselves.
         let inside = on_pool || is_driver || self.shards.iter().any(|shard| shard.is_inside_callback());
         threads.end(limit, in_time && !inside);
         unfired
     }
-
-    /// Drops closures that have not fired. Their timers have ended: a `cancel` by such a drop is false for all of them.
-    fn drop_unfired(&self, closures: &mut Closures) {
-        for (_, callback) in closures.drain(..) {
-            // The drop of the one before may have forked: the others are the parent's.
-            if self.process.has_forked() {
-                mem::forget(callback);
-            } else {
-                self.shards[0].drop_unfired(callback);
-            }
-        }
-    }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.end(None, |closures| self.drop_unfired(closures));
-        if self.process.has_forked() {
-            // The threads belong to the parent process, so their handles must be neither joined nor dropped.
-            mem::forget(self.threads.get_mut().map(mem::take));
-        }
+        // The timers of these closures have ended: a `cancel` by the drop of one is false for all of them.
+        self.end(None, |closures| closures.drain(..).for_each(|(_, callback)| self.shards[0].drop_unfired(callback)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Unit tests of `service`: threads that cannot be started, and drivers that panic.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, Sender};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
