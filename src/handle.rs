@@ -60,9 +60,10 @@ impl TimerHandle {
         unsafe { (self.raw.shard.as_ref(), self.raw.entry.as_ref()) }
     }
 
-    /// Returns whether the timer is that of the parent of this process.
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.parts().0.is_inherited()
+    /// Returns the timer, unless this is the child of a fork, in which the timers of the parent have ended.
+    #[inline]
+    pub(crate) fn live(&self) -> Option<(&Shard, &Entry)> {
+        Some(self.parts()).filter(|(shard, _)| !shard.is_inherited())
     }
 
     /// Returns the deadline that the last reset gave, in nanoseconds since the timer was built, or `UNKNOWN_NANOS`.
@@ -101,8 +102,7 @@ impl TimerHandle {
     /// ```
     #[inline]
     pub fn cancel(&self) -> bool {
-        let (shard, entry) = self.parts();
-        shard.cancel(entry)
+        self.live().is_some_and(|(shard, entry)| shard.cancel(entry))
     }
 
     /// Sets a new deadline, `delay` from now, earlier or later than the old one.
@@ -159,8 +159,7 @@ impl TimerHandle {
 
     #[inline]
     fn reset_to(&self, deadline: Deadline) -> bool {
-        let (shard, entry) = self.parts();
-        let pending = shard.reset(entry, self.raw.index(), deadline);
+        let pending = self.live().is_some_and(|(shard, entry)| shard.reset(entry, self.raw.index(), deadline));
         if pending {
             // Relaxed: `deadline` uses it only if it agrees with the tick in the entry.
             self.exact.store(deadline.exact, Ordering::Relaxed);
@@ -195,8 +194,9 @@ impl TimerHandle {
     /// ```
     pub fn cancel_and_wait(&self) -> bool {
         let cancelled = self.cancel();
-        let (shard, entry) = self.parts();
-        shard.wait_for_run(entry);
+        if let Some((shard, entry)) = self.live() {
+            shard.wait_for_run(entry);
+        }
         cancelled
     }
 
@@ -218,8 +218,7 @@ impl TimerHandle {
     /// ```
     #[inline]
     pub fn is_pending(&self) -> bool {
-        let (shard, entry) = self.parts();
-        shard.is_pending(entry)
+        self.live().is_some_and(|(_, entry)| entry.is_armed())
     }
 
     /// Returns the deadline, or `None` if the timer has ended.
@@ -244,9 +243,8 @@ impl TimerHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
-        let (shard, entry) = self.parts();
-        let tick = shard.deadline(entry)?;
-        Some(shard.ticks.display_deadline(tick, self.exact()))
+        let (shard, _) = self.live().filter(|(_, entry)| entry.is_armed())?;
+        Some(shard.ticks.display_deadline(self.last_tick(), self.exact()))
     }
 
     /// Turns the handle into a guard that cancels the timer when it is dropped.

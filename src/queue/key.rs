@@ -55,9 +55,7 @@ impl<T> DelayKey<T> {
     /// ```
     pub fn remove(self) -> Option<T> {
         let handle = self.handle();
-        if handle.is_inherited() {
-            return None;
-        }
+        handle.live()?;
         // Before the value is taken: a shutdown that ends the timer before this has found the value in the queue.
         let was_waiting = handle.cancel();
         Some(self.values.remove(&self.item, !was_waiting)?.value)

@@ -74,9 +74,6 @@ impl Shard {
     /// Cancels the timer. Returns false if it had ended before.
     #[inline]
     pub(crate) fn cancel(&self, entry: &Entry) -> bool {
-        if self.is_inherited() {
-            return false;
-        }
         let Some(ended) = entry.cancel() else {
             return false;
         };
@@ -104,17 +101,12 @@ impl Shard {
 
     /// Waits until the callback is not running. Returns at once if the calling thread is inside it.
     pub(crate) fn wait_for_run(&self, entry: &Entry) {
-        if !self.is_inherited() {
-            self.core.wait_for_run(entry, None);
-        }
+        self.core.wait_for_run(entry, None);
     }
 
     /// Resets the timer to another deadline. Returns false if the timer had ended before.
     #[inline]
     pub(crate) fn reset(&self, entry: &Entry, index: u32, deadline: Deadline) -> bool {
-        if self.is_inherited() {
-            return false;
-        }
         let Some(notice) = entry.reset(deadline.tick, deadline.now) else {
             return false;
         };
@@ -123,17 +115,6 @@ impl Shard {
             thread.count(|counters| &counters.rearmed);
         });
         true
-    }
-
-    /// Returns whether the timer has not ended.
-    #[inline]
-    pub(crate) fn is_pending(&self, entry: &Entry) -> bool {
-        entry.is_armed() && !self.is_inherited()
-    }
-
-    /// Returns the timer's deadline, unless the timer has ended.
-    pub(crate) fn deadline(&self, entry: &Entry) -> Option<u64> {
-        self.is_pending(entry).then(|| entry.deadline(self.ticks.now_tick()))
     }
 
     /// Releases a handle. Frees the entry if nothing else refers to it, and the shard if this was its last handle.

@@ -72,9 +72,7 @@ impl OnClock for Shard {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        if self.is_inherited() {
-            return None;
-        }
+        self.live()?;
         let now = self.ticks.now_tick();
         let next = self.core.slab.in_memory().filter_map(|entry| entry.pending_deadline(now)).min();
         self.ticks.instant(next?)
