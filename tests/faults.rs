@@ -656,6 +656,8 @@ impl Wake for Woken {
 /// Uses a queue of the parent in the child of a fork.
 fn queue_inherited(queue: DelayQueue<Token>, key: DelayKey<Token>, tokens: &Tokens) {
     let alive = tokens.alive();
+    assert!(queue.is_closed() && queue.is_empty() && queue.drain().next().is_none());
+    queue.close();
     assert!(queue.try_pop().is_none() && queue.pop().is_none() && queue.pop_timeout(HOUR).is_none());
     let refused = queue.push(MS, tokens.give()).unwrap_err();
     assert!(refused.is_shutdown() && !key.reset(MS) && key.deadline().is_none());

@@ -297,7 +297,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn len(&self) -> usize {
-        usize::try_from(self.shared.values.len()).unwrap_or(usize::MAX)
+        self.shared.live().map_or(0, |values| usize::try_from(values.len()).unwrap_or(usize::MAX))
     }
 
     /// Returns whether the queue has no values. Wait-free.
@@ -336,8 +336,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn close(&self) {
-        if !self.shared.is_inherited() {
-            self.shared.values.wake(self.shared.values.close());
+        if let Some(values) = self.shared.live() {
+            values.wake(values.close());
         }
     }
 
@@ -378,7 +378,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.shared.is_inherited() || self.shared.values.is_closed()
+        self.shared.live().is_none_or(|values| values.is_closed())
     }
 
     /// Takes the first value that is due. Waits for one until the queue is over, or until `limit`.
@@ -395,7 +395,7 @@ impl<T: Send + 'static> DelayQueue<T> {
             if left == Some(Duration::ZERO) {
                 // A wake-up that came too late goes to another consumer. The look comes after it, because it may call
                 // wakers. Another consumer may have been woken for a value, and not have taken it.
-                self.shared.values.withdraw(&consumer);
+                self.withdraw(&consumer);
                 return if let Poll::Ready(popped) = self.poll(&consumer, None) { popped } else { None };
             }
             left.map_or_else(thread::park, thread::park_timeout);
@@ -404,10 +404,14 @@ impl<T: Send + 'static> DelayQueue<T> {
 
     /// Takes the first value that is due, or has the consumer wait. In the child of a fork, the queue is over.
     fn poll(&self, consumer: &Consumer, waiter: Option<Waiter>) -> Poll<Option<Expired<T>>> {
-        if self.shared.is_inherited() {
-            return Poll::Ready(None);
+        let Some(values) = self.shared.live() else { return Poll::Ready(None) };
+        values.poll(consumer, waiter).map(|popped| popped.map(|popped| self.shared.expired(popped)))
+    }
+
+    fn withdraw(&self, consumer: &Consumer) {
+        if let Some(values) = self.shared.live() {
+            values.withdraw(consumer);
         }
-        self.shared.values.poll(consumer, waiter).map(|popped| popped.map(|popped| self.shared.expired(popped)))
     }
 }
 
@@ -420,9 +424,7 @@ impl<T: Send + 'static> Clone for DelayQueue<T> {
 
 impl<T: Send + 'static> Drop for DelayQueue<T> {
     fn drop(&mut self) {
-        if !self.shared.is_inherited() {
-            self.shared.values.withdraw(&self.consumer);
-        }
+        self.withdraw(&self.consumer);
     }
 }
 

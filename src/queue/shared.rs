@@ -23,7 +23,7 @@ use crate::timer::{QueueRef, Timer};
 
 /// What the clones share. Its drop is the drop of the last clone.
 pub(super) struct Shared<T: Send + 'static> {
-    pub(super) values: Arc<Values<T>>,
+    values: Arc<Values<T>>,
     /// The id of the timer's service.
     service: u64,
     shards: Box<[Arc<Shard>]>,
@@ -46,18 +46,15 @@ impl<T: Send + 'static> Shared<T> {
     pub(super) fn new(timer: &Timer) -> Self {
         let (service, shards) = timer.shards();
         let shard = shards[0].clone();
-        let values = Arc::new(HandOver::new(move |act, waker| match shard.is_inherited() {
-            // A waker before this one has forked: the task is the parent's.
-            true => mem::forget(waker),
-            false => shard.catch_panic(|| act(waker)),
-        }));
+        let values = Arc::new(HandOver::new(move |act, waker| shard.catch_panic(|| act(waker))));
         timer.add_queue(Arc::downgrade(&values));
         Self { values, service, shards: shards.into(), next_turn: AtomicUsize::new(0) }
     }
 
-    /// Returns whether the calling thread is in the child of a fork, which must leave the parent's values alone.
-    pub(super) fn is_inherited(&self) -> bool {
-        self.shards[0].is_inherited()
+    /// Returns the values. `None` in the child of a fork: they are the parent's, and a thread of it may have a lock of
+    /// theirs for ever.
+    pub(super) fn live(&self) -> Option<&Arc<Values<T>>> {
+        Some(&self.values).filter(|_| !self.shards[0].is_inherited())
     }
 
     pub(super) fn ticks(&self) -> &Ticks {
@@ -72,11 +69,9 @@ impl<T: Send + 'static> Shared<T> {
             Shard::reject(self.service, choose);
             Err(ScheduleError::Shutdown(value))
         };
-        if self.is_inherited() {
-            return refuse(value);
-        }
+        let Some(values) = self.live() else { return refuse(value) };
         let stored = Stored { value, requested: deadline.requested, tick: deadline.tick };
-        let (item, expiry) = match Expiry::enter(&self.values, stored) {
+        let (item, expiry) = match Expiry::enter(values, stored) {
             Ok(entered) => entered,
             Err(stored) => return refuse(stored.value),
         };
@@ -87,11 +82,11 @@ impl<T: Send + 'static> Shared<T> {
             Ok((raw, deadline)) => {
                 // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
                 item.handle.get_or_init(|| unsafe { TimerHandle::new(raw, deadline) });
-                Ok(DelayKey { item, values: self.values.clone() })
+                Ok(DelayKey { item, values: values.clone() })
             }
             Err(rejection) => {
                 drop(ManuallyDrop::into_inner(callback));
-                let stored = self.values.remove(&item, false).expect("without a timer, the value is still there");
+                let stored = values.remove(&item, false).expect("without a timer, the value is still there");
                 Err(rejection.map(|()| stored.value))
             }
         }
@@ -99,10 +94,8 @@ impl<T: Send + 'static> Shared<T> {
 
     /// Takes all values, except those whose push has not returned.
     pub(super) fn drain(&self) -> Vec<(Instant, T)> {
-        if self.is_inherited() {
-            return Vec::new();
-        }
-        let drained = self.values.drain(|item| item.handle.get().is_some()).into_iter();
+        let Some(values) = self.live() else { return Vec::new() };
+        let drained = values.drain(|item| item.handle.get().is_some()).into_iter();
         let drained = drained.map(|(stored, item)| {
             let handle = item.handle.get().expect("its push has returned");
             handle.cancel();
@@ -130,12 +123,8 @@ impl<T: Send + 'static> Shared<T> {
 
 impl<T: Send + 'static> Drop for Shared<T> {
     fn drop(&mut self) {
-        if self.is_inherited() {
-            // The values are the parent's, and so is the lock.
-            mem::forget(self.values.clone());
-            return;
-        }
-        for (stored, item) in self.values.drain(|_| true) {
+        let Some(values) = self.live() else { return mem::forget(self.values.clone()) };
+        for (stored, item) in values.drain(|_| true) {
             if let Some(handle) = item.handle.get() {
                 handle.cancel();
             }
