@@ -63,7 +63,8 @@ impl TimerHandle {
     /// Returns the timer, unless this is the child of a fork, in which the timers of the parent have ended.
     #[inline]
     pub(crate) fn live(&self) -> Option<(&Shard, &Entry)> {
-        Some(self.parts()).filter(|(shard, _)| !shard.is_inherited())
+        let (shard, entry) = self.parts();
+        if shard.is_inherited() { None } else { Some((shard, entry)) }
     }
 
     /// Returns the deadline that the last reset gave, in nanoseconds since the timer was built, or `UNKNOWN_NANOS`.

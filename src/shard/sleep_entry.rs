@@ -72,20 +72,18 @@ impl SleepEntry {
         RawHandle::new(self.shard, self.entry, self.index)
     }
 
-    /// Returns the phase. In the child of a fork, no timer of the parent is pending.
+    /// Returns whether the timer may be pending. In the child of a fork, no timer of the parent is.
     #[inline]
-    fn phase(&self) -> Phase {
-        match self.phase {
-            Phase::Idle | Phase::Armed if self.shard().is_inherited() => Phase::Over(Progress::Shutdown),
-            phase => phase,
-        }
+    fn is_armed(&self) -> bool {
+        self.phase == Phase::Armed && !self.shard().is_inherited()
     }
 
     /// Polls the timer. While it is pending, `waker` is called at tick `deadline`.
     pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Progress {
         let now = self.shard().ticks.now_tick();
-        let progress = match self.phase() {
+        let progress = match self.phase {
             Phase::Over(progress) => progress,
+            _ if self.shard().is_inherited() => Progress::Shutdown,
             Phase::Idle if deadline <= now => Progress::Elapsed,
             Phase::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
             Phase::Armed => self.poll_entry(deadline, now, waker),
@@ -174,7 +172,7 @@ impl SleepEntry {
     #[inline]
     pub(crate) fn reset(&mut self, deadline: Deadline) {
         let (shard, entry) = self.parts();
-        let moved = self.phase() == Phase::Armed && shard.reset(entry, self.index, deadline);
+        let moved = self.is_armed() && shard.reset(entry, self.index, deadline);
         if !moved {
             // A closed entry must not be armed, as the shutdown may not have taken the old waker yet.
             let closed = self.is_closed();
@@ -190,8 +188,9 @@ impl SleepEntry {
     #[inline]
     pub(crate) fn progress(&self, deadline: u64) -> Progress {
         let (shard, entry) = self.parts();
-        match self.phase() {
+        match self.phase {
             Phase::Over(progress) => progress,
+            _ if shard.is_inherited() => Progress::Shutdown,
             Phase::Armed if !entry.is_armed() => self.ended(deadline),
             // The deadline decides, as the driver may be late.
             Phase::Armed | Phase::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
@@ -228,7 +227,7 @@ fn reserve(thread: &mut ThreadState) -> Option<RawHandle> {
 impl Drop for SleepEntry {
     #[inline]
     fn drop(&mut self) {
-        if self.phase() == Phase::Armed {
+        if self.is_armed() {
             self.cancel();
         }
         // SAFETY: the future owns the only handle, and is not used after this drop.
