@@ -58,7 +58,7 @@ impl ProgramDriver {
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
         let task = LoopWaker { waker: Some(waker.clone()), shard: Arc::downgrade(self.shard()) };
-        let waker = &Waker::from(alloc::sync::Arc::new(task));
+        let waker = &Waker::from(Arc::new(task));
         if !self.is_closed() {
             self.shard().wakeup().program.set(waker);
         }
@@ -153,8 +153,7 @@ impl LoopWaker {
 }
 
 impl Wake for LoopWaker {
-    // `benches/coherence` has an `Arc` of its own in `std`.
-    fn wake(self: alloc::sync::Arc<Self>) {
+    fn wake(self: Arc<Self>) {
         self.catch_panic(|| self.waker.iter().for_each(Waker::wake_by_ref));
     }
 }

@@ -5,8 +5,8 @@
 //! counted.
 //!
 //! The modules up to `wheel` are the source files of the crate, compiled against a `std` that counts. This package
-//! replaces three modules: `sync`, for its cell; `clock`, because time is virtual; and `executor`, of which only the part
-//! that runs callbacks on the driver's thread is present.
+//! replaces four modules: `sync`, for its cell; `clock`, because time is virtual; `executor`, of which only the part that
+//! runs callbacks on the driver's thread is present; and `drive`, without the program's own loop.
 
 // The unit tests of these files run in the crate itself.
 #![cfg(not(test))]
@@ -16,6 +16,8 @@ extern crate coherence as std;
 
 #[allow(dead_code, unused_imports)]
 mod clock;
+#[allow(dead_code, unexpected_cfgs, unused_imports)]
+mod drive;
 #[allow(dead_code, unexpected_cfgs, unused_imports)]
 #[path = "../../../src/engine/mod.rs"]
 mod engine;

@@ -1,0 +1,51 @@
+//! The crate's `drive`, without the program's own loop: its waker implements `Wake`, which asks for the `Arc` of the real
+//! standard library.
+
+#[path = "../../../src/drive/batch.rs"]
+mod batch;
+#[path = "../../../src/drive/defer.rs"]
+mod defer;
+#[path = "../../../src/drive/drivers.rs"]
+mod drivers;
+#[path = "../../../src/drive/expired.rs"]
+mod expired;
+#[path = "../../../src/drive/load.rs"]
+mod load;
+#[path = "../../../src/drive/own_thread.rs"]
+mod own_thread;
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+pub(crate) use drivers::Drivers;
+pub(crate) use own_thread::{OwnThreadHandle, drive};
+
+/// An empty type: no loop drives.
+pub(crate) enum ProgramDriver {}
+
+impl ProgramDriver {
+    pub(crate) fn take(_drivers: &Arc<Drivers>, _service: u64, _index: usize) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn attach(&self) {
+        match *self {}
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn set_waker(&self, _waker: &Waker) {
+        match *self {}
+    }
+
+    pub(crate) fn drive(&mut self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn next_wakeup(&mut self) -> Option<Instant> {
+        match *self {}
+    }
+}
