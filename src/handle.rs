@@ -176,7 +176,8 @@ impl TimerHandle {
     ///
     /// From inside that very callback, this does not wait. From elsewhere, it blocks until the callback returns. Two
     /// callbacks that wait for each other wait forever. So does a callback that waits for work on another thread, if
-    /// that work calls this for the callback's own timer. Such work may be the other half of a [`rayon::join`].
+    /// that work calls this for the callback's own timer. In a rayon pool of the program, such work may be the other half
+    /// of a [`rayon::join`].
     /// [`cancel`](Self::cancel) never blocks.
     ///
     /// ```

@@ -294,36 +294,22 @@ fn inline_callbacks_keep_their_order_when_a_loop_takes_the_shard() {
     assert_eq!(*order.lock().unwrap(), [0, 1]);
 }
 
-/// A callback waits for its mate, for which a pool of one thread grows, or for what it gives to rayon. The loop does not
-/// come back before, and no other timer is due.
+/// A callback waits for its mate, for which a pool of one thread grows. The loop does not come back before, and no other
+/// timer is due.
 #[test]
 fn a_callback_does_not_depend_on_the_loop_that_has_handed_it_over() {
-    for (threads, uses_rayon) in [(2, false), (2, true), (1, false)] {
+    for threads in [2, 1] {
         if threads == 1 && cfg!(not(target_os = "linux")) {
             continue;
         }
         let timer = Timer::builder().shards(1).executor(Executor::Pool { threads }).build().unwrap();
         let mut driver = timer.take_driver().unwrap();
         for _ in 0..5 {
-            let at = timer.now() + 5 * MS;
-            let (started, expected) = if uses_rayon {
-                let started = Arc::new(AtomicUsize::new(0));
-                let (gate, starts) = (Gate::default(), started.clone());
-                let spawns = move || {
-                    let opens = gate.clone();
-                    corewheel::rayon::spawn(move || opens.open());
-                    gate.pass();
-                    starts.fetch_add(1, SeqCst);
-                };
-                timer.schedule_at(at, spawns).unwrap();
-                (started, 1)
-            } else {
-                (schedule_pair(&timer, at), 2)
-            };
+            let started = schedule_pair(&timer, timer.now() + 5 * MS);
             while driver.drive() == 0 {}
             let begun = Instant::now();
-            eventually("what it waits for has started", || started.load(SeqCst) == expected);
-            assert!(begun.elapsed() < SEC, "{threads} threads, rayon: {uses_rayon}");
+            eventually("what it waits for has started", || started.load(SeqCst) == 2);
+            assert!(begun.elapsed() < SEC, "{threads} threads");
         }
     }
 }

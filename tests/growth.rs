@@ -340,82 +340,37 @@ fn rayon_works_on_an_extra_thread() {
     let timer = timer_with(1, 256, "growth-rayon");
     let gate = Gate::default();
     block(&timer, 1, &gate);
-    let lock = Arc::new(Mutex::new(()));
     let (sender, receiver) = channel();
     for _ in 0..10 {
-        let (lock, sender, gate) = (lock.clone(), sender.clone(), gate.clone());
-        let use_rayon = move || {
-            // Held across a wait inside rayon: no other callback may run on top of this one.
-            let guard = lock.lock().unwrap();
-            let (one, two) = rayon::join(|| 1, || rayon::join(|| 2, || 3));
-            assert_eq!((one, two), (1, (2, 3)));
-            assert_eq!(sum_in_a_scope(), 4950);
-            assert_eq!((rayon::current_num_threads(), rayon::broadcast(|_| ()).len()), (2, 2));
-            let (done, part) = channel();
-            rayon::spawn(move || _ = done.send(()));
-            wait_for(&part);
-            let (spawned, broadcast) = (sender.clone(), Mutex::new(sender));
-            rayon::spawn(move || spawned.send(thread::current().name().unwrap().to_owned()).unwrap());
-            let name = || thread::current().name().unwrap().to_owned();
-            rayon::spawn_broadcast(move |_| broadcast.lock().unwrap().send(name()).unwrap());
-            drop(guard);
+        let (sender, gate) = (sender.clone(), gate.clone());
+        let uses = move || {
+            use_rayon_on_one_thread(&sender);
             assert!(!gate.opens_within(Duration::ZERO));
         };
-        timer.schedule(Duration::ZERO, use_rayon).unwrap();
+        timer.schedule(Duration::ZERO, uses).unwrap();
     }
-    for _ in 0..30 {
+    for _ in 0..10 * TASKS {
         let on = wait_for(&receiver);
-        assert!(["growth-rayon-extra", "growth-rayon-companion"].iter().any(|name| on.starts_with(name)), "{on}");
+        assert!(on.starts_with("growth-rayon-extra"), "{on}");
     }
     assert_eq!(timer.stats().panicked, 0);
     gate.open();
 }
 
-/// A companion waits for what it has spawned itself. Other callbacks keep the extra thread from its end.
+/// The extra thread belongs to the pool, so it is not joined.
 #[test]
-fn an_extra_thread_does_what_its_companion_has_spawned() {
-    let timer = timer_with(1, 256, "growth-companion");
-    let gate = Gate::default();
-    block(&timer, 1, &gate);
-    timer.schedule_with_fixed_delay(100 * MS, 100 * MS, || ()).unwrap();
-    let (sender, receiver) = channel();
-    let spawns = move || {
-        let waits = move || {
-            let (done, part) = channel();
-            rayon::spawn(move || done.send(()).unwrap());
-            wait_for(&part);
-            sender.send(()).unwrap();
-        };
-        rayon::spawn(waits);
-        // The companion comes first.
-        thread::sleep(20 * MS);
-    };
-    timer.schedule(Duration::ZERO, spawns).unwrap();
-    wait_for(&receiver);
-    assert_eq!(timer.stats().panicked, 0);
-    gate.open();
-}
-
-/// The thread that does what a callback on an extra thread has given to rayon belongs to the pool, so it is not joined.
-#[test]
-fn a_shutdown_in_rayons_work_beside_an_extra_thread_does_not_deadlock() {
+fn a_shutdown_in_rayons_work_on_an_extra_thread_does_not_deadlock() {
     let name = "growth-within";
     let timer = timer_with(1, 256, name);
     let gate = Gate::default();
     block(&timer, 1, &gate);
     let ((sender, receiver), weak) = (channel(), timer.downgrade());
-    let shut_down_elsewhere = move || {
-        let callers = thread::current().id();
-        let (done, part) = channel();
-        rayon::spawn(move || {
-            gate.open();
-            assert_eq!(weak.upgrade().unwrap().shutdown().len(), 0);
-            done.send(thread::current().id()).unwrap();
-        });
-        sender.send(wait_for(&part) != callers).unwrap();
+    let shut_down = move || {
+        gate.open();
+        sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap();
     };
-    timer.schedule(Duration::ZERO, shut_down_elsewhere).unwrap();
-    assert!(wait_for(&receiver), "the callback waited for it");
+    timer.schedule(Duration::ZERO, || rayon::spawn(shut_down)).unwrap();
+    assert_eq!(wait_for(&receiver), 0);
     eventually("the threads have ended", || threads_named(name) == 0);
 }
 

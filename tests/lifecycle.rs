@@ -705,19 +705,6 @@ fn a_closure_that_panics_when_the_last_clone_is_dropped_affects_no_other() {
     assert_eq!((tokens.alive(), panics.load(Ordering::SeqCst)), (0, 5));
 }
 
-/// Called in a callback: runs `act` in the other half of a `rayon::join`, on another thread.
-fn join_on_another_thread(act: impl FnOnce() + Send) {
-    let (reached, here) = (Gate::default(), thread::current().id());
-    corewheel::rayon::join(
-        || reached.pass(),
-        || {
-            assert_ne!(thread::current().id(), here, "the half runs on the same thread");
-            reached.open();
-            act();
-        },
-    );
-}
-
 #[test]
 fn a_shutdown_in_a_joined_half_of_a_callback_does_not_deadlock() {
     for repeating in [false, true] {
@@ -728,7 +715,7 @@ fn a_shutdown_in_a_joined_half_of_a_callback_does_not_deadlock() {
         let token = tokens.give();
         let shuts_down = move || {
             let _captured = &token;
-            join_on_another_thread(|| sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap());
+            rayon::join(|| (), || sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap());
         };
         let handle = if repeating {
             timer.schedule_at_fixed_rate(Duration::ZERO, MS, shuts_down).unwrap()

@@ -66,9 +66,7 @@ impl TimerBatch {
 
     /// Runs all entries that no thread has taken.
     pub(super) fn run(&self) {
-        while let Some((turn, index)) = self.next() {
-            turn.shard.run(index, turn.due);
-        }
+        executor::Batch::run(self, &|| ());
     }
 
     /// Takes the next entry. Wait-free.
@@ -101,8 +99,11 @@ fn prefetch(entry: &Entry) {
 }
 
 impl executor::Batch for TimerBatch {
-    fn run(&self) {
-        self.run();
+    fn run(&self, after_each: &dyn Fn()) {
+        while let Some((turn, index)) = self.next() {
+            turn.shard.run(index, turn.due);
+            after_each();
+        }
     }
 
     fn is_exhausted(&self) -> bool {

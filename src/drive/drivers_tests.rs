@@ -8,12 +8,13 @@ use super::*;
 use crate::clock::Ticks;
 use crate::engine::entry::{self, Callback};
 use crate::engine::memory::Slab;
+use crate::executor::Pool;
 use crate::shard::ShardSettings;
 use crate::wheel::Levels;
 
 /// Shards that fold, and a pool without workers.
 fn drivers(shards: usize) -> Drivers {
-    let dispatcher = Dispatcher::Own { queue: Arc::new(JobQueue::new(1, 0)), extras: None };
+    let dispatcher = Pool::without_threads().dispatcher();
     let new = |_, wakeup| {
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, wakeup, Ticks::new(None, Duration::from_millis(1))))

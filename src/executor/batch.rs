@@ -3,8 +3,8 @@
 /// Callbacks that expire together. Workers take them one by one from a common cursor, so any number of workers may run
 /// the same batch.
 pub(crate) trait Batch: Send + Sync + 'static {
-    /// Runs all callbacks that no worker has taken.
-    fn run(&self);
+    /// Runs all callbacks that no worker has taken. Calls `after_each` after each of them.
+    fn run(&self, after_each: &dyn Fn());
     /// Returns whether no callback is left to take. Callbacks that were taken may still be running.
     fn is_exhausted(&self) -> bool;
     /// Splits the batch into one for each callback, or fewer once the timers are shut down.
@@ -32,9 +32,10 @@ pub(super) mod tests {
     }
 
     impl super::Batch for Callbacks {
-        fn run(&self) {
+        fn run(&self, after_each: &dyn Fn()) {
             while let Some(call) = self.callbacks.get(self.taken.fetch_add(1, Ordering::Relaxed)) {
                 call();
+                after_each();
             }
         }
 

@@ -7,19 +7,15 @@ use std::time::Instant;
 
 use super::batch::Batch;
 use super::borrowed::BorrowedPool;
-use super::extras::Extras;
 use super::facade::Execute;
 use super::job_queue::JobQueue;
-use super::workers;
+use super::pool::Pool;
 
 /// A running executor, to which drivers dispatch batches.
 #[derive(Clone)]
 pub(crate) enum Dispatcher {
     /// The timer's own pool.
-    Own {
-        queue: Arc<JobQueue>,
-        extras: Option<Arc<Extras>>,
-    },
+    Own(Arc<Pool>),
     Borrowed(Arc<BorrowedPool>),
     Inline,
     Custom(Arc<dyn Execute>),
@@ -30,10 +26,10 @@ impl Dispatcher {
     /// thread of the pool: the others may be waiting, too. Unknown of rayon's global pool. The function keeps no pool
     /// alive.
     pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
-        let own = if let Self::Own { queue, .. } = self { Some(workers::is_served_here(queue)) } else { None };
+        let own = if let Self::Own(pool) = self { Some(pool.has_this_thread()) } else { None };
         let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
         move || {
-            let on_own = own.as_ref().is_some_and(|is_served_here| is_served_here());
+            let on_own = own.as_ref().is_some_and(|has_this_thread| has_this_thread());
             on_own || borrowed.upgrade().is_some_and(|pool| pool.has_this_thread())
         }
     }
@@ -42,15 +38,15 @@ impl Dispatcher {
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
             // One hand-over for the whole batch, because it costs as much as several callbacks.
-            Self::Own { queue, .. } => queue.push(Arc::new(batch), Instant::now()),
+            Self::Own(pool) => pool.queue().push(Arc::new(batch), Instant::now()),
             Self::Borrowed(pool) => {
                 pool.queue().push(Arc::new(batch), Instant::now());
                 pool.spawn_tickets(1);
             }
-            Self::Inline => batch.run(),
+            Self::Inline => batch.run(&|| ()),
             Self::Custom(custom) => {
                 for single in batch.into_singles() {
-                    let execute = || custom.execute(Box::new(move || single.run()));
+                    let execute = || custom.execute(Box::new(move || single.run(&|| ())));
                     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(execute)) {
                         panicked(payload);
                     }
@@ -62,7 +58,7 @@ impl Dispatcher {
     /// Returns the queue of a pool.
     pub(crate) fn queue(&self) -> Option<&JobQueue> {
         match self {
-            Self::Own { queue, .. } => Some(queue),
+            Self::Own(pool) => Some(pool.queue()),
             Self::Borrowed(pool) => Some(pool.queue()),
             Self::Inline | Self::Custom(_) => None,
         }
@@ -72,9 +68,9 @@ impl Dispatcher {
     /// the caller.
     pub(crate) fn watch(&self, unpin: impl FnOnce()) {
         let start = |count| {
-            let Self::Own { extras: Some(extras), .. } = self else { return 0 };
+            let Self::Own(pool) = self else { return 0 };
             unpin();
-            extras.start(count)
+            pool.start_extras(count)
         };
         let added = self.queue().map_or(0, |queue| queue.watch(Instant::now(), start));
         if let Self::Borrowed(pool) = self {

@@ -20,12 +20,15 @@ use std::sync::Arc;
 ///
 /// # Callbacks that use rayon
 ///
-/// Callbacks may use rayon: `join`, `scope`, `par_iter`, `spawn`. The work goes to the pool in which the callback runs,
-/// or to rayon's global pool with `Inline` and `Custom`.
+/// Callbacks may use rayon: `join`, `scope`, `par_iter`, `spawn`. With `Pool`, all such work runs on the thread of the
+/// callback. With [`Rayon`](Self::Rayon) and `RayonGlobal` it goes to that pool, and with `Inline` and `Custom` to rayon's
+/// global pool. So parallel loops belong in a pool of the program: call its [`install`](rayon::ThreadPool::install) in the
+/// callback, or let it run the callbacks.
 ///
 /// A thread that waits inside such a call runs other work of rayon meanwhile. With `Pool`, that is never another
-/// callback. So a callback may hold a lock over `rayon::join` that other callbacks take. With [`Rayon`](Self::Rayon) and
-/// `RayonGlobal`, such a lock can deadlock, and a [custom executor](Self::Custom) may behave otherwise.
+/// callback. So a callback may hold a lock over `rayon::join` or `install` that other callbacks take. With
+/// [`Rayon`](Self::Rayon) and `RayonGlobal`, such a lock can deadlock, and a [custom executor](Self::Custom) may behave
+/// otherwise.
 ///
 /// A callback that waits for work in its pool must not wait there for itself: see
 /// [`Timer::shutdown`](crate::Timer::shutdown) and [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait).
@@ -42,20 +45,15 @@ pub enum Executor {
     ///
     /// On Linux and Android, while workers are blocked inside callbacks and other callbacks wait, extra threads run
     /// these: see [`max_extra_threads`](crate::Builder::max_extra_threads), also for callbacks that never count as blocked,
-    /// because they poll in naps of a millisecond. To rayon, an extra thread and its companion are a pool of two
-    /// threads. There, `join`, `scope`, `spawn` and `par_iter` work as in any pool. Only what waits inside `spawn`ed work,
-    /// for a broadcast or for what that work has spawned itself, may have to wait until the extra thread runs its next
-    /// callback, or ends after 5 idle seconds.
+    /// because they poll in naps of a millisecond.
     ///
-    /// A callback may block until another thread has run what it has `spawn`ed. As in any rayon pool, callbacks that do
-    /// so on each thread of the pool at once wait for ever.
-    ///
-    /// The threads run callbacks first. Work that a callback gives to rayon runs on the same worker, after the
-    /// callbacks that are due with it. Idle workers share that work once these callbacks have taken over a millisecond:
-    /// the first worker at once, and further ones about a millisecond later each, or as soon as one has found some. Beside
-    /// callbacks that have run for long without giving any, a worker looks for such work every 64 ms at least. If a
-    /// callback waits inside rayon after `spawn_broadcast`, the parts of idle workers may wait until these next wake. A
-    /// panic of work that was `spawn`ed goes to [`on_panic`](crate::Builder::on_panic).
+    /// To rayon, each of these threads is a pool of its own. So inside a callback `rayon::current_num_threads()` is 1, and
+    /// `join`, `scope`, `par_iter` and `broadcast` run all of their work on the callback's thread. What a callback has
+    /// `spawn`ed runs there once it has returned, before the next callback, and what it has given to `spawn_broadcast`
+    /// once the callbacks due with it have returned. **A callback must not wait for what it has `spawn`ed itself:** as in
+    /// any rayon pool of one thread, it would wait for ever. Work that spawns more without an end keeps its thread from
+    /// callbacks, like a callback that does not return. A panic of work that was `spawn`ed goes to
+    /// [`on_panic`](crate::Builder::on_panic).
     Pool {
         /// The number of threads; minimum: 1.
         threads: usize,

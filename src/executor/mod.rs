@@ -6,9 +6,7 @@
 //! | `batch`      | what executors run                                                                       |
 //! | `dispatcher` | dispatches batches to the executor                                                       |
 //! | `job_queue`  | the queue of every pool, and the loop of the workers of a timer's own pool               |
-//! | `pool`       | that pool: its start and its end                                                         |
-//! | `workers`    | threads of a rayon pool that serve the queue                                             |
-//! | `extras`     | extra threads, while those are blocked                                                   |
+//! | `pool`       | that pool: its threads, and the extra ones while those are blocked                       |
 //! | `borrowed`   | a rayon pool of the program, and its tickets                                             |
 
 pub(crate) mod batch;
@@ -17,15 +15,11 @@ mod borrowed;
 #[cfg(not(loom))]
 mod dispatcher;
 #[cfg(not(loom))]
-mod extras;
-#[cfg(not(loom))]
 mod facade;
 #[cfg(any(not(loom), shuttle))]
 pub(crate) mod job_queue;
 #[cfg(not(loom))]
 mod pool;
-#[cfg(not(loom))]
-mod workers;
 
 pub(crate) use batch::Batch;
 #[cfg(not(loom))]
@@ -35,6 +29,5 @@ pub(crate) use {
     borrowed::BorrowedPool,
     dispatcher::Dispatcher,
     job_queue::{ExtraThreads, JobQueue},
-    pool::Pool,
-    workers::{join, serves_here, spawn},
+    pool::{Pool, join, serves_here, spawn},
 };

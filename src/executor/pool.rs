@@ -1,44 +1,120 @@
-//! A timer's own rayon pool. Its threads are known and can be joined.
+//! A timer's own pool: threads that serve a queue. They are known and can be joined.
+//!
+//! Each thread is a rayon pool of one thread. So `join`, `scope`, `par_iter` and `broadcast` work inside callbacks, and
+//! nothing in rayon's queues waits for another thread. The loop of the [`JobQueue`] is the first job of that pool, and the
+//! bottom of its stack. Between callbacks, the loop runs what these have `spawn`ed. rayon ends the thread once the loop
+//! has returned and no work is left.
+//!
+//! *Extra* threads differ from the others only in that they end when they are idle. The head of `job_queue/growth.rs` says
+//! when they start.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::io;
+use std::mem;
+use std::ptr;
+use std::sync::Weak;
+use std::thread::{self, JoinHandle};
 
 use super::dispatcher::Dispatcher;
-use super::extras::Extras;
-use super::job_queue::JobQueue;
-use super::workers::{Panicked, Workers, join, serve};
+use super::job_queue::{JobQueue, SleepProbe, WorkerThread};
 use crate::error::BuildError;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex, lock};
 use crate::system::ThreadNumber;
 
+/// Receives the payload of a panic. Must not panic.
+pub(crate) type Panicked = Arc<dyn Fn(Box<dyn Any + Send>) + Send + Sync>;
+
 pub(crate) struct Pool {
-    workers: Workers,
     queue: Arc<JobQueue>,
-    /// `None` if the pool never grows.
-    extras: Option<Arc<Extras>>,
+    /// Prefix of the threads' names.
+    name: String,
+    panicked: Panicked,
+    threads: Mutex<Threads>,
+}
+
+#[derive(Default)]
+struct Threads {
+    handles: Vec<JoinHandle<()>>,
+    /// The number of the next extra thread.
+    next: u64,
+}
+
+thread_local! {
+    /// The queue of the pool to which this thread belongs, from its start to its end.
+    static SERVED: Cell<*const JobQueue> = const { Cell::new(ptr::null()) };
+}
+
+pub(crate) fn serves_here(queue: *const JobQueue) -> bool {
+    ptr::eq(SERVED.get(), queue)
 }
 
 impl Pool {
+    fn new(queue: JobQueue, name: &str, panicked: Panicked) -> Self {
+        Self { queue: Arc::new(queue), name: name.to_owned(), panicked, threads: Mutex::default() }
+    }
+
     /// Starts the threads. The calling thread must not be pinned, because they inherit its cores. `panicked` receives the
     /// payloads of panics in work that callbacks have given to rayon.
-    pub(crate) fn start(threads: usize, max_extra: usize, name: &str, panicked: Panicked) -> Result<Self, BuildError> {
+    pub(crate) fn start(
+        threads: usize,
+        max_extra: usize,
+        name: &str,
+        panicked: Panicked,
+    ) -> Result<Arc<Self>, BuildError> {
         if threads == 0 {
             return Err(BuildError::NoPoolThreads);
         }
         // The pool grows only where the system tells which threads are asleep.
-        let grows = max_extra > 0 && ThreadNumber::current().is_some();
-        let queue = Arc::new(JobQueue::new(threads, if grows { max_extra } else { 0 }));
-        let served = queue.clone();
-        let serve = move |_| serve(&served, false);
-        let workers = Workers::start(threads, |index| format!("{name}-pool-{index}"), serve, panicked.clone());
-        let workers = workers.map_err(|(cause, started)| {
-            queue.close();
-            started.into_iter().for_each(join);
-            BuildError::ThreadStart(cause)
-        })?;
-        let extras = grows.then(|| Arc::new(Extras::new(&queue, name, panicked)));
-        Ok(Self { workers, queue, extras })
+        let max_extra = if ThreadNumber::current().is_some() { max_extra } else { 0 };
+        let pool = Arc::new(Self::new(JobQueue::new(threads, max_extra), name, panicked));
+        for index in 0..threads {
+            let thread = pool.start_thread(format!("{name}-pool-{index}"), false).inspect_err(|_| pool.stop(true));
+            lock(&pool.threads).handles.push(thread.map_err(BuildError::ThreadStart)?);
+        }
+        Ok(pool)
     }
 
-    pub(crate) fn dispatcher(&self) -> Dispatcher {
-        Dispatcher::Own { queue: self.queue.clone(), extras: self.extras.clone() }
+    /// Starts extra threads. Returns how many the system has started. The calling thread must not be pinned, because
+    /// they inherit its cores.
+    pub(super) fn start_extras(&self, count: usize) -> usize {
+        let threads = &mut *lock(&self.threads);
+        // At most the destructors of thread-local values still run there. The system keeps a stack for each handle.
+        threads.handles.retain(|thread| !thread.is_finished());
+        let started = (0..count).map_while(|_| {
+            let name = format!("{}-extra-{}", self.name, threads.next);
+            threads.next += 1;
+            self.start_thread(name, true).ok()
+        });
+        let before = threads.handles.len();
+        threads.handles.extend(started);
+        threads.handles.len() - before
+    }
+
+    fn start_thread(&self, name: String, is_extra: bool) -> io::Result<JoinHandle<()>> {
+        let (mut main, panicked) = (None, self.panicked.clone());
+        let rayon = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .panic_handler(move |payload| panicked(payload))
+            .spawn_handler(|thread| {
+                main = Some(thread);
+                Ok(())
+            })
+            .build();
+        let rayon = Arc::new(rayon.map_err(io::Error::other)?);
+        let [queue, served] = [(); 2].map(|()| self.queue.clone());
+        let thread = spawn(name, move || {
+            // No other queue has the same address while the thread keeps this one.
+            SERVED.set(Arc::as_ptr(&served));
+            main.into_iter().for_each(rayon::ThreadBuilder::run);
+        })?;
+        let this = RayonThread(rayon.clone());
+        rayon.spawn(move || queue.worker_loop(&this, is_extra));
+        Ok(thread)
+    }
+
+    pub(crate) fn dispatcher(self: &Arc<Self>) -> Dispatcher {
+        Dispatcher::Own(self.clone())
     }
 
     /// Returns the queue that the threads serve.
@@ -46,13 +122,111 @@ impl Pool {
         &self.queue
     }
 
-    /// Makes the threads leave the queue, and end once no work is left. With `wait`, returns when they have ended.
-    pub(crate) fn stop(self, wait: bool) {
+    /// Returns a function that returns whether the calling thread belongs to the pool. The function keeps no queue alive.
+    pub(super) fn has_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+        // The weak reference keeps the allocation, so no other queue can have the same address.
+        let queue: Weak<JobQueue> = Arc::downgrade(&self.queue);
+        move || serves_here(queue.as_ptr())
+    }
+
+    /// Makes the threads leave the queue, and end once no work is left. With `wait`, returns when they have ended: no
+    /// thread may start extra ones any more, and the calling one must not belong to the pool.
+    pub(crate) fn stop(&self, wait: bool) {
         self.queue.close();
-        let threads = self.workers.end();
+        let handles = mem::take(&mut lock(&self.threads).handles);
         if wait {
-            threads.into_iter().for_each(join);
-            self.extras.into_iter().for_each(|extras| extras.join());
+            handles.into_iter().for_each(join);
         }
+    }
+}
+
+/// The calling thread: the only one of a rayon pool.
+struct RayonThread(Arc<rayon::ThreadPool>);
+
+impl WorkerThread for RayonThread {
+    fn after_callback(&self) {
+        // Of broadcasts, only `yield_local` knows, which takes some 80 instructions.
+        if self.0.current_thread_has_pending_tasks() == Some(true) {
+            self.after_batch();
+        }
+    }
+
+    fn after_batch(&self) {
+        while self.0.yield_local() == Some(rayon::Yield::Executed) {}
+    }
+
+    fn sleep_probe(&self) -> SleepProbe {
+        let thread = ThreadNumber::current();
+        Box::new(move || thread.and_then(ThreadNumber::sleeps_if_asleep))
+    }
+}
+
+/// Starts a thread. The name must not contain a NUL character, because the standard library would panic.
+pub(crate) fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(f)
+}
+
+/// Waits for the end of a thread.
+pub(crate) fn join(thread: JoinHandle<()>) {
+    if let Err(payload) = thread.join() {
+        // Leaked, as its drop may panic.
+        mem::forget(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::resume_unwind;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// For tests of other rooms.
+    impl Pool {
+        pub(crate) fn without_threads() -> Arc<Self> {
+            Arc::new(Self::new(JobQueue::new(1, 0), "", Arc::new(drop)))
+        }
+    }
+
+    struct PanicOnDrop;
+
+    impl Drop for PanicOnDrop {
+        fn drop(&mut self) {
+            panic!("a payload is dropped");
+        }
+    }
+
+    #[test]
+    fn the_payload_of_a_thread_that_has_panicked_is_not_dropped() {
+        join(thread::spawn(|| resume_unwind(Box::new(PanicOnDrop))));
+    }
+
+    #[test]
+    fn a_stop_waits_for_threads_that_are_about_to_end() {
+        let pool = Pool::start(1, 1, "pool-stop", Arc::new(drop)).unwrap();
+        let ended = Arc::new(AtomicUsize::new(0));
+        let ends = ended.clone();
+        let linger = move || {
+            thread::sleep(Duration::from_millis(50));
+            ends.fetch_add(1, Ordering::SeqCst);
+        };
+        lock(&pool.threads).handles.push(spawn("lingers".to_owned(), linger).unwrap());
+        pool.stop(true);
+        assert_eq!(ended.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn threads_that_have_ended_are_forgotten_when_another_one_starts() {
+        let pool = Pool::start(1, 1, "pool-forget", Arc::new(drop)).unwrap();
+        let ended = spawn("ends".to_owned(), || ()).unwrap();
+        while !ended.is_finished() {
+            thread::yield_now();
+        }
+        lock(&pool.threads).handles.push(ended);
+        pool.queue.expect_extra();
+        assert_eq!(pool.start_extras(1), 1);
+        assert_eq!(lock(&pool.threads).handles.len(), 2);
+        pool.stop(true);
     }
 }

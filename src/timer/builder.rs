@@ -172,10 +172,6 @@ impl Builder {
     /// for all of them, as for the pool's own. With a limit of 0, timers that are due wait until a thread of the pool
     /// is free.
     ///
-    /// Each extra thread has a *companion*: a second thread, which does only what callbacks give to rayon, and ends
-    /// with it. So the process may have twice as many threads more as this limit. While work that its callbacks have given
-    /// to rayon lasts, an extra thread stays beyond its idle time, and does not count.
-    ///
     /// Extra threads exist on Linux and Android, where `/proc` tells which threads are blocked. On other systems, and
     /// without `/proc`, the pool starts none. Other executors ignore the setting.
     ///

@@ -241,17 +241,15 @@ impl Timer {
     /// when the callback has returned. It waits for the other callbacks that are running. None of these may wait for
     /// it.
     ///
-    /// A callback may give work to its pool and wait for it, as [`rayon::join`] does with its two
-    /// halves. Such work runs on another thread, where it looks like any other work:
+    /// A callback may give work to a rayon pool and wait for it, as [`rayon::join`] does with its two halves:
     ///
-    /// - On a thread of the timer's own pool, all work outside of a callback comes from callbacks. A shutdown there
-    ///   waits for no callback and no thread. A repeating timer that is running then ends with that run, and is not
-    ///   returned.
-    /// - In every other case a shutdown waits forever for a callback that waits for the shutdown. There are two such
-    ///   cases. The first is work that a callback has given to a pool that other code uses too: with any executor but
-    ///   the timer's own pool. The second is work that a thread runs in the middle of another callback, while that
-    ///   callback waits for its own part of such work. With a rayon pool of the program, that work may be a callback:
-    ///   see [`Executor::Rayon`](crate::Executor::Rayon). Call `shutdown` from a thread that no callback waits for.
+    /// - In the timer's own pool, both halves run inside the callback, on its thread. Work that was `spawn`ed runs after
+    ///   the callback. A shutdown there waits for no callback and no thread. A repeating timer that is running then ends
+    ///   with that run, and is not returned.
+    /// - In a pool of the program such work runs on another thread, where it looks like any other work. A shutdown there
+    ///   waits forever for a callback that waits for the shutdown. With such a pool as the executor, that work may be a
+    ///   callback: see [`Executor::Rayon`](crate::Executor::Rayon). Call `shutdown` from a thread that no callback waits
+    ///   for.
     pub fn shutdown(&self) -> Unfired {
         self.0.shutdown(None)
     }

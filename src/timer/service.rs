@@ -137,7 +137,7 @@ impl Service {
             next: AtomicUsize::new(0),
             queues: OpenQueues::default(),
             open,
-            queue: pool.as_ref().map(Pool::queue).cloned(),
+            queue: pool.as_ref().map(|pool| pool.queue().clone()),
             threads: Mutex::new(ManuallyDrop::new(Threads { own: Vec::new(), drivers: Some(drivers.clone()), pool })),
         };
         for index in 0..builder.shards {
@@ -252,12 +252,10 @@ impl Service {
         threads.drivers.iter().for_each(|drivers| drivers.wake_all());
         let is_driver = threads.drivers.as_ref().is_some_and(|drivers| drivers.drives_here());
         let on_pool = self.is_on_pool();
-        // No driver looks after the workers any more. So they leave the queue, and rayon wakes them for what a callback
-        // gives to it.
+        // So the workers end.
         self.queue.iter().for_each(|queue| queue.close());
-        // Work on the timer's own pool outside of any callback was given to the pool by some callback. That callback
-        // may be waiting for this very work, for example for half of a `rayon::join`. It is unknown which callback that
-        // is.
+        // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
+        // waiting for this very work. It is unknown which callback that is.
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.

@@ -13,7 +13,7 @@ pub(super) struct Threads {
     pub(super) own: Vec<OwnThreadHandle>,
     /// What these threads drive, and their executor.
     pub(super) drivers: Option<Arc<Drivers>>,
-    pub(super) pool: Option<Pool>,
+    pub(super) pool: Option<Arc<Pool>>,
 }
 
 impl Threads {

@@ -52,6 +52,28 @@ pub fn sum_in_a_scope() -> usize {
     sum.into_inner()
 }
 
+/// Number of names that [`use_rayon_on_one_thread`] sends.
+pub const TASKS: usize = 2;
+
+/// Called in a callback of the timer's own pool: uses rayon in all ways. Work that nothing waits for sends the name of its
+/// thread.
+pub fn use_rayon_on_one_thread(sender: &Sender<String>) {
+    let here = thread::current().id();
+    assert_eq!((rayon::current_num_threads(), rayon::current_thread_index()), (1, Some(0)));
+    let (one, two) = rayon::join(|| 1, || rayon::join(|| 2, || thread::current().id()));
+    assert_eq!((one, two), (1, (2, here)));
+    assert_eq!(sum_in_a_scope(), 4950);
+    let mut part = 0;
+    rayon::in_place_scope(|scope| scope.spawn(|_| part = 1));
+    assert_eq!(part, 1);
+    assert_eq!(rayon::broadcast(|_| thread::current().id()), [here]);
+    assert_eq!(rayon::yield_now(), Some(rayon::Yield::Idle));
+    let (spawned, broadcast) = (sender.clone(), Mutex::new(sender.clone()));
+    let name = || thread::current().name().unwrap().to_owned();
+    rayon::spawn_broadcast(move |_| broadcast.lock().unwrap().send(name()).unwrap());
+    rayon::spawn(move || spawned.send(name()).unwrap());
+}
+
 /// Returns one executor of each kind.
 pub fn every_executor() -> Vec<Executor> {
     vec![

@@ -6,12 +6,10 @@
 
 use std::time::Duration;
 
-use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use shuttle::thread;
 
 use super::explore;
 use super::pool::{Barrier, Callback, Pool};
-use crate::sync::Arc;
 
 /// Each of three workers must get a batch, because the callbacks of three batches wait for each other, three times.
 #[test]
@@ -68,119 +66,10 @@ fn a_batch_that_starts_late_is_assisted() {
 /// Returns a callback that comes to one barrier and then waits at another.
 fn busy_until(begun: &Barrier, gate: &Barrier) -> Callback {
     let (begun, gate) = (begun.clone(), gate.clone());
-    Box::new(move |_| {
+    Box::new(move || {
         begun.wait();
         gate.wait();
     })
-}
-
-/// A callback waits for a task that it gave to rayon. Another leaves such a task, which waits for a second one.
-#[test]
-fn idle_workers_run_rayon_tasks() {
-    explore(|| {
-        let (pool, threads) = Pool::start(2);
-        let end = Barrier::new(2);
-        let ending = end.clone();
-        pool.push(vec![Box::new(move |pool: &Pool| {
-            pool.wait_for_task();
-            ending.wait();
-        })]);
-        end.wait();
-        let end = Barrier::new(2);
-        let ending = end.clone();
-        pool.push(vec![Box::new(move |pool: &Pool| {
-            let ending = ending.clone();
-            pool.spawn(Box::new(move |pool| {
-                pool.wait_for_task();
-                ending.wait();
-            }));
-        })]);
-        end.wait();
-        pool.shut_down(threads);
-    });
-}
-
-/// A worker parks while the other is in a callback, and no driver watches any more. Only then the callback waits for a task
-/// that it gave to rayon.
-#[test]
-fn a_worker_that_parks_late_runs_rayon_tasks() {
-    explore(|| {
-        let (pool, threads) = Pool::start(2);
-        let (busy, gate, go, end) = (Barrier::new(3), Barrier::new(2), Barrier::new(2), Barrier::new(2));
-        pool.push(vec![busy_until(&busy, &gate)]);
-        let (begun, going, ending) = (busy.clone(), go.clone(), end.clone());
-        pool.push(vec![Box::new(move |pool: &Pool| {
-            begun.wait();
-            going.wait();
-            pool.wait_for_task();
-            ending.wait();
-        })]);
-        busy.wait();
-        pool.wait_until_the_leader_rests();
-        gate.wait();
-        go.wait();
-        end.wait();
-        pool.shut_down(threads);
-    });
-}
-
-/// A callback gives each worker a task, and ends at once. Other batches make workers park at any time.
-#[test]
-fn a_broadcast_reaches_all_workers() {
-    const WORKERS: usize = 4;
-    explore(|| {
-        let (pool, threads) = Pool::start(WORKERS);
-        let end = Barrier::new(WORKERS + 1);
-        let ending = end.clone();
-        pool.push(vec![Box::new(|_| ())]);
-        pool.push(vec![Box::new(move |pool| {
-            let ending = ending.clone();
-            pool.broadcast(move |_| drop(ending.arrive()));
-        })]);
-        pool.push(vec![Box::new(|_| ())]);
-        end.wait();
-        pool.shut_down(threads);
-    });
-}
-
-/// The same with tasks that wait for each other.
-#[test]
-fn a_broadcast_reaches_all_workers_at_once() {
-    const WORKERS: usize = 3;
-    explore(|| {
-        let (pool, threads) = Pool::start(WORKERS);
-        let end = Barrier::new(WORKERS + 1);
-        let ending = end.clone();
-        pool.push(vec![Box::new(move |pool| {
-            let ending = ending.clone();
-            pool.broadcast(move |_| ending.wait());
-        })]);
-        end.wait();
-        pool.shut_down(threads);
-    });
-}
-
-/// The second part gives work to rayon, and waits until another worker does it.
-#[test]
-fn a_part_of_a_broadcast_waits_for_another_worker() {
-    explore(|| {
-        let (pool, threads) = Pool::start(2);
-        for _ in 0..2 {
-            let (end, parts) = (Barrier::new(2), Arc::new(AtomicUsize::new(0)));
-            let ending = end.clone();
-            pool.push(vec![Box::new(move |pool| {
-                let (ending, parts) = (ending.clone(), parts.clone());
-                pool.broadcast(move |pool| {
-                    if parts.fetch_add(1, Ordering::SeqCst) == 1 {
-                        pool.wait_for_task();
-                        drop(ending.arrive());
-                    }
-                });
-            })]);
-            end.wait();
-        }
-        pool.shut_down(threads);
-    });
 }
 
 /// All workers are blocked, twice, and callbacks wait, so extra workers run them. Idle extra workers are called again.
@@ -235,46 +124,14 @@ fn only_blocked_workers_get_extra_workers() {
         let (pool, threads) = Pool::start_with(2, 4);
         let gate = Barrier::new(3);
         (0..2).for_each(|_| pool.push(vec![gate.callback()]));
-        pool.push(vec![Box::new(|_| ())]);
+        pool.push(vec![Box::new(|| ())]);
         pool.sleep(Duration::from_millis(10));
         gate.wait();
         let gate = Barrier::new(2);
         pool.push(vec![gate.blocking_callback()]);
-        pool.sleep(Duration::from_millis(10));
+        pool.wait_until_the_leader_rests();
         gate.wait();
         assert_eq!(pool.queue.extra_threads().needed, 0);
-        pool.shut_down(threads);
-    });
-}
-
-/// A callback waits for a task that it gave to rayon, while there are always jobs for the only other worker.
-#[test]
-fn a_worker_for_which_jobs_wait_runs_rayon_tasks() {
-    /// Returns a batch that dispatches another such batch, until `done`.
-    fn endless(pool: &Arc<Pool>, done: &Arc<AtomicBool>) -> Vec<Callback> {
-        let (next, done) = (pool.clone(), done.clone());
-        vec![Box::new(move |pool| {
-            pool.advance(Duration::from_micros(500));
-            thread::yield_now();
-            if !done.load(Ordering::SeqCst) {
-                next.push(endless(&next, &done));
-            }
-        })]
-    }
-
-    explore(|| {
-        let (pool, threads) = Pool::start(2);
-        let (begun, ended, done) = (Barrier::new(2), Barrier::new(2), Arc::new(AtomicBool::new(false)));
-        let (started, ending, is_done) = (begun.clone(), ended.clone(), done.clone());
-        pool.push(vec![Box::new(move |pool: &Pool| {
-            started.wait();
-            pool.wait_for_task();
-            is_done.store(true, Ordering::SeqCst);
-            ending.wait();
-        })]);
-        begun.wait();
-        pool.push(endless(&pool, &done));
-        ended.wait();
         pool.shut_down(threads);
     });
 }

@@ -1,6 +1,5 @@
-//! A pool's queue with its workers, the leader and a clock, a replacement for rayon, and callbacks that wait for each other.
+//! A pool's queue with its workers, the leader and a clock, and callbacks that wait for each other.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,15 +7,13 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::executor::batch::Batch;
 use crate::executor::job_queue::{JobQueue, SleepProbe, WorkerThread};
 use crate::sync::thread::{self, JoinHandle, Thread};
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+use crate::sync::{Arc, Condvar, Mutex};
 
-pub(super) type Callback = Box<dyn Fn(&Pool) + Send + Sync>;
+pub(super) type Callback = Box<dyn Fn() + Send + Sync>;
 
-/// A queue with its workers, the leader and a clock, and a replacement for rayon.
+/// A queue with its workers, the leader and a clock.
 pub(super) struct Pool {
     pub(super) queue: JobQueue,
-    /// Replaces rayon's queues.
-    tasks: Mutex<Vec<Tasks>>,
     start: Instant,
     /// Microseconds since the start.
     clock: AtomicU64,
@@ -35,19 +32,7 @@ struct Leader {
     rests: AtomicBool,
 }
 
-pub(super) type Task = Box<dyn FnOnce(&Pool) + Send>;
-
-/// The tasks in the queues of one worker.
-#[derive(Default)]
-struct Tasks {
-    /// Any worker may take these.
-    own: VecDeque<Task>,
-    /// Its parts of broadcasts: only this worker takes them.
-    broadcast: VecDeque<Task>,
-}
-
 shuttle::thread_local! {
-    static WORKER: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
     static IN_CALLBACK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     static SLEEP_STATUS: Arc<SleepStatus> = Arc::default();
 }
@@ -57,13 +42,6 @@ shuttle::thread_local! {
 struct SleepStatus {
     asleep: AtomicBool,
     sleeps: AtomicU64,
-}
-
-impl Tasks {
-    /// Takes a task for the worker whose tasks these are.
-    fn pop(&mut self) -> Option<Task> {
-        self.own.pop_back().or_else(|| self.broadcast.pop_front())
-    }
 }
 
 impl SleepStatus {
@@ -82,14 +60,13 @@ impl SleepStatus {
 
 /// A batch of callbacks.
 pub(super) struct Callbacks {
-    pool: Arc<Pool>,
     callbacks: Vec<Callback>,
     taken: AtomicUsize,
 }
 
 impl Callbacks {
-    pub(super) fn new(pool: &Arc<Pool>, callbacks: Vec<Callback>) -> Self {
-        Self { pool: pool.clone(), callbacks, taken: AtomicUsize::new(0) }
+    pub(super) fn new(callbacks: Vec<Callback>) -> Self {
+        Self { callbacks, taken: AtomicUsize::new(0) }
     }
 }
 
@@ -106,7 +83,6 @@ impl Pool {
     pub(super) fn start_with(workers: usize, max_extra: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         let pool = Arc::new(Self {
             queue: JobQueue::new(workers, max_extra),
-            tasks: Mutex::new((0..workers + max_extra).map(|_| Tasks::default()).collect()),
             start: Instant::now(),
             clock: AtomicU64::new(0),
             timed: Mutex::default(),
@@ -115,12 +91,9 @@ impl Pool {
             ended: AtomicBool::new(false),
         });
         let mut threads: Vec<_> = (0..workers)
-            .map(|index| {
+            .map(|_| {
                 let pool = pool.clone();
-                thread::spawn(move || {
-                    WORKER.with(|worker| worker.set(index));
-                    pool.queue.worker_loop(&Worker(pool.clone()), false);
-                })
+                thread::spawn(move || pool.queue.worker_loop(&Worker(pool.clone()), false))
             })
             .collect();
         let woken = Arc::downgrade(&pool);
@@ -190,12 +163,8 @@ impl Pool {
 
     fn start_extra(self: &Arc<Self>) {
         let pool = self.clone();
-        let mut extras = self.extras.lock().unwrap();
-        let index = self.tasks.lock().unwrap().len() - 1 - extras.len();
-        extras.push(thread::spawn(move || {
-            WORKER.with(|worker| worker.set(index));
-            pool.queue.worker_loop(&Worker(pool.clone()), true);
-        }));
+        let extra = thread::spawn(move || pool.queue.worker_loop(&Worker(pool.clone()), true));
+        self.extras.lock().unwrap().push(extra);
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -208,34 +177,8 @@ impl Pool {
     }
 
     /// Dispatches a batch.
-    pub(super) fn push(self: &Arc<Self>, callbacks: Vec<Callback>) {
-        self.queue.push(Arc::new(Callbacks::new(self, callbacks)), self.now());
-    }
-
-    /// Gives a task to rayon, from inside a callback.
-    pub(super) fn spawn(&self, task: Task) {
-        self.tasks.lock().unwrap()[WORKER.with(std::cell::Cell::get)].own.push_back(task);
-    }
-
-    /// Gives a task to rayon, from inside a callback, and waits until another worker does it.
-    pub(super) fn wait_for_task(&self) {
-        let both = Barrier::new(2);
-        let task = both.clone();
-        self.spawn(Box::new(move |_| task.wait()));
-        both.wait();
-    }
-
-    /// Gives each worker a task, from inside a callback.
-    pub(super) fn broadcast(&self, task: impl Fn(&Self) + Clone + Send + 'static) {
-        self.tasks.lock().unwrap().iter_mut().for_each(|tasks| tasks.broadcast.push_back(Box::new(task.clone())));
-    }
-
-    fn run_task(&self, task: Option<Task>) -> bool {
-        let found = task.is_some();
-        if let Some(task) = task {
-            task(self);
-        }
-        found
+    pub(super) fn push(&self, callbacks: Vec<Callback>) {
+        self.queue.push(Arc::new(Callbacks::new(callbacks)), self.now());
     }
 
     pub(super) fn shut_down(self: Arc<Self>, mut threads: Vec<JoinHandle<()>>) {
@@ -262,30 +205,18 @@ impl WorkerThread for Worker {
 
     fn sleep_probe(&self) -> SleepProbe {
         let status = SLEEP_STATUS.with(Arc::clone);
-        Arc::new(move || status.probe())
-    }
-
-    fn run_own_task(&self) -> bool {
-        let task = self.0.tasks.lock().unwrap()[WORKER.with(std::cell::Cell::get)].pop();
-        self.0.run_task(task)
-    }
-
-    fn run_any_task(&self) -> bool {
-        let mut tasks = self.0.tasks.lock().unwrap();
-        let own = tasks[WORKER.with(std::cell::Cell::get)].pop();
-        let task = own.or_else(|| tasks.iter_mut().find_map(|tasks| tasks.own.pop_front()));
-        drop(tasks);
-        self.0.run_task(task)
+        Box::new(move || status.probe())
     }
 }
 
 impl Batch for Callbacks {
-    fn run(&self) {
+    fn run(&self, after_each: &dyn Fn()) {
         while let Some(callback) = self.callbacks.get(self.taken.fetch_add(1, Ordering::SeqCst)) {
             let nested = IN_CALLBACK.with(|inside| inside.replace(true));
             assert!(!nested, "nested callbacks");
-            callback(&self.pool);
+            callback();
             IN_CALLBACK.with(|inside| inside.set(false));
+            after_each();
         }
     }
 
@@ -308,18 +239,12 @@ impl Barrier {
     }
 
     pub(super) fn wait(&self) {
-        let mut missing = self.arrive();
-        while *missing > 0 {
-            missing = self.0.1.wait(missing).unwrap();
-        }
-    }
-
-    /// Comes to the barrier, and does not wait there.
-    pub(super) fn arrive(&self) -> MutexGuard<'_, usize> {
         let mut missing = self.0.0.lock().unwrap();
         *missing -= 1;
         self.0.1.notify_all();
-        missing
+        while *missing > 0 {
+            missing = self.0.1.wait(missing).unwrap();
+        }
     }
 
     /// As `wait`, but reports the thread as asleep.
@@ -329,11 +254,11 @@ impl Barrier {
 
     pub(super) fn blocking_callback(&self) -> Callback {
         let barrier = self.clone();
-        Box::new(move |_| barrier.wait_asleep())
+        Box::new(move || barrier.wait_asleep())
     }
 
     pub(super) fn callback(&self) -> Callback {
         let barrier = self.clone();
-        Box::new(move |_| barrier.wait())
+        Box::new(move || barrier.wait())
     }
 }

@@ -36,8 +36,9 @@ use std::time::{Duration, Instant};
 
 use super::probe::{SleepSample, WorkerProbe};
 use super::queue::JobQueue;
-use super::state::{Parked, Run, State, is_late};
-use crate::sync::lock;
+use super::state::{Run, State, is_late};
+use crate::sync::thread::Thread;
+use crate::sync::{Arc, lock};
 
 /// Time without a job after which an extra worker ends.
 pub(super) const IDLE: Duration = Duration::from_secs(5);
@@ -61,18 +62,20 @@ pub(super) struct Growth {
     own: usize,
     /// Maximum number of extra workers.
     pub(super) limit: usize,
+    /// Number of blocked workers.
+    pub(super) blocked: usize,
     /// Number of extra workers, including those that are being started.
     pub(super) extras: usize,
     /// Number of times that an extra worker was woken or started.
     needed: u64,
     /// Idle extra workers; the last one became idle last.
-    pub(super) idle: Vec<Parked>,
+    pub(super) idle: Vec<Thread>,
     /// When a look last started a worker or began to sample. `None` while none need sample.
     since: Option<Instant>,
     /// Time of the next sample.
     sample_at: Option<Instant>,
     round: u64,
-    /// Index of the run from which the next look samples.
+    /// Place of the run from which the next look samples.
     next: usize,
 }
 
@@ -94,8 +97,7 @@ impl State {
 
     /// Returns the number of workers that are neither blocked nor parked nor idle, and the most that should run.
     fn running(&self) -> (usize, usize) {
-        let Growth { own, extras, idle, .. } = &self.growth;
-        let blocked = self.running.iter().filter(|run| run.sample.is_blocked).count();
+        let Growth { own, extras, idle, blocked, .. } = &self.growth;
         // This counts workers that were woken or started, but have not taken the lock yet.
         (own + extras - self.parked.len() - idle.len() - blocked, own + blocked)
     }
@@ -113,7 +115,7 @@ impl State {
         let growth = &mut self.growth;
         let woken = max.min(growth.idle.len());
         let first = growth.idle.len() - woken;
-        growth.idle.drain(first..).for_each(Parked::unpark);
+        growth.idle.drain(first..).for_each(|thread| thread.unpark());
         growth.needed += woken as u64;
         woken
     }
@@ -131,12 +133,6 @@ impl State {
         self.must_sample(now).then(|| self.growth.sample_at.unwrap_or(now))
     }
 
-    /// Returns whether a worker was woken and has not come.
-    pub(super) fn awaits_worker(&self) -> bool {
-        let Growth { own, extras, idle, .. } = &self.growth;
-        !self.closed && self.parked.len() + idle.len() + self.running.len() < own + extras
-    }
-
     /// Wakes idle extra workers for which there is room. Returns the number that the caller must start.
     fn make_room(&mut self) -> usize {
         let (running, target) = self.running();
@@ -149,26 +145,28 @@ impl State {
         starting
     }
 
-    /// Begins a round. Returns the busy workers to sample, each with the index and the id of its run.
-    fn begin_round(&mut self) -> Vec<(usize, u64, WorkerProbe)> {
+    /// Begins a round. Returns the busy workers to sample, each with the place and the id of its run.
+    fn begin_round(&mut self) -> Vec<(usize, u64, Arc<WorkerProbe>)> {
         let Growth { round, next, .. } = &mut self.growth;
         *round += 1;
         let is_due = |run: &&Run| !run.sample.is_blocked || (run.id + *round) % RESAMPLED == 0;
-        let runs = self.running.len();
-        let due = (*next..*next + runs).map(|index| index % runs).filter_map(|index| {
-            let run = Some(&self.running[index]).filter(is_due)?;
-            Some((index, run.id, run.probe.clone()?))
+        let places = self.running.capacity();
+        let due = (*next..*next + places).map(|place| place % places).filter_map(|place| {
+            let run = self.running.get(place).filter(is_due)?;
+            Some((place, run.id, run.probe.clone()?))
         });
         let due: Vec<_> = due.take(MAX_SAMPLES).collect();
-        *next = due.last().map_or(0, |(index, ..)| index + 1);
+        *next = due.last().map_or(0, |(place, ..)| place + 1);
         due
     }
 
     /// Records samples, but not that of a run whose place another has taken meanwhile. A later look samples it.
     fn record_samples(&mut self, samples: &[(usize, u64, Option<u64>)]) {
-        for &(index, id, asleep) in samples {
-            if let Some(run) = self.running.get_mut(index).filter(|run| run.id == id) {
+        for &(place, id, asleep) in samples {
+            if let Some(run) = self.running.get_mut(place).filter(|run| run.id == id) {
                 let is_blocked = asleep.is_some() && asleep == run.sample.asleep;
+                self.growth.blocked += usize::from(is_blocked);
+                self.growth.blocked -= usize::from(run.sample.is_blocked);
                 run.sample = SleepSample { asleep, is_blocked };
             }
         }
@@ -197,7 +195,7 @@ impl JobQueue {
         }
         let workers = state.begin_round();
         drop(state);
-        let samples: Vec<_> = workers.into_iter().map(|(index, id, probe)| (index, id, probe.sample())).collect();
+        let samples: Vec<_> = workers.into_iter().map(|(place, id, probe)| (place, id, probe.sample())).collect();
         let mut state = lock(&self.state);
         state.record_samples(&samples);
         let starting = if state.must_sample(now) { state.make_room() } else { 0 };

@@ -7,7 +7,12 @@ use super::super::JobQueue;
 use super::super::state::LATE_AFTER;
 use super::*;
 use crate::executor::batch::tests::Callbacks;
-use crate::sync::Arc;
+use crate::sync::{Arc, thread};
+
+/// Returns a batch of which nothing is left to start.
+fn started() -> Arc<Callbacks> {
+    Arc::new(Callbacks::of(0, || ()))
+}
 
 /// Returns the queue of a pool of two busy workers. The number is what the sleep probes of both return; zero stands
 /// for `None`.
@@ -16,10 +21,10 @@ fn busy() -> (JobQueue, Arc<AtomicU64>) {
     let mut state = lock(&queue.state);
     for _ in 0..2 {
         let sleeps = sleeps.clone();
-        let sleep_probe = Arc::new(move || Some(sleeps.load(Ordering::Relaxed)).filter(|&sleeps| sleeps > 0));
+        let sleep_probe = Box::new(move || Some(sleeps.load(Ordering::Relaxed)).filter(|&sleeps| sleeps > 0));
         let probe = WorkerProbe::new(sleep_probe);
         probe.in_foreign_code.store(true, Ordering::Relaxed);
-        state.begin(None, Instant::now() - LATE_AFTER, false, Some(&probe));
+        state.begin(started(), Instant::now() - LATE_AFTER, false, Some(&probe));
     }
     drop(state);
     (queue, sleeps)
@@ -30,7 +35,12 @@ fn sample(state: &mut State) -> usize {
     let samples: Vec<_> =
         state.begin_round().into_iter().map(|(index, id, probe)| (index, id, probe.sample())).collect();
     state.record_samples(&samples);
-    state.running.iter().filter(|run| run.sample.is_blocked).count()
+    state.growth.blocked
+}
+
+fn set_blocked(state: &mut State, place: usize, is_blocked: bool) {
+    let was_blocked = std::mem::replace(&mut state.running[place].sample.is_blocked, is_blocked);
+    state.growth.blocked = state.growth.blocked + usize::from(is_blocked) - usize::from(was_blocked);
 }
 
 #[test]
@@ -60,20 +70,20 @@ fn the_target_grows_by_one_worker_for_each_blocked_one() {
     let (queue, _) = busy();
     let mut state = lock(&queue.state);
     assert_eq!((state.make_room(), state.exceeds_target()), (0, false));
-    state.running[0].sample.is_blocked = true;
+    set_blocked(&mut state, 0, true);
     assert_eq!(
         (state.make_room(), state.make_room(), state.exceeds_target()),
         (2, 0, false),
         "those being started count"
     );
-    state.running[1].sample.is_blocked = true;
+    set_blocked(&mut state, 1, true);
     assert_eq!((state.make_room(), state.exceeds_target()), (2, false), "four for two that are blocked");
-    state.running[0].sample.is_blocked = false;
+    set_blocked(&mut state, 0, false);
     assert!(state.exceeds_target(), "four and one are more than three");
     state.growth.extras = 2;
     assert!(!state.exceeds_target());
     state.growth.limit = 2;
-    state.running[0].sample.is_blocked = true;
+    set_blocked(&mut state, 0, true);
     assert_eq!(state.make_room(), 0, "the limit is reached");
 }
 
@@ -83,7 +93,7 @@ fn a_parked_worker_does_not_count_as_running() {
     let mut state = lock(&queue.state);
     state.growth.extras = 1;
     assert!(state.exceeds_target());
-    state.parked.push(Parked::here(0));
+    state.parked.push(thread::current());
     assert!(!state.exceeds_target());
 }
 
@@ -93,7 +103,7 @@ fn a_blocked_worker_is_sampled_in_one_of_several_rounds() {
     let mut state = lock(&queue.state);
     let samples = |state: &mut State| (0..RESAMPLED).map(|_| state.begin_round().len()).sum::<usize>();
     assert_eq!(samples(&mut state), 2 * RESAMPLED as usize);
-    state.running[0].sample.is_blocked = true;
+    set_blocked(&mut state, 0, true);
     assert_eq!(samples(&mut state), RESAMPLED as usize + 1);
 }
 
@@ -111,9 +121,9 @@ fn a_look_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
             sampled.fetch_add(is_first.into(), Ordering::Relaxed);
             Some(1)
         };
-        let probe = WorkerProbe::new(Arc::new(sleep_probe));
+        let probe = WorkerProbe::new(Box::new(sleep_probe));
         probe.in_foreign_code.store(true, Ordering::Relaxed);
-        state.begin(None, now - LATE_AFTER, false, Some(&probe));
+        state.begin(started(), now - LATE_AFTER, false, Some(&probe));
     }
     let looks = BUSY.div_ceil(MAX_SAMPLES);
     assert!(looks > 10);
@@ -130,12 +140,12 @@ fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
     let (queue, sleep_count) = busy();
     sleep_count.store(1, Ordering::Relaxed);
     let mut state = lock(&queue.state);
-    let ended = state.running[0].id;
-    let samples: Vec<_> = state.begin_round().into_iter().take(1).map(|(index, id, _)| (index, id, Some(1))).collect();
-    assert_eq!(samples, [(0, ended, Some(1))]);
-    state.end(ended);
+    let samples: Vec<_> = state.begin_round().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
+    assert_eq!(samples, [(0, state.running[0].id, Some(1))]);
+    state.end(0);
+    state.begin(started(), Instant::now(), false, None);
     state.record_samples(&samples);
-    assert_eq!((state.running.len(), state.running[0].sample.asleep), (1, None));
+    assert_eq!((state.running.len(), state.running[0].sample.asleep), (2, None));
 }
 
 #[test]
@@ -143,10 +153,10 @@ fn a_look_wakes_and_starts_a_bounded_number_of_workers() {
     const BUSY: usize = 1000;
     let (queue, now) = (JobQueue::new(BUSY, BUSY), Instant::now());
     let mut state = lock(&queue.state);
-    (0..BUSY).for_each(|_| _ = state.begin(None, now - LATE_AFTER, false, None));
-    state.running.iter_mut().for_each(|run| run.sample.is_blocked = true);
+    (0..BUSY).for_each(|_| _ = state.begin(started(), now - LATE_AFTER, false, None));
+    (0..BUSY).for_each(|place| set_blocked(&mut state, place, true));
     state.growth.extras = BUSY / 2;
-    state.growth.idle.extend((0..BUSY / 2).map(|_| Parked::here(0)));
+    state.growth.idle.extend((0..BUSY / 2).map(|_| thread::current()));
     let (mut woken, mut started) = (Vec::new(), Vec::new());
     loop {
         let idle = state.growth.idle.len();
@@ -167,10 +177,10 @@ fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
     let (queue, _) = busy();
     let mut state = lock(&queue.state);
     state.growth.extras = 2;
-    state.growth.idle.extend([(); 2].map(|()| Parked::here(0)));
+    state.growth.idle.extend([(); 2].map(|()| thread::current()));
     state.wake_extra();
     assert_eq!((state.growth.idle.len(), state.growth.needed), (2, 0), "two run already");
-    state.running[0].sample.is_blocked = true;
+    set_blocked(&mut state, 0, true);
     state.wake_extra();
     assert_eq!((state.growth.idle.len(), state.growth.needed), (1, 1));
 }
@@ -205,7 +215,7 @@ fn looks_follow_until_no_late_job_waits() {
     assert_eq!(look(start + MIN_INTERVAL / 2), (0, Some(MIN_INTERVAL / 2)), "too early");
     assert_eq!(look(start + MIN_INTERVAL), (4, Some(MIN_INTERVAL)), "both are blocked");
     let mut state = lock(&queue.state);
-    (0..4).for_each(|_| _ = state.begin(None, start - LATE_AFTER, false, None));
+    (0..4).for_each(|_| _ = state.begin(started(), start - LATE_AFTER, false, None));
     drop(state);
     for (after, interval) in [(600, 600), (2_000, 600), (100_000, 8_000)] {
         let now = start + MIN_INTERVAL + Duration::from_micros(after);
@@ -226,34 +236,29 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
         lock(&sampled.upgrade()?.state).take(start - LATE_AFTER / 2, None, &mut Vec::new());
         Some(1)
     };
-    let probe = WorkerProbe::new(Arc::new(take));
+    let probe = WorkerProbe::new(Box::new(take));
     probe.in_foreign_code.store(true, Ordering::Relaxed);
-    lock(&queue.state).begin(None, start - LATE_AFTER, false, Some(&probe));
+    lock(&queue.state).begin(started(), start - LATE_AFTER, false, Some(&probe));
     add_late(&queue, start);
     (0..2).for_each(|_| _ = queue.watch(start, |_| unreachable!("one sample")));
     assert_eq!(next(&queue, start), Some(LATE_AFTER / 2));
 }
 
+/// The look that follows its dispatch finds a parked worker, and the growth begins once none is left.
 #[test]
-fn a_job_whose_worker_has_not_come_is_checked_again() {
-    let (queue, now) = (JobQueue::new(2, 0), Instant::now());
-    let check = |now| {
-        let added = lock(&queue.state).check(now, &mut Vec::new());
-        (next(&queue, now), added)
-    };
-    let mut state = lock(&queue.state);
-    (0..2).for_each(|_| state.park(now));
-    drop(state);
+fn a_late_job_that_the_last_worker_takes_is_checked() {
+    let (queue, now) = (JobQueue::new(2, 8), Instant::now());
+    lock(&queue.state).parked.extend([(); 2].map(|()| thread::current()));
     add_late(&queue, now);
-    assert_eq!(check(now), (Some(LATE_AFTER), 0), "one is parked, and one was woken");
+    queue.watch(now, |_| unreachable!());
+    assert_eq!(next(&queue, now), None, "one is parked, and one was woken");
     let mut state = lock(&queue.state);
-    let run = state.take(now, None, &mut Vec::new()).unwrap().1;
-    state.take(now, None, &mut Vec::new()).unwrap();
+    (0..2).for_each(|_| _ = state.take(now, None, &mut Vec::new()).unwrap());
     drop(state);
+    assert_eq!(next(&queue, now), Some(LATE_AFTER));
     let now = now + LATE_AFTER;
-    assert_eq!(check(now), (None, 0), "all are busy");
-    lock(&queue.state).end(run);
-    assert_eq!(check(now), (Some(LATE_AFTER), 0), "one is on its way, to the job or to its park");
+    queue.watch(now, |_| unreachable!());
+    assert_eq!(next(&queue, now), Some(Duration::ZERO), "both may be blocked");
 }
 
 #[test]
@@ -275,7 +280,7 @@ fn nothing_grows_beside_a_parked_worker_or_without_extra_workers() {
         add_late(&queue, now);
         let mut state = lock(&queue.state);
         if limit > 0 {
-            state.park(now);
+            state.parked.push(thread::current());
         }
         assert!(!state.must_sample(now));
         state.parked.clear();

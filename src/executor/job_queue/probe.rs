@@ -4,11 +4,10 @@ use super::thread::SleepProbe;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// What a check reads of a worker.
-#[derive(Clone)]
 pub(super) struct WorkerProbe {
     sleep_probe: SleepProbe,
     /// The worker is inside a callback or rayon's work.
-    pub(super) in_foreign_code: Arc<AtomicBool>,
+    pub(super) in_foreign_code: AtomicBool,
 }
 
 /// The last sample of a run.
@@ -20,8 +19,8 @@ pub(super) struct SleepSample {
 }
 
 impl WorkerProbe {
-    pub(super) fn new(sleep_probe: SleepProbe) -> Self {
-        Self { sleep_probe, in_foreign_code: Arc::new(AtomicBool::new(false)) }
+    pub(super) fn new(sleep_probe: SleepProbe) -> Arc<Self> {
+        Arc::new(Self { sleep_probe, in_foreign_code: AtomicBool::new(false) })
     }
 
     /// Runs `f`, which is foreign code.

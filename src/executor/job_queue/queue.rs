@@ -1,19 +1,14 @@
 //! `JobQueue`, and the loop of its workers: see the [head](super) of the room.
 
-use std::mem;
 use std::time::{Duration, Instant};
 
 use super::growth::{Growth, IDLE};
 use super::probe::WorkerProbe;
-use super::state::{Job, Parked, State};
+use super::state::{Job, State};
 use super::thread::WorkerThread;
 use crate::executor::batch::Batch;
 use crate::sync::thread::{self, Thread};
-use crate::sync::{Arc, Mutex, MutexGuard, lock};
-
-/// Maximum time for which a worker does only rayon's work. Also the minimum time between two searches of a worker for
-/// which jobs wait.
-const MAX_STINT: Duration = Duration::from_millis(10);
+use crate::sync::{Arc, Mutex, lock};
 
 /// The queue of batches of one pool.
 pub(crate) struct JobQueue {
@@ -44,16 +39,13 @@ impl JobQueue {
     /// Runs the first job, as a ticket of a borrowed pool. Before that, calls `spawn` if one more ticket is needed.
     pub(crate) fn run_ticket(&self, spawn: impl FnOnce()) {
         let mut exhausted = Vec::new();
-        let mut state = lock(&self.state);
-        // Under the lock: no look follows the one that finds the job late, so the ticket must find that, too.
-        let taken = state.take(Instant::now(), None, &mut exhausted);
-        drop(state);
-        let Some((job, run, is_late)) = taken else { return };
+        let taken = lock(&self.state).take(Instant::now(), None, &mut exhausted);
+        let Some((batch, run, is_late)) = taken else { return };
         if is_late {
             spawn();
         }
         drop(exhausted);
-        job.batch.run();
+        batch.run(&|| ());
         let ended = lock(&self.state).end(run);
         drop(ended);
     }
@@ -62,28 +54,23 @@ impl JobQueue {
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
-        state.parked.drain(..).for_each(Parked::unpark);
-        state.growth.idle.drain(..).for_each(Parked::unpark);
+        let State { parked, growth, .. } = &mut *state;
+        parked.drain(..).chain(growth.idle.drain(..)).for_each(|thread| thread.unpark());
     }
 
     /// Makes the calling thread a worker until the queue is closed. An extra worker also returns after some idle
     /// seconds. Must be called at the bottom of the thread's stack. Batches and rayon's work do not unwind.
     pub(crate) fn worker_loop(&self, thread: &impl WorkerThread, is_extra: bool) {
-        let mut worker = Worker::new(self, thread, is_extra);
-        while let Some(action) = worker.next() {
-            worker.act(action);
+        let probe = WorkerProbe::new(thread.sleep_probe());
+        let mut worker = Worker { queue: self, thread, is_extra, probe, run: None };
+        while let Some(batch) = worker.next() {
+            worker.probe.run_foreign(|| {
+                batch.run(&|| thread.after_callback());
+                thread.after_batch();
+            });
         }
-        let mut state = lock(&self.state);
-        let workers = if is_extra { &mut state.growth.extras } else { &mut state.workers };
-        *workers -= 1;
+        lock(&self.state).growth.extras -= usize::from(is_extra);
     }
-}
-
-/// What a worker does next.
-enum Action {
-    Run(Arc<dyn Batch>),
-    /// Searches all queues of the pool for rayon's work.
-    Search,
 }
 
 /// The calling thread, as a worker.
@@ -91,71 +78,35 @@ struct Worker<'a, T> {
     queue: &'a JobQueue,
     thread: &'a T,
     is_extra: bool,
-    probe: WorkerProbe,
+    probe: Arc<WorkerProbe>,
     /// What it is doing.
-    run: Option<u64>,
-    /// It has found rayon's work in this run.
-    found: bool,
-    /// Number of calls to search when it last began a search.
-    calls: u64,
-    /// Time from which it searches even if jobs wait, while any run takes long: [`MAX_STINT`] after it has searched, or
-    /// has left the parked workers.
-    search_at: Instant,
+    run: Option<usize>,
 }
 
-impl<'a, T: WorkerThread> Worker<'a, T> {
-    fn new(queue: &'a JobQueue, thread: &'a T, is_extra: bool) -> Self {
-        let (probe, search_at) = (WorkerProbe::new(thread.sleep_probe()), thread.now() + MAX_STINT);
-        lock(&queue.state).workers += usize::from(!is_extra);
-        // A call that came before the worker counts: its rayon queue may have work already.
-        Self { queue, thread, is_extra, probe, run: None, found: false, calls: 0, search_at }
-    }
-
-    /// Returns what the worker does next. `None`: the queue is closed and empty, or an idle extra worker ends.
-    fn next(&mut self) -> Option<Action> {
+impl<T: WorkerThread> Worker<'_, T> {
+    /// Returns the batch that the worker runs next. `None`: the queue is closed and empty, or an idle extra worker ends.
+    fn next(&mut self) -> Option<Arc<dyn Batch>> {
         loop {
             let now = self.thread.now();
             // Declared before the lock, so dropped after it.
-            let (mut exhausted, mut ended) = (Vec::new(), None);
+            let (mut exhausted, mut _ended) = (Vec::new(), None);
             let mut state = lock(&self.queue.state);
-            if let Some(run) = self.run.take() {
-                ended = state.end(run);
-                ended.iter().for_each(|run| state.record_search(run, mem::take(&mut self.found), now));
-            }
-            // Another worker may wait for rayon's work.
-            if !self.is_extra && now >= self.search_at && state.has_late_run(now) {
-                return Some(self.search(state, now));
-            }
+            _ended = self.run.take().map(|run| state.end(run));
             let may_run = !self.is_extra || !state.exceeds_target();
             let taken = may_run.then(|| state.take(now, Some(&self.probe), &mut exhausted));
-            if let Some((job, run, _)) = taken.flatten() {
+            if let Some((batch, run, _)) = taken.flatten() {
                 self.run = Some(run);
-                return Some(Action::Run(job.batch));
+                return Some(batch);
             }
             if state.closed {
                 return None;
             }
-            if self.is_extra {
-                state.growth.idle.push(Parked::here(0));
-            } else if self.calls == state.calls {
-                state.park(now);
-            } else {
-                return Some(self.search(state, now));
-            }
-            drop((state, exhausted, ended));
+            state.waiting(self.is_extra).push(thread::current());
+            drop((state, exhausted, _ended));
             if !self.wait(self.is_extra.then_some(IDLE)) {
                 return None;
             }
-            // Not before the job that it was woken for: rayon's work may take long. A call makes it search before it parks.
-            self.search_at = self.thread.now() + MAX_STINT;
         }
-    }
-
-    /// Begins to search.
-    fn search(&mut self, mut state: MutexGuard<'_, State>, now: Instant) -> Action {
-        self.run = Some(state.begin(None, now, false, Some(&self.probe)));
-        self.calls = state.calls;
-        Action::Search
     }
 
     /// Waits until another thread removes this one from the list of parked or of idle workers, for `timeout` at most.
@@ -165,9 +116,9 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
         loop {
             let left = ends.map(|ends| ends.saturating_duration_since(self.thread.now()));
             let mut state = lock(&self.queue.state);
-            let list = if self.is_extra { &mut state.growth.idle } else { &mut state.parked };
+            let list = state.waiting(self.is_extra);
             let this = thread::current().id();
-            let Some(index) = list.iter().position(|parked| parked.thread.id() == this) else { return true };
+            let Some(index) = list.iter().position(|thread| thread.id() == this) else { return true };
             if left == Some(Duration::ZERO) {
                 list.remove(index);
                 return false;
@@ -175,35 +126,6 @@ impl<'a, T: WorkerThread> Worker<'a, T> {
             drop(state);
             self.thread.park(left);
         }
-    }
-
-    fn act(&mut self, action: Action) {
-        match action {
-            Action::Run(batch) => {
-                self.probe.run_foreign(|| batch.run());
-                // An extra worker does not search. Its companion may wait for what it has spawned itself.
-                self.run_tasks(if self.is_extra { T::run_any_task } else { T::run_own_task });
-            }
-            Action::Search => {
-                self.run_tasks(T::run_any_task);
-                self.search_at = self.thread.now() + MAX_STINT;
-            }
-        }
-    }
-
-    /// Does rayon's work.
-    fn run_tasks(&mut self, run_task: impl Fn(&T) -> bool) {
-        let mut ends = None;
-        self.probe.run_foreign(|| {
-            while run_task(self.thread) {
-                let now = self.thread.now();
-                // An extra worker does all of it now.
-                if now >= *ends.get_or_insert(now + MAX_STINT) && !self.is_extra {
-                    break;
-                }
-            }
-        });
-        self.found = ends.is_some() && !self.is_extra;
     }
 }
 

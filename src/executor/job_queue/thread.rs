@@ -1,13 +1,13 @@
-//! What the queue needs of the threads that serve it. Scenarios implement it with their own clock and rayon.
+//! What the queue needs of the threads that serve it. Scenarios implement it with their own clock, and without
+//! rayon.
 
 use std::time::{Duration, Instant};
 
-use crate::sync::Arc;
 use crate::sync::thread;
 
 /// Returns how often a certain thread has gone to sleep, if it is asleep now. `None` if it is awake or that is unknown.
 /// Any thread may call it.
-pub(crate) type SleepProbe = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
+pub(crate) type SleepProbe = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// A thread that can run the worker loop.
 pub(crate) trait WorkerThread {
@@ -24,10 +24,12 @@ pub(crate) trait WorkerThread {
         }
     }
 
-    /// Runs one of rayon's tasks from the thread's own queue. Returns false if there is none.
-    fn run_own_task(&self) -> bool;
-    /// Like [`run_own_task`](Self::run_own_task), but from any queue of the pool.
-    fn run_any_task(&self) -> bool;
+    /// Runs what a callback has left to rayon, except for broadcasts. Called after each callback.
+    fn after_callback(&self) {}
+
+    /// Runs all that callbacks have left to rayon.
+    fn after_batch(&self) {}
+
     /// Returns the probe by which the pool finds out whether the thread is asleep.
     fn sleep_probe(&self) -> SleepProbe;
 }

@@ -1,15 +1,10 @@
 //! The watch: one thread looks after the queue.
 //!
-//! Workers sleep without a timeout. So they do not notice that a batch which was taken in time has become late, that
-//! rayon's work waits beside a parked worker, or that all workers are blocked. The leader has timeouts, so it has the
-//! *watch*: it [looks](JobQueue::watch) at a time that each look sets anew. If nothing is left that could need a look,
-//! it sets none, so a busy pool does not wake it. These events of any thread bring the time forward:
-//!
-//! | event                                                    | to                                        |
-//! |----------------------------------------------------------|-------------------------------------------|
-//! | a dispatch                                               | [`LATE_AFTER`], or [`FIRST_CHECK`], later |
-//! | a worker parks beside a busy one, and no look is to come | now                                       |
-//! | a worker has found rayon's work                          | the time of the next search               |
+//! Workers sleep without a timeout. So they do not notice that a batch which was taken in time has become late, or that
+//! all workers are blocked. The leader has timeouts, so it has the *watch*: it [looks](JobQueue::watch) at a time that
+//! each look sets anew. If nothing is left that could need a look, it sets none, so a busy pool does not wake it. A
+//! dispatch, and a worker that takes a job, bring the time forward to [`LATE_AFTER`] later. Usually a dispatch has done
+//! so when a worker takes its job.
 //!
 //! [`LATE_AFTER`]: super::state::LATE_AFTER
 //!
@@ -17,14 +12,10 @@
 //! leader reads the time under that lock, after it has written the word and before each time it parks. So either the event
 //! finds the word, or the leader the time.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::queue::JobQueue;
 use crate::sync::lock;
-
-/// Time from a dispatch to the first look at a pool whose callbacks give work to rayon: some time after its workers
-/// should search.
-pub(super) const FIRST_CHECK: Duration = Duration::from_micros(50);
 
 /// When the leader looks.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Unit tests of `watch`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::time::Duration;
 
 use super::*;
 use crate::executor::batch::tests::Callbacks;
@@ -55,24 +55,4 @@ fn the_leader_looks_when_it_is_time() {
     lock(&queue.state).take(now, None, &mut Vec::new());
     assert_eq!(watch(now + LATE_AFTER / 2), 0, "too early");
     assert_eq!(watch(now + LATE_AFTER), 1, "the batch is late");
-}
-
-/// The thread of the ticket waits for the lock while another looks.
-#[test]
-fn a_ticket_that_comes_during_the_look_finds_its_job_late() {
-    let queue = JobQueue::new(0, 0);
-    let since = Instant::now() + Duration::from_millis(50);
-    push(&queue, since);
-    let mut spawned = 0;
-    let mut state = lock(&queue.state);
-    thread::scope(|scope| {
-        let ticket = scope.spawn(|| queue.run_ticket(|| spawned += 1));
-        while Instant::now() < since + LATE_AFTER {
-            thread::sleep(LATE_AFTER);
-        }
-        state.check(Instant::now(), &mut Vec::new());
-        drop(state);
-        ticket.join().unwrap();
-    });
-    assert_eq!((spawned, queue.next_look()), (1, None));
 }
