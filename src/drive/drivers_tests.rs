@@ -14,7 +14,7 @@ use crate::wheel::Levels;
 
 /// Shards that fold, and a pool without workers.
 fn drivers(shards: usize) -> Drivers {
-    let dispatcher = Pool::without_threads().dispatcher();
+    let dispatcher = Dispatcher::Own(Pool::without_threads());
     let new = |_, wakeup| {
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, wakeup, Ticks::new(None, Duration::from_millis(1))))

@@ -81,7 +81,7 @@ impl BorrowedPool {
 
 /// Returns a queue that has tickets instead of workers.
 fn new_queue() -> Arc<JobQueue> {
-    Arc::new(JobQueue::new(0, 0))
+    Arc::new(JobQueue::new(0))
 }
 
 /// Runs the first job of the queue or, inside a callback, defers the ticket.

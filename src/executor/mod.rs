@@ -28,6 +28,6 @@ pub use facade::{Execute, Executor};
 pub(crate) use {
     borrowed::BorrowedPool,
     dispatcher::Dispatcher,
-    job_queue::{ExtraThreads, JobQueue},
+    job_queue::JobQueue,
     pool::{Pool, join, serves_here, spawn},
 };

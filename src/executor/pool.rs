@@ -16,7 +16,6 @@ use std::ptr;
 use std::sync::Weak;
 use std::thread::{self, JoinHandle};
 
-use super::dispatcher::Dispatcher;
 use super::job_queue::{JobQueue, SleepProbe, WorkerThread};
 use crate::error::BuildError;
 use crate::sync::{Arc, Mutex, lock};
@@ -67,7 +66,7 @@ impl Pool {
         }
         // The pool grows only where the system tells which threads are asleep.
         let max_extra = if ThreadNumber::current().is_some() { max_extra } else { 0 };
-        let pool = Arc::new(Self::new(JobQueue::new(threads, max_extra), name, panicked));
+        let pool = Arc::new(Self::new(JobQueue::new(max_extra), name, panicked));
         for index in 0..threads {
             let thread = pool.start_thread(format!("{name}-pool-{index}"), false).inspect_err(|_| pool.stop(true));
             lock(&pool.threads).handles.push(thread.map_err(BuildError::ThreadStart)?);
@@ -101,20 +100,15 @@ impl Pool {
                 Ok(())
             })
             .build();
-        let rayon = Arc::new(rayon.map_err(io::Error::other)?);
+        let rayon = rayon.map_err(io::Error::other)?;
         let [queue, served] = [(); 2].map(|()| self.queue.clone());
         let thread = spawn(name, move || {
             // No other queue has the same address while the thread keeps this one.
             SERVED.set(Arc::as_ptr(&served));
             main.into_iter().for_each(rayon::ThreadBuilder::run);
         })?;
-        let this = RayonThread(rayon.clone());
-        rayon.spawn(move || queue.worker_loop(&this, is_extra));
+        rayon.spawn(move || queue.worker_loop(&RayonThread, is_extra));
         Ok(thread)
-    }
-
-    pub(crate) fn dispatcher(self: &Arc<Self>) -> Dispatcher {
-        Dispatcher::Own(self.clone())
     }
 
     /// Returns the queue that the threads serve.
@@ -141,24 +135,31 @@ impl Pool {
 }
 
 /// The calling thread: the only one of a rayon pool.
-struct RayonThread(Arc<rayon::ThreadPool>);
+struct RayonThread;
 
 impl WorkerThread for RayonThread {
+    #[inline]
     fn after_callback(&self) {
         // Of broadcasts, only `yield_local` knows, which takes some 80 instructions.
-        if self.0.current_thread_has_pending_tasks() == Some(true) {
-            self.after_batch();
+        if rayon_core::current_thread_has_pending_tasks() == Some(true) {
+            run_tasks();
         }
     }
 
     fn after_batch(&self) {
-        while self.0.yield_local() == Some(rayon::Yield::Executed) {}
+        run_tasks();
     }
 
     fn sleep_probe(&self) -> SleepProbe {
         let thread = ThreadNumber::current();
         Box::new(move || thread.and_then(ThreadNumber::sleeps_if_asleep))
     }
+}
+
+/// Runs all work in rayon's queues of this thread.
+#[inline(never)]
+fn run_tasks() {
+    while rayon::yield_local() == Some(rayon::Yield::Executed) {}
 }
 
 /// Starts a thread. The name must not contain a NUL character, because the standard library would panic.
@@ -185,7 +186,7 @@ mod tests {
     /// For tests of other rooms.
     impl Pool {
         pub(crate) fn without_threads() -> Arc<Self> {
-            Arc::new(Self::new(JobQueue::new(1, 0), "", Arc::new(drop)))
+            Arc::new(Self::new(JobQueue::new(0), "", Arc::new(drop)))
         }
     }
 

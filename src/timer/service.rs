@@ -38,7 +38,7 @@ use crate::drive::{self, Drivers, OwnThreadHandle, ProgramDriver};
 use crate::engine::entry::{Callback, Role};
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
-use crate::executor::{self, BorrowedPool, Dispatcher, Executor, ExtraThreads, JobQueue, Pool};
+use crate::executor::{self, BorrowedPool, Dispatcher, Executor, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
 use crate::shard::{Limit, Shard, ShardSettings, SleepEntry};
@@ -104,7 +104,7 @@ impl Service {
                 let panicked = move |payload| Shard::report_panic_if_alive(reporter.get(), payload);
                 let name = &builder.thread_name;
                 let pool = Pool::start(threads, builder.max_extra_threads, name, Arc::new(panicked))?;
-                (pool.dispatcher(), Some(pool))
+                (Dispatcher::Own(pool.clone()), Some(pool))
             }
             Executor::Rayon(pool) => (Dispatcher::Borrowed(Arc::new(BorrowedPool::new(pool))), None),
             Executor::RayonGlobal => (Dispatcher::Borrowed(Arc::new(BorrowedPool::global()?)), None),
@@ -220,7 +220,7 @@ impl Service {
         let mut stats = Stats::of(self.shards.iter().map(|shard| shard.stats()).collect());
         // In the child of a fork, a thread of the parent may have the lock of the queue for ever.
         if let Some(queue) = self.queue.as_ref().filter(|_| !self.shards[0].is_inherited()) {
-            ExtraThreads { threads: stats.extra_threads, needed: stats.extra_threads_needed } = queue.extra_threads();
+            (stats.extra_threads, stats.extra_threads_needed) = queue.extra_threads();
         }
         stats
     }

@@ -82,7 +82,7 @@ fn extra_workers_run_jobs_while_all_are_blocked() {
             (0..4).for_each(|_| pool.push(vec![barrier.blocking_callback()]));
             barrier.wait();
         }
-        assert!(pool.queue.extra_threads().needed >= 2);
+        assert!(pool.queue.extra_threads().1 >= 2);
         pool.shut_down(threads);
     });
 }
@@ -131,7 +131,7 @@ fn only_blocked_workers_get_extra_workers() {
         pool.push(vec![gate.blocking_callback()]);
         pool.wait_until_the_leader_rests();
         gate.wait();
-        assert_eq!(pool.queue.extra_threads().needed, 0);
+        assert_eq!(pool.queue.extra_threads().1, 0);
         pool.shut_down(threads);
     });
 }

@@ -82,7 +82,7 @@ impl Pool {
     /// The same with extra workers.
     pub(super) fn start_with(workers: usize, max_extra: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         let pool = Arc::new(Self {
-            queue: JobQueue::new(workers, max_extra),
+            queue: JobQueue::new(max_extra),
             start: Instant::now(),
             clock: AtomicU64::new(0),
             timed: Mutex::default(),
@@ -190,7 +190,7 @@ impl Pool {
         drives.into_iter().for_each(|thread| thread.join().unwrap());
         let extras = std::mem::take(&mut *self.extras.lock().unwrap());
         extras.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(self.queue.extra_threads().threads, 0);
+        assert_eq!(self.queue.extra_threads().0, 0);
     }
 }
 

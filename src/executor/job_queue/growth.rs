@@ -34,7 +34,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::probe::{SleepSample, WorkerProbe};
+use super::probe::WorkerProbe;
 use super::queue::JobQueue;
 use super::state::{Run, State, is_late};
 use crate::sync::thread::Thread;
@@ -58,8 +58,6 @@ const MAX_INTERVAL: Duration = Duration::from_millis(8);
 /// The part of the queue's state that is about its growth.
 #[derive(Default)]
 pub(super) struct Growth {
-    /// Number of the pool's own threads.
-    own: usize,
     /// Maximum number of extra workers.
     pub(super) limit: usize,
     /// Number of blocked workers.
@@ -79,35 +77,19 @@ pub(super) struct Growth {
     next: usize,
 }
 
-/// Statistics of a pool's extra workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ExtraThreads {
-    /// Number of extra workers now.
-    pub(crate) threads: u64,
-    /// Number of times that one was woken or started.
-    pub(crate) needed: u64,
-}
-
 impl State {
-    /// Returns whether more workers run than should.
-    pub(super) fn exceeds_target(&self) -> bool {
-        let (running, target) = self.running();
-        running > target
-    }
-
-    /// Returns the number of workers that are neither blocked nor parked nor idle, and the most that should run.
-    fn running(&self) -> (usize, usize) {
-        let Growth { own, extras, idle, blocked, .. } = &self.growth;
-        // This counts workers that were woken or started, but have not taken the lock yet.
-        (own + extras - self.parked.len() - idle.len() - blocked, own + blocked)
+    /// Returns how many workers more should run. `None` if too many run.
+    ///
+    /// The pool's own threads are in both numbers. Those that were woken or started, but have not taken the lock yet, count
+    /// as running.
+    pub(super) fn room(&self) -> Option<usize> {
+        let Growth { extras, idle, blocked, .. } = &self.growth;
+        (self.parked.len() + idle.len() + 2 * blocked).checked_sub(*extras)
     }
 
     /// Wakes an idle extra worker for a job, if there is room for it.
     pub(super) fn wake_extra(&mut self) {
-        if !self.growth.idle.is_empty() {
-            let (running, target) = self.running();
-            self.wake_extras(target.saturating_sub(running).min(1));
-        }
+        self.wake_extras(self.room().unwrap_or(0).min(1));
     }
 
     /// Wakes at most `max` idle extra workers. Returns the number that it woke.
@@ -135,8 +117,7 @@ impl State {
 
     /// Wakes idle extra workers for which there is room. Returns the number that the caller must start.
     fn make_room(&mut self) -> usize {
-        let (running, target) = self.running();
-        let room = target.saturating_sub(running).min(MAX_WOKEN);
+        let room = self.room().unwrap_or(0).min(MAX_WOKEN);
         let woken = self.wake_extras(room);
         let growth = &mut self.growth;
         let starting = (room - woken).min(growth.limit - growth.extras).min(MAX_STARTS);
@@ -149,7 +130,7 @@ impl State {
     fn begin_round(&mut self) -> Vec<(usize, u64, Arc<WorkerProbe>)> {
         let Growth { round, next, .. } = &mut self.growth;
         *round += 1;
-        let is_due = |run: &&Run| !run.sample.is_blocked || (run.id + *round) % RESAMPLED == 0;
+        let is_due = |run: &&Run| !run.is_blocked || (run.id + *round) % RESAMPLED == 0;
         let places = self.running.capacity();
         let due = (*next..*next + places).map(|place| place % places).filter_map(|place| {
             let run = self.running.get(place).filter(is_due)?;
@@ -164,26 +145,20 @@ impl State {
     fn record_samples(&mut self, samples: &[(usize, u64, Option<u64>)]) {
         for &(place, id, asleep) in samples {
             if let Some(run) = self.running.get_mut(place).filter(|run| run.id == id) {
-                let is_blocked = asleep.is_some() && asleep == run.sample.asleep;
+                let is_blocked = asleep.is_some() && asleep == run.asleep;
                 self.growth.blocked += usize::from(is_blocked);
-                self.growth.blocked -= usize::from(run.sample.is_blocked);
-                run.sample = SleepSample { asleep, is_blocked };
+                self.growth.blocked -= usize::from(run.is_blocked);
+                (run.asleep, run.is_blocked) = (asleep, is_blocked);
             }
         }
     }
 }
 
-impl Growth {
-    pub(super) fn new(own: usize, limit: usize) -> Self {
-        Self { own, limit, ..Self::default() }
-    }
-}
-
 impl JobQueue {
-    /// Returns the statistics of the extra workers.
-    pub(crate) fn extra_threads(&self) -> ExtraThreads {
-        let state = lock(&self.state);
-        ExtraThreads { threads: state.growth.extras as u64, needed: state.growth.needed }
+    /// Returns the number of extra workers, and how often one was woken or started.
+    pub(crate) fn extra_threads(&self) -> (u64, u64) {
+        let Growth { extras, needed, .. } = lock(&self.state).growth;
+        (extras as u64, needed)
     }
 
     /// Samples the busy workers, and wakes or starts extra ones, if it is time.

@@ -17,7 +17,7 @@ fn started() -> Arc<Callbacks> {
 /// Returns the queue of a pool of two busy workers. The number is what the sleep probes of both return; zero stands
 /// for `None`.
 fn busy() -> (JobQueue, Arc<AtomicU64>) {
-    let (queue, sleeps) = (JobQueue::new(2, 8), Arc::new(AtomicU64::new(0)));
+    let (queue, sleeps) = (JobQueue::new(8), Arc::new(AtomicU64::new(0)));
     let mut state = lock(&queue.state);
     for _ in 0..2 {
         let sleeps = sleeps.clone();
@@ -39,7 +39,7 @@ fn sample(state: &mut State) -> usize {
 }
 
 fn set_blocked(state: &mut State, place: usize, is_blocked: bool) {
-    let was_blocked = std::mem::replace(&mut state.running[place].sample.is_blocked, is_blocked);
+    let was_blocked = std::mem::replace(&mut state.running[place].is_blocked, is_blocked);
     state.growth.blocked = state.growth.blocked + usize::from(is_blocked) - usize::from(was_blocked);
 }
 
@@ -69,19 +69,19 @@ fn a_worker_that_waits_for_the_queue_is_not_blocked() {
 fn the_target_grows_by_one_worker_for_each_blocked_one() {
     let (queue, _) = busy();
     let mut state = lock(&queue.state);
-    assert_eq!((state.make_room(), state.exceeds_target()), (0, false));
+    assert_eq!((state.make_room(), state.room().is_none()), (0, false));
     set_blocked(&mut state, 0, true);
     assert_eq!(
-        (state.make_room(), state.make_room(), state.exceeds_target()),
+        (state.make_room(), state.make_room(), state.room().is_none()),
         (2, 0, false),
         "those being started count"
     );
     set_blocked(&mut state, 1, true);
-    assert_eq!((state.make_room(), state.exceeds_target()), (2, false), "four for two that are blocked");
+    assert_eq!((state.make_room(), state.room().is_none()), (2, false), "four for two that are blocked");
     set_blocked(&mut state, 0, false);
-    assert!(state.exceeds_target(), "four and one are more than three");
+    assert!(state.room().is_none(), "four and one are more than three");
     state.growth.extras = 2;
-    assert!(!state.exceeds_target());
+    assert!(!state.room().is_none());
     state.growth.limit = 2;
     set_blocked(&mut state, 0, true);
     assert_eq!(state.make_room(), 0, "the limit is reached");
@@ -92,9 +92,9 @@ fn a_parked_worker_does_not_count_as_running() {
     let (queue, _) = busy();
     let mut state = lock(&queue.state);
     state.growth.extras = 1;
-    assert!(state.exceeds_target());
+    assert!(state.room().is_none());
     state.parked.push(thread::current());
-    assert!(!state.exceeds_target());
+    assert!(!state.room().is_none());
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_blocked_worker_is_sampled_in_one_of_several_rounds() {
 #[test]
 fn a_look_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
     const BUSY: usize = 16 * 32;
-    let (queue, now) = (JobQueue::new(BUSY, BUSY), Instant::now());
+    let (queue, now) = (JobQueue::new(BUSY), Instant::now());
     let mut state = lock(&queue.state);
     let sampled = Arc::new(AtomicU64::new(0));
     for _ in 0..BUSY {
@@ -145,13 +145,13 @@ fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
     state.end(0);
     state.begin(started(), Instant::now(), false, None);
     state.record_samples(&samples);
-    assert_eq!((state.running.len(), state.running[0].sample.asleep), (2, None));
+    assert_eq!((state.running.len(), state.running[0].asleep), (2, None));
 }
 
 #[test]
 fn a_look_wakes_and_starts_a_bounded_number_of_workers() {
     const BUSY: usize = 1000;
-    let (queue, now) = (JobQueue::new(BUSY, BUSY), Instant::now());
+    let (queue, now) = (JobQueue::new(BUSY), Instant::now());
     let mut state = lock(&queue.state);
     (0..BUSY).for_each(|_| _ = state.begin(started(), now - LATE_AFTER, false, None));
     (0..BUSY).for_each(|place| set_blocked(&mut state, place, true));
@@ -221,7 +221,7 @@ fn looks_follow_until_no_late_job_waits() {
         let now = start + MIN_INTERVAL + Duration::from_micros(after);
         assert_eq!(look(now), (0, Some(Duration::from_micros(interval.max(after / 4).min(8_000)))), "{after}");
     }
-    assert_eq!((queue.extra_threads().threads, queue.extra_threads().needed), (4, 4));
+    assert_eq!(queue.extra_threads(), (4, 4));
     let taken = lock(&queue.state).jobs.pop_front();
     assert!(taken.is_some());
     assert_eq!(look(start + Duration::from_secs(1)), (0, None), "no job waits");
@@ -229,7 +229,7 @@ fn looks_follow_until_no_late_job_waits() {
 
 #[test]
 fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
-    let (queue, start) = (Arc::new(JobQueue::new(1, 8)), Instant::now());
+    let (queue, start) = (Arc::new(JobQueue::new(8)), Instant::now());
     let sampled = Arc::downgrade(&queue);
     // A worker that has read the clock before the job was late.
     let take = move || {
@@ -247,7 +247,7 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
 /// The look that follows its dispatch finds a parked worker, and the growth begins once none is left.
 #[test]
 fn a_late_job_that_the_last_worker_takes_is_checked() {
-    let (queue, now) = (JobQueue::new(2, 8), Instant::now());
+    let (queue, now) = (JobQueue::new(8), Instant::now());
     lock(&queue.state).parked.extend([(); 2].map(|()| thread::current()));
     add_late(&queue, now);
     queue.watch(now, |_| unreachable!());
@@ -269,13 +269,13 @@ fn threads_that_the_system_refuses_do_not_count() {
     add_late(&queue, start);
     (0..2).for_each(|_| _ = queue.watch(start, |_| unreachable!("one sample")));
     queue.watch(start + MIN_INTERVAL, |_| 1);
-    assert_eq!((queue.extra_threads().threads, queue.extra_threads().needed), (1, 1));
+    assert_eq!(queue.extra_threads(), (1, 1));
 }
 
 #[test]
 fn nothing_grows_beside_a_parked_worker_or_without_extra_workers() {
     for limit in [0, 8] {
-        let queue = JobQueue::new(2, limit);
+        let queue = JobQueue::new(limit);
         let now = Instant::now();
         add_late(&queue, now);
         let mut state = lock(&queue.state);

@@ -54,6 +54,5 @@ mod state;
 mod thread;
 mod watch;
 
-pub(crate) use growth::ExtraThreads;
 pub(crate) use queue::JobQueue;
 pub(crate) use thread::{SleepProbe, WorkerThread};

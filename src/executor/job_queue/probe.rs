@@ -10,14 +10,6 @@ pub(super) struct WorkerProbe {
     pub(super) in_foreign_code: AtomicBool,
 }
 
-/// The last sample of a run.
-#[derive(Default)]
-pub(super) struct SleepSample {
-    /// Number of times that the thread had gone to sleep. `None` if it was not asleep inside foreign code.
-    pub(super) asleep: Option<u64>,
-    pub(super) is_blocked: bool,
-}
-
 impl WorkerProbe {
     pub(super) fn new(sleep_probe: SleepProbe) -> Arc<Self> {
         Arc::new(Self { sleep_probe, in_foreign_code: AtomicBool::new(false) })

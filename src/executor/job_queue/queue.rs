@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::growth::{Growth, IDLE};
+use super::growth::IDLE;
 use super::probe::WorkerProbe;
 use super::state::{Job, State};
 use super::thread::WorkerThread;
@@ -16,11 +16,13 @@ pub(crate) struct JobQueue {
 }
 
 impl JobQueue {
-    /// Creates the queue of a pool whose `threads` run the [`worker_loop`](Self::worker_loop). While they are blocked, up
+    /// Creates the queue of a pool whose threads run the [`worker_loop`](Self::worker_loop). While they are blocked, up
     /// to `max_extra` extra ones do, if a thread [watches](Self::watch). A borrowed pool has no such threads: it
     /// runs tickets.
-    pub(crate) fn new(threads: usize, max_extra: usize) -> Self {
-        Self { state: Mutex::new(State::new(Growth::new(threads, max_extra))) }
+    pub(crate) fn new(max_extra: usize) -> Self {
+        let mut state = State::default();
+        state.growth.limit = max_extra;
+        Self { state: Mutex::new(state) }
     }
 
     /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. Drops the batch if the
@@ -92,7 +94,7 @@ impl<T: WorkerThread> Worker<'_, T> {
             let (mut exhausted, mut _ended) = (Vec::new(), None);
             let mut state = lock(&self.queue.state);
             _ended = self.run.take().map(|run| state.end(run));
-            let may_run = !self.is_extra || !state.exceeds_target();
+            let may_run = !self.is_extra || state.room().is_some();
             let taken = may_run.then(|| state.take(now, Some(&self.probe), &mut exhausted));
             if let Some((batch, run, _)) = taken.flatten() {
                 self.run = Some(run);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use slab::Slab;
 
 use super::growth::Growth;
-use super::probe::{SleepSample, WorkerProbe};
+use super::probe::WorkerProbe;
 use super::watch::Watch;
 use crate::executor::batch::Batch;
 use crate::sync::Arc;
@@ -51,7 +51,9 @@ pub(super) struct Run {
     pub(super) assisted: bool,
     /// `None` on a borrowed pool.
     pub(super) probe: Option<Arc<WorkerProbe>>,
-    pub(super) sample: SleepSample,
+    /// The last sample: how often the worker had gone to sleep. `None` if it was not asleep inside foreign code.
+    pub(super) asleep: Option<u64>,
+    pub(super) is_blocked: bool,
 }
 
 /// Returns whether what began at `since` is late.
@@ -60,10 +62,6 @@ pub(super) fn is_late(since: Instant, now: Instant) -> bool {
 }
 
 impl State {
-    pub(super) fn new(growth: Growth) -> Self {
-        Self { growth, ..Self::default() }
-    }
-
     /// Adds a job that a thread dispatches at its `since`. Returns the worker to wake for it.
     pub(super) fn dispatch(&mut self, job: Job) -> Option<Thread> {
         // Another thread may have read the clock later, and have come first.
@@ -139,13 +137,13 @@ impl State {
     ) -> usize {
         self.runs += 1;
         let (id, probe) = (self.runs, probe.cloned());
-        self.running.insert(Run { id, since: now, batch, assisted, probe, sample: SleepSample::default() })
+        self.running.insert(Run { id, since: now, batch, assisted, probe, asleep: None, is_blocked: false })
     }
 
     /// Records the end of a run. The caller drops it without the lock.
     pub(super) fn end(&mut self, place: usize) -> Run {
         let run = self.running.remove(place);
-        self.growth.blocked -= usize::from(run.sample.is_blocked);
+        self.growth.blocked -= usize::from(run.is_blocked);
         run
     }
 

@@ -41,7 +41,7 @@ fn is(taken: Option<(Arc<dyn Batch>, bool)>, batch: &Arc<Callbacks>, late: bool)
 
 #[test]
 fn a_late_job_is_put_back_until_it_is_exhausted() {
-    let queue = JobQueue::new(2, 0);
+    let queue = JobQueue::new(0);
     let [late, young] = [(); 2].map(|()| batch());
     let start = Instant::now();
     let now = start + LATE_AFTER;
@@ -62,7 +62,7 @@ fn a_late_job_is_put_back_until_it_is_exhausted() {
 
 #[test]
 fn the_queue_of_a_burst_does_not_keep_its_length() {
-    let queue = JobQueue::new(1, 0);
+    let queue = JobQueue::new(0);
     let start = Instant::now();
     (0..4000).for_each(|_| queue.push(batch(), start));
     let mut state = lock(&queue.state);
@@ -72,7 +72,7 @@ fn the_queue_of_a_burst_does_not_keep_its_length() {
 
 #[test]
 fn a_batch_that_takes_long_is_assisted_once() {
-    let queue = JobQueue::new(1, 0);
+    let queue = JobQueue::new(0);
     let (slow, start) = (batch(), Instant::now());
     let now = start + LATE_AFTER;
     queue.push(slow.clone(), start);
@@ -91,7 +91,7 @@ fn a_batch_that_takes_long_is_assisted_once() {
 
 #[test]
 fn an_exhausted_batch_is_not_assisted() {
-    let queue = JobQueue::new(2, 0);
+    let queue = JobQueue::new(0);
     let (slow, start) = (batch(), Instant::now());
     queue.push(slow.clone(), start);
     let mut state = lock(&queue.state);
@@ -103,7 +103,7 @@ fn an_exhausted_batch_is_not_assisted() {
 
 #[test]
 fn a_dispatch_that_comes_late_delays_no_check_of_a_later_one() {
-    let (queue, start) = (JobQueue::new(0, 0), Instant::now());
+    let (queue, start) = (JobQueue::new(0), Instant::now());
     queue.push(batch(), start + LATE_AFTER);
     queue.push(batch(), start);
     let mut state = lock(&queue.state);
@@ -116,7 +116,7 @@ fn a_worker_that_takes_a_job_calls_for_a_look() {
     let now = Instant::now();
     let soon = now + LATE_AFTER;
     for (at, since, expected) in [(None, now, true), (None, now - LATE_AFTER, true), (Some(soon), now, false)] {
-        let queue = JobQueue::new(1, 0);
+        let queue = JobQueue::new(0);
         queue.push(batch(), since);
         let is_woken = Arc::new(AtomicBool::new(false));
         let woken = is_woken.clone();
