@@ -81,7 +81,7 @@ fn the_target_grows_by_one_worker_for_each_blocked_one() {
     set_blocked(&mut state, 0, false);
     assert!(state.room().is_none(), "four and one are more than three");
     state.growth.extras = 2;
-    assert!(!state.room().is_none());
+    assert!(state.room().is_some());
     state.growth.limit = 2;
     set_blocked(&mut state, 0, true);
     assert_eq!(state.make_room(), 0, "the limit is reached");
@@ -94,7 +94,7 @@ fn a_parked_worker_does_not_count_as_running() {
     state.growth.extras = 1;
     assert!(state.room().is_none());
     state.parked.push(thread::current());
-    assert!(!state.room().is_none());
+    assert!(state.room().is_some());
 }
 
 #[test]
