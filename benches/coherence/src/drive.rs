@@ -3,8 +3,6 @@
 
 #[path = "../../../src/drive/batch.rs"]
 mod batch;
-#[path = "../../../src/drive/defer.rs"]
-mod defer;
 #[path = "../../../src/drive/drivers.rs"]
 mod drivers;
 #[path = "../../../src/drive/expired.rs"]
