@@ -130,7 +130,9 @@ pub(crate) struct Driving<'a> {
 impl Driving<'_> {
     /// Runs `f`, which calls `execute` and may block.
     fn execute<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        self.held.take().into_iter().for_each(|mut is_driving| *is_driving = false);
+        if let Some(mut is_driving) = self.held.take() {
+            *is_driving = false;
+        }
         let result = f();
         **self.held.insert(lock(self.lock)) = true;
         result

@@ -106,7 +106,9 @@ impl ProgramDriver {
         // No other role takes the shard while the loop is here.
         Expired::handed_out(shards, PROGRAM, || ());
         wakers.run();
-        callbacks.into_iter().for_each(|callbacks| drivers.dispatch(callbacks));
+        if let Some(callbacks) = callbacks {
+            drivers.dispatch(callbacks);
+        }
         timers
     }
 

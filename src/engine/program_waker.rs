@@ -76,7 +76,9 @@ impl ProgramWaker {
     pub(super) fn wake_anyway(&self) {
         self.replace(CALLED);
         let waker = lock(&self.waker).clone();
-        waker.into_iter().for_each(Waker::wake);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Sets the waker. Calls it if the last one was called since it was armed, or would have been.
@@ -91,7 +93,9 @@ impl ProgramWaker {
 
     /// Calls the waker, unless it was called since it was armed.
     fn call(&self) {
-        self.replace(CALLED).0.into_iter().for_each(Waker::wake);
+        if let (Some(waker), _) = self.replace(CALLED) {
+            waker.wake();
+        }
     }
 
     /// The loop is awake: it calls `rearm` before it sleeps.

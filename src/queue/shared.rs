@@ -139,7 +139,9 @@ impl<T: Send + 'static> QueueRef for Weak<Values<T>> {
     }
 
     fn hold(&self) {
-        self.upgrade().iter().for_each(|values| values.hold());
+        if let Some(values) = self.upgrade() {
+            values.hold();
+        }
     }
 
     fn close(&self) -> Option<Box<dyn FnOnce()>> {

@@ -144,7 +144,9 @@ impl RunHooks for &Shard {
 
     #[inline]
     fn returned(&self, run: &mut Self::Run) {
-        run.iter_mut().for_each(|(began, run)| run.took = began.elapsed());
+        if let Some((began, run)) = run {
+            run.took = began.elapsed();
+        }
     }
 
     #[inline]

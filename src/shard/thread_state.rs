@@ -195,7 +195,9 @@ pub(crate) fn move_home(service: u64, home: &Shard) {
         for (key, state) in others {
             key.home_of = NONE;
             state.key.home_of = NONE;
-            state.weak.upgrade().iter().for_each(|shard| shard.leave_home());
+            if let Some(shard) = state.weak.upgrade() {
+                shard.leave_home();
+            }
         }
     };
     with_others(take_last(), leave);
@@ -250,7 +252,9 @@ fn retire(state: Box<ThreadState>) {
 /// Stores `last`, and calls `f` with all states. If these are already dropped, drops `last` and returns `None`.
 fn with_others<R>(mut last: Option<Box<ThreadState>>, f: impl FnOnce(&mut List) -> R) -> Option<R> {
     // Before the list is borrowed, because this may wake a program's loop, whose waker may come here.
-    last.iter_mut().for_each(|last| last.give_back());
+    if let Some(last) = &mut last {
+        last.give_back();
+    }
     let store = |others: &States| {
         let mut states = others.0.borrow_mut();
         states.extend(last.map(|last| (last.key, last)));

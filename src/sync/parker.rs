@@ -36,6 +36,8 @@ impl Parker {
 
     /// Unparks the attached thread. Wait-free: a swap, and a system call if the thread is asleep.
     pub(crate) fn unpark(&self) {
-        self.0.get().into_iter().for_each(Thread::unpark);
+        if let Some(thread) = self.0.get() {
+            thread.unpark();
+        }
     }
 }

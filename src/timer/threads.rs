@@ -44,6 +44,8 @@ impl Threads {
         if wait {
             self.own.into_iter().for_each(OwnThreadHandle::join);
         }
-        self.pool.into_iter().for_each(|pool| pool.stop(wait));
+        if let Some(pool) = self.pool {
+            pool.stop(wait);
+        }
     }
 }

@@ -40,13 +40,17 @@ impl Occupancy {
         let word = &mut self.words[slot / 64];
         *word &= !(1 << (slot % 64));
         if *word == 0 {
-            self.above.iter_mut().for_each(|above| above.remove(slot / 64));
+            if let Some(above) = &mut self.above {
+                above.remove(slot / 64);
+            }
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.words.fill(0);
-        self.above.iter_mut().for_each(|above| above.clear());
+        if let Some(above) = &mut self.above {
+            above.clear();
+        }
     }
 
     /// Returns the first occupied slot from `slot` on, around the ring.

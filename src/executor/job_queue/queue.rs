@@ -7,7 +7,7 @@ use super::probe::WorkerProbe;
 use super::state::{Job, State};
 use super::thread::WorkerThread;
 use crate::executor::batch::Batch;
-use crate::sync::thread::{self, Thread};
+use crate::sync::thread;
 use crate::sync::{Arc, Mutex, lock};
 
 /// The queue of batches of one pool.
@@ -35,7 +35,9 @@ impl JobQueue {
         }
         let woken = state.dispatch(Job { batch, since: now });
         drop(state);
-        woken.iter().for_each(Thread::unpark);
+        if let Some(thread) = woken {
+            thread.unpark();
+        }
     }
 
     /// Runs the first job, as a ticket of a borrowed pool. Before that, calls `spawn` if one more ticket is needed.

@@ -31,7 +31,9 @@ impl Watch {
     pub(super) fn set(&mut self, at: Option<Instant>) {
         self.at = at;
         if at.is_some() {
-            self.wake.iter().for_each(|wake| wake());
+            if let Some(wake) = &self.wake {
+                wake();
+            }
         }
     }
 
