@@ -5,9 +5,9 @@
 //! has read the cell: the writer overwrites that cell only after it has published a newer version. So a read is
 //! lock-free: it is repeated only if the time has changed meanwhile.
 //!
-//! A thread that sets a deadline first makes it known to the driver, by a sequentially consistent read-modify-write,
-//! and then reads the time. The thread that advances the clock first sets the time, and then looks for such deadlines,
-//! with a fence in between. So one of the two sees the other. Loom model `elapsed`.
+//! A driver's thread first publishes until when it sleeps, and then reads the time. The thread that advances the clock
+//! first sets the time, and then looks for such sleeps, with a fence in between on both sides. So one of the two sees the
+//! other. Loom models `elapsed` and `quiescence`.
 
 use std::time::Duration;
 
@@ -29,18 +29,15 @@ struct Cell {
 impl Elapsed {
     /// Returns the time. Lock-free.
     pub(crate) fn get(&self) -> Duration {
-        // SeqCst: comes after what the caller has made known; see the file's head. As an Acquire, it pairs with `set`.
-        let mut version = self.version.load(Ordering::SeqCst);
         loop {
+            // Acquire: pairs with `set`.
+            let version = self.version.load(Ordering::Acquire);
             let cell = &self.cells[(version % 2) as usize];
             let (secs, nanos) = (cell.secs.load(Ordering::Relaxed), cell.nanos.load(Ordering::Relaxed));
             // Acquire: if a later `set` has written one of the two, the load below sees a later version; pairs with the
             // fence of the `set` before that.
             fence(Ordering::Acquire);
-            let read = version;
-            // Acquire: as for the load above.
-            version = self.version.load(Ordering::Acquire);
-            if version == read {
+            if self.version.load(Ordering::Relaxed) == version {
                 return Duration::new(secs, nanos as u32);
             }
         }
@@ -54,8 +51,8 @@ impl Elapsed {
         cell.nanos.store(time.subsec_nanos().into(), Ordering::Relaxed);
         // Release: publishes the cell; pairs with `get`.
         self.version.store(next, Ordering::Release);
-        // SeqCst: the time is set before the caller looks for deadlines; see the file's head. The fence also publishes
-        // this version with what the next call writes into a cell.
+        // SeqCst: the time is set before the caller looks for sleeps; see the file's head. The fence also publishes this
+        // version with what the next call writes into a cell.
         fence(Ordering::SeqCst);
     }
 }

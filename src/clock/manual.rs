@@ -68,7 +68,7 @@ struct State {
     elapsed: Elapsed,
     /// Locked by the thread that advances the clock.
     advancing: Mutex<()>,
-    /// The shards on the clock, in the order of their registration, which is also the order of requests.
+    /// The shards on the clock, in the order of their registration, which is also the order in which they are woken.
     shards: Mutex<Vec<Weak<dyn OnClock>>>,
 }
 
@@ -78,6 +78,8 @@ pub(crate) trait OnClock: Quiesce<Time = Instant> {
     fn end(&self) -> Option<Instant>;
     /// Returns the tick of the earliest pending deadline, unless an `Instant` cannot represent it.
     fn next_deadline(&self) -> Option<Instant>;
+    /// Returns whether the shard may need the calling thread to become quiet.
+    fn needs_this_thread(&self) -> bool;
 }
 
 impl ManualClock {
@@ -269,12 +271,11 @@ impl ManualClock {
             self.set(next.max(self.now()));
         }
         self.set(target);
-        // Another thread may have enqueued a timer since the last request. It is due by now, and no later request
-        // covers it.
+        // Another thread may have armed a timer since the last look. It is due by now, and no later look covers it.
         self.wait_for_quiescence();
     }
 
-    /// Waits until no shard has anything due. Returns the earliest instant at which a shard wants another request.
+    /// Waits until no shard has anything due. Returns the earliest instant at which a driver is due.
     fn wait_for_quiescence(&self) -> Option<Instant> {
         wait_for_all(|| self.shards())
     }
@@ -311,16 +312,15 @@ impl fmt::Debug for ManualClock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::quiescence::Quiet;
     use super::*;
 
-    /// A shard in which nothing is due. It records the instants of the clock's requests.
-    struct Requested {
+    /// A shard in which nothing is due. It records the instants at which the clock looks.
+    struct Looks {
         clock: ManualClock,
         at: Mutex<Vec<Instant>>,
     }
 
-    impl OnClock for Requested {
+    impl OnClock for Looks {
         fn end(&self) -> Option<Instant> {
             None
         }
@@ -328,34 +328,37 @@ mod tests {
         fn next_deadline(&self) -> Option<Instant> {
             None
         }
-    }
-
-    impl Quiesce for Requested {
-        type Time = Instant;
-
-        fn request(&self) -> Option<u64> {
-            lock(&self.at).push(self.clock.now());
-            None
-        }
-
-        fn wait(&self, _request: Option<u64>) -> Quiet<Instant> {
-            Quiet { next: None, worked: false }
-        }
 
         fn needs_this_thread(&self) -> bool {
             false
         }
     }
 
-    /// Another thread may enqueue a timer between the last request to a shard and the advance of the clock. No later
-    /// request covers it.
+    impl Quiesce for Looks {
+        type Time = Instant;
+
+        fn wake(&self) {
+            lock(&self.at).push(self.clock.now());
+        }
+
+        fn wait(&self) -> bool {
+            false
+        }
+
+        fn due(&self) -> Option<Instant> {
+            None
+        }
+    }
+
+    /// Another thread may arm a timer between the last look at a shard and the advance of the clock. No later look covers
+    /// it.
     #[test]
-    fn shards_get_one_more_request_when_the_clock_has_advanced() {
+    fn shards_get_one_more_look_when_the_clock_has_advanced() {
         let clock = ManualClock::new();
-        let requested = Arc::new(Requested { clock: clock.clone(), at: Mutex::default() });
-        clock.register(requested.clone());
+        let looks = Arc::new(Looks { clock: clock.clone(), at: Mutex::default() });
+        clock.register(looks.clone());
         let target = clock.now() + Duration::from_secs(1);
         clock.advance_to(target);
-        assert_eq!(lock(&requested.at).last(), Some(&target));
+        assert_eq!(lock(&looks.at).last(), Some(&target));
     }
 }

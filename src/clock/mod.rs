@@ -22,6 +22,6 @@ pub use manual::ManualClock;
 #[cfg(not(loom))]
 pub(crate) use {
     manual::OnClock,
-    quiescence::{Quiesce, Quiescence, Quiet},
+    quiescence::{Quiesce, Quiescence},
     ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN_NANOS, duration_of},
 };

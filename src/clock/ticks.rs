@@ -209,9 +209,10 @@ impl Ticks {
         self.instant(tick).unwrap_or_else(|| self.far_future())
     }
 
-    /// Returns the time from the present until `tick`.
-    pub(crate) fn until(&self, tick: u64) -> Duration {
-        self.span(tick).saturating_sub(self.elapsed())
+    /// Returns the time from the present until `tick`: zero if it has come, `None` if time alone never brings it.
+    pub(crate) fn until(&self, tick: u64) -> Option<Duration> {
+        let left = self.span(tick).saturating_sub(self.elapsed());
+        (tick != NEVER && (self.manual.is_none() || left.is_zero())).then_some(left)
     }
 
     /// Returns the time from `tick` until the present.

@@ -20,12 +20,11 @@ use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::batch::TimerBatch;
 use super::expired::Expired;
 use super::load::{Load, WINDOW};
-use crate::clock::NEVER;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::call_stack;
 use crate::engine::role::{self, Driven, Turn};
@@ -155,8 +154,7 @@ impl Drivers {
             self.unfold();
         }
         let mut turns = shards.len();
-        // In virtual time, a driver must not answer before its timers are handed out.
-        while turns > 0 && !expired.is_full() && (self.is_flexible || expired.is_empty()) {
+        while turns > 0 && !expired.is_full() {
             match role::next(shards, role.thread, &mut role.last, expired.is_empty()) {
                 Some(Turn::Expired { expired: turned, .. }) => expired.add(&shards[role.last], turned),
                 Some(turn) => {
@@ -186,7 +184,7 @@ impl Drivers {
         let queue = self.dispatcher.queue().filter(|_| number == LEADER);
         let timeout = |tick| {
             let left = queue.and_then(JobQueue::next_look).map(|at| at.saturating_duration_since(Instant::now()));
-            shard.time_until(tick).into_iter().chain(left).min()
+            shard.ticks.until(tick).into_iter().chain(left).min()
         };
         let wakeups = self.alarms.get(role.thread).sleep(earliest, timeout);
         thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
@@ -233,17 +231,6 @@ impl Drop for Drivers {
 
 // See `Shard`: foreign code is called while nothing is borrowed or locked.
 impl RefUnwindSafe for Drivers {}
-
-impl Shard {
-    /// Returns the time until the tick: zero if it has come, `None` if time alone never brings it.
-    fn time_until(&self, tick: u64) -> Option<Duration> {
-        if self.ticks.manual().is_some() {
-            (tick == 0).then_some(Duration::ZERO)
-        } else {
-            (tick != NEVER).then(|| self.ticks.until(tick))
-        }
-    }
-}
 
 #[cfg(test)]
 #[path = "drivers_tests.rs"]

@@ -3,6 +3,7 @@
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 use crate::clock::Ticks;

@@ -70,8 +70,8 @@ impl OwnThread<'_> {
         let drivers = &*self.drivers;
         let number = self.role.thread;
         let callbacks = drivers.dispatch_to_pool(callbacks);
-        // Callbacks that start here start in order.
-        if callbacks.is_none() {
+        // Callbacks that start here start in order. A manual clock waits for the wakers, too.
+        if callbacks.is_none() && drivers.shards[0].ticks.manual().is_none() {
             Expired::handed_out(mem::take(&mut shards), number, || self.scheduling.restore());
         }
         if !wakers.is_empty() {

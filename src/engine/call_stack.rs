@@ -73,7 +73,7 @@ mod tests {
     use crate::engine::wakeup::DriverWakeup;
 
     fn core() -> Core {
-        Core::new(Slab::new().unwrap(), None, 0, DriverWakeup::alone())
+        Core::new(Slab::new().unwrap(), u64::MAX, 0, DriverWakeup::alone())
     }
 
     #[test]

@@ -35,14 +35,14 @@ pub(crate) struct Core {
     pub(super) pins: AtomicI64,
     /// Wakes the threads that wait for the end of a callback.
     run_ended: (Mutex<()>, Condvar),
-    /// Delay in ticks before work that is not urgent wakes the driver. `None`: such work never wakes it.
-    lazy_wakeup: Option<u64>,
+    /// Delay in ticks before work that is not urgent wakes the driver.
+    lazy_wakeup: u64,
     /// Free entries that are always retained.
     retain_min: usize,
 }
 
 impl Core {
-    pub(crate) fn new(slab: Slab, lazy_wakeup: Option<u64>, retain_min: usize, wakeup: DriverWakeup) -> Self {
+    pub(crate) fn new(slab: Slab, lazy_wakeup: u64, retain_min: usize, wakeup: DriverWakeup) -> Self {
         Self {
             slab,
             pool: Pool::default(),
@@ -210,9 +210,9 @@ impl Core {
     /// Pushes an entry with the flag `ENQUEUED` to the intake, and makes sure that the driver looks there in time.
     ///
     /// `deadline` is the deadline that the caller gave the entry. Another thread may have set an earlier one since.
-    /// `present` reads the present tick. Returns the tick by which the driver looks at the entry. Lock-free.
+    /// `present` reads the present tick. Lock-free.
     #[inline]
-    pub(super) fn enqueue(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+    pub(super) fn enqueue(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) {
         let entry = self.slab.get(index);
         self.intake.push(index, &entry.next_in_intake);
         // The push comes before the loads of the state word and of `wake_tick`: see the head of `wakeup`. Loom models
@@ -220,25 +220,14 @@ impl Core {
         fence_between_seq_cst();
         let tick = entry.earliest_deadline(deadline, present);
         self.wakeup.wake_by_ordered(tick);
-        tick
     }
 
-    /// Notifies the driver of an entry's new deadline. Returns the tick by which the driver looks at the entry, as
-    /// [`enqueue`](Self::enqueue) does. Lock-free.
+    /// Notifies the driver of an entry's new deadline, as [`enqueue`](Self::enqueue) does. Lock-free.
     #[inline]
-    pub(crate) fn notify_driver(
-        &self,
-        index: u32,
-        notice: DriverNotice,
-        deadline: u64,
-        present: impl FnOnce() -> u64,
-    ) -> u64 {
+    pub(crate) fn notify_driver(&self, index: u32, notice: DriverNotice, deadline: u64, present: impl FnOnce() -> u64) {
         match notice {
-            DriverNotice::None => deadline,
-            DriverNotice::Wake => {
-                self.wakeup.wake_by_after_update(deadline);
-                deadline
-            }
+            DriverNotice::None => {}
+            DriverNotice::Wake => self.wakeup.wake_by_after_update(deadline),
             DriverNotice::Enqueue => self.enqueue(index, deadline, present),
         }
     }
@@ -246,9 +235,7 @@ impl Core {
     /// Wakes the driver for work that is not urgent: for a program's loop, only memory to be given back.
     #[inline]
     pub(crate) fn wake_lazily(&self) {
-        if let Some(lazy_wakeup) = self.lazy_wakeup {
-            self.wakeup.wake_lazily(lazy_wakeup);
-        }
+        self.wakeup.wake_lazily(self.lazy_wakeup);
     }
 
     /// Waits until no thread is inside the callback of `entry`. Returns at once if the calling thread is. Returns false
@@ -277,12 +264,6 @@ impl Core {
             drop(lock(&self.run_ended.0));
             self.run_ended.1.notify_all();
         }
-    }
-
-    /// Returns whether the calling thread drives this shard in virtual time, or is inside one of its callbacks. Such a
-    /// thread must not wait for the shard.
-    pub(crate) fn is_on_this_thread(&self) -> bool {
-        call_stack::inside_shard(self) || self.wakeup.alarm().is_attached_here()
     }
 
     /// Returns whether no entry waits for the driver in the intake.

@@ -49,8 +49,8 @@ pub(crate) trait Driven {
     fn due_tick(&self) -> u64;
     /// Makes a bounded turn: of a round, or of non-urgent work if nothing is due. Must not call foreign code.
     fn turn(&self, driver: &mut Self::Driver, is_due: bool) -> Turn<Self::Expired>;
-    /// The shard is closed, and its driver has been dropped.
-    fn driver_ended(&self);
+    /// The shard [may be at rest](is_at_rest): it sleeps, or what has expired is handed out. Must not call foreign code.
+    fn may_rest(&self);
 }
 
 /// How a turn has ended.
@@ -126,8 +126,6 @@ pub(crate) fn with_driver<S: Driven, R>(
     wakeup.wake_up();
     let turn = f(&mut driver);
     if matches!(turn, Turn::Closed) {
-        drop(driver);
-        shard.driver_ended();
         return Some(turn);
     }
     let has_work = matches!(turn, Turn::Asleep { has_work: true } | Turn::Expired { has_work: true, .. });
@@ -139,6 +137,9 @@ pub(crate) fn with_driver<S: Driven, R>(
     }
     drop(place);
     leave(wakeup, role);
+    if matches!(turn, Turn::Asleep { has_work: false }) {
+        shard.may_rest();
+    }
     Some(turn)
 }
 
@@ -148,6 +149,7 @@ pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce())
     let wakeup = shard.wakeup();
     lock(&shard.slot().place).hands_out = None;
     leave(wakeup, role);
+    shard.may_rest();
     // A loop that waits has looked under the lock before this, and has changed the role with a fence before that. So a caller
     // that has still woken the old role has lowered the tick before the fence of `leave`. Loom model `roles`.
     if role != PROGRAM && wakeup.role() == PROGRAM && needed_at(shard) != u64::MAX {
@@ -160,6 +162,21 @@ pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce())
 /// last look.
 fn needed_at<S: Driven>(shard: &S) -> u64 {
     if shard.slot().has_work() { AWAKE } else { shard.wakeup().wake_tick() }
+}
+
+/// Wakes the thread of the role, if the shard is due. The caller has made a fence since time has passed.
+pub(crate) fn wake_if_due<S: Driven>(shard: &S) {
+    if needed_at(shard) <= shard.due_tick() {
+        shard.wakeup().wake_role(shard.wakeup().role());
+    }
+}
+
+/// Returns whether the shard sleeps beyond the present, and all that has expired in it is handed out.
+pub(crate) fn is_at_rest<S: Driven>(shard: &S) -> bool {
+    // The lock publishes what the turns have done. In a turn, a shard that seems to sleep may be about to look again, and
+    // find something.
+    let place = lock(&shard.slot().place);
+    place.driver.is_some() && place.hands_out.is_none() && needed_at(shard) > shard.due_tick()
 }
 
 /// Wakes the role that has got the shard meanwhile, if another one has.

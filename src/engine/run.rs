@@ -29,8 +29,6 @@ pub(crate) trait RunHooks {
     type Run;
     /// Returns the present tick.
     fn now(&self) -> u64;
-    /// An entry was enqueued. The driver looks at it by this tick.
-    fn enqueued(&self, deadline: u64);
     /// The callback starts, for this deadline. Its start ends the timer, unless the timer is periodic.
     fn started(&self, deadline: u64, callback: &Callback) -> Self::Run;
     /// The callback has returned or panicked.
@@ -131,7 +129,7 @@ impl Core {
 
     /// Enqueues an entry that has left its batch.
     fn enqueue_again(&self, index: u32, deadline: u64, hooks: &impl RunHooks) {
-        hooks.enqueued(self.enqueue(index, deadline, || hooks.now()));
+        self.enqueue(index, deadline, || hooks.now());
     }
 
     /// Ends the run of an entry.

@@ -84,17 +84,14 @@ impl Stack {
 
     /// Takes all elements, and returns the one that was on top, or [`NIL`]. The others follow through the links.
     pub(super) fn take_all(&self) -> u32 {
-        // Acquire: as in `pop`. Release: publishes the request that the driver has read to the clock; pairs with
-        // `is_empty`. Loom model `quiescence`.
-        top(self.head.fetch_or(head(NIL, 0), Ordering::AcqRel))
+        // Acquire: as in `pop`.
+        top(self.head.fetch_or(head(NIL, 0), Ordering::Acquire))
     }
 
     /// Returns whether the stack is empty.
     pub(super) fn is_empty(&self) -> bool {
-        // Acquire: a manual clock that finds the intake empty sees the request of the driver that emptied it; pairs
-        // with `take_all`. Loom model `quiescence`. Pushes are ordered by the fences that the head of `wakeup`
-        // describes.
-        top(self.head.load(Ordering::Acquire)) == NIL
+        // Relaxed: pushes are ordered by the fences that the head of `wakeup` describes.
+        top(self.head.load(Ordering::Relaxed)) == NIL
     }
 }
 

@@ -24,7 +24,7 @@ impl Shard {
     /// Refuses new timers, and starts no more callbacks. Returns the maximum number of closures that can be claimed.
     /// See [`Core::close`](crate::engine::core::Core::close).
     pub(crate) fn close(this: &Arc<Self>) -> usize {
-        *this.closures.get_or_init(|| {
+        let closures = *this.closures.get_or_init(|| {
             // The count that is left to the handles.
             let pinned = Arc::into_raw(this.clone());
             let Closing { closures, unpinned } = this.core.close();
@@ -33,7 +33,9 @@ impl Shard {
                 drop(unsafe { Arc::from_raw(pinned) });
             }
             closures
-        })
+        });
+        this.wake_clock();
+        closures
     }
 
     /// Returns whether the shard is closed, or about to be.

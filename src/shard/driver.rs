@@ -22,7 +22,6 @@
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::clock::Quiescence;
 use crate::engine::due::Due;
 use crate::engine::role::{Driven, Slot, Turn};
 use crate::engine::turn::DriverCore;
@@ -38,8 +37,6 @@ pub(crate) struct Driver {
     core: DriverCore,
     /// A round has begun and is not over.
     in_round: bool,
-    /// The request of the virtual clock that this round answers. See [`Quiescence`].
-    request: u64,
     /// The tick that this round has read from the clock.
     now: u64,
     /// Timers that have left the wheel, and have not left the driver.
@@ -48,7 +45,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { core: DriverCore::new(levels), in_round: false, request: 0, now: 0, expired: Due::default() }
+        Self { core: DriverCore::new(levels), in_round: false, now: 0, expired: Due::default() }
     }
 
     /// Makes a bounded turn of a round.
@@ -60,8 +57,6 @@ impl Driver {
     /// Begins a round, unless one has begun, and makes a turn of it.
     fn step(&mut self, shard: &Shard) {
         if !self.in_round {
-            // Read before the round begins, so that the answer covers all that happened before the request.
-            self.request = shard.quiescence().map_or(0, Quiescence::last_request);
             self.now = shard.ticks.now_tick();
             self.core.begin(&shard.core, self.now);
         }
@@ -98,11 +93,9 @@ impl Driver {
         if !self.expired.is_empty() {
             #[cfg(test)]
             assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
-            shard.quiescence().iter().for_each(|quiescence| quiescence.begin(self.expired.len()));
+            shard.begin_in_flight(self.expired.len());
             let expired = (self.now, mem::take(&mut self.expired));
-            // In virtual time, the driver must not answer before they have been handed out.
-            let rests = !self.in_round && shard.quiescence().is_none();
-            let has_work = rests && matches!(self.rest(shard, again), Turn::Asleep { has_work: true });
+            let has_work = !self.in_round && matches!(self.rest(shard, again), Turn::Asleep { has_work: true });
             return Turn::Expired { expired, has_work };
         }
         if self.in_round { Turn::More } else { self.rest(shard, again) }
@@ -113,19 +106,8 @@ impl Driver {
         let core = &shard.core;
         self.core.drain_cache(core);
         let has_work = again || self.has_work(shard);
-        let sleeps = match shard.quiescence() {
-            None => {
-                let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.has_work(shard));
-                core.wakeup.fall_asleep(self.now, self.core.next_deadline(), is_idle)
-            }
-            // In virtual time the driver answers only when nothing is left, and then sleeps until a request.
-            Some(_) if has_work => return Turn::More,
-            Some(quiescence) => {
-                quiescence.end_round(self.request, self.core.next_deadline());
-                let is_quiet = || quiescence.last_request() == self.request && !core.is_closing();
-                core.wakeup.fall_asleep(self.now, 1, is_quiet)
-            }
-        };
+        let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.has_work(shard));
+        let sleeps = core.wakeup.fall_asleep(self.now, self.core.next_deadline(), is_idle);
         if sleeps { Turn::Asleep { has_work } } else { Turn::More }
     }
 
@@ -137,9 +119,7 @@ impl Driver {
     /// Leaves the expired timers to the shutdown, after the driver has panicked. The driver must not be used
     /// afterwards.
     fn abandon(&mut self, shard: &Shard) {
-        if let Some(quiescence) = shard.quiescence() {
-            quiescence.begin(self.expired.len());
-        }
+        shard.begin_in_flight(self.expired.len());
         // The shard is closed. So `run` only takes each timer out of its batch, and the shutdown ends it.
         mem::take(&mut self.expired).into_all().for_each(|index| shard.run(index, 0));
     }
@@ -177,22 +157,14 @@ impl Driven for Shard {
     }
 
     fn due_tick(&self) -> u64 {
-        if self.quiescence().is_some() { 0 } else { self.ticks.now_tick() }
+        self.ticks.now_tick()
     }
 
     fn turn(&self, driver: &mut Box<Driver>, is_due: bool) -> Turn<Turned> {
-        let in_virtual_time = self.quiescence().is_some();
-        self.guarded(driver, |driver| {
-            let turn = if is_due { driver.turn(self) } else { driver.maintain(self) };
-            match turn {
-                // Virtual time stands still meanwhile, so nothing becomes due.
-                Turn::More if in_virtual_time && !driver.in_round => driver.maintain(self),
-                turn => turn,
-            }
-        })
+        self.guarded(driver, |driver| if is_due { driver.turn(self) } else { driver.maintain(self) })
     }
 
-    fn driver_ended(&self) {
-        self.quiescence().iter().for_each(|quiescence| quiescence.driver_ended());
+    fn may_rest(&self) {
+        self.wake_clock();
     }
 }

@@ -130,10 +130,6 @@ impl RunHooks for &Shard {
         self.ticks.now_tick()
     }
 
-    fn enqueued(&self, deadline: u64) {
-        self.request_if_due(deadline);
-    }
-
     #[inline]
     fn started(&self, deadline: u64, callback: &Callback) -> Self::Run {
         let role = callback.role();

@@ -55,20 +55,17 @@ impl Shard {
     /// Does what `notice` says after a transition that wrote `deadline`.
     #[inline(always)]
     pub(super) fn notify_driver(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64) {
-        let tick = match notice {
-            DriverNotice::None => deadline,
-            _ => self.enqueue_or_wake(thread, index, notice, deadline),
-        };
-        self.request_if_due(tick);
+        if notice != DriverNotice::None {
+            self.enqueue_or_wake(thread, index, notice, deadline);
+        }
     }
 
-    /// Notifies the driver, and returns the tick by which it reads the entry.
     #[inline(never)]
-    fn enqueue_or_wake(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64) -> u64 {
+    fn enqueue_or_wake(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64) {
         if notice == DriverNotice::Enqueue {
             thread.count(|counters| &counters.enqueued);
         }
-        self.core.notify_driver(index, notice, deadline, || self.ticks.now_tick())
+        self.core.notify_driver(index, notice, deadline, || self.ticks.now_tick());
     }
 
     /// Cancels the timer. Returns false if it had ended before.

@@ -38,7 +38,7 @@ use super::registry::{Registered, Registry};
 use super::slow::SlowHook;
 use super::thread_state;
 use super::virtual_time::{NeedsThisThread, VirtualTime};
-use crate::clock::{Quiescence, Ticks};
+use crate::clock::{NEVER, Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;
 use crate::engine::memory::Slab;
@@ -113,8 +113,8 @@ impl Shard {
     pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
         let ShardSettings { slab, levels, wakeup, ticks, limit, on_panic, on_slow, needs_this_thread } = settings;
         let registry = Registry::new(RETAINED_COUNTERS);
-        // Virtual time needs no lazy wake-up: the driver runs whenever the clock moves.
-        let lazy_wakeup = ticks.manual().is_none().then(|| ticks.count(LAZY_WAKEUP).max(1));
+        // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
+        let lazy_wakeup = if ticks.manual().is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
             core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup),
             slot: Slot::new(Box::new(Driver::new(levels))),

@@ -1,12 +1,13 @@
 //! `VirtualTime`: what a shard has beside its engine if its clock is a [`ManualClock`](crate::ManualClock), and how the
 //! clock waits for it.
 //!
-//! In virtual time the driver sleeps until a request. Three events matter to the clock:
+//! In virtual time the driver sleeps and is woken as in real time, but no sleep ends by itself. Three events matter to the
+//! clock:
 //!
-//! | event                                         | here                                            |
-//! |-----------------------------------------------|-------------------------------------------------|
-//! | the clock moves                               | `Quiesce::request` wakes the driver, unless it has nothing to do; `wait` waits for its answer |
-//! | a caller sets a deadline that has come        | `request_if_due` wakes the driver               |
+//! | event                                          | here                                           |
+//! |------------------------------------------------|------------------------------------------------|
+//! | the clock moves                                | `Quiesce::wake` wakes the driver, if it is due |
+//! | the driver may be at rest                      | `wake_clock` lets the clock look               |
 //! | a dispatched timer has run, or ended otherwise | `finish_in_flight` counts it                   |
 //!
 //! The driver's next event is not the next deadline: it may be the tick at which a coarse slot cascades, or belong to a
@@ -18,8 +19,10 @@
 use std::time::Instant;
 
 use super::shard::Shard;
-use crate::clock::{OnClock, Quiesce, Quiescence, Quiet};
+use crate::clock::{OnClock, Quiesce, Quiescence};
+use crate::engine::alarm::AWAKE;
 use crate::engine::entry::EXACT_RANGE;
+use crate::engine::role;
 
 /// Returns whether callbacks may be unable to run before the calling thread is free.
 pub(crate) type NeedsThisThread = dyn Fn() -> bool + Send + Sync;
@@ -31,38 +34,30 @@ pub(super) struct VirtualTime {
 }
 
 impl Shard {
-    /// In virtual time, wakes the driver if `deadline` has come. Later deadlines wait until the clock moves.
-    #[inline]
-    pub(super) fn request_if_due(&self, deadline: u64) {
-        if let Some(quiescence) = self.quiescence() {
-            self.request_in_virtual_time(quiescence, deadline);
-        }
-    }
-
-    #[cold]
-    fn request_in_virtual_time(&self, quiescence: &Quiescence, deadline: u64) {
-        if deadline <= self.ticks.now_tick() {
-            quiescence.request();
-            self.core.wakeup.wake_by(0);
+    /// Counts timers that are about to be dispatched.
+    pub(super) fn begin_in_flight(&self, timers: usize) {
+        if let Some(time) = &self.virtual_time {
+            time.quiescence.begin(timers);
         }
     }
 
     /// Counts a dispatched timer that has left its batch: it has run, or has ended otherwise.
     pub(super) fn finish_in_flight(&self) {
-        if let Some(quiescence) = self.quiescence() {
-            quiescence.end();
+        if let Some(time) = &self.virtual_time {
+            time.quiescence.end();
         }
     }
 
-    /// Returns the state of virtual time, or `None` with a real clock.
-    #[inline]
-    pub(super) fn quiescence(&self) -> Option<&Quiescence> {
-        self.virtual_time.as_ref().map(|time| &time.quiescence)
+    /// Lets a clock that waits look whether the driver is at rest.
+    pub(super) fn wake_clock(&self) {
+        if let Some(time) = &self.virtual_time {
+            time.quiescence.wake_clock();
+        }
     }
 
-    /// Like `quiescence`, but `None` in a forked child, which has no driver.
-    fn live(&self) -> Option<&Quiescence> {
-        self.quiescence().filter(|_| !self.is_inherited())
+    /// Returns whether no callback starts any more: the shard is closed, or has no driver in a forked child.
+    fn has_ended(&self) -> bool {
+        self.closures.get().is_some() || self.is_inherited()
     }
 }
 
@@ -77,24 +72,29 @@ impl OnClock for Shard {
         let next = self.core.slab.in_memory().filter_map(|entry| entry.pending_deadline(now)).min();
         self.ticks.instant(next?)
     }
+
+    fn needs_this_thread(&self) -> bool {
+        let drives = self.core.wakeup.alarm().is_attached_here();
+        drives || self.is_inside_callback() || self.virtual_time.as_ref().is_some_and(|time| (time.needs_this_thread)())
+    }
 }
 
 impl Quiesce for Shard {
     type Time = Instant;
 
-    fn request(&self) -> Option<u64> {
-        let now = self.ticks.now_tick();
-        let is_empty = || self.core.intake_is_empty() && !self.core.has_surplus_memory();
-        self.live()?.request_unless_quiet(now, is_empty, || self.core.wakeup.wake_by(0))
+    fn wake(&self) {
+        if self.core.has_surplus_memory() {
+            self.core.wakeup.wake_by(AWAKE);
+        }
+        role::wake_if_due(self);
     }
 
-    fn wait(&self, request: Option<u64>) -> Quiet<Instant> {
-        let Some(quiescence) = self.live() else { return Quiet { next: None, worked: false } };
-        let Quiet { next, worked } = quiescence.wait(request);
-        Quiet { next: next.and_then(|next| self.ticks.instant(next)), worked }
+    fn wait(&self) -> bool {
+        let live = self.virtual_time.as_ref().filter(|_| !self.is_inherited());
+        live.is_some_and(|time| time.quiescence.wait(|| self.has_ended() || role::is_at_rest(self)))
     }
 
-    fn needs_this_thread(&self) -> bool {
-        self.core.is_on_this_thread() || self.virtual_time.as_ref().is_some_and(|time| (time.needs_this_thread)())
+    fn due(&self) -> Option<Instant> {
+        if self.has_ended() { None } else { self.ticks.instant(self.core.wakeup.wake_tick()) }
     }
 }

@@ -102,7 +102,7 @@ impl RawHandle {
 fn the_last_pin_frees_the_shard() {
     explore(|| {
         let shard = Arc::new(Shard {
-            core: Core::new(Slab::new().unwrap(), None, usize::MAX, DriverWakeup::alone()),
+            core: Core::new(Slab::new().unwrap(), u64::MAX, usize::MAX, DriverWakeup::alone()),
             memory: RaceDetector::default(),
         });
         let mut cache = Cache::new();

@@ -34,8 +34,6 @@ impl Shard {
 
     pub(crate) fn release_permit(&self) {}
 
-    pub(crate) fn request_if_due(&self, _deadline: u64) {}
-
     /// Does not catch a panic, which ends the model.
     pub(crate) fn catch_panic(&self, f: impl FnOnce()) {
         f();
