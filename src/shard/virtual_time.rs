@@ -67,7 +67,9 @@ impl OnClock for Shard {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.live()?;
+        if self.is_inherited() {
+            return None;
+        }
         let now = self.ticks.now_tick();
         let next = self.core.slab.in_memory().filter_map(|entry| entry.pending_deadline(now)).min();
         self.ticks.instant(next?)
