@@ -47,7 +47,8 @@ use crate::sync::lock;
 use crate::system::OpenIn;
 use crate::wheel::Levels;
 
-/// Upper bound of the bytes that a new shard takes beside its slab, and that rayon takes for a thread beside its stack.
+/// Upper bound of the bytes that a new shard takes beside its slab. A thread of a pool takes less than twice as much beside
+/// its stack.
 const REST: usize = 1 << 13;
 
 /// Returns an id that is unique among all services of the process, past and future. Never zero.
@@ -64,7 +65,7 @@ type Closures = Vec<(u64, Callback)>;
 /// of a pool: for that, the code to come does not ask whether there is.
 fn slabs(shards: usize, threads: usize) -> io::Result<Vec<Slab>> {
     let mut rest = Vec::<[u8; REST]>::new();
-    rest.try_reserve_exact(shards.saturating_add(threads))?;
+    rest.try_reserve_exact(shards.saturating_add(threads).saturating_add(threads))?;
     (0..shards).map(|_| Slab::new()).collect()
 }
 

@@ -36,14 +36,12 @@ use std::time::{Duration, Instant};
 
 use super::probe::WorkerProbe;
 use super::queue::JobQueue;
-use super::state::{Run, State, is_late};
+use super::state::{State, is_late};
 use crate::sync::thread::Thread;
 use crate::sync::{Arc, lock};
 
 /// Time without a job after which an extra worker ends.
 pub(super) const IDLE: Duration = Duration::from_secs(5);
-/// A worker that is known to be blocked is sampled once in this number of rounds.
-const RESAMPLED: u64 = 8;
 /// Maximum number of workers that one look samples, each in some 10 µs.
 const MAX_SAMPLES: usize = 32;
 /// Maximum number of workers that one look wakes, each in some microseconds under the lock.
@@ -72,7 +70,6 @@ pub(super) struct Growth {
     since: Option<Instant>,
     /// Time of the next sample.
     sample_at: Option<Instant>,
-    round: u64,
     /// Place of the run from which the next look samples.
     next: usize,
 }
@@ -126,18 +123,16 @@ impl State {
         starting
     }
 
-    /// Begins a round. Returns the busy workers to sample, each with the place and the id of its run.
-    fn begin_round(&mut self) -> Vec<(usize, u64, Arc<WorkerProbe>)> {
-        let Growth { round, next, .. } = &mut self.growth;
-        *round += 1;
-        let is_due = |run: &&Run| !run.is_blocked || (run.id + *round) % RESAMPLED == 0;
+    /// Returns the busy workers to sample next, each with the place and the id of its run.
+    fn next_to_sample(&mut self) -> Vec<(usize, u64, Arc<WorkerProbe>)> {
+        let next = self.growth.next;
         let places = self.running.capacity();
-        let due = (*next..*next + places).map(|place| place % places).filter_map(|place| {
-            let run = self.running.get(place).filter(is_due)?;
+        let due = (next..next + places).map(|place| place % places).filter_map(|place| {
+            let run = self.running.get(place)?;
             Some((place, run.id, run.probe.clone()?))
         });
         let due: Vec<_> = due.take(MAX_SAMPLES).collect();
-        *next = due.last().map_or(0, |(place, ..)| place + 1);
+        self.growth.next = due.last().map_or(0, |(place, ..)| place + 1);
         due
     }
 
@@ -168,7 +163,7 @@ impl JobQueue {
         if growth.since.is_none() || growth.sample_at.is_some_and(|at| at > now) {
             return;
         }
-        let workers = state.begin_round();
+        let workers = state.next_to_sample();
         drop(state);
         let samples: Vec<_> = workers.into_iter().map(|(place, id, probe)| (place, id, probe.sample())).collect();
         let mut state = lock(&self.state);

@@ -33,7 +33,7 @@ fn busy() -> (JobQueue, Arc<AtomicU64>) {
 /// Samples once, and returns how many of the two workers are blocked.
 fn sample(state: &mut State) -> usize {
     let samples: Vec<_> =
-        state.begin_round().into_iter().map(|(index, id, probe)| (index, id, probe.sample())).collect();
+        state.next_to_sample().into_iter().map(|(index, id, probe)| (index, id, probe.sample())).collect();
     state.record_samples(&samples);
     state.growth.blocked
 }
@@ -97,16 +97,6 @@ fn a_parked_worker_does_not_count_as_running() {
     assert!(state.room().is_some());
 }
 
-#[test]
-fn a_blocked_worker_is_sampled_in_one_of_several_rounds() {
-    let (queue, _) = busy();
-    let mut state = lock(&queue.state);
-    let samples = |state: &mut State| (0..RESAMPLED).map(|_| state.begin_round().len()).sum::<usize>();
-    assert_eq!(samples(&mut state), 2 * RESAMPLED as usize);
-    set_blocked(&mut state, 0, true);
-    assert_eq!(samples(&mut state), RESAMPLED as usize + 1);
-}
-
 /// The leader samples them, and drives meanwhile.
 #[test]
 fn a_look_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
@@ -140,7 +130,8 @@ fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
     let (queue, sleep_count) = busy();
     sleep_count.store(1, Ordering::Relaxed);
     let mut state = lock(&queue.state);
-    let samples: Vec<_> = state.begin_round().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
+    let samples: Vec<_> =
+        state.next_to_sample().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
     assert_eq!(samples, [(0, state.running[0].id, Some(1))]);
     state.end(0);
     state.begin(started(), Instant::now(), false, None);
