@@ -8,7 +8,7 @@ mod ticks;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(crate) use quiescence::{Quiesce, Quiescence, Quiet};
+pub(crate) use quiescence::{Quiesce, Quiescence};
 pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, duration_of};
 
 use crate::shard::Shard;
@@ -50,6 +50,7 @@ enum Never {}
 pub(crate) trait OnClock: Quiesce<Time = Instant> {
     fn end(&self) -> Option<Instant>;
     fn next_deadline(&self) -> Option<Instant>;
+    fn needs_this_thread(&self) -> bool;
 }
 
 impl ManualClock {
