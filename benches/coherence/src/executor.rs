@@ -47,7 +47,7 @@ pub(crate) type BorrowedPool = Pool;
 
 #[derive(Clone)]
 pub(crate) enum Dispatcher {
-    Own(Pool),
+    Own(Arc<Pool>),
     Borrowed(Arc<BorrowedPool>),
     Inline,
     Custom(Arc<dyn Execute>),
@@ -60,12 +60,12 @@ impl Dispatcher {
 
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
         match self {
-            Self::Own(pool) => match *pool {},
+            Self::Own(pool) => match **pool {},
             Self::Borrowed(pool) => match **pool {},
-            Self::Inline => batch.run(),
+            Self::Inline => batch.run(&|| ()),
             Self::Custom(custom) => {
                 for single in batch.into_singles() {
-                    let execute = || custom.execute(Box::new(move || single.run()));
+                    let execute = || custom.execute(Box::new(move || single.run(&|| ())));
                     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(execute)) {
                         panicked(payload);
                     }
@@ -87,7 +87,7 @@ impl Pool {
         _max_extra: usize,
         _name: &str,
         _panicked: Arc<impl Fn(Box<dyn Any + Send>)>,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Arc<Self>, BuildError> {
         Err(BuildError::NoPoolThreads)
     }
 
@@ -99,10 +99,6 @@ impl Pool {
         Err(BuildError::NoPoolThreads)
     }
 
-    pub(crate) fn dispatcher(&self) -> Dispatcher {
-        match *self {}
-    }
-
     pub(crate) fn close(&self) {
         match *self {}
     }
@@ -111,11 +107,11 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn stop(self, _wait: bool) {
-        match self {}
+    pub(crate) fn stop(&self, _wait: bool) {
+        match *self {}
     }
 
-    pub(crate) fn extra_threads(&self) -> ExtraThreads {
+    pub(crate) fn extra_threads(&self) -> (u64, u64) {
         match *self {}
     }
 
@@ -130,11 +126,6 @@ impl Pool {
 
 pub(crate) fn serves_here(_: *const JobQueue) -> bool {
     false
-}
-
-pub(crate) struct ExtraThreads {
-    pub(crate) threads: u64,
-    pub(crate) needed: u64,
 }
 
 pub(crate) fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
