@@ -1,7 +1,7 @@
 //! `TimerBatch`: some hundred expired timers on their way through the executor.
 //!
 //! A batch has what expired in some turns, of one shard or of several. Each entry in it is `DISPATCHED`, until a worker
-//! [runs](crate::shard::hooks) it or the drop of the batch discards it.
+//! [runs](crate::shard::Shard::run) it or the drop of the batch discards it.
 //!
 //! Workers take the entries one by one from a shared cursor, so callbacks start in the order of their deadlines. A
 //! batch has one worker at first, because waking another costs as much as many callbacks. If it takes long, the
