@@ -85,7 +85,7 @@ impl Parker {
 }
 
 /// Returns a number of the calling thread.
-pub(crate) fn thread_number() -> u64 {
+pub(crate) fn thread_id() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     thread_static! {
         static NUMBER: u64 = const { NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) };

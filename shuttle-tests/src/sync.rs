@@ -68,7 +68,7 @@ pub(crate) mod thread {
 }
 
 /// Returns a number of the calling thread.
-pub(crate) fn thread_number() -> u64 {
+pub(crate) fn thread_id() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     shuttle::thread_local! {
         static NUMBER: u64 = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use super::elapsed::Elapsed;
+use super::atomic_duration::AtomicDuration;
 use super::quiescence::{Quiesce, wait_for_all};
 use crate::sync::lock;
 
@@ -65,7 +65,7 @@ pub struct ManualClock(Arc<State>);
 struct State {
     start: Instant,
     /// The time since `start`. Set by the thread that advances the clock.
-    elapsed: Elapsed,
+    elapsed: AtomicDuration,
     /// Locked by the thread that advances the clock.
     advancing: Mutex<()>,
     /// The shards on the clock, in the order of their registration, which is also the order in which they are woken.
@@ -93,7 +93,7 @@ impl ManualClock {
     pub fn new() -> ManualClock {
         ManualClock(Arc::new(State {
             start: Instant::now(),
-            elapsed: Elapsed::default(),
+            elapsed: AtomicDuration::default(),
             advancing: Mutex::new(()),
             shards: Mutex::default(),
         }))

@@ -2,20 +2,20 @@
 //!
 //! | file          | concern                                                                     |
 //! |---------------|-----------------------------------------------------------------------------|
-//! | `time_source` | the instant from which a timer counts, and the system's clock since then    |
+//! | `origin` | the instant from which a timer counts, and the system's clock since then    |
 //! | `ticks`       | conversion of instants and delays into ticks                                |
 //! | `manual`      | virtual time                                                                |
-//! | `elapsed`     | the time of a manual clock, which threads read without a lock               |
+//! | `atomic_duration` | the time of a manual clock, which threads read without a lock               |
 //! | `quiescence`  | how virtual time waits for the drivers                                      |
 
-pub(crate) mod elapsed;
+pub(crate) mod atomic_duration;
 #[cfg(not(loom))]
 mod manual;
+#[cfg(not(loom))]
+mod origin;
 pub(crate) mod quiescence;
 #[cfg(not(loom))]
 mod ticks;
-#[cfg(not(loom))]
-mod time_source;
 
 #[cfg(not(loom))]
 pub use manual::ManualClock;

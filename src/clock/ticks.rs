@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use strength_reduce::StrengthReducedU64;
 
 use super::ManualClock;
-use super::time_source::Origin;
+use super::origin::Origin;
 
 /// Stands for nanoseconds that do not fit in 64 bits: times more than 584 years after a timer was built.
 pub(crate) const UNKNOWN_NANOS: u64 = u64::MAX;

@@ -30,7 +30,7 @@ const AHEAD: usize = 4;
 /// Dropping a batch cancels the timers that no worker has taken, except those that were reset to a later deadline.
 #[derive(Default)]
 pub(super) struct TimerBatch {
-    turns: Vec<Turn>,
+    parts: Vec<BatchPart>,
     entries: Vec<u32>,
     /// The cursor: index of the next entry. It may exceed the length, when several workers find the end.
     taken: AtomicUsize,
@@ -38,7 +38,7 @@ pub(super) struct TimerBatch {
 
 /// A turn in which entries expired.
 #[derive(Clone)]
-struct Turn {
+struct BatchPart {
     shard: Arc<Shard>,
     /// The tick at which they expired.
     due: u64,
@@ -57,7 +57,7 @@ impl TimerBatch {
         } else {
             self.entries.append(&mut entries);
         }
-        self.turns.push(Turn { shard: shard.clone(), due, end: self.entries.len() });
+        self.parts.push(BatchPart { shard: shard.clone(), due, end: self.entries.len() });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,19 +71,19 @@ impl TimerBatch {
 
     /// Takes the next entry. Wait-free.
     #[inline(always)]
-    fn next(&self) -> Option<(&Turn, u32)> {
+    fn next_entry(&self) -> Option<(&BatchPart, u32)> {
         // Relaxed: the `Arc` of the batch publishes its entries, and `fetch_add` returns each index once.
         let at = self.taken.fetch_add(1, Ordering::Relaxed);
         let &index = self.entries.get(at)?;
-        let turn = &self.turns[self.turns.partition_point(|turn| turn.end <= at)];
+        let part = &self.parts[self.parts.partition_point(|part| part.end <= at)];
         // The child of a fork may have a job of a custom executor. The timers stay with the parent.
-        if turn.shard.is_inherited() {
+        if part.shard.is_inherited() {
             return None;
         }
-        if let Some(&ahead) = self.entries[..turn.end].get(at + AHEAD) {
-            prefetch(turn.shard.entry(ahead));
+        if let Some(&ahead) = self.entries[..part.end].get(at + AHEAD) {
+            prefetch(part.shard.entry(ahead));
         }
-        Some((turn, index))
+        Some((part, index))
     }
 }
 
@@ -100,8 +100,8 @@ fn prefetch(entry: &Entry) {
 
 impl executor::Batch for TimerBatch {
     fn run(&self, after_each: &dyn Fn()) {
-        while let Some((turn, index)) = self.next() {
-            turn.shard.run(index, turn.due);
+        while let Some((part, index)) = self.next_entry() {
+            part.shard.run(index, part.due);
             after_each();
         }
     }
@@ -113,10 +113,13 @@ impl executor::Batch for TimerBatch {
 
     fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
-            let (turn, index) = self.next()?;
-            let single =
-                Self { turns: vec![Turn { end: 1, ..turn.clone() }], entries: vec![index], taken: AtomicUsize::new(0) };
-            if turn.shard.is_closing() {
+            let (part, index) = self.next_entry()?;
+            let single = Self {
+                parts: vec![BatchPart { end: 1, ..part.clone() }],
+                entries: vec![index],
+                taken: AtomicUsize::new(0),
+            };
+            if part.shard.is_closing() {
                 // The shutdown ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);
                 single.taken.store(1, Ordering::Relaxed);
@@ -129,8 +132,8 @@ impl executor::Batch for TimerBatch {
 
 impl Drop for TimerBatch {
     fn drop(&mut self) {
-        while let Some((turn, index)) = self.next() {
-            turn.shard.discard(index, turn.due);
+        while let Some((part, index)) = self.next_entry() {
+            part.shard.discard(index, part.due);
         }
     }
 }
@@ -155,9 +158,9 @@ mod tests {
         let mut batch = TimerBatch::default();
         batch.append(&shard, 1, vec![10, 11]);
         batch.append(&shard, 2, vec![12]);
-        let lengths = (batch.entries.len(), batch.turns.len());
+        let lengths = (batch.entries.len(), batch.parts.len());
         // Before anything can fail: the drop of the batch discards what is left.
-        let taken: Vec<_> = std::iter::from_fn(|| batch.next().map(|(turn, index)| (turn.due, index))).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| batch.next_entry().map(|(part, index)| (part.due, index))).collect();
         assert_eq!((lengths, &taken[..]), ((3, 2), &appended[..]));
     }
 }

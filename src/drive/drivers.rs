@@ -23,11 +23,11 @@ use std::thread;
 use std::time::Instant;
 
 use super::batch::TimerBatch;
-use super::expired::Expired;
-use super::load::{Load, WINDOW};
+use super::expired::ExpiredTimers;
+use super::load::{LOAD_INTERVAL, Load};
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::call_stack;
-use crate::engine::role::{self, Driven, Turn};
+use crate::engine::role::{self, Driven, TurnOutcome};
 use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{self, Dispatcher, JobQueue};
 use crate::shard::Shard;
@@ -56,9 +56,9 @@ pub(crate) struct Drivers {
 }
 
 /// What an own thread does.
-pub(super) struct Role {
+pub(super) struct OwnThreadState {
     /// The number of the thread.
-    pub(super) thread: u32,
+    pub(super) number: u32,
     /// Index of the shard that was driven last.
     last: usize,
     /// Number of turns since the last yield after which only non-urgent work was left.
@@ -66,9 +66,9 @@ pub(super) struct Role {
     load: Load,
 }
 
-impl Role {
-    pub(super) fn new(thread: u32) -> Self {
-        Self { thread, last: 0, idle_turns: 0, load: Load::new() }
+impl OwnThreadState {
+    pub(super) fn new(number: u32) -> Self {
+        Self { number, last: 0, idle_turns: 0, load: Load::new() }
     }
 }
 
@@ -146,22 +146,22 @@ impl Drivers {
 
     /// Makes turns of the role's shards until something is to be handed out, or as many turns as there are shards have
     /// expired nothing: a backlog delays neither what has expired nor the thread's other duties. `None`: nothing is due.
-    pub(super) fn next(&self, role: &mut Role) -> Option<Expired> {
-        let mut expired = Expired::default();
-        let shards = self.shards_of(role.thread);
-        if self.is_flexible && role.thread == LEADER && role.load.is_behind() {
+    pub(super) fn drive_until_expired(&self, thread: &mut OwnThreadState) -> Option<ExpiredTimers> {
+        let mut expired = ExpiredTimers::default();
+        let shards = self.shards_of(thread.number);
+        if self.is_flexible && thread.number == LEADER && thread.load.is_behind() {
             self.mark_leader_busy(Instant::now());
             self.unfold();
         }
         let mut turns = shards.len();
         while turns > 0 && !expired.is_full() {
-            match role::next(shards, role.thread, &mut role.last, expired.is_empty()) {
-                Some(Turn::Expired { expired: turned, .. }) => expired.add(&shards[role.last], turned),
+            match role::drive_due(shards, thread.number, &mut thread.last, expired.is_empty()) {
+                Some(TurnOutcome::Expired { expired: turned, .. }) => expired.add(&shards[thread.last], turned),
                 Some(turn) => {
                     turns -= 1;
-                    if expired.is_empty() && matches!(turn, Turn::Asleep { has_work: true }) {
-                        role.idle_turns = (role.idle_turns + 1) % YIELD_EVERY;
-                        if role.idle_turns == 0 {
+                    if expired.is_empty() && matches!(turn, TurnOutcome::Asleep { has_work: true }) {
+                        thread.idle_turns = (thread.idle_turns + 1) % YIELD_EVERY;
+                        if thread.idle_turns == 0 {
                             thread::yield_now();
                         }
                     }
@@ -174,28 +174,28 @@ impl Drivers {
     }
 
     /// Sleeps until a shard of the role is due, or the leader must look at the queue.
-    pub(super) fn sleep(&self, role: &mut Role, scheduling: &mut Scheduling) {
+    pub(super) fn sleep(&self, thread: &mut OwnThreadState, scheduling: &mut Scheduling) {
         let begun = Instant::now();
         scheduling.apply();
-        let (number, shard) = (role.thread, &self.shards[role.thread as usize]);
+        let (number, shard) = (thread.number, &self.shards[thread.number as usize]);
         let shards = self.shards_of(number);
         let earliest = || if self.are_closed() { 0 } else { role::earliest(shards, number) };
         // Reads the watch when other threads can already wake this one.
         let queue = self.dispatcher.queue().filter(|_| number == LEADER);
         let timeout = |tick| {
-            let left = queue.and_then(JobQueue::next_look).map(|at| at.saturating_duration_since(Instant::now()));
+            let left = queue.and_then(JobQueue::next_check).map(|at| at.saturating_duration_since(Instant::now()));
             shard.ticks.until(tick).into_iter().chain(left).min()
         };
-        let wakeups = self.alarms.get(role.thread).sleep(earliest, timeout);
+        let wakeups = self.alarms.get(thread.number).sleep(earliest, timeout);
         thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
-        if let Some(share) = role.load.record_sleep(begun).filter(|_| self.is_flexible) {
+        if let Some(share) = thread.load.record_sleep(begun).filter(|_| self.is_flexible) {
             self.balance(number, share);
         }
     }
 
     /// Records that the leader has more than a little to do.
     fn mark_leader_busy(&self, now: Instant) {
-        *lock(&self.leader_busy) = now + 2 * WINDOW;
+        *lock(&self.leader_busy) = now + 2 * LOAD_INTERVAL;
     }
 
     /// Folds the shard of an own thread that has little to do beside a leader that has little to do. The thread was awake

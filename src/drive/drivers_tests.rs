@@ -27,16 +27,16 @@ fn drivers(shards: usize) -> Drivers {
 fn a_leader_that_is_behind_gets_no_other_shard() {
     for is_behind in [false, true] {
         let drivers = drivers(2);
-        let (mut leader, shard) = (Role::new(0), &drivers.shards[1]);
+        let (mut leader, shard) = (OwnThreadState::new(0), &drivers.shards[1]);
         shard.wakeup().change_role(LEADER, 1);
-        let begun = Instant::now() + WINDOW;
+        let begun = Instant::now() + LOAD_INTERVAL;
         if is_behind {
-            thread::sleep(WINDOW);
-            drivers.next(&mut leader);
+            thread::sleep(LOAD_INTERVAL);
+            drivers.drive_until_expired(&mut leader);
         }
         drivers.balance(1, 0);
         let is_folded = shard.wakeup().role() == LEADER;
-        assert!(is_folded != is_behind || begun.elapsed() > WINDOW, "{is_folded}");
+        assert!(is_folded != is_behind || begun.elapsed() > LOAD_INTERVAL, "{is_folded}");
     }
 }
 
@@ -49,7 +49,8 @@ fn add_values(shard: &Arc<Shard>, values: usize) -> Arc<AtomicUsize> {
         // SAFETY: the callback is not used or dropped after this.
         let write = |place| unsafe { callback.write(place) };
         let due = |ticks: &Ticks| ticks.after(Duration::ZERO);
-        let (raw, _) = Shard::schedule(1, || &**shard, due, entry::Role::Value, write).expect("the shard is open");
+        let (raw, _) =
+            Shard::schedule(1, || &**shard, due, entry::CallbackKind::Value, write).expect("the shard is open");
         // SAFETY: the raw handle comes from `schedule`, and is released once.
         unsafe { Shard::release(raw) };
     }
@@ -61,12 +62,12 @@ fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
     const VALUES: usize = 2000;
     let drivers = drivers(2);
     let count = add_values(&drivers.shards[0], VALUES);
-    let mut leader = Role::new(0);
+    let mut leader = OwnThreadState::new(0);
     let mut most = 0;
     while count.load(Ordering::Relaxed) < VALUES {
         let before = count.load(Ordering::Relaxed);
-        let expired = drivers.next(&mut leader);
-        expired.into_iter().for_each(|expired| Expired::handed_out(expired.shards, LEADER, || ()));
+        let expired = drivers.drive_until_expired(&mut leader);
+        expired.into_iter().for_each(|expired| ExpiredTimers::handed_out(expired.shards, LEADER, || ()));
         most = most.max(count.load(Ordering::Relaxed) - before);
     }
     assert!((1..VALUES / 4).contains(&most), "{most}");

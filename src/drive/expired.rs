@@ -1,4 +1,4 @@
-//! `Expired`: the timers that have expired in some turns, on their way to the executor, to tasks and to queues.
+//! `ExpiredTimers`: the timers that have expired in some turns, on their way to the executor, to tasks and to queues.
 //!
 //! All values are made due first: a callback may wait for one, and so may a task. Then the callbacks go to the pool, and
 //! the wakers are called last. These are foreign code: a waker may wait for a callback of the same turn. An executor
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use super::batch::TimerBatch;
 use crate::engine::deliveries::{Deliveries, Delivery};
 use crate::engine::role::handed_out;
-use crate::shard::{Shard, Turned};
+use crate::shard::{ExpiredInTurn, Shard};
 
 /// What is to be handed out.
 #[derive(Default)]
-pub(super) struct Expired {
+pub(super) struct ExpiredTimers {
     /// The shards that wait until this is handed out.
     pub(super) shards: Vec<Arc<Shard>>,
     /// The number of timers.
@@ -36,9 +36,9 @@ pub(super) struct Wakers {
     consumers: Vec<Box<dyn Delivery>>,
 }
 
-impl Expired {
+impl ExpiredTimers {
     /// Adds what has expired in one turn. Makes the values due.
-    pub(super) fn add(&mut self, shard: &Arc<Shard>, (tick, due): Turned) {
+    pub(super) fn add(&mut self, shard: &Arc<Shard>, (tick, due): ExpiredInTurn) {
         if !self.shards.last().is_some_and(|last| Arc::ptr_eq(last, shard)) {
             self.shards.push(shard.clone());
         }

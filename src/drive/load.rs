@@ -4,8 +4,8 @@
 //!
 //! | the thread            | when                                                     | then                                    |
 //! |-----------------------|----------------------------------------------------------|-----------------------------------------|
-//! | is behind, as leader  | it has not slept for [`WINDOW`]                          | of its shards, those that are due get their own threads |
-//! | has little to do      | it was awake for less than a quarter of [`WINDOW`], and so was the leader for two | its shard is folded    |
+//! | is behind, as leader  | it has not slept for [`LOAD_INTERVAL`]                          | of its shards, those that are due get their own threads |
+//! | has little to do      | it was awake for less than a quarter of [`LOAD_INTERVAL`], and so was the leader for two | its shard is folded    |
 //!
 //! Rejected: to unfold shards of a leader that is awake for half of its time. Where workers occupy the cores, a second
 //! thread that drives waits for a core as the first one does, and both delay the workers. So does unfolding after a turn
@@ -15,38 +15,38 @@
 use std::time::{Duration, Instant};
 
 /// Time over which a thread measures how much of it it was awake.
-pub(super) const WINDOW: Duration = Duration::from_millis(50);
+pub(super) const LOAD_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The recent load of one role.
 pub(super) struct Load {
     /// The end of the last sleep.
     awake_since: Instant,
-    /// The begin of the window, and the time asleep since.
-    window: (Instant, Duration),
+    /// The begin of the interval, and the time asleep since.
+    interval: (Instant, Duration),
 }
 
 impl Load {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { awake_since: now, window: (now, Duration::ZERO) }
+        Self { awake_since: now, interval: (now, Duration::ZERO) }
     }
 
-    /// Records that the thread has slept since `from`. At the end of a window, returns the share of it that the thread
+    /// Records that the thread has slept since `from`. At the end of a interval, returns the share of it that the thread
     /// was awake, in percent.
     pub(super) fn record_sleep(&mut self, from: Instant) -> Option<u32> {
-        let (length, asleep) = (from - self.window.0, self.window.1);
+        let (length, asleep) = (from - self.interval.0, self.interval.1);
         self.awake_since = Instant::now();
-        self.window.1 += self.awake_since - from;
-        if length < WINDOW {
+        self.interval.1 += self.awake_since - from;
+        if length < LOAD_INTERVAL {
             return None;
         }
-        self.window = (self.awake_since, Duration::ZERO);
+        self.interval = (self.awake_since, Duration::ZERO);
         Some((length.saturating_sub(asleep).as_micros() * 100 / length.as_micros()) as u32)
     }
 
     /// Returns whether there is more to do than one thread can do.
     pub(super) fn is_behind(&self) -> bool {
-        self.awake_since.elapsed() >= WINDOW
+        self.awake_since.elapsed() >= LOAD_INTERVAL
     }
 }
 

@@ -10,7 +10,7 @@ fn a_thread_that_does_not_sleep_is_behind() {
     for _ in 0..2 {
         load.awake_since = Instant::now() + HOUR;
         assert!(!load.is_behind());
-        load.awake_since = Instant::now() - WINDOW;
+        load.awake_since = Instant::now() - LOAD_INTERVAL;
         assert!(load.is_behind());
         load.record_sleep(Instant::now());
         assert!(!load.is_behind(), "it has slept");
@@ -22,7 +22,7 @@ fn a_window_ends_with_the_share_of_the_time_awake() {
     let mut load = Load::new();
     let now = Instant::now();
     assert_eq!(load.record_sleep(now), None, "it has hardly begun");
-    load.window = (now - 2 * WINDOW, WINDOW / 2);
+    load.interval = (now - 2 * LOAD_INTERVAL, LOAD_INTERVAL / 2);
     assert!(load.record_sleep(now).is_some_and(|share| (70..=75).contains(&share)));
     assert_eq!(load.record_sleep(now), None, "the next one");
 }

@@ -5,7 +5,7 @@
 //! | `drivers`    | `Drivers`: the shards, their roles, the leader                                |
 //! | `own_thread` | a shard's own thread, and how a shutdown waits for it                         |
 //! | `load`       | how busy a role's thread is                                                   |
-//! | `program`    | the program's own loop drives                                                 |
+//! | `program_loop` | the program's own loop drives                                                 |
 //! | `expired`    | what expires in a turn: values, callbacks, wakers, in this order              |
 //! | `batch`      | expired callbacks on their way through the executor                           |
 
@@ -14,10 +14,10 @@ mod drivers;
 mod expired;
 mod load;
 mod own_thread;
-mod program;
+mod program_loop;
 
 pub(crate) use self::{
     drivers::Drivers,
     own_thread::{OwnThreadHandle, drive},
-    program::ProgramDriver,
+    program_loop::ProgramLoop,
 };

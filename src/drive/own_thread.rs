@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 
 use core_affinity::CoreId;
 
-use super::drivers::{Drivers, Role};
-use super::expired::Expired;
+use super::drivers::{Drivers, OwnThreadState};
+use super::expired::ExpiredTimers;
 use crate::engine::alarm::LEADER;
 use crate::engine::role::{Driven, with_driver};
 use crate::executor::{self, Dispatcher};
@@ -25,7 +25,7 @@ use crate::system::Scheduling;
 /// The own thread of one shard.
 struct OwnThread<'a> {
     drivers: Arc<Drivers>,
-    role: Role,
+    state: OwnThreadState,
     scheduling: Scheduling,
     driving: Driving<'a>,
 }
@@ -33,8 +33,8 @@ struct OwnThread<'a> {
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
 pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
     drivers.alarms.get(number).attach();
-    let role = Role::new(number);
-    let mut thread = OwnThread { drivers, role, scheduling: Scheduling::new(core), driving };
+    let state = OwnThreadState::new(number);
+    let mut thread = OwnThread { drivers, state, scheduling: Scheduling::new(core), driving };
     thread.run();
     // The drop of a custom executor may call foreign code.
     thread.scheduling.restore();
@@ -45,34 +45,34 @@ impl OwnThread<'_> {
         let drivers = self.drivers.clone();
         loop {
             let is_over = drivers.are_closed();
-            match drivers.next(&mut self.role) {
+            match drivers.drive_until_expired(&mut self.state) {
                 Some(expired) => {
                     self.deliver(expired);
                     // Here, too, because a thread that is always busy never sleeps.
-                    self.look();
+                    self.check_pool();
                 }
                 None if is_over => break,
                 None => {
-                    self.look();
-                    drivers.sleep(&mut self.role, &mut self.scheduling);
+                    self.check_pool();
+                    drivers.sleep(&mut self.state, &mut self.scheduling);
                 }
             }
         }
         // A shard that was closed between two looks.
-        let number = self.role.thread;
+        let number = self.state.number;
         for shard in drivers.shards_of(number) {
             with_driver(&**shard, number, |driver| shard.turn(driver, true));
         }
     }
 
     /// Hands out what has expired.
-    fn deliver(&mut self, Expired { mut shards, callbacks, wakers, .. }: Expired) {
+    fn deliver(&mut self, ExpiredTimers { mut shards, callbacks, wakers, .. }: ExpiredTimers) {
         let drivers = &*self.drivers;
-        let number = self.role.thread;
+        let number = self.state.number;
         let callbacks = drivers.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order. A manual clock waits for the wakers, too.
         if callbacks.is_none() && drivers.shards[0].ticks.manual().is_none() {
-            Expired::handed_out(mem::take(&mut shards), number, || self.scheduling.restore());
+            ExpiredTimers::handed_out(mem::take(&mut shards), number, || self.scheduling.restore());
         }
         if !wakers.is_empty() {
             self.scheduling.restore();
@@ -84,13 +84,13 @@ impl OwnThread<'_> {
             let may_block = matches!(drivers.dispatcher, Dispatcher::Custom(_));
             if may_block { self.driving.execute(dispatch) } else { dispatch() }
         }
-        Expired::handed_out(shards, number, || self.scheduling.restore());
+        ExpiredTimers::handed_out(shards, number, || self.scheduling.restore());
     }
 
     /// Looks after the pool, as the leader.
-    fn look(&mut self) {
-        if self.role.thread == LEADER {
-            self.drivers.dispatcher.watch(|| self.scheduling.restore());
+    fn check_pool(&mut self) {
+        if self.state.number == LEADER {
+            self.drivers.dispatcher.check(|| self.scheduling.restore());
         }
     }
 }

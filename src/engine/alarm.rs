@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crate::sync::{AtomicU64, Ordering, Parker, fence};
 
-/// The number of the thread that leads: it drives the folded shards, and looks after the pool.
+/// The number of the thread that leads: it drives the folded shards, and looks after the depot.
 pub(crate) const LEADER: u32 = 0;
 
 /// The tick of what is awake: of a thread with a role, or of a shard whose driver checks the intake before it sleeps.

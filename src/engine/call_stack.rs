@@ -14,17 +14,17 @@ use super::entry::Entry;
 use crate::sync::thread_static;
 
 thread_static! {
-    static TOP: Cell<*const Frame> = const { Cell::new(ptr::null()) };
+    static TOP: Cell<*const CallFrame> = const { Cell::new(ptr::null()) };
 }
 
 /// One callback that the thread is inside of.
-struct Frame {
+struct CallFrame {
     entry: *const Entry,
     core: *const Core,
-    below: *const Frame,
+    below: *const CallFrame,
 }
 
-impl Drop for Frame {
+impl Drop for CallFrame {
     /// Pops the frame, also when the callback unwinds. So no frame outlives the call of [`enter`] that it lies in.
     fn drop(&mut self) {
         TOP.with(|top| top.set(self.below));
@@ -34,7 +34,7 @@ impl Drop for Frame {
 /// Runs `f` as the callback of `entry`.
 #[inline(always)]
 pub(super) fn enter(core: &Core, entry: &Entry, f: impl FnOnce()) {
-    let frame = Frame { entry, core, below: TOP.with(Cell::get) };
+    let frame = CallFrame { entry, core, below: TOP.with(Cell::get) };
     TOP.with(|top| top.set(&frame));
     f();
 }
@@ -55,7 +55,7 @@ pub(crate) fn inside_any() -> bool {
 }
 
 /// Returns whether a frame of the calling thread matches.
-fn any_frame(matches: impl Fn(&Frame) -> bool) -> bool {
+fn any_frame(matches: impl Fn(&CallFrame) -> bool) -> bool {
     // A thread whose thread-locals are destroyed is inside no callback.
     let top = TOP.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: each frame is valid, because it lies on this thread's stack in a call of `enter` that has neither

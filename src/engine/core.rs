@@ -8,7 +8,7 @@
 //! | run                     | a worker: [`Core::run`](super::run)                    |
 //! | recycled                | [`Core::recycle`]                                      |
 //!
-//! Free entries come from the calling thread's cache, else from the pool, else from the slab. They go back the same
+//! Free entries come from the calling thread's cache, else from the depot, else from the slab. They go back the same
 //! way, or are set aside if their block is sparse: see [`memory`](super::memory).
 
 use std::alloc::{Layout, handle_alloc_error};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::call_stack;
 use super::entry::{DriverNotice, Entry};
-use super::memory::{AllocError, BATCH, BLOCK, Cache, Pool, Slab};
+use super::memory::{AllocError, BLOCK, Cache, Depot, MAGAZINE, Slab};
 use super::stack::Stack;
 use super::wakeup::{DriverWakeup, PROGRAM};
 use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, fence_between_seq_cst, lock, unpoisoned};
@@ -25,7 +25,7 @@ use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, fence_between_seq_cst, 
 pub(crate) struct Core {
     // Models explore these three by themselves, too.
     pub(crate) slab: Slab,
-    pub(crate) pool: Pool,
+    pub(crate) depot: Depot,
     pub(crate) wakeup: DriverWakeup,
     /// The entries that callers have pushed and the driver has not taken.
     pub(super) intake: Stack,
@@ -45,7 +45,7 @@ impl Core {
     pub(crate) fn new(slab: Slab, lazy_wakeup: u64, retain_min: usize, wakeup: DriverWakeup) -> Self {
         Self {
             slab,
-            pool: Pool::default(),
+            depot: Depot::default(),
             intake: Stack::default(),
             wakeup,
             closing: AtomicBool::new(false),
@@ -57,7 +57,7 @@ impl Core {
     }
 
     /// Reserves a free entry for a future that is not armed yet; sets `HANDLE`. Returns `None` if the shard has been
-    /// shut down. Lock-free; allocates if cache and pool are empty, and ends the process if there is no memory, as
+    /// shut down. Lock-free; allocates if cache and depot are empty, and ends the process if there is no memory, as
     /// `Box::new` does.
     #[inline]
     pub(crate) fn reserve(&self, cache: &mut Cache) -> Option<(&Entry, u32)> {
@@ -82,13 +82,13 @@ impl Core {
         }
     }
 
-    /// Refills an empty cache from the pool, else from the slab. In rare cases it stays empty: all entries of the batch
-    /// from the pool were in sparse blocks.
+    /// Refills an empty cache from the depot, else from the slab. In rare cases it stays empty: all entries of the magazine
+    /// from the depot were in sparse blocks.
     #[cold]
     fn refill(&self, cache: &mut Cache) -> Result<(), AllocError> {
-        if !self.pool.pop(&self.slab, |index| self.receive(cache, index)) {
+        if !self.depot.pop(&self.slab, |index| self.receive(cache, index)) {
             // The slab yields entries in descending order. As the cache is a stack, neighbours in memory are then used
-            // in ascending order. Entries of a large frame that do not fit into the cache go to the pool.
+            // in ascending order. Entries of a large frame that do not fit into the cache go to the depot.
             self.slab.alloc(|index| self.keep(cache, index))?;
         }
         if cache.was_filled_before() && self.wakeup.role() != PROGRAM {
@@ -99,11 +99,11 @@ impl Core {
         Ok(())
     }
 
-    /// Puts an entry from the pool into a cache, or sets it aside if its block is sparse.
+    /// Puts an entry from the depot into a cache, or sets it aside if its block is sparse.
     #[inline]
     pub(super) fn receive(&self, cache: &mut Cache, index: u32) {
         if self.slab.is_sparse(index) {
-            // SAFETY: we own the entry, which is free or cached, because it comes from the pool.
+            // SAFETY: we own the entry, which is free or cached, because it comes from the depot.
             unsafe { self.set_aside(index) };
         } else {
             self.keep(cache, index);
@@ -136,13 +136,13 @@ impl Core {
     /// Puts an entry into a cache. If the cache is full, half of it is given back.
     #[inline]
     pub(super) fn keep(&self, cache: &mut Cache, index: u32) {
-        cache.push(index, |batch| self.give_back(batch));
+        cache.push(index, |magazine| self.give_back(magazine));
     }
 
-    /// Moves entries from a cache to the pool, at most a batch. Sets those of sparse blocks aside. Lock-free.
-    pub(crate) fn give_back(&self, batch: &[u32]) {
-        let (mut dense, mut len) = ([0; BATCH], 0);
-        for &index in batch {
+    /// Moves entries from a cache to the depot, at most a magazine. Sets those of sparse blocks aside. Lock-free.
+    pub(crate) fn give_back(&self, magazine: &[u32]) {
+        let (mut dense, mut len) = ([0; MAGAZINE], 0);
+        for &index in magazine {
             if self.slab.is_sparse(index) {
                 // SAFETY: we own the entry, which is free or cached, because it comes from a cache.
                 unsafe { self.set_aside(index) };
@@ -151,11 +151,11 @@ impl Core {
                 len += 1;
             }
         }
-        self.push_to_pool(&dense[..len]);
+        self.push_to_depot(&dense[..len]);
     }
 
     /// Sets an entry of a sparse block aside. If the block is not sparse any more, all that is set aside there goes to
-    /// the pool. Lock-free.
+    /// the depot. Lock-free.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
@@ -168,16 +168,16 @@ impl Core {
         };
         // SAFETY: the caller owns the entry, which is free or cached, because of this function's contract.
         unsafe { self.slab.set_aside(index, receive) };
-        back[..len].chunks(BATCH).for_each(|batch| self.push_to_pool(batch));
+        back[..len].chunks(MAGAZINE).for_each(|magazine| self.push_to_depot(magazine));
         if self.has_complete_blocks() {
             self.wake_lazily();
         }
     }
 
-    /// Pushes entries to the pool, at most a batch. Wakes the driver lazily if there is much to trim. Lock-free.
-    pub(crate) fn push_to_pool(&self, batch: &[u32]) {
+    /// Pushes entries to the depot, at most a magazine. Wakes the driver lazily if there is much to trim. Lock-free.
+    pub(crate) fn push_to_depot(&self, magazine: &[u32]) {
         // SAFETY: we own the entries, and they are free or cached, because they come from a cache, or were set aside.
-        unsafe { self.pool.push(&self.slab, batch) };
+        unsafe { self.depot.push(&self.slab, magazine) };
         if self.is_mostly_free() {
             self.wake_lazily();
         }
@@ -185,7 +185,7 @@ impl Core {
 
     /// Gives back all entries of a cache. Lock-free.
     pub(crate) fn drain_cache(&self, cache: &mut Cache) {
-        cache.drain(|batch| self.give_back(batch));
+        cache.drain(|magazine| self.give_back(magazine));
     }
 
     /// Returns whether the driver should look for memory to trim.
@@ -193,10 +193,10 @@ impl Core {
         self.is_mostly_free() || self.has_complete_blocks()
     }
 
-    /// Returns whether at least three quarters of the entries in dense blocks are in the pool, and at least as many as
+    /// Returns whether at least three quarters of the entries in dense blocks are in the depot, and at least as many as
     /// are always retained.
     pub(super) fn is_mostly_free(&self) -> bool {
-        let free = self.pool.len();
+        let free = self.depot.len();
         free >= self.retain_min && free >= self.slab.dense_len() / 4 * 3
     }
 

@@ -8,7 +8,7 @@
 //! | [`wakeup`]     | how the driver sleeps, and how other threads wake it                            |
 //! | [`core`]       | the half of a shard that all threads share, and each step of a timer through it |
 //! | [`turn`]       | the driver's own half: the wheel, and bounded turns of work                     |
-//! | [`due`]        | what expires in a turn                                                          |
+//! | [`expired_entries`]        | what expires in a turn                                                          |
 //! | [`run`]        | how a worker runs an expired timer                                              |
 //! | [`deliveries`] | what a turn collects for delay queues                                            |
 //! | [`call_stack`] | the callbacks that the current thread is inside of                              |
@@ -26,8 +26,8 @@ pub(crate) mod alarm;
 pub(crate) mod call_stack;
 pub(crate) mod core;
 pub(crate) mod deliveries;
-pub(crate) mod due;
 pub(crate) mod entry;
+pub(crate) mod expired_entries;
 pub(crate) mod memory;
 pub(crate) mod program_waker;
 pub(crate) mod role;

@@ -9,7 +9,7 @@
 use std::ptr;
 use std::task::Waker;
 
-use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, lock, thread_number};
+use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, lock, thread_id};
 
 /// The waker of a program's loop. Any thread may call it.
 pub(crate) struct ProgramWaker {
@@ -47,12 +47,12 @@ impl ProgramWaker {
     pub(crate) fn attach(&self) {
         // Relaxed: only a thread's own number matters to it. One that finds its old number has pushed before the fence
         // of the next sleep, which sees the push.
-        self.thread.store(thread_number(), Ordering::Relaxed);
+        self.thread.store(thread_id(), Ordering::Relaxed);
     }
 
     /// Returns whether the calling thread is the one that has the loop.
     pub(crate) fn is_here(&self) -> bool {
-        self.thread.load(Ordering::Relaxed) == thread_number()
+        self.thread.load(Ordering::Relaxed) == thread_id()
     }
 
     /// Calls the waker, unless the loop is awake, or on the calling thread. Wait-free, except for the waker itself.
@@ -99,7 +99,7 @@ impl ProgramWaker {
     }
 
     /// The loop is awake: it calls `rearm` before it sleeps.
-    pub(crate) fn wake_up(&self) {
+    pub(crate) fn set_awake(&self) {
         self.state.swap(DRIVES, Ordering::Relaxed);
     }
 

@@ -44,17 +44,17 @@ pub(crate) trait Driven {
     type Driver;
 
     fn wakeup(&self) -> &DriverWakeup;
-    fn slot(&self) -> &Slot<Self::Driver>;
+    fn driver_cell(&self) -> &DriverCell<Self::Driver>;
     /// Returns the tick whose shards are due. A shard that is awake is always due.
     fn due_tick(&self) -> u64;
     /// Makes a bounded turn: of a round, or of non-urgent work if nothing is due. Must not call foreign code.
-    fn turn(&self, driver: &mut Self::Driver, is_due: bool) -> Turn<Self::Expired>;
+    fn turn(&self, driver: &mut Self::Driver, is_due: bool) -> TurnOutcome<Self::Expired>;
     /// The shard [may be at rest](is_at_rest): it sleeps, or what has expired is handed out. Must not call foreign code.
     fn may_rest(&self);
 }
 
 /// How a turn has ended.
-pub(crate) enum Turn<E> {
+pub(crate) enum TurnOutcome<E> {
     /// These timers have expired. [`handed_out`] must follow. The shard sleeps if nothing else is left to do. The flag says
     /// that non-urgent work is left.
     Expired { expired: E, has_work: bool },
@@ -67,29 +67,32 @@ pub(crate) enum Turn<E> {
 }
 
 /// Where a shard's driver lies while no thread drives.
-pub(crate) struct Slot<D> {
-    place: Mutex<Place<D>>,
+pub(crate) struct DriverCell<D> {
+    place: Mutex<CellState<D>>,
     /// Non-urgent work is left.
     has_work: AtomicBool,
 }
 
-struct Place<D> {
+struct CellState<D> {
     driver: Option<D>,
     /// The role that has not handed out yet what has expired here. No other role drives before that, so that timers are
     /// handed out in the order of their ticks.
     hands_out: Option<u32>,
 }
 
-impl<D> Place<D> {
+impl<D> CellState<D> {
     /// Returns whether a thread with this role may take the driver.
     fn is_free_for(&self, role: u32) -> bool {
         self.driver.is_some() && self.hands_out.is_none_or(|other| other == role)
     }
 }
 
-impl<D> Slot<D> {
+impl<D> DriverCell<D> {
     pub(crate) fn new(driver: D) -> Self {
-        Self { place: Mutex::new(Place { driver: Some(driver), hands_out: None }), has_work: AtomicBool::new(false) }
+        Self {
+            place: Mutex::new(CellState { driver: Some(driver), hands_out: None }),
+            has_work: AtomicBool::new(false),
+        }
     }
 
     fn is_free_for(&self, role: u32) -> bool {
@@ -113,9 +116,9 @@ impl<D> Slot<D> {
 pub(crate) fn with_driver<S: Driven, R>(
     shard: &S,
     role: u32,
-    f: impl FnOnce(&mut S::Driver) -> Turn<R>,
-) -> Option<Turn<R>> {
-    let (slot, wakeup) = (shard.slot(), shard.wakeup());
+    f: impl FnOnce(&mut S::Driver) -> TurnOutcome<R>,
+) -> Option<TurnOutcome<R>> {
+    let (slot, wakeup) = (shard.driver_cell(), shard.wakeup());
     let mut place = lock(&slot.place);
     if wakeup.role() != role {
         return None;
@@ -123,21 +126,21 @@ pub(crate) fn with_driver<S: Driven, R>(
     let is_free = place.is_free_for(role);
     let mut driver = place.driver.take_if(|_| is_free)?;
     drop(place);
-    wakeup.wake_up();
+    wakeup.set_awake();
     let turn = f(&mut driver);
-    if matches!(turn, Turn::Closed) {
+    if matches!(turn, TurnOutcome::Closed) {
         return Some(turn);
     }
-    let has_work = matches!(turn, Turn::Asleep { has_work: true } | Turn::Expired { has_work: true, .. });
+    let has_work = matches!(turn, TurnOutcome::Asleep { has_work: true } | TurnOutcome::Expired { has_work: true, .. });
     slot.has_work.store(has_work, Ordering::Relaxed);
     let mut place = lock(&slot.place);
     place.driver = Some(driver);
-    if matches!(turn, Turn::Expired { .. }) {
+    if matches!(turn, TurnOutcome::Expired { .. }) {
         place.hands_out = Some(role);
     }
     drop(place);
     leave(wakeup, role);
-    if matches!(turn, Turn::Asleep { has_work: false }) {
+    if matches!(turn, TurnOutcome::Asleep { has_work: false }) {
         shard.may_rest();
     }
     Some(turn)
@@ -147,7 +150,7 @@ pub(crate) fn with_driver<S: Driven, R>(
 /// has got the shard meanwhile, if anything is armed there: calls `before`, and then the waker, which is foreign code.
 pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce()) {
     let wakeup = shard.wakeup();
-    lock(&shard.slot().place).hands_out = None;
+    lock(&shard.driver_cell().place).hands_out = None;
     leave(wakeup, role);
     shard.may_rest();
     // A loop that waits has looked under the lock before this, and has changed the role with a fence before that. So a caller
@@ -161,7 +164,7 @@ pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce())
 /// Returns the tick by which the shard needs its role. A shard with non-urgent work is due: it may have come since the
 /// last look.
 fn needed_at<S: Driven>(shard: &S) -> u64 {
-    if shard.slot().has_work() { AWAKE } else { shard.wakeup().wake_tick() }
+    if shard.driver_cell().has_work() { AWAKE } else { shard.wakeup().wake_tick() }
 }
 
 /// Wakes the thread of the role, if the shard is due. The caller has made a fence since time has passed.
@@ -175,7 +178,7 @@ pub(crate) fn wake_if_due<S: Driven>(shard: &S) {
 pub(crate) fn is_at_rest<S: Driven>(shard: &S) -> bool {
     // The lock publishes what the turns have done. In a turn, a shard that seems to sleep may be about to look again, and
     // find something.
-    let place = lock(&shard.slot().place);
+    let place = lock(&shard.driver_cell().place);
     place.driver.is_some() && place.hands_out.is_none() && needed_at(shard) > shard.due_tick()
 }
 
@@ -192,25 +195,30 @@ fn leave(wakeup: &DriverWakeup, role: u32) {
 
 /// Makes one turn of a shard of this role: of one that is due or, if `works`, else of one that has non-urgent work. `None`:
 /// there is none, so the thread may sleep. Begins after the shard that was driven last, whose index is `last`.
-pub(crate) fn next<S: Driven>(shards: &[Arc<S>], role: u32, last: &mut usize, works: bool) -> Option<Turn<S::Expired>> {
+pub(crate) fn drive_due<S: Driven>(
+    shards: &[Arc<S>],
+    role: u32,
+    last: &mut usize,
+    works: bool,
+) -> Option<TurnOutcome<S::Expired>> {
     let now = shards[0].due_tick();
     let mut with_work = None;
     let after = *last + 1;
     for index in (after..after + shards.len()).map(|index| index % shards.len()) {
-        let (slot, wakeup) = (shards[index].slot(), shards[index].wakeup());
+        let (slot, wakeup) = (shards[index].driver_cell(), shards[index].wakeup());
         if wakeup.role() != role {
         } else if wakeup.wake_tick() > now {
             with_work = with_work.or((works && slot.has_work()).then_some(index));
-        } else if let Some(turn) = turn(&*shards[index], role, true) {
+        } else if let Some(turn) = drive_one(&*shards[index], role, true) {
             *last = index;
             return Some(turn);
         }
     }
     *last = with_work?;
-    turn(&*shards[*last], role, false)
+    drive_one(&*shards[*last], role, false)
 }
 
-fn turn<S: Driven>(shard: &S, role: u32, is_due: bool) -> Option<Turn<S::Expired>> {
+fn drive_one<S: Driven>(shard: &S, role: u32, is_due: bool) -> Option<TurnOutcome<S::Expired>> {
     with_driver(shard, role, |driver| shard.turn(driver, is_due))
 }
 
@@ -221,7 +229,7 @@ pub(crate) fn earliest<S: Driven>(shards: &[Arc<S>], role: u32) -> u64 {
     let shards = shards.iter().filter(|shard| shard.wakeup().role() == role);
     let ticks = shards.map(|shard| {
         let tick = needed_at(&**shard);
-        if tick <= now && !shard.slot().is_free_for(role) { u64::MAX } else { tick }
+        if tick <= now && !shard.driver_cell().is_free_for(role) { u64::MAX } else { tick }
     });
     ticks.min().unwrap_or(u64::MAX)
 }

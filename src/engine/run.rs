@@ -21,7 +21,7 @@ use std::thread;
 use super::call_stack;
 use super::core::Core;
 use super::deliveries::Deliveries;
-use super::entry::{Callback, Entry, Finish, NextRun, Role, Start};
+use super::entry::{Callback, CallbackKind, Entry, Finish, NextRun, Start};
 
 /// The engine's calls to the shard around a run. None of them may unwind.
 pub(crate) trait RunHooks {
@@ -53,7 +53,7 @@ impl Core {
         let entry = self.slab.get(index);
         self.leave_batch(index, entry, entry.start(due), hooks, |callback, deadline| {
             let mut run = hooks.started(deadline, &callback);
-            if callback.role() == Role::Periodic {
+            if callback.kind() == CallbackKind::Periodic {
                 self.run_periodic(index, entry, callback, run, hooks);
             } else {
                 call(hooks, &mut run, || callback.deliver(deadline, deliveries));

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::core::Core;
-use super::entry::{Closed, Entry, Found, Role};
+use super::entry::{CallbackKind, Closed, Entry, Found};
 use crate::sync::Ordering;
 
 /// What a shutdown finds when it has closed all entries.
@@ -37,7 +37,7 @@ impl Core {
         for entry in self.slab.close() {
             let Closed { handle, running, pending } = entry.close();
             handles += i64::from(handle);
-            closures += usize::from(running || matches!(pending, Some(Role::Once | Role::Periodic)));
+            closures += usize::from(running || matches!(pending, Some(CallbackKind::Once | CallbackKind::Periodic)));
         }
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
         // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom
@@ -45,10 +45,10 @@ impl Core {
         Closing { closures, unpinned: self.pins.fetch_add(handles, Ordering::AcqRel) == -handles }
     }
 
-    /// Takes the pending timers of a closed shard whose callbacks have this role. Sleeps must be taken before anything
+    /// Takes the pending timers of a closed shard whose callbacks have this kind. Sleeps must be taken before anything
     /// that may wait for a task that they wake, and values before wakers are called.
-    pub(crate) fn claim_of(&self, role: Role, now: u64, mut found: impl FnMut(Found)) {
-        for entry in self.slab.close().filter(|entry| entry.holds(role)) {
+    pub(crate) fn claim_of(&self, kind: CallbackKind, now: u64, mut found: impl FnMut(Found)) {
+        for entry in self.slab.close().filter(|entry| entry.holds(kind)) {
             entry.claim(false, now, &mut found);
         }
     }

@@ -3,7 +3,7 @@
 //! | stack                         | of                                            | popped by                    |
 //! |-------------------------------|-----------------------------------------------|------------------------------|
 //! | the intake                    | entries on their way to the driver            | the driver: all at once      |
-//! | the [pool](super::memory)     | batches of free entries, by their first entry | any thread; the driver: all  |
+//! | the [depot](super::memory)     | batches of free entries, by their first entry | any thread; the driver: all  |
 //! | the retired frames of a slab  | frames, by their first block                  | any thread                   |
 //!
 //! Each element has a link to the element below. The user of the stack stores the links. An element is on one stack at

@@ -2,37 +2,37 @@
 //!
 //! # The algorithm
 //!
-//! The driver begins when most entries of dense blocks are in the pool, or when enough sparse blocks have become
+//! The driver begins when most entries of dense blocks are in the depot, or when enough sparse blocks have become
 //! completely free. It works in three phases:
 //!
-//! 1. **Gather**: it takes all batches out of the pool, and sets each entry aside in its block.
+//! 1. **Gather**: it takes all magazines out of the depot, and sets each entry aside in its block.
 //! 2. **Scan**: it visits every frame, and decides by how many of its entries are set aside:
 //!
 //!    | entries set aside | the driver                                                                    |
 //!    |-------------------|-------------------------------------------------------------------------------|
 //!    | all               | unlinks the cancelled ones that are still in the wheel, and retires the frame |
 //!    | half or more      | marks the frame [sparse](super::memory): its free entries stay set aside      |
-//!    | fewer             | puts its entries back into the pool                                           |
+//!    | fewer             | puts its entries back into the depot                                           |
 //!    | none              | leaves the frame as it is                                                     |
 //!
 //!    A frame that is sparse already stays so until all of its entries are set aside.
 //!
-//! 3. **Regather**: if it has marked frames, it takes the pool out once more, and sets aside the entries of sparse
+//! 3. **Regather**: if it has marked frames, it takes the depot out once more, and sets aside the entries of sparse
 //!    blocks.
 //!
-//! The third phase is for entries that a thread freed between the first two. They went to the pool, because their block
+//! The third phase is for entries that a thread freed between the first two. They went to the depot, because their block
 //! was not marked yet. Without it they would keep all of these frames, and be too few to start another trim.
 //!
 //! # Which thread owns what
 //!
-//! The driver owns an entry from the moment it takes the entry out of the pool. When it sets the entry aside, it gives
+//! The driver owns an entry from the moment it takes the entry out of the depot. When it sets the entry aside, it gives
 //! this up. Until it claims the frame, a thread that needs entries may adopt them, if the block is sparse. The head of
-//! `memory/sparse.rs` has the protocol. Threads that find the pool empty meanwhile allocate new blocks.
+//! `memory/sparse.rs` has the protocol. Threads that find the depot empty meanwhile allocate new blocks.
 //!
 //! # Cost
 //!
 //! The driver trims when it has nothing else to do, in turns of some 50 µs. A scan leaves less than half of the entries
-//! of dense blocks in the pool. So the next trim starts only after many more have become free. For sparse blocks, it
+//! of dense blocks in the depot. So the next trim starts only after many more have become free. For sparse blocks, it
 //! starts when so many are completely free that the scan costs little for each.
 //!
 //! Loom models `recycle`, `sparse` and `sleep`, and a scenario of `shuttle-tests`.
@@ -40,12 +40,12 @@
 use std::mem;
 
 use super::core::Core;
-use super::memory::{BLOCK, Cache, batches, members};
+use super::memory::{BLOCK, Cache, magazines, members};
 use super::stack::NIL;
 use crate::sync::limit;
 
-/// Maximum number of batches that a turn unpacks.
-const MAX_BATCHES: usize = limit(16);
+/// Maximum number of magazines that a turn unpacks.
+const MAX_MAGAZINES: usize = limit(16);
 /// Maximum number of frames that a turn scans.
 const MAX_FRAMES: usize = limit(1024);
 /// Number of entries after which a turn frees no further frame. Adjacent frames of a turn are retired together.
@@ -55,13 +55,13 @@ const MAX_FREED: u32 = limit(1024) as u32;
 #[derive(Default)]
 pub(super) struct Trim {
     phase: Phase,
-    /// Frames have been marked since the driver last took the pool out.
+    /// Frames have been marked since the driver last took the depot out.
     has_marked: bool,
     /// Frames have been retired or marked since the trim began.
     has_gained: bool,
-    /// Length of the pool after the last scan that gained nothing, else zero. Another scan is useless while the pool is
+    /// Length of the depot after the last scan that gained nothing, else zero. Another scan is useless while the depot is
     /// not longer, and the driver has not taken the intake: entries there keep their frames from being retired. A thread
-    /// that stops in the middle of a pop makes the pool seem longer than it is.
+    /// that stops in the middle of a pop makes the depot seem longer than it is.
     fruitless_len: usize,
 }
 
@@ -69,11 +69,11 @@ pub(super) struct Trim {
 enum Phase {
     #[default]
     Idle,
-    /// The batches from `next` on are to be set aside.
+    /// The magazines from `next` on are to be set aside.
     Gather { next: u32 },
     /// The frames from the block `first` on are to be scanned.
     Scan { first: u32 },
-    /// In the batches from `next` on, the entries of sparse blocks are to be set aside.
+    /// In the magazines from `next` on, the entries of sparse blocks are to be set aside.
     Regather { next: u32 },
 }
 
@@ -105,10 +105,10 @@ impl Trim {
         self.is_active() || core.has_complete_blocks() || self.has_many_free(core)
     }
 
-    /// Returns whether most entries of dense blocks are in the pool, and more than after the last scan that gained
+    /// Returns whether most entries of dense blocks are in the depot, and more than after the last scan that gained
     /// nothing.
     fn has_many_free(&self, core: &Core) -> bool {
-        core.is_mostly_free() && core.pool.len() > self.fruitless_len
+        core.is_mostly_free() && core.depot.len() > self.fruitless_len
     }
 
     /// Begins a trim, if there is work.
@@ -120,19 +120,19 @@ impl Trim {
             return Phase::Idle;
         }
         self.has_gained = false;
-        let next = if self.has_many_free(core) { core.pool.take_all() } else { NIL };
+        let next = if self.has_many_free(core) { core.depot.take_all() } else { NIL };
         Phase::Gather { next }
     }
 
     /// Ends a trim. Begins another if enough entries have become free meanwhile.
     fn end(&mut self, core: &Core) -> Phase {
-        self.fruitless_len = if self.has_gained { 0 } else { core.pool.len() };
+        self.fruitless_len = if self.has_gained { 0 } else { core.depot.len() };
         self.begin(core)
     }
 
-    /// Phase 1: sets aside the entries of some batches.
+    /// Phase 1: sets aside the entries of some magazines.
     fn gather(&mut self, core: &Core, next: u32) -> Phase {
-        // SAFETY: we own the batches, because this thread, the driver, took them out of the pool. So we own the entries
+        // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot. So we own the entries
         // that the closure receives.
         let next = unsafe { unpack(core, next, |index| core.slab.gather(index)) };
         if next != NIL {
@@ -183,14 +183,14 @@ impl Trim {
         }
         core.drain_cache(cache);
         if mem::take(&mut self.has_marked) {
-            return Phase::Regather { next: core.pool.take_all() };
+            return Phase::Regather { next: core.depot.take_all() };
         }
         self.end(core)
     }
 
-    /// Phase 3: sets aside the entries of some batches that are in sparse blocks, and returns the others to the pool.
+    /// Phase 3: sets aside the entries of some magazines that are in sparse blocks, and returns the others to the depot.
     fn regather(&mut self, core: &Core, cache: &mut Cache, next: u32) -> Phase {
-        // SAFETY: we own the batches, because this thread, the driver, took them out of the pool. So we own the entries
+        // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot. So we own the entries
         // that the closure receives.
         let next = unsafe { unpack(core, next, |index| core.receive(cache, index)) };
         if next != NIL {
@@ -201,7 +201,7 @@ impl Trim {
     }
 }
 
-/// Claims all entries of a frame and frees them. Returns whether it could; if not, they go back to the pool, by way of
+/// Claims all entries of a frame and frees them. Returns whether it could; if not, they go back to the depot, by way of
 /// `cache`.
 fn free_frame(core: &Core, cache: &mut Cache, first: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
     if !core.slab.claim_frame(first, |index| core.keep(cache, index)) {
@@ -215,14 +215,14 @@ fn free_frame(core: &Core, cache: &mut Cache, first: u32, reclaim: &mut impl FnM
     free
 }
 
-/// Passes each entry of some batches, from `next` on, to `receive`. Returns the first batch that is left, or `NIL`.
+/// Passes each entry of some magazines, from `next` on, to `receive`. Returns the first magazine that is left, or `NIL`.
 ///
 /// # Safety
-/// The calling thread must have taken the batches out of the pool, and must not have unpacked them before.
+/// The calling thread must have taken the magazines out of the depot, and must not have unpacked them before.
 unsafe fn unpack(core: &Core, next: u32, receive: impl FnMut(u32)) -> u32 {
-    let mut batches = batches(&core.slab, next);
-    // SAFETY: we own the batches, because of this function's contract.
-    let entries = batches.by_ref().take(MAX_BATCHES).flat_map(|batch| unsafe { members(&core.slab, batch) });
-    core.pool.subtract_len(entries.map(receive).count());
-    batches.next().unwrap_or(NIL)
+    let mut magazines = magazines(&core.slab, next);
+    // SAFETY: we own the magazines, because of this function's contract.
+    let entries = magazines.by_ref().take(MAX_MAGAZINES).flat_map(|magazine| unsafe { members(&core.slab, magazine) });
+    core.depot.subtract_len(entries.map(receive).count());
+    magazines.next().unwrap_or(NIL)
 }

@@ -1,8 +1,8 @@
 //! Unit tests of `trim`, with the driver that calls it.
 
 use super::core::Core;
-use super::due::Due;
-use super::entry::{Callback, Release, Role};
+use super::entry::{Callback, CallbackKind, Release};
+use super::expired_entries::ExpiredEntries;
 use super::memory::{Cache, Slab};
 use super::turn::DriverCore;
 use super::wakeup::DriverWakeup;
@@ -29,7 +29,7 @@ impl Fixture {
         // SAFETY: we own the entry, because it came from the cache. The cell has room for a closure that owns nothing.
         let notice = unsafe {
             entry.write_callback(|cell| Callback::write_once::<_, ()>(cell, &|| ()));
-            entry.arm_written(Role::Once, 1000, 0).unwrap()
+            entry.arm_written(CallbackKind::Once, 1000, 0).unwrap()
         };
         self.core.notify_driver(index, notice, 1000, || 0);
         index
@@ -46,10 +46,10 @@ impl Fixture {
 
     /// Drives until the driver would sleep.
     fn drive(&mut self) {
-        let mut due = Due::default();
+        let mut due = ExpiredEntries::default();
         loop {
             self.driver.begin(&self.core, 0);
-            while !self.driver.turn(&self.core, &mut due) {}
+            while !self.driver.advance_round(&self.core, &mut due) {}
             while self.driver.cascade_ahead(&self.core, &mut due) {}
             if !self.driver.reclaim(&self.core) {
                 break;
@@ -99,7 +99,7 @@ fn frames_of_every_size_go_back() {
     }
 }
 
-/// Entries that a thread frees after the driver has gathered the pool, but before their block is marked, go back as
+/// Entries that a thread frees after the driver has gathered the depot, but before their block is marked, go back as
 /// well.
 #[test]
 fn entries_freed_during_a_trim_go_back() {
@@ -121,7 +121,7 @@ fn entries_freed_during_a_trim_go_back() {
 }
 
 /// What a thread's cache has of sparse blocks is set aside when the cache is drained, when it overflows, and when the
-/// thread frees an entry of such a block. In the pool, each entry would keep its page.
+/// thread frees an entry of such a block. In the depot, each entry would keep its page.
 #[test]
 fn caches_give_no_entry_of_a_sparse_block_to_the_pool() {
     for drains in [true, false] {
@@ -139,20 +139,20 @@ fn caches_give_no_entry_of_a_sparse_block_to_the_pool() {
         (0..20).for_each(|block| fixture.cancel(timers[block * 64 + 5]));
         fixture.drive();
         assert!(fixture.core.slab.dense_len() < 4096, "all are sparse");
-        let pooled = fixture.core.pool.len();
+        let pooled = fixture.core.depot.len();
         let Fixture { core, cache, .. } = &mut fixture;
         if drains {
             core.drain_cache(cache);
         } else {
             fixture.cancel(timers[30 * 64 + 5]);
         }
-        assert_eq!(fixture.core.pool.len(), pooled);
+        assert_eq!(fixture.core.depot.len(), pooled);
         (0..20).for_each(|block| fixture.cancel(timers[block * 64 + 6]));
         assert_eq!(fixture.core.slab.completed(), 20);
     }
 }
 
-/// All entries that are set aside in a block that is not sparse go to the pool, however many batches they are.
+/// All entries that are set aside in a block that is not sparse go to the depot, however many magazines they are.
 #[test]
 fn a_whole_block_goes_back_to_the_pool() {
     let fixture = Fixture::new(1);
@@ -164,7 +164,7 @@ fn a_whole_block_goes_back_to_the_pool() {
     }
     // SAFETY: as above.
     unsafe { core.set_aside(last) };
-    assert_eq!((last, core.pool.len()), (0, 64));
+    assert_eq!((last, core.depot.len()), (0, 64));
 }
 
 /// Entries in the intake keep the driver from retiring their frames. It tries again when it has taken the intake.
@@ -181,7 +181,7 @@ fn a_trim_that_the_intake_has_blocked_continues() {
     assert_eq!(fixture.core.slab.len(), 0);
 }
 
-/// While a thread is stopped in the middle of a pop, the pool seems longer than it is.
+/// While a thread is stopped in the middle of a pop, the depot seems longer than it is.
 #[test]
 fn a_pop_that_is_not_counted_yet_causes_one_scan() {
     let mut fixture = Fixture::new(1);
@@ -192,7 +192,7 @@ fn a_pop_that_is_not_counted_yet_causes_one_scan() {
     let Fixture { core, driver, cache } = &mut fixture;
     core.drain_cache(cache);
     let mut turns = Vec::new();
-    core.pool.pop(&core.slab, |_| turns.push((0..1000).take_while(|_| driver.reclaim(core)).count()));
+    core.depot.pop(&core.slab, |_| turns.push((0..1000).take_while(|_| driver.reclaim(core)).count()));
     assert!(turns.iter().all(|&turns| turns < 1000), "{turns:?}");
 }
 

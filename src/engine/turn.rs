@@ -3,7 +3,7 @@
 //! A *round* brings the wheel to one reading of the clock:
 //!
 //! 1. [`begin`](DriverCore::begin) takes the whole intake.
-//! 2. [`turn`](DriverCore::turn), called until the round is over, links these entries into the wheel. Then it steps the
+//! 2. [`advance_round`](DriverCore::advance_round), called until the round is over, links these entries into the wheel. Then it steps the
 //!    wheel to the tick that the clock said, and fills batches with the expired entries.
 //! 3. After the round, [`cascade_ahead`](DriverCore::cascade_ahead) and [`reclaim`](DriverCore::reclaim) do work that
 //!    is not urgent. If no such work is left ([`has_work`](DriverCore::has_work)) and the intake is empty, the driver
@@ -21,8 +21,8 @@
 //! this pass would gain nothing, as no timer can be dispatched before the last of these entries is linked.
 
 use super::core::Core;
-use super::due::{Due, MAX_BATCH};
 use super::entry::{Collected, Expire};
+use super::expired_entries::{ExpiredEntries, MAX_BATCH};
 use super::memory::{Cache, Slab};
 use super::stack::{NIL, chain, reverse};
 use super::trim::Trim;
@@ -68,8 +68,8 @@ impl DriverCore {
 
     /// Makes a bounded turn. Appends expired entries to `due`, which has fewer than [`MAX_BATCH`]. Returns whether the
     /// round is over.
-    pub(crate) fn turn(&mut self, core: &Core, due: &mut Due) -> bool {
-        self.collect(core) && self.step(core, due)
+    pub(crate) fn advance_round(&mut self, core: &Core, due: &mut ExpiredEntries) -> bool {
+        self.collect(core) && self.advance_wheel(core, due)
     }
 
     /// Returns the tick of the next round: no later than the first deadline. `u64::MAX` if the wheel is empty.
@@ -85,7 +85,7 @@ impl DriverCore {
     ///
     /// On its way it unlinks entries that are disarmed. One that is armed again at that moment is not due, because its
     /// new deadline is not before the tick by which it was linked, which is ahead.
-    pub(crate) fn cascade_ahead(&mut self, core: &Core, due: &mut Due) -> bool {
+    pub(crate) fn cascade_ahead(&mut self, core: &Core, due: &mut ExpiredEntries) -> bool {
         for _ in 0..MAX_CASCADED_AHEAD {
             match self.levels.cascade_ahead(&mut Entries::new(&core.slab, self.now, &self.levels)) {
                 Step::Cascaded => {}
@@ -106,7 +106,7 @@ impl DriverCore {
         self.has_trimmed && self.levels.next_deadline().is_none()
     }
 
-    /// Moves the driver's cache to the pool, and trims memory, in a bounded turn. Frees the slots of a wheel that has
+    /// Moves the driver's cache to the depot, and trims memory, in a bounded turn. Frees the slots of a wheel that has
     /// become empty since a trim. Must be called before the driver sleeps. Returns whether more is left to trim.
     pub(crate) fn reclaim(&mut self, core: &Core) -> bool {
         self.drain_cache(core);
@@ -126,7 +126,7 @@ impl DriverCore {
         more
     }
 
-    /// Moves the driver's cache to the pool.
+    /// Moves the driver's cache to the depot.
     pub(crate) fn drain_cache(&mut self, core: &Core) {
         core.drain_cache(&mut self.free_entries);
     }
@@ -158,7 +158,7 @@ impl DriverCore {
     }
 
     /// Steps the wheel towards the tick of this round. Returns whether the wheel has reached it.
-    fn step(&mut self, core: &Core, due: &mut Due) -> bool {
+    fn advance_wheel(&mut self, core: &Core, due: &mut ExpiredEntries) -> bool {
         for _ in 0..MAX_STEPS {
             if due.len() == MAX_BATCH {
                 return false;
@@ -182,9 +182,9 @@ impl DriverCore {
     }
 
     /// Makes the transition of an entry that the wheel has unlinked. Appends the entry to `due` if it is dispatched.
-    fn expire(&mut self, core: &Core, index: u32, due: &mut Due) {
+    fn expire(&mut self, core: &Core, index: u32, due: &mut ExpiredEntries) {
         match core.slab.get(index).expire(self.levels.now()) {
-            Expire::Dispatch(role) => due.push(role, index),
+            Expire::Dispatch(kind) => due.push(kind, index),
             Expire::Later => self.link(core, index),
             Expire::Over { free: true } => core.recycle(&mut self.free_entries, index),
             Expire::Over { free: false } => {}

@@ -209,13 +209,13 @@ impl DriverWakeup {
         fence(Ordering::SeqCst);
         let sleeps = nothing_to_do();
         if !sleeps {
-            self.wake_up();
+            self.set_awake();
         }
         sleeps
     }
 
     /// Ends the shard's sleep: its driver is about to look at everything.
-    pub(crate) fn wake_up(&self) {
+    pub(crate) fn set_awake(&self) {
         // Relaxed: the fence of the next sleep orders this before the checks there, and the fence of `with_driver` before
         // a wake-up of the role. Loom models `sleep` and `roles`.
         self.wake_tick.swap(AWAKE, Ordering::Relaxed);

@@ -28,7 +28,7 @@ fn dispatch(pool: &BorrowedPool, batch: Arc<Callbacks>) {
 }
 
 fn look(pool: &BorrowedPool, at: Instant) {
-    pool.spawn_tickets(pool.queue.watch(at, |_| 0));
+    pool.spawn_tickets(pool.queue.check(at, |_| 0));
 }
 
 /// Adds a batch that writes to the log.
@@ -113,7 +113,7 @@ fn all_idle_threads_assist_with_a_late_batch() {
     dispatch(&pool, batch);
     receiver.recv_timeout(TIMEOUT).unwrap();
     // No look follows the one that calls one more thread, which calls the next.
-    while pool.queue.next_look().is_some() {
+    while pool.queue.next_check().is_some() {
         thread::sleep(Duration::from_millis(1));
         look(&pool, Instant::now());
     }
@@ -134,7 +134,7 @@ fn a_check_adds_no_ticket_for_a_batch_that_no_worker_has_started() {
     dispatch(&pool, blocks);
     begun.recv_timeout(TIMEOUT).unwrap();
     dispatch(&pool, once(|| ()));
-    let looks = std::iter::from_fn(|| pool.queue.next_look()).inspect(|&at| look(&pool, at)).take(10).count();
+    let looks = std::iter::from_fn(|| pool.queue.next_check()).inspect(|&at| look(&pool, at)).take(10).count();
     assert!((2..10).contains(&looks), "the second may be taken in time, and the only thread is busy");
     drop(sender);
 }

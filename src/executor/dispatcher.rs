@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::batch::Batch;
 use super::borrowed::BorrowedPool;
-use super::facade::Execute;
+use super::executor::Execute;
 use super::job_queue::JobQueue;
 use super::pool::Pool;
 
@@ -64,15 +64,15 @@ impl Dispatcher {
         }
     }
 
-    /// Looks at the queue, as [`JobQueue::watch`]. Calls `unpin` before it starts a thread, which inherits the cores of
+    /// Looks at the queue, as [`JobQueue::check`]. Calls `unpin` before it starts a thread, which inherits the cores of
     /// the caller.
-    pub(crate) fn watch(&self, unpin: impl FnOnce()) {
+    pub(crate) fn check(&self, unpin: impl FnOnce()) {
         let start = |count| {
             let Self::Own(pool) = self else { return 0 };
             unpin();
             pool.start_extras(count)
         };
-        let added = self.queue().map_or(0, |queue| queue.watch(Instant::now(), start));
+        let added = self.queue().map_or(0, |queue| queue.check(Instant::now(), start));
         if let Self::Borrowed(pool) = self {
             pool.spawn_tickets(added);
         }

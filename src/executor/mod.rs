@@ -2,7 +2,7 @@
 //!
 //! | file         | concern                                                                                  |
 //! |--------------|------------------------------------------------------------------------------------------|
-//! | `facade`     | the executors from which a user chooses                                                  |
+//! | `executor` | the executors from which a user chooses                                                  |
 //! | `batch`      | what executors run                                                                       |
 //! | `dispatcher` | dispatches batches to the executor                                                       |
 //! | `job_queue`  | the queue of every pool, and the loop of the workers of a timer's own pool               |
@@ -15,7 +15,8 @@ mod borrowed;
 #[cfg(not(loom))]
 mod dispatcher;
 #[cfg(not(loom))]
-mod facade;
+#[expect(clippy::module_inception, reason = "what the room is named after")]
+mod executor;
 #[cfg(any(not(loom), shuttle))]
 pub(crate) mod job_queue;
 #[cfg(not(loom))]
@@ -23,7 +24,7 @@ mod pool;
 
 pub(crate) use batch::Batch;
 #[cfg(not(loom))]
-pub use facade::{Execute, Executor};
+pub use executor::{Execute, Executor};
 #[cfg(not(loom))]
 pub(crate) use {
     borrowed::BorrowedPool,

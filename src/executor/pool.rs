@@ -19,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use super::job_queue::{JobQueue, SleepProbe, WorkerThread};
 use crate::error::BuildError;
 use crate::sync::{Arc, Mutex, lock};
-use crate::system::ThreadNumber;
+use crate::system::Tid;
 
 /// Receives the payload of a panic. Must not panic.
 pub(crate) type Panicked = Arc<dyn Fn(Box<dyn Any + Send>) + Send + Sync>;
@@ -65,7 +65,7 @@ impl Pool {
             return Err(BuildError::NoPoolThreads);
         }
         // The pool grows only where the system tells which threads are asleep.
-        let max_extra = if ThreadNumber::current().is_some() { max_extra } else { 0 };
+        let max_extra = if Tid::current().is_some() { max_extra } else { 0 };
         let pool = Arc::new(Self::new(JobQueue::new(max_extra), name, panicked));
         for index in 0..threads {
             let thread = pool.start_thread(format!("{name}-pool-{index}"), false).inspect_err(|_| pool.stop(true));
@@ -151,8 +151,8 @@ impl WorkerThread for RayonThread {
     }
 
     fn sleep_probe(&self) -> SleepProbe {
-        let thread = ThreadNumber::current();
-        Box::new(move || thread.and_then(ThreadNumber::sleeps_if_asleep))
+        let thread = Tid::current();
+        Box::new(move || thread.and_then(Tid::sleeps_if_asleep))
     }
 }
 

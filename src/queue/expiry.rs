@@ -4,7 +4,7 @@ use std::any::Any;
 use std::mem;
 
 use super::hand_over::HandOver;
-use super::item::{Due, Item};
+use super::item::{DueItem, Item};
 use crate::engine::deliveries::{Deliveries, Delivery};
 use crate::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) struct Expiry<T, H> {
 struct ItemDelivery<T, H> {
     queue: Arc<HandOver<T, H>>,
     /// Items whose timers count as pending until the items are handed over.
-    items: Vec<Due<T, H>>,
+    items: Vec<DueItem<T, H>>,
     /// Number of tasks to be woken.
     tasks: usize,
 }
@@ -41,7 +41,7 @@ impl<T: Send + 'static, H: Send + Sync + 'static> Expiry<T, H> {
         let is_its = |delivery: &ItemDelivery<T, H>| Arc::ptr_eq(&delivery.queue, &self.queue);
         let new = || ItemDelivery { queue: self.queue.clone(), items: Vec::new(), tasks: 0 };
         let item = self.item.take();
-        deliveries.find(is_its, new).items.extend(item.map(|item| Due { item, tick }));
+        deliveries.find(is_its, new).items.extend(item.map(|item| DueItem { item, tick }));
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
             Expiry::enter(&queues[queue], value).unwrap().1.deliver(value.into(), &mut deliveries);
         }
         let pop = |queue: usize| match queues[queue].poll(&Consumer::default(), None) {
-            Poll::Ready(Some((value, Due { tick, .. }))) => Some((value, tick)),
+            Poll::Ready(Some((value, DueItem { tick, .. }))) => Some((value, tick)),
             _ => None,
         };
         assert_eq!(pop(0), None, "not yet");

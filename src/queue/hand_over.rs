@@ -37,7 +37,7 @@
 use std::mem;
 use std::task::{Poll, Waker};
 
-use super::item::{Due, Item};
+use super::item::{DueItem, Item};
 use super::line::{Consumer, Line, Waiter};
 use super::members::Members;
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -85,7 +85,7 @@ impl<T, H> HandOver<T, H> {
     }
 
     /// Adds items that are due, and ends their timers. Returns the number of tasks to be [woken](Self::wake).
-    pub(super) fn add_due(&self, items: Vec<Due<T, H>>) -> usize {
+    pub(super) fn add_due(&self, items: Vec<DueItem<T, H>>) -> usize {
         let (values, mut line) = (items.len(), lock(&self.line));
         line.add_due(items);
         // Under the lock: see the head. Loom model `delay_queue`.
@@ -113,7 +113,7 @@ impl<T, H> HandOver<T, H> {
 
     /// Takes the first value that is due. `Ready(None)`: the queue is over. Otherwise has the consumer wait, if it gives a
     /// `waiter`.
-    pub(crate) fn poll(&self, consumer: &Consumer, mut waiter: Option<Waiter>) -> Poll<Option<(T, Due<T, H>)>> {
+    pub(crate) fn poll(&self, consumer: &Consumer, mut waiter: Option<Waiter>) -> Poll<Option<(T, DueItem<T, H>)>> {
         let mut line = lock(&self.line);
         let popped = line.pop();
         let is_over = popped.is_none() && self.is_over();
@@ -132,7 +132,7 @@ impl<T, H> HandOver<T, H> {
 
     /// Ends the wait of a consumer that will not look again. If it was chosen, another is woken in its place.
     pub(crate) fn withdraw(&self, consumer: &Consumer) {
-        if consumer.ticket() != 0 {
+        if consumer.arrival() != 0 {
             let mut line = lock(&self.line);
             let values = usize::from(line.was_chosen(consumer));
             let waiter = line.end_wait(consumer);
@@ -220,7 +220,7 @@ impl<T, H> HandOver<T, H> {
         drop(unlisted);
     }
 
-    fn take_due(&self, item: &Item<T, H>) -> Option<Due<T, H>> {
+    fn take_due(&self, item: &Item<T, H>) -> Option<DueItem<T, H>> {
         lock(&self.line).remove(item)
     }
 
@@ -265,7 +265,7 @@ mod tests {
         let item = item(&queue, 7);
         let members = lock(&queue.members);
         thread::scope(|scope| {
-            let driver = scope.spawn(|| queue.add_due(vec![Due { item, tick: 0 }]));
+            let driver = scope.spawn(|| queue.add_due(vec![DueItem { item, tick: 0 }]));
             let waits = (0..500).all(|_| {
                 thread::sleep(Duration::from_millis(10));
                 !driver.is_finished()
@@ -280,7 +280,7 @@ mod tests {
     fn a_value_that_is_removed_when_it_is_due_leaves_nothing() {
         let queue = Queue::new(|act, waker| act(waker));
         let item = item(&queue, 7);
-        queue.add_due(vec![Due { item: item.clone(), tick: 0 }]);
+        queue.add_due(vec![DueItem { item: item.clone(), tick: 0 }]);
         assert_eq!((queue.remove(&item, true), Arc::strong_count(&item)), (Some(7), 1));
     }
 

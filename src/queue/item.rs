@@ -61,7 +61,7 @@ impl<T, H> Drop for Item<T, H> {
 unsafe impl<T: Send, H: Send + Sync> Sync for Item<T, H> {}
 
 /// An item whose deadline has come.
-pub(crate) struct Due<T, H> {
+pub(crate) struct DueItem<T, H> {
     pub(crate) item: Arc<Item<T, H>>,
     /// The tick at which it became due.
     pub(crate) tick: u64,

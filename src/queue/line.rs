@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-use super::item::{Due, Item};
+use super::item::{DueItem, Item};
 use crate::sync::thread::Thread;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Default)]
 pub(crate) struct Consumer {
     /// Its turn. 0: it does not wait, and was not chosen since its last look. Written under the consumers' lock only.
-    ticket: AtomicU64,
+    arrival: AtomicU64,
 }
 
 /// How a consumer that waits is woken.
@@ -34,20 +34,20 @@ pub(crate) enum Waiter {
 }
 
 impl Consumer {
-    pub(super) fn ticket(&self) -> u64 {
+    pub(super) fn arrival(&self) -> u64 {
         // Relaxed, here and below: under the lock, or by the owner of the consumer.
-        self.ticket.load(Ordering::Relaxed)
+        self.arrival.load(Ordering::Relaxed)
     }
 }
 
 pub(super) struct Line<T, H> {
     /// Items that are due, by their numbers.
-    ready: BTreeMap<u64, Due<T, H>>,
+    ready: BTreeMap<u64, DueItem<T, H>>,
     last_number: u64,
-    /// The consumers that wait, and the tasks that were chosen and not called, by their tickets.
+    /// The consumers that wait, and the tasks that were chosen and not called, by their arrivals.
     waiting: BTreeMap<u64, Waiter>,
-    last_ticket: u64,
-    /// The ticket that was chosen last. Those before it were chosen, too.
+    last_arrival: u64,
+    /// The arrival that was chosen last. Those before it were chosen, too.
     chosen: u64,
 }
 
@@ -56,11 +56,11 @@ pub(super) type Chosen = (Vec<Thread>, usize);
 
 impl<T, H> Line<T, H> {
     pub(super) fn new() -> Self {
-        Self { ready: BTreeMap::new(), last_number: 0, waiting: BTreeMap::new(), last_ticket: 0, chosen: 0 }
+        Self { ready: BTreeMap::new(), last_number: 0, waiting: BTreeMap::new(), last_arrival: 0, chosen: 0 }
     }
 
     /// Adds items that are due, except those that were removed meanwhile.
-    pub(super) fn add_due(&mut self, items: Vec<Due<T, H>>) {
+    pub(super) fn add_due(&mut self, items: Vec<DueItem<T, H>>) {
         for due in items.into_iter().filter(|due| !due.item.is_claimed()) {
             self.last_number += 1;
             // Relaxed, here and below: under the lock.
@@ -70,12 +70,12 @@ impl<T, H> Line<T, H> {
     }
 
     /// Takes an item off whose value was removed. The caller drops what this returns after the unlock.
-    pub(super) fn remove(&mut self, item: &Item<T, H>) -> Option<Due<T, H>> {
+    pub(super) fn remove(&mut self, item: &Item<T, H>) -> Option<DueItem<T, H>> {
         self.ready.remove(&item.number.load(Ordering::Relaxed))
     }
 
     /// Takes the first value that is due, and returns it with its item.
-    pub(super) fn pop(&mut self) -> Option<(T, Due<T, H>)> {
+    pub(super) fn pop(&mut self) -> Option<(T, DueItem<T, H>)> {
         // One whose value was claimed is about to be removed here.
         while let Some((_, due)) = self.ready.pop_first() {
             if let Some(value) = due.item.claim() {
@@ -87,25 +87,25 @@ impl<T, H> Line<T, H> {
 
     /// Has the consumer wait, which has looked in vain. It keeps its turn if it was not chosen. Returns its former waiter.
     pub(super) fn wait(&mut self, consumer: &Consumer, waiter: Waiter) -> Option<Waiter> {
-        let former = self.waiting.remove(&consumer.ticket());
-        if consumer.ticket() <= self.chosen {
-            self.last_ticket += 1;
-            consumer.ticket.store(self.last_ticket, Ordering::Relaxed);
+        let former = self.waiting.remove(&consumer.arrival());
+        if consumer.arrival() <= self.chosen {
+            self.last_arrival += 1;
+            consumer.arrival.store(self.last_arrival, Ordering::Relaxed);
         }
-        self.waiting.insert(consumer.ticket(), waiter);
+        self.waiting.insert(consumer.arrival(), waiter);
         former
     }
 
     /// Ends the wait of a consumer. Returns its waiter, if that was not called.
     pub(super) fn end_wait(&mut self, consumer: &Consumer) -> Option<Waiter> {
-        let ticket = consumer.ticket();
-        consumer.ticket.store(0, Ordering::Relaxed);
-        self.waiting.remove(&ticket)
+        let arrival = consumer.arrival();
+        consumer.arrival.store(0, Ordering::Relaxed);
+        self.waiting.remove(&arrival)
     }
 
     /// Returns whether the consumer was chosen since its last look.
     pub(super) fn was_chosen(&self, consumer: &Consumer) -> bool {
-        (1..=self.chosen).contains(&consumer.ticket())
+        (1..=self.chosen).contains(&consumer.arrival())
     }
 
     /// Chooses as many consumers in turn as there are `values` for them, or all if the queue is `over`.
@@ -114,13 +114,13 @@ impl<T, H> Line<T, H> {
         let most = if over { usize::MAX } else { values.min(self.ready.len()) };
         let (mut threads, mut tasks) = (Vec::new(), 0);
         while threads.len() + tasks < most {
-            let Some((&ticket, waiter)) = self.waiting.range(self.chosen + 1..).next() else { break };
-            self.chosen = ticket;
+            let Some((&arrival, waiter)) = self.waiting.range(self.chosen + 1..).next() else { break };
+            self.chosen = arrival;
             match waiter {
                 Waiter::Task(_) => tasks += 1,
                 Waiter::Thread(thread) => {
                     threads.push(thread.clone());
-                    self.waiting.remove(&ticket);
+                    self.waiting.remove(&arrival);
                 }
             }
         }

@@ -5,8 +5,8 @@ use std::iter;
 use super::*;
 use crate::sync::Arc;
 
-fn due<T>(item: Arc<Item<T, ()>>) -> Vec<Due<T, ()>> {
-    vec![Due { item, tick: 0 }]
+fn due<T>(item: Arc<Item<T, ()>>) -> Vec<DueItem<T, ()>> {
+    vec![DueItem { item, tick: 0 }]
 }
 
 fn waiter() -> Waiter {
@@ -29,10 +29,10 @@ fn one_consumer_is_woken_for_each_value_in_turn() {
     assert_eq!(line.choose(false, 1).1, 0, "nothing is due");
     assert_eq!((add_due(&mut line, 5), line.next_chosen().is_some(), line.next_chosen().is_some()), (1, true, false));
     assert!(line.was_chosen(&consumers[0]) && !line.was_chosen(&consumers[1]));
-    assert!(line.end_wait(&consumers[0]).is_none() && consumers[0].ticket() == 0);
+    assert!(line.end_wait(&consumers[0]).is_none() && consumers[0].arrival() == 0);
     assert_eq!((line.choose(false, 1).1, line.next_chosen().is_some()), (1, true), "the wake-up is passed on");
     assert_eq!(line.pop().map(|(value, _)| value), Some(5));
-    assert!(line.end_wait(&consumers[1]).is_none() && consumers[1].ticket() == 0);
+    assert!(line.end_wait(&consumers[1]).is_none() && consumers[1].arrival() == 0);
     assert_eq!((line.choose(false, 1).1, line.choose(true, 0).1), (0, 1));
     assert!(line.next_chosen().is_some() && line.waiting.is_empty());
 }

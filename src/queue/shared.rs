@@ -12,10 +12,10 @@ use std::time::Instant;
 use super::delay_queue::Expired;
 use super::expiry::Expiry;
 use super::hand_over::HandOver;
-use super::item::{Due, Item};
+use super::item::{DueItem, Item};
 use super::key::DelayKey;
 use crate::clock::{Deadline, Requested, Ticks, UNKNOWN_NANOS};
-use crate::engine::entry::{Callback, Role};
+use crate::engine::entry::{Callback, CallbackKind};
 use crate::error::ScheduleError;
 use crate::handle::TimerHandle;
 use crate::shard::Shard;
@@ -78,7 +78,7 @@ impl<T: Send + 'static> Shared<T> {
         let callback = ManuallyDrop::new(Callback::value(move |tick, deliveries| expiry.deliver(tick, deliveries)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place| unsafe { callback.write(place) };
-        match Shard::schedule(self.service, choose, |_| deadline, Role::Value, write) {
+        match Shard::schedule(self.service, choose, |_| deadline, CallbackKind::Value, write) {
             Ok((raw, deadline)) => {
                 // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
                 item.handle.get_or_init(|| unsafe { TimerHandle::new(raw, deadline) });
@@ -105,7 +105,7 @@ impl<T: Send + 'static> Shared<T> {
     }
 
     /// Returns a value that has come out, with its deadline.
-    pub(super) fn expired(&self, (stored, due): (Stored<T>, Due<Stored<T>, TimerHandle>)) -> Expired<T> {
+    pub(super) fn expired(&self, (stored, due): (Stored<T>, DueItem<Stored<T>, TimerHandle>)) -> Expired<T> {
         let exact = due.item.handle.get().map_or(UNKNOWN_NANOS, TimerHandle::exact);
         Expired { deadline: self.deadline(&stored, exact, due.tick), value: stored.value }
     }

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use super::shard::Shard;
 use crate::engine::call_stack;
-use crate::engine::entry::{Callback, Entry, Found, Role};
+use crate::engine::entry::{Callback, CallbackKind, Entry, Found};
 use crate::engine::run::catch_panic;
 use crate::engine::shutdown::Closing;
 
@@ -43,11 +43,11 @@ impl Shard {
         self.core.is_closing()
     }
 
-    /// Ends the pending timers of a closed shard whose callbacks have this role: values, which stay in their queues, or
+    /// Ends the pending timers of a closed shard whose callbacks have this kind: values, which stay in their queues, or
     /// sleeps, which complete.
-    pub(crate) fn claim_of(&self, role: Role) {
+    pub(crate) fn claim_of(&self, kind: CallbackKind) {
         let mut end_value = |_, callback| self.drop_unfired(callback);
-        self.core.claim_of(role, self.ticks.now_tick(), |found| self.end_claimed(found, &mut end_value));
+        self.core.claim_of(kind, self.ticks.now_tick(), |found| self.end_claimed(found, &mut end_value));
     }
 
     /// Takes the pending closures of a closed shard, with their ticks. Returns the timers that are running.
@@ -75,7 +75,7 @@ impl Shard {
                 if dispatched {
                     self.finish_in_flight();
                 }
-                if callback.role() == Role::Waker {
+                if callback.kind() == CallbackKind::Waker {
                     self.count_completed();
                     catch_panic(&self, || callback.run());
                     return;
@@ -92,8 +92,8 @@ impl Shard {
     pub(super) fn driver_panicked(&self, payload: Box<dyn Any + Send>) {
         let this = self.this.upgrade().expect("a shard that is driven is alive");
         Self::close(&this);
-        this.claim_of(Role::Value);
-        this.claim_of(Role::Waker);
+        this.claim_of(CallbackKind::Value);
+        this.claim_of(CallbackKind::Waker);
         let thread = thread::current();
         let message = format!(
             "corewheel: the driver of a shard has panicked on the thread {:?}, which is a defect of corewheel: {}. The \

@@ -1,6 +1,6 @@
-//! `Driver`: turns the wheel of a shard.
+//! `ShardDriver`: turns the wheel of a shard.
 //!
-//! A timer comes here from the intake, waits in the wheel, and leaves when it is due. A `Driver` is a
+//! A timer comes here from the intake, waits in the wheel, and leaves when it is due. A `ShardDriver` is a
 //! plain value that lies in its shard's slot. Any thread that has the [role](crate::engine::role) takes it out for one
 //! turn:
 //!
@@ -22,49 +22,49 @@
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::engine::due::Due;
-use crate::engine::role::{Driven, Slot, Turn};
+use crate::engine::expired_entries::ExpiredEntries;
+use crate::engine::role::{Driven, DriverCell, TurnOutcome};
 use crate::engine::turn::DriverCore;
 use crate::engine::wakeup::DriverWakeup;
 use crate::shard::Shard;
 use crate::wheel::Levels;
 
 /// What has expired in one turn: its tick, and the timers.
-pub(crate) type Turned = (u64, Due);
+pub(crate) type ExpiredInTurn = (u64, ExpiredEntries);
 
 /// The driver of one shard.
-pub(crate) struct Driver {
+pub(crate) struct ShardDriver {
     core: DriverCore,
     /// A round has begun and is not over.
     in_round: bool,
     /// The tick that this round has read from the clock.
     now: u64,
     /// Timers that have left the wheel, and have not left the driver.
-    expired: Due,
+    expired: ExpiredEntries,
 }
 
-impl Driver {
+impl ShardDriver {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { core: DriverCore::new(levels), in_round: false, now: 0, expired: Due::default() }
+        Self { core: DriverCore::new(levels), in_round: false, now: 0, expired: ExpiredEntries::default() }
     }
 
     /// Makes a bounded turn of a round.
-    pub(crate) fn turn(&mut self, shard: &Shard) -> Turn<Turned> {
-        self.step(shard);
+    pub(crate) fn turn(&mut self, shard: &Shard) -> TurnOutcome<ExpiredInTurn> {
+        self.advance_round(shard);
         self.finish(shard, false)
     }
 
     /// Begins a round, unless one has begun, and makes a turn of it.
-    fn step(&mut self, shard: &Shard) {
+    fn advance_round(&mut self, shard: &Shard) {
         if !self.in_round {
             self.now = shard.ticks.now_tick();
             self.core.begin(&shard.core, self.now);
         }
-        self.in_round = !self.core.turn(&shard.core, &mut self.expired);
+        self.in_round = !self.core.advance_round(&shard.core, &mut self.expired);
     }
 
     /// Makes a bounded turn of non-urgent work.
-    fn maintain(&mut self, shard: &Shard) -> Turn<Turned> {
+    fn maintain(&mut self, shard: &Shard) -> TurnOutcome<ExpiredInTurn> {
         let again = self.work(shard);
         self.finish(shard, again)
     }
@@ -78,9 +78,13 @@ impl Driver {
 
     /// Links what has come in, and does a piece of non-urgent work. What expires stays here until the next turn of a
     /// round.
-    pub(crate) fn collect(&mut self, shard: &Shard) -> Turn<Turned> {
-        self.step(shard);
-        if self.in_round || self.work(shard) || !self.expired.is_empty() { Turn::More } else { self.rest(shard, false) }
+    pub(crate) fn collect(&mut self, shard: &Shard) -> TurnOutcome<ExpiredInTurn> {
+        self.advance_round(shard);
+        if self.in_round || self.work(shard) || !self.expired.is_empty() {
+            TurnOutcome::More
+        } else {
+            self.rest(shard, false)
+        }
     }
 
     /// Returns whether no round has begun that is not over.
@@ -89,26 +93,26 @@ impl Driver {
     }
 
     /// Ends a turn. `again`: it has left non-urgent work.
-    fn finish(&mut self, shard: &Shard, again: bool) -> Turn<Turned> {
+    fn finish(&mut self, shard: &Shard, again: bool) -> TurnOutcome<ExpiredInTurn> {
         if !self.expired.is_empty() {
             #[cfg(test)]
             assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
             shard.begin_in_flight(self.expired.len());
             let expired = (self.now, mem::take(&mut self.expired));
-            let has_work = !self.in_round && matches!(self.rest(shard, again), Turn::Asleep { has_work: true });
-            return Turn::Expired { expired, has_work };
+            let has_work = !self.in_round && matches!(self.rest(shard, again), TurnOutcome::Asleep { has_work: true });
+            return TurnOutcome::Expired { expired, has_work };
         }
-        if self.in_round { Turn::More } else { self.rest(shard, again) }
+        if self.in_round { TurnOutcome::More } else { self.rest(shard, again) }
     }
 
     /// Lets the shard sleep, unless something has come in.
-    fn rest(&mut self, shard: &Shard, again: bool) -> Turn<Turned> {
+    fn rest(&mut self, shard: &Shard, again: bool) -> TurnOutcome<ExpiredInTurn> {
         let core = &shard.core;
         self.core.drain_cache(core);
         let has_work = again || self.has_work(shard);
         let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.has_work(shard));
         let sleeps = core.wakeup.fall_asleep(self.now, self.core.next_deadline(), is_idle);
-        if sleeps { Turn::Asleep { has_work } } else { Turn::More }
+        if sleeps { TurnOutcome::Asleep { has_work } } else { TurnOutcome::More }
     }
 
     /// Returns whether there is non-urgent work.
@@ -132,27 +136,31 @@ impl Shard {
     }
 
     /// Makes a turn, unless the shard is closed. Closes it if the turn panics.
-    pub(crate) fn guarded(&self, driver: &mut Driver, turn: impl FnOnce(&mut Driver) -> Turn<Turned>) -> Turn<Turned> {
+    pub(crate) fn guarded(
+        &self,
+        driver: &mut ShardDriver,
+        turn: impl FnOnce(&mut ShardDriver) -> TurnOutcome<ExpiredInTurn>,
+    ) -> TurnOutcome<ExpiredInTurn> {
         if self.core.is_closing() {
-            return Turn::Closed;
+            return TurnOutcome::Closed;
         }
         panic::catch_unwind(AssertUnwindSafe(|| turn(driver))).unwrap_or_else(|payload| {
             self.driver_panicked(payload);
             driver.abandon(self);
-            Turn::Closed
+            TurnOutcome::Closed
         })
     }
 }
 
 impl Driven for Shard {
-    type Driver = Box<Driver>;
-    type Expired = Turned;
+    type Driver = Box<ShardDriver>;
+    type Expired = ExpiredInTurn;
 
     fn wakeup(&self) -> &DriverWakeup {
         &self.core.wakeup
     }
 
-    fn slot(&self) -> &Slot<Box<Driver>> {
+    fn driver_cell(&self) -> &DriverCell<Box<ShardDriver>> {
         &self.slot
     }
 
@@ -160,7 +168,7 @@ impl Driven for Shard {
         self.ticks.now_tick()
     }
 
-    fn turn(&self, driver: &mut Box<Driver>, is_due: bool) -> Turn<Turned> {
+    fn turn(&self, driver: &mut Box<ShardDriver>, is_due: bool) -> TurnOutcome<ExpiredInTurn> {
         self.guarded(driver, |driver| if is_due { driver.turn(self) } else { driver.maintain(self) })
     }
 

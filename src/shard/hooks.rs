@@ -23,10 +23,10 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use super::shard::Shard;
-use super::slow::SlowCallback;
+use super::slow_hook::SlowCallback;
 use super::thread_state;
 use crate::engine::deliveries::Deliveries;
-use crate::engine::entry::{Callback, Entry, Role};
+use crate::engine::entry::{Callback, CallbackKind, Entry};
 use crate::engine::run::{RunHooks, catch_panic};
 use crate::stats::ThreadCounters;
 
@@ -61,8 +61,8 @@ impl Shard {
 
     /// Counts the start of a run, and returns its lateness.
     #[inline]
-    fn count_start(&self, deadline: u64, role: Role) -> Duration {
-        if matches!(role, Role::Once | Role::Value) {
+    fn count_start(&self, deadline: u64, kind: CallbackKind) -> Duration {
+        if matches!(kind, CallbackKind::Once | CallbackKind::Value) {
             self.release_permit();
         }
         let lateness = self.ticks.lateness(deadline);
@@ -70,7 +70,7 @@ impl Shard {
         thread_state::with(self, |thread| {
             thread.record_lateness(lateness);
             thread.count(|counters| &counters.fired);
-            if role != Role::Periodic {
+            if kind != CallbackKind::Periodic {
                 thread.count(|counters| &counters.completed);
             }
         });
@@ -132,9 +132,9 @@ impl RunHooks for &Shard {
 
     #[inline]
     fn started(&self, deadline: u64, callback: &Callback) -> Self::Run {
-        let role = callback.role();
-        let lateness = self.count_start(deadline, role);
-        let hook = self.on_slow.as_ref().filter(|_| matches!(role, Role::Once | Role::Periodic));
+        let kind = callback.kind();
+        let lateness = self.count_start(deadline, kind);
+        let hook = self.on_slow.as_ref().filter(|_| matches!(kind, CallbackKind::Once | CallbackKind::Periodic));
         hook.map(|hook| hook.begin(lateness, callback.type_name()))
     }
 

@@ -8,16 +8,16 @@
 //! | `shard`               | `Shard`: the parts of one shard; chooses a thread's home; sums counters        |
 //! | *the caller's side*   |                                                                                |
 //! | `thread_state`        | a thread's own part of each shard: its counters and its cache                  |
-//! | `limit`               | `Limit`: the permits under `max_pending`                                       |
+//! | `permits` | `Permits`: the permits under `max_pending`                                       |
 //! | `schedule`            | accepts or refuses a new timer                                                 |
 //! | `raw_handle`          | `cancel`, `reset` and `release`: the transitions that a handle makes           |
 //! | `sleep_entry`, `coop` | the timer of a future; whether a poll may complete without being pending       |
 //! | *the driver's side*   |                                                                                |
 //! | `driver`              | `Driver`: turns the wheel, in rounds of bounded turns                          |
 //! | *a worker's side*     |                                                                                |
-//! | `hooks`, `slow`       | what a worker does around a callback: counts, panics, the hook `on_slow`       |
+//! | `hooks`, `slow_hook` | what a worker does around a callback: counts, panics, the hook `on_slow`       |
 //! | *the rest*            |                                                                                |
-//! | `registry`            | the counters of all threads                                                    |
+//! | `counter_registry` | the counters of all threads                                                    |
 //! | `virtual_time`        | what a shard has in virtual time, and how a `ManualClock` waits for it         |
 //! | `close`               | the shutdown                                                                   |
 //!
@@ -26,15 +26,15 @@
 #[cfg(not(loom))]
 mod close;
 pub(crate) mod coop;
+#[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
+pub(crate) mod counter_registry;
 #[cfg(not(loom))]
 mod driver;
 #[cfg(not(loom))]
 mod hooks;
 #[cfg(not(loom))]
-mod limit;
+mod permits;
 pub(crate) mod raw_handle;
-#[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
-pub(crate) mod registry;
 #[cfg(not(loom))]
 mod schedule;
 #[cfg(not(loom))]
@@ -42,7 +42,7 @@ mod schedule;
 mod shard;
 pub(crate) mod sleep_entry;
 #[cfg(not(loom))]
-mod slow;
+mod slow_hook;
 #[cfg(not(loom))]
 pub(crate) mod thread_state;
 #[cfg(not(loom))]
@@ -51,12 +51,12 @@ mod virtual_time;
 #[cfg(not(loom))]
 pub(crate) use self::{
     coop::{Coop, Progress},
-    driver::Turned,
-    limit::Limit,
+    driver::ExpiredInTurn,
+    permits::Permits,
     raw_handle::RawHandle,
     shard::{PanicHook, Shard, ShardSettings},
     sleep_entry::SleepEntry,
-    slow::SlowHook,
+    slow_hook::SlowHook,
 };
 #[cfg(not(loom))]
-pub use slow::SlowCallback;
+pub use slow_hook::SlowCallback;

@@ -14,14 +14,14 @@ use super::raw_handle::RawHandle;
 use super::shard::Shard;
 use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Ticks};
-use crate::engine::entry::{Callback, Role};
+use crate::engine::entry::{Callback, CallbackKind};
 use crate::engine::memory::AllocError;
 use crate::error::ScheduleError;
 
 impl Shard {
     /// Schedules a timer in the calling thread's home shard of `service`; see [`thread_state::with_home`].
     ///
-    /// `write` writes a callback of this role into the entry. After a refusal the caller must treat the bits that
+    /// `write` writes a callback of this kind into the entry. After a refusal the caller must treat the bits that
     /// `write` was given as uninitialised, and keeps the closure. The caller must [`release`](Self::release) the
     /// returned handle.
     ///
@@ -32,7 +32,7 @@ impl Shard {
         service: u64,
         choose: impl FnOnce() -> &'a Shard,
         due: impl FnOnce(&Ticks) -> Deadline,
-        role: Role,
+        kind: CallbackKind,
         write: impl FnOnce(*mut Callback),
     ) -> Result<(RawHandle, Deadline), ScheduleError<()>> {
         thread_state::with_home(service, choose, |thread| {
@@ -48,8 +48,8 @@ impl Shard {
             // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
             unsafe { entry.write_callback(write) };
             let due = due(&this.ticks);
-            // SAFETY: as above, and `write` has written a callback of this role.
-            let notice = unsafe { entry.arm_written(role, due.tick, this.ticks.present(due.now)) };
+            // SAFETY: as above, and `write` has written a callback of this kind.
+            let notice = unsafe { entry.arm_written(kind, due.tick, this.ticks.present(due.now)) };
             let notice = notice.ok_or_else(|| this.refused(thread, AllocError::Closed))?;
             thread.count(|counters| &counters.scheduled);
             this.notify_driver(thread, index, notice, due.tick);

@@ -19,7 +19,7 @@
 //! timer, on any thread.
 //!
 //! **Sums.** Each thread counts what it does to a timer, from `scheduled` to its end, in counters of its own. Any thread
-//! may sum them at any time through the [registry](super::registry). Ends are read before beginnings, for the reason
+//! may sum them at any time through the [registry](super::counter_registry). Ends are read before beginnings, for the reason
 //! given at `ShardStats::balanced`.
 
 use std::any::Any;
@@ -32,17 +32,17 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::driver::Driver;
-use super::limit::Limit;
-use super::registry::{Registered, Registry};
-use super::slow::SlowHook;
+use super::counter_registry::{Registered, Registry};
+use super::driver::ShardDriver;
+use super::permits::Permits;
+use super::slow_hook::SlowHook;
 use super::thread_state;
 use super::virtual_time::{NeedsThisThread, VirtualTime};
 use crate::clock::{NEVER, Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;
 use crate::engine::memory::Slab;
-use crate::engine::role::Slot;
+use crate::engine::role::DriverCell;
 use crate::engine::wakeup::DriverWakeup;
 use crate::stats::{ShardStats, ThreadCounters};
 use crate::system::Process;
@@ -66,7 +66,7 @@ pub(crate) struct ShardSettings {
     pub(crate) levels: Levels,
     pub(crate) wakeup: DriverWakeup,
     pub(crate) ticks: Ticks,
-    pub(crate) limit: Option<Arc<Limit>>,
+    pub(crate) limit: Option<Arc<Permits>>,
     pub(crate) on_panic: Option<Arc<PanicHook>>,
     pub(crate) on_slow: Option<SlowHook>,
     /// Returns whether callbacks may be unable to run before the calling thread is free.
@@ -85,7 +85,7 @@ impl ShardSettings {
 pub(crate) struct Shard {
     pub(super) core: Core,
     /// Where the driver lies while no thread drives.
-    pub(super) slot: Slot<Box<Driver>>,
+    pub(super) slot: DriverCell<Box<ShardDriver>>,
     pub(crate) ticks: Ticks,
     /// The process that created the shard, and has its driver.
     process: Process,
@@ -98,7 +98,7 @@ pub(crate) struct Shard {
     /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
     pub(super) virtual_time: Option<VirtualTime>,
-    pub(super) limit: Option<Arc<Limit>>,
+    pub(super) limit: Option<Arc<Permits>>,
     pub(super) on_panic: Option<Arc<PanicHook>>,
     pub(super) on_slow: Option<SlowHook>,
     /// Number of closures that the close has found. A shutdown closes the shard, or a driver that has panicked.
@@ -117,7 +117,7 @@ impl Shard {
         let lazy_wakeup = if ticks.manual().is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
             core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup),
-            slot: Slot::new(Box::new(Driver::new(levels))),
+            slot: DriverCell::new(Box::new(ShardDriver::new(levels))),
             process: Process::current(),
             this: this.clone(),
             common: registry.register(),
@@ -145,9 +145,9 @@ impl Shard {
 
     /// Chooses the shard that is home to the fewest live threads, and counts the calling thread there. Of equal shards
     /// it chooses the first from index `turn` on. See `thread_state::with_home`. Lock-free.
-    pub(crate) fn choose_home(shards: &[Arc<Shard>], turn: usize) -> &Shard {
+    pub(crate) fn choose_home(shards: &[Arc<Shard>], start: usize) -> &Shard {
         loop {
-            let (before, from) = shards.split_at(turn % shards.len());
+            let (before, from) = shards.split_at(start % shards.len());
             // Relaxed, here and below: the number orders no other memory.
             let homes = from.iter().chain(before).map(|shard| (shard.homes.load(Ordering::Relaxed), shard));
             let (homes, shard) = homes.min_by_key(|&(homes, _)| homes).expect("a service has shards");
@@ -159,8 +159,8 @@ impl Shard {
     }
 
     /// Returns the index of the calling thread's home among the `shards` of a service. See `thread_state::with_home`.
-    pub(crate) fn home(service: u64, shards: &[Arc<Shard>], turn: usize) -> usize {
-        let home = thread_state::with_home(service, || Self::choose_home(shards, turn), |thread| thread.shard());
+    pub(crate) fn home(service: u64, shards: &[Arc<Shard>], start: usize) -> usize {
+        let home = thread_state::with_home(service, || Self::choose_home(shards, start), |thread| thread.shard());
         shards.iter().position(|shard| NonNull::from(&**shard) == home).expect("a shard of this service")
     }
 
@@ -188,7 +188,7 @@ impl Shard {
     }
 
     fn scheduled(&self) -> u64 {
-        self.registry.sum(|counters| counters.scheduled.get(), |folded| folded.scheduled)
+        self.registry.sum(|counters| counters.scheduled.get(), |merged| merged.scheduled)
     }
 }
 

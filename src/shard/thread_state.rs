@@ -13,7 +13,7 @@
 //! ```
 //!
 //! **Life.** The first use of a shard registers counters, and creates a state. When the thread ends, its entries go to
-//! the shard's pool, and its counters to the registry. A state whose shard is gone is dropped when the thread next
+//! the shard's depot, and its counters to the registry. A state whose shard is gone is dropped when the thread next
 //! uses a new shard.
 //!
 //! **Who keeps what.** A state refers to its shard weakly. During a call, the caller's service or handle keeps the
@@ -33,7 +33,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-use super::registry::Registered;
+use super::counter_registry::Registered;
 use super::shard::Shard;
 use crate::engine::memory::Cache;
 use crate::stats::{Count, ThreadCounters};
@@ -42,12 +42,12 @@ use crate::stats::{Count, ThreadCounters};
 const NONE: u64 = 0;
 
 /// Number of cached entries from which a thread gives back those of a shard that is not its home, when it uses another:
-/// the entries of a node in the [pool](crate::engine::memory).
+/// the entries of a node in the [depot](crate::engine::memory).
 const HANDFUL: usize = 8;
 
 /// What a call looks for.
 #[derive(Clone, Copy)]
-struct Key {
+struct StateKey {
     /// Identifies the shard, because the state's `weak` keeps the memory there from being used for another.
     shard: NonNull<Shard>,
     /// The id of the service for which this shard is the thread's home, or `NONE`.
@@ -56,7 +56,7 @@ struct Key {
 
 /// One thread's state for one shard.
 pub(crate) struct ThreadState {
-    key: Key,
+    key: StateKey,
     weak: Weak<Shard>,
     /// Kept alive by the state, because the thread still counts after a release that may free the shard.
     registered: Arc<Registered>,
@@ -74,7 +74,7 @@ thread_local! {
 
 /// A list of states, each in a box, so that only a pointer moves between here, `LAST` and a call. Their keys lie side by
 /// side, because a thread may use the shards of many cores in turn.
-type List = Vec<(Key, Box<ThreadState>)>;
+type List = Vec<(StateKey, Box<ThreadState>)>;
 
 /// The states that are neither `LAST` nor used by a call.
 struct States(RefCell<List>);
@@ -135,7 +135,7 @@ impl ThreadState {
     fn new(shard: &Shard, home_of: u64, registered: Arc<Registered>, temporary: Option<Arc<Shard>>) -> Box<Self> {
         let weak = shard.this.clone();
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
-        Box::new(Self { key: Key { shard, home_of }, weak, registered, temporary, cache: Cache::new() })
+        Box::new(Self { key: StateKey { shard, home_of }, weak, registered, temporary, cache: Cache::new() })
     }
 }
 
@@ -153,7 +153,7 @@ impl Drop for ThreadState {
     }
 }
 
-/// Gives cached entries back to the shard's pool, if the shard still exists.
+/// Gives cached entries back to the shard's depot, if the shard still exists.
 fn give_if_alive(weak: &Weak<Shard>, batch: &[u32]) {
     if let Some(shard) = weak.upgrade() {
         shard.core.give_back(batch);
@@ -211,7 +211,7 @@ pub(crate) fn move_home(service: u64, home: &Shard) {
 /// Calls `f` with the state that `matches`, which is usually the one used last.
 #[inline(always)]
 fn with_match<'a, R>(
-    matches: impl Fn(Key) -> bool,
+    matches: impl Fn(StateKey) -> bool,
     home_of: u64,
     choose: impl FnOnce() -> &'a Shard,
     f: impl FnOnce(&mut ThreadState) -> R,
@@ -268,7 +268,7 @@ fn with_others<R>(mut last: Option<Box<ThreadState>>, f: impl FnOnce(&mut List) 
 #[inline(never)]
 fn search<'a>(
     last: Option<Box<ThreadState>>,
-    matches: impl Fn(Key) -> bool,
+    matches: impl Fn(StateKey) -> bool,
     home_of: u64,
     choose: impl FnOnce() -> &'a Shard,
 ) -> Box<ThreadState> {
@@ -279,7 +279,7 @@ fn search<'a>(
     })
 }
 
-fn take(states: &mut List, matches: impl Fn(Key) -> bool) -> Option<Box<ThreadState>> {
+fn take(states: &mut List, matches: impl Fn(StateKey) -> bool) -> Option<Box<ThreadState>> {
     let index = states.iter().position(|&(key, _)| matches(key))?;
     Some(states.swap_remove(index).1)
 }

@@ -84,8 +84,8 @@ fn a_thread_that_uses_another_shard_keeps_a_few_entries_unless_it_leaves_its_hom
     with_home(1, || &home, |state| recycle(state, &home, 2 * HANDFUL));
     with(&other, |state| recycle(state, &other, HANDFUL - 1));
     with(&home, |_| ());
-    assert_eq!((home.core.pool.len(), other.core.pool.len()), (0, 0));
+    assert_eq!((home.core.depot.len(), other.core.depot.len()), (0, 0));
     with(&other, |state| recycle(state, &other, 1));
     with(&home, |_| ());
-    assert_eq!((home.core.pool.len(), other.core.pool.len()), (0, HANDFUL));
+    assert_eq!((home.core.depot.len(), other.core.depot.len()), (0, HANDFUL));
 }

@@ -10,7 +10,7 @@
 //! | `cell`   | `UnsafeCell` with the interface of loom's            |
 //! | `lock`   | locks that a panic does not poison                   |
 //! | `parker` | parks one thread; another unparks it                 |
-//! | `thread_number` | a number for each thread                      |
+//! | `thread_id` | a number for each thread                      |
 
 pub(crate) mod cell;
 pub(crate) mod lock;
@@ -19,7 +19,7 @@ mod native;
 #[cfg(any(not(loom), shuttle))]
 pub(crate) mod parker;
 #[cfg(not(loom))]
-mod thread_number;
+mod thread_id;
 
 #[cfg(not(loom))]
 pub(crate) use native::*;

@@ -7,7 +7,7 @@ pub(crate) use std::{thread, thread_local as thread_static};
 pub(crate) use super::cell::UnsafeCell;
 pub(crate) use super::lock::{lock, unpoisoned};
 pub(crate) use super::parker::Parker;
-pub(crate) use super::thread_number::thread_number;
+pub(crate) use super::thread_id::thread_id;
 
 /// Does nothing here. Stands between a read-modify-write and a load that are both sequentially consistent. loom and
 /// shuttle treat such accesses as `AcqRel`, so in their `sync` this is a fence. The head of `engine/wakeup.rs` argues

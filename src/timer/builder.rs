@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::facade::Timer;
 use super::service::Service;
+use super::timer::Timer;
 use crate::clock::ManualClock;
 use crate::error::BuildError;
 use crate::executor::Executor;

@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use super::Timer;
-use crate::drive::ProgramDriver;
+use crate::drive::ProgramLoop;
 
 /// Drives one shard of a [`Timer`] from the program's own loop.
 ///
@@ -45,7 +45,7 @@ use crate::drive::ProgramDriver;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Driver(ProgramDriver);
+pub struct Driver(ProgramLoop);
 
 impl Timer {
     /// Gives the shard of the calling thread to the program's loop.

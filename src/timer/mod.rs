@@ -2,7 +2,7 @@
 //!
 //! | file       | concern                                                                  |
 //! |------------|--------------------------------------------------------------------------|
-//! | `facade`   | `Timer` and `WeakTimer`: read, shut down                                 |
+//! | `timer` | `Timer` and `WeakTimer`: read, shut down                                 |
 //! | `builder`  | the settings, and the building of a timer from them                      |
 //! | `driver`   | `Driver`: the program's own loop drives a shard                          |
 //! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring        |
@@ -15,17 +15,18 @@
 
 mod builder;
 mod driver;
-mod facade;
 mod periodic;
 mod queues;
 mod schedule;
 mod service;
 mod sleep;
 mod threads;
+#[expect(clippy::module_inception, reason = "what the room is named after")]
+mod timer;
 mod unfired;
 
 pub use builder::Builder;
 pub use driver::Driver;
-pub use facade::{Timer, WeakTimer};
 pub(crate) use queues::QueueRef;
+pub use timer::{Timer, WeakTimer};
 pub use unfired::{Unfired, UnfiredTimer};

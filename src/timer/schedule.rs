@@ -3,10 +3,10 @@
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-use super::facade::Timer;
 use super::periodic::Periodic;
+use super::timer::Timer;
 use crate::clock::{Deadline, Ticks};
-use crate::engine::entry::{Callback, Role};
+use crate::engine::entry::{Callback, CallbackKind};
 use crate::error::ScheduleError;
 use crate::handle::TimerHandle;
 
@@ -209,7 +209,7 @@ impl Timer {
         let f = ManuallyDrop::new(f);
         // SAFETY: a callback stores `F`, by this function's contract. `f` is used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { Callback::write_once::<F, Named>(place, &*f) };
-        let scheduled = self.0.schedule(due, Role::Once, write);
+        let scheduled = self.0.schedule(due, CallbackKind::Once, write);
         scheduled.map_err(|rejection| rejection.map(|()| ManuallyDrop::into_inner(f)))
     }
 
@@ -223,7 +223,7 @@ impl Timer {
         let callback = ManuallyDrop::new(Callback::periodic(Box::new(periodic)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { callback.write(place) };
-        self.0.schedule(|_| first, Role::Periodic, write).map_err(|rejection| {
+        self.0.schedule(|_| first, CallbackKind::Periodic, write).map_err(|rejection| {
             // SAFETY: the callback was made above, from a `Periodic<F, R>`.
             let periodic = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<F, R>>() };
             rejection.map(|()| periodic.f)

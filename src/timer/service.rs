@@ -34,14 +34,14 @@ use super::queues::OpenQueues;
 use super::threads::Threads;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
-use crate::drive::{self, Drivers, OwnThreadHandle, ProgramDriver};
-use crate::engine::entry::{Callback, Role};
+use crate::drive::{self, Drivers, OwnThreadHandle, ProgramLoop};
+use crate::engine::entry::{Callback, CallbackKind};
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{Limit, Shard, ShardSettings, SleepEntry};
+use crate::shard::{Permits, Shard, ShardSettings, SleepEntry};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::OpenIn;
@@ -114,7 +114,7 @@ impl Service {
         };
         let ticks = Ticks::new(builder.clock, builder.tick);
         let needs_this_thread = dispatcher.need_this_thread();
-        let limit = builder.max_pending.map(|max| Arc::new(Limit::new(max)));
+        let limit = builder.max_pending.map(|max| Arc::new(Permits::new(max)));
         // A driver that runs foreign code must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual().is_none();
         let mut memory = slabs.into_iter().zip(levels);
@@ -162,14 +162,14 @@ impl Service {
     pub(super) fn schedule(
         &self,
         due: impl FnOnce(&Ticks) -> Deadline,
-        role: Role,
+        kind: CallbackKind,
         write: impl FnOnce(*mut Callback),
     ) -> Result<TimerHandle, ScheduleError<()>> {
         if self.is_closed() {
             self.reject();
             return Err(ScheduleError::Shutdown(()));
         }
-        let (raw, due) = Shard::schedule(self.id, || self.choose_home(), due, role, write)?;
+        let (raw, due) = Shard::schedule(self.id, || self.choose_home(), due, kind, write)?;
         // SAFETY: the raw handle comes from `schedule`, and only this `TimerHandle` owns it.
         Ok(unsafe { TimerHandle::new(raw, due) })
     }
@@ -182,13 +182,13 @@ impl Service {
 
     /// Gives the calling thread's home shard to the program's loop. `None` if it has that shard already, if the timer
     /// is shut down or in virtual time, or if the calling thread is one of the timer's.
-    pub(super) fn take_driver(&self) -> Option<ProgramDriver> {
+    pub(super) fn take_driver(&self) -> Option<ProgramLoop> {
         let drivers = if self.is_closed() { None } else { lock(&self.threads).drivers.clone() }?;
         if drivers.drives_here() || self.is_on_pool() || self.ticks.manual().is_some() {
             return None;
         }
         let home = Shard::home(self.id, &self.shards, self.next_index());
-        ProgramDriver::take(&drivers, self.id, home)
+        ProgramLoop::take(&drivers, self.id, home)
     }
 
     /// Returns whether the calling thread is one of the timer's own pool, or an extra one.
@@ -260,8 +260,8 @@ impl Service {
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
-        self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(Role::Value)));
-        self.shards.iter().for_each(|shard| shard.claim_of(Role::Waker));
+        self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
+        self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Waker));
         let runs = self.shards.iter().map(|shard| (shard, shard.claim(&mut |tick, f| unfired.push((tick, f)))));
         let runs = runs.collect::<Vec<_>>().into_iter();
         taken(&mut unfired);

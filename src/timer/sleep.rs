@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 
-use super::facade::Timer;
+use super::timer::Timer;
 use crate::future::{Interval, Sleep, Timeout};
 
 impl Timer {

@@ -15,7 +15,7 @@ impl Levels {
     /// none. O(levels).
     pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
         let Some(id) = self.upcoming() else { return Step::Done };
-        self.expire_or_cascade(nodes, id, Level::block_in_ring)
+        self.expire_or_cascade(nodes, id, Level::slot_number_in_ring)
     }
 
     /// Returns the node to cascade ahead of time next, if there is one: the first of a slot above level 0 that is the next

@@ -1,6 +1,6 @@
 //! The memory of a [`Wheel`] for its entries: made in advance, and freed.
 
-use super::facade::Wheel;
+use super::wheel::Wheel;
 
 impl<T> Wheel<T> {
     /// Creates a wheel as [`new`](Self::new) does, with memory for `capacity` entries. Until it holds more, it

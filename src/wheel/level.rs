@@ -57,25 +57,25 @@ impl Level {
 
     /// Returns the block of `deadline`, if it is in the window at tick `now`.
     #[inline]
-    pub(super) fn block_in_window(&self, deadline: u64, now: u64) -> Option<u64> {
+    pub(super) fn slot_number_in_window(&self, deadline: u64, now: u64) -> Option<u64> {
         // Most levels are ruled out without a division. The window begins with the present slot, so before `now`, and
         // may end one slot before the deadline.
         if deadline - now > self.reach {
             return None;
         }
-        self.block_within(deadline, now, self.slots)
+        self.slot_number_within(deadline, now, self.slots)
     }
 
     /// Returns the block of `deadline`, if the ring has a slot for it at tick `now`.
     #[inline]
-    pub(super) fn block_in_ring(&self, deadline: u64, now: u64) -> Option<u64> {
-        self.block_within(deadline, now, self.mask + 1)
+    pub(super) fn slot_number_in_ring(&self, deadline: u64, now: u64) -> Option<u64> {
+        self.slot_number_within(deadline, now, self.mask + 1)
     }
 
     #[inline]
-    fn block_within(&self, deadline: u64, now: u64, slots: u64) -> Option<u64> {
-        let block = deadline / self.span;
-        (block - now / self.span < slots).then_some(block)
+    fn slot_number_within(&self, deadline: u64, now: u64, slots: u64) -> Option<u64> {
+        let number = deadline / self.span;
+        (number - now / self.span < slots).then_some(number)
     }
 
     /// Returns whether no slot begins from `now` to `tick`, both included.
@@ -86,8 +86,8 @@ impl Level {
     }
 
     #[inline]
-    pub(super) fn slot_of(&self, block: u64) -> usize {
-        (block & self.mask) as usize
+    pub(super) fn slot_of(&self, number: u64) -> usize {
+        (number & self.mask) as usize
     }
 
     /// Returns the first tick of a slot, which is at or after the slot of `now`.

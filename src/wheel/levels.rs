@@ -143,7 +143,7 @@ impl Levels {
     #[inline]
     pub(crate) fn insert(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
         if deadline > self.now {
-            self.link(nodes, id, deadline, Level::block_in_window);
+            self.link(nodes, id, deadline, Level::slot_number_in_window);
         } else {
             self.expired.push(nodes, id);
         }
@@ -227,7 +227,7 @@ impl Levels {
         } else {
             return Step::Done;
         };
-        self.expire_or_cascade(nodes, id, Level::block_in_window)
+        self.expire_or_cascade(nodes, id, Level::slot_number_in_window)
     }
 
     /// Unlinks a node. It has expired, or is linked again by the rule `block_of`, which is as for `link`.
@@ -282,11 +282,11 @@ impl Levels {
     ) {
         let mut levels = self.levels.iter_mut().enumerate();
         let found = levels.find_map(|(level, ring)| Some((level, block_of(ring, deadline, self.now)?, ring)));
-        let (level, block, ring) = found.expect("the last level reaches all");
-        let slot = ring.slot_of(block);
+        let (level, number, ring) = found.expect("the last level reaches all");
+        let slot = ring.slot_of(number);
         let next = ring.push(slot, id);
         if next == NIL {
-            let event = Event { first: block * ring.span.get(), level: Reverse(level), slot };
+            let event = Event { first: number * ring.span.get(), level: Reverse(level), slot };
             self.next = self.next.map(|next| next.min(event));
         } else {
             nodes.change_links(next, |next| next.prev = id);

@@ -10,17 +10,18 @@
 
 mod ahead;
 mod capacity;
-mod facade;
 mod level;
 mod levels;
 mod links;
 mod node;
 mod occupancy;
+#[expect(clippy::module_inception, reason = "what the room is named after")]
+mod wheel;
 
-pub use facade::Wheel;
 pub(crate) use levels::{Levels, Step};
 pub(crate) use links::{Links, Nodes};
 pub use node::Key;
+pub use wheel::Wheel;
 
 #[cfg(all(test, not(loom)))]
 mod levels_tests;

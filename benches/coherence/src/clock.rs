@@ -14,7 +14,7 @@ pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, duration_of};
 use crate::shard::Shard;
 
 /// The crate's time source, with instants alone.
-mod time_source {
+mod origin {
     use std::time::Instant;
 
     use super::ManualClock;

@@ -20,9 +20,9 @@ pub(crate) use drivers::Drivers;
 pub(crate) use own_thread::{OwnThreadHandle, drive};
 
 /// An empty type: no loop drives.
-pub(crate) enum ProgramDriver {}
+pub(crate) enum ProgramLoop {}
 
-impl ProgramDriver {
+impl ProgramLoop {
     pub(crate) fn take(_drivers: &Arc<Drivers>, _service: u64, _index: usize) -> Option<Self> {
         None
     }

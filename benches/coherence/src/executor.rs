@@ -78,7 +78,7 @@ impl Dispatcher {
         None
     }
 
-    pub(crate) fn watch(&self, _unpin: impl FnOnce()) {}
+    pub(crate) fn check(&self, _unpin: impl FnOnce()) {}
 }
 
 impl Pool {
@@ -119,7 +119,7 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn next_look(&self) -> Option<Instant> {
+    pub(crate) fn next_check(&self) -> Option<Instant> {
         match *self {}
     }
 }

@@ -4,8 +4,8 @@
 mod lock;
 #[path = "../../../src/sync/parker.rs"]
 mod parker;
-#[path = "../../../src/sync/thread_number.rs"]
-mod thread_number;
+#[path = "../../../src/sync/thread_id.rs"]
+mod thread_id;
 
 pub(crate) use lock::{lock, unpoisoned};
 pub(crate) use parker::Parker;
@@ -14,7 +14,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, 
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread;
 pub(crate) use std::thread_local as thread_static;
-pub(crate) use thread_number::thread_number;
+pub(crate) use thread_id::thread_id;
 
 #[inline(always)]
 pub(crate) fn fence_between_seq_cst() {}

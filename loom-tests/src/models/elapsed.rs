@@ -9,7 +9,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 use super::explore;
-use crate::source::clock::elapsed::Elapsed;
+use crate::source::clock::atomic_duration::AtomicDuration;
 
 /// Returns a time whose parts are equal.
 fn time(number: u32) -> Duration {
@@ -19,7 +19,7 @@ fn time(number: u32) -> Duration {
 #[test]
 fn a_time_that_is_read_was_set() {
     explore(|| {
-        let elapsed = Arc::new(Elapsed::default());
+        let elapsed = Arc::new(AtomicDuration::default());
         // So that a stale cell is not the present.
         (1..=2).for_each(|number| elapsed.set(time(number)));
         let theirs = elapsed.clone();
@@ -34,7 +34,7 @@ fn a_time_that_is_read_was_set() {
 #[test]
 fn the_driver_sees_the_time_or_the_clock_the_sleep() {
     explore(|| {
-        let (elapsed, until) = (Arc::new(Elapsed::default()), Arc::new(AtomicU64::new(0)));
+        let (elapsed, until) = (Arc::new(AtomicDuration::default()), Arc::new(AtomicU64::new(0)));
         let (theirs, sleep) = (elapsed.clone(), until.clone());
         let driver = thread::spawn(move || {
             // As in `Alarm::sleep`.

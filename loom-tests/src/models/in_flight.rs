@@ -145,7 +145,7 @@ fn cancel_against_the_push_of_a_reset() {
     });
 }
 
-/// The entry goes to the pool before a worker pushes it.
+/// The entry goes to the depot before a worker pushes it.
 #[test]
 fn cancel_against_the_push_of_a_repeating_timer() {
     explore(|| {

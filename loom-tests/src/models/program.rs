@@ -48,8 +48,8 @@ impl Program {
 
     /// Returns how much memory it has given back.
     fn drive(&self) -> u64 {
-        self.wakeup().program.wake_up();
-        self.wakeup().wake_up();
+        self.wakeup().program.set_awake();
+        self.wakeup().set_awake();
         self.0.1.load(Ordering::Relaxed)
     }
 

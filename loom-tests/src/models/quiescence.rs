@@ -96,11 +96,11 @@ fn a_worker_that_is_still_running() {
         let runs = Runs::new();
         let count = runs.clone();
         shard.schedule(1, move || count.count());
-        let (sender, batches) = mpsc::channel();
+        let (sender, magazines) = mpsc::channel();
         let driver = shard.start(1, move |_: &VirtualShard, due| sender.send(due).unwrap());
         let worker = {
             let shard = shard.clone();
-            thread::spawn(move || shard.run(batches.recv().unwrap()))
+            thread::spawn(move || shard.run(magazines.recv().unwrap()))
         };
         clock.advance();
         clock.wait_for_quiescence(std::slice::from_ref(&shard));

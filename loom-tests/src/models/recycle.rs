@@ -1,4 +1,4 @@
-//! Explores a cache that takes entries from the pool, against one that gives entries back.
+//! Explores a cache that takes entries from the depot, against one that gives entries back.
 //!
 //! Invariant: no ABA, and no entry is handed out twice.
 
@@ -26,17 +26,17 @@ impl Owned {
         assert!(!self.0[index as usize].swap(true, Relaxed), "entry {index} was handed out twice");
     }
 
-    /// Takes a batch from the pool.
+    /// Takes a batch from the depot.
     fn take_batch(&self, fixture: &Fixture) -> Vec<u32> {
         let mut taken = Vec::new();
-        fixture.core.pool.pop(&fixture.core.slab, |index| taken.push(index));
+        fixture.core.depot.pop(&fixture.core.slab, |index| taken.push(index));
         taken.iter().for_each(|&index| self.mark_owned(index));
         taken
     }
 
     fn give_batch(&self, fixture: &Fixture, batch: &[u32]) {
         batch.iter().for_each(|&index| self.0[index as usize].store(false, Relaxed));
-        fixture.core.push_to_pool(batch);
+        fixture.core.push_to_depot(batch);
     }
 
     fn take(&self, fixture: &Fixture) -> Option<u32> {
@@ -81,7 +81,7 @@ fn no_entry_is_handed_out_twice() {
     });
 }
 
-/// An entry that passes between threads through the pool carries its callback without a data race.
+/// An entry that passes between threads through the depot carries its callback without a data race.
 #[test]
 fn an_entry_is_used_by_one_thread_at_a_time() {
     explore(|| {
@@ -147,8 +147,8 @@ fn an_enqueued_entry_is_not_retired() {
     });
 }
 
-/// One thread is in the middle of a pop, while the driver retires all that is in the pool, which leaves zeros there, and
-/// allocates it again. As many batches are pushed as before. The same entry is on top, but another one below it.
+/// One thread is in the middle of a pop, while the driver retires all that is in the depot, which leaves zeros there, and
+/// allocates it again. As many magazines are pushed as before. The same entry is on top, but another one below it.
 #[test]
 fn a_pop_during_a_retirement() {
     explore(|| {
@@ -184,7 +184,7 @@ fn a_pop_during_a_retirement() {
     });
 }
 
-/// A thread frees more entries than its cache holds. Those that go to the pool are no longer in its cache.
+/// A thread frees more entries than its cache holds. Those that go to the depot are no longer in its cache.
 #[test]
 fn a_cache_that_overflows() {
     explore(|| {

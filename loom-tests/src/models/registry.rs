@@ -34,7 +34,7 @@ fn spawn_trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
     })
 }
 
-/// A reader counts each event once, whether the driver has folded it or not. The driver unlinks two neighbours.
+/// A reader counts each event once, whether the driver has merged it or not. The driver unlinks two neighbours.
 #[test]
 fn trim_against_a_reader() {
     explore(|| {

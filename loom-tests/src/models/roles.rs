@@ -7,7 +7,7 @@
 //! ends all threads, and the loop.
 
 use super::explore;
-use crate::engine::role::Turn;
+use crate::engine::role::TurnOutcome;
 use crate::fixture::{LoopWaker, Roles};
 
 /// A thread is in a turn when the shard is given to another role. A push remains for that.
@@ -170,7 +170,7 @@ fn a_push_wakes_the_loop_of_a_program() {
 fn work_that_is_not_urgent_is_done() {
     explore(|| {
         let roles = Roles::with_work(&[0], 1, true);
-        assert!(matches!(roles.turn(0), Some(Turn::More | Turn::Asleep { .. })));
+        assert!(matches!(roles.turn(0), Some(TurnOutcome::More | TurnOutcome::Asleep { .. })));
         let new = roles.spawn(|roles| roles.drive(1));
         roles.give(0, 1);
         new.join().unwrap();
@@ -198,7 +198,7 @@ fn work_that_is_left_beside_what_expired() {
     explore(|| {
         let roles = Roles::with_work(&[0], 2, true);
         roles.push(0);
-        assert!(matches!(roles.turn(0), Some(Turn::Expired { .. })));
+        assert!(matches!(roles.turn(0), Some(TurnOutcome::Expired { .. })));
         let new = roles.spawn(|roles| roles.drive(1));
         roles.give(0, 1);
         new.join().unwrap();

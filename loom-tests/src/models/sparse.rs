@@ -116,7 +116,7 @@ fn a_sparse_block_is_used_during_a_trim() {
     });
 }
 
-/// One thread sets an entry aside, and another gives it to the pool, which writes into it.
+/// One thread sets an entry aside, and another gives it to the depot, which writes into it.
 #[test]
 fn an_adopted_entry_goes_to_the_pool() {
     explore(|| {
@@ -127,42 +127,42 @@ fn an_adopted_entry_goes_to_the_pool() {
             assert!(fixture.cancel(&handle));
             fixture.release(handle, &mut Cache::new());
         });
-        adopt(&fixture).into_iter().for_each(|index| fixture.core.push_to_pool(&[index]));
+        adopt(&fixture).into_iter().for_each(|index| fixture.core.push_to_depot(&[index]));
         canceller.join().unwrap();
         assert_eq!(fixture.counts.dropped(), 1);
     });
 }
 
-/// As above, but the driver has taken the entry out of the pool.
+/// As above, but the driver has taken the entry out of the depot.
 #[test]
 fn a_gathered_entry_goes_to_the_pool() {
     explore(|| {
         let fixture = Fixture::new();
         let first = fixture.alloc_block();
-        fixture.core.push_to_pool(&[first]);
+        fixture.core.push_to_depot(&[first]);
         let driver = fixture.spawn(|fixture| {
             let slab = &fixture.core.slab;
-            // SAFETY: this thread acts as the driver, and owns what it takes out of the pool.
-            unsafe { members(slab, fixture.core.pool.take_all()).for_each(|index| slab.gather(index)) };
+            // SAFETY: this thread acts as the driver, and owns what it takes out of the depot.
+            unsafe { members(slab, fixture.core.depot.take_all()).for_each(|index| slab.gather(index)) };
             slab.mark_sparse(0);
         });
-        adopt(&fixture).into_iter().for_each(|index| fixture.core.push_to_pool(&[index]));
+        adopt(&fixture).into_iter().for_each(|index| fixture.core.push_to_depot(&[index]));
         driver.join().unwrap();
     });
 }
 
-/// Takes the only entry in the pool, and sets it aside.
+/// Takes the only entry in the depot, and sets it aside.
 fn pop(fixture: &Fixture) -> bool {
-    fixture.core.pool.pop(&fixture.core.slab, |index| fixture.core.recycle(&mut Cache::new(), index))
+    fixture.core.depot.pop(&fixture.core.slab, |index| fixture.core.recycle(&mut Cache::new(), index))
 }
 
-/// Two threads want the only entry in the pool. One of them sets it aside, and the driver retires the block.
+/// Two threads want the only entry in the depot. One of them sets it aside, and the driver retires the block.
 #[test]
 fn a_popped_entry_is_retired() {
     explore(|| {
         let fixture = Fixture::new();
         sparse_block(&fixture);
-        fixture.core.push_to_pool(&[0]);
+        fixture.core.push_to_depot(&[0]);
         let popper = fixture.spawn(pop);
         let mine = pop(&fixture);
         let slab = &fixture.core.slab;

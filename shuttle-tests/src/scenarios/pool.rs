@@ -111,8 +111,8 @@ impl Pool {
         leader.thread.lock().unwrap().replace(thread::current());
         while !self.ended.load(Ordering::SeqCst) {
             let start = |count| (0..count).map(|_| self.start_extra()).count();
-            self.queue.watch(self.now(), start);
-            let timeout = self.queue.next_look().map(|at| at.saturating_duration_since(self.now()));
+            self.queue.check(self.now(), start);
+            let timeout = self.queue.next_check().map(|at| at.saturating_duration_since(self.now()));
             leader.rests.store(timeout.is_none(), Ordering::SeqCst);
             self.park(timeout);
             leader.rests.store(false, Ordering::SeqCst);

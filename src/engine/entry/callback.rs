@@ -24,7 +24,7 @@ pub(crate) trait PeriodicCallback: Send {
 /// The purpose of a callback. Its number is its flag in the [state word](super::state).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
-pub(crate) enum Role {
+pub(crate) enum CallbackKind {
     /// It runs once.
     Once = 0,
     /// It runs more than once.
@@ -43,7 +43,7 @@ pub(crate) struct Callback {
 
 type Data = MaybeUninit<[usize; 3]>;
 
-/// The functions for the data of callbacks of one type, and their role.
+/// The functions for the data of callbacks of one type, and their kind.
 struct VTable {
     /// Runs the callback. A one-shot consumes the data; a periodic callback leaves it valid.
     run: unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>,
@@ -51,14 +51,14 @@ struct VTable {
     drop: unsafe fn(*mut Data),
     /// Returns the name of the closure's type, which is not that of a box around it.
     type_name: fn() -> &'static str,
-    role: Role,
+    kind: CallbackKind,
 }
 
 impl VTable {
-    const fn new<T>(role: Role, run: unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>) -> Self {
+    const fn new<T>(kind: CallbackKind, run: unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>) -> Self {
         // SAFETY: we own a valid `T`, by the contract of the field.
         let drop = |data: *mut Data| unsafe { data.cast::<T>().drop_in_place() };
-        Self { run, drop, type_name: any::type_name::<T>, role }
+        Self { run, drop, type_name: any::type_name::<T>, kind }
     }
 }
 
@@ -84,7 +84,7 @@ impl Callback {
     pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static, Named>(destination: *mut Self, f: *const F) {
         debug_assert!(Self::is_inline::<F>());
         let vtable = const {
-            let vtable = VTable::new::<F>(Role::Once, |data, _, _| {
+            let vtable = VTable::new::<F>(CallbackKind::Once, |data, _, _| {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f();
@@ -113,7 +113,7 @@ impl Callback {
     /// Returns a callback that runs more than once.
     pub(crate) fn periodic(periodic: Box<dyn PeriodicCallback>) -> Self {
         let vtable = const {
-            &VTable::new::<Box<dyn PeriodicCallback>>(Role::Periodic, |data, _, _| {
+            &VTable::new::<Box<dyn PeriodicCallback>>(CallbackKind::Periodic, |data, _, _| {
                 // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
                 unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
             })
@@ -127,7 +127,7 @@ impl Callback {
     pub(crate) fn waking(waker: Waker) -> Self {
         const { assert!(Self::is_inline::<Waker>()) };
         let vtable = const {
-            &VTable::new::<Waker>(Role::Waker, |data, _, _| {
+            &VTable::new::<Waker>(CallbackKind::Waker, |data, _, _| {
                 // SAFETY: we own the waker, because `run` calls this once, and does not use the data afterwards.
                 unsafe { data.cast::<Waker>().read() }.wake();
                 None
@@ -143,7 +143,7 @@ impl Callback {
     pub(crate) fn value<F: FnOnce(u64, &mut Deliveries) + Send + 'static>(f: F) -> Self {
         const { assert!(Self::is_inline::<F>()) };
         let vtable = const {
-            &VTable::new::<F>(Role::Value, |data, due, deliveries| {
+            &VTable::new::<F>(CallbackKind::Value, |data, due, deliveries| {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f(due, deliveries);
@@ -157,8 +157,8 @@ impl Callback {
     /// Returns whether the callback wakes the same task as `waker`.
     #[inline]
     pub(super) fn will_wake(&self, waker: &Waker) -> bool {
-        // SAFETY: the data is a waker, because only `waking` makes a callback of this role.
-        self.role() == Role::Waker && unsafe { &*self.data.as_ptr().cast::<Waker>() }.will_wake(waker)
+        // SAFETY: the data is a waker, because only `waking` makes a callback of this kind.
+        self.kind() == CallbackKind::Waker && unsafe { &*self.data.as_ptr().cast::<Waker>() }.will_wake(waker)
     }
 
     /// Returns a callback with `value` as its data.
@@ -174,16 +174,16 @@ impl Callback {
     }
 
     #[inline]
-    pub(crate) fn role(&self) -> Role {
-        self.vtable.role
+    pub(crate) fn kind(&self) -> CallbackKind {
+        self.vtable.kind
     }
 
     /// Returns the name of the closure's type.
     pub(crate) fn type_name(&self) -> &'static str {
-        if self.role() != Role::Periodic {
+        if self.kind() != CallbackKind::Periodic {
             return (self.vtable.type_name)();
         }
-        // SAFETY: the data is the box that `periodic` wrote, because only that makes a callback of this role.
+        // SAFETY: the data is the box that `periodic` wrote, because only that makes a callback of this kind.
         unsafe { &*self.data.as_ptr().cast::<Box<dyn PeriodicCallback>>() }.type_name()
     }
 
@@ -196,7 +196,7 @@ impl Callback {
     /// callbacks use neither.
     #[inline]
     pub(crate) fn deliver(mut self, due: u64, deliveries: &mut Deliveries) {
-        if self.role() == Role::Periodic {
+        if self.kind() == CallbackKind::Periodic {
             self.run_again();
         } else {
             let mut this = ManuallyDrop::new(self);
@@ -211,7 +211,7 @@ impl Callback {
     /// # Panics
     /// If the callback is a one-shot.
     pub(crate) fn run_again(&mut self) -> Option<u64> {
-        assert!(self.role() == Role::Periodic, "a one-shot callback runs once");
+        assert!(self.kind() == CallbackKind::Periodic, "a one-shot callback runs once");
         // SAFETY: the vtable is for the data, which we have to ourselves. The `run` of a periodic callback leaves it
         // valid.
         unsafe { (self.vtable.run)(&mut self.data, 0, &mut Deliveries::default()) }
@@ -220,9 +220,9 @@ impl Callback {
     /// Tells a periodic callback that a reset has set the deadline of its next run.
     #[cold]
     pub(super) fn note_reset(&mut self, due: u64) {
-        if self.role() == Role::Periodic {
+        if self.kind() == CallbackKind::Periodic {
             // SAFETY: we have the box that `periodic` wrote to ourselves, because only that makes a callback of this
-            // role.
+            // kind.
             unsafe { &mut *self.data.as_mut_ptr().cast::<Box<dyn PeriodicCallback>>() }.reset(due);
         }
     }

@@ -3,7 +3,7 @@
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
-use super::callback::{Callback, PeriodicCallback, Role};
+use super::callback::{Callback, CallbackKind, PeriodicCallback};
 
 fn once<F: FnOnce() + Send + 'static>(f: F) -> Callback {
     let f = ManuallyDrop::new(f);
@@ -48,7 +48,7 @@ fn only_a_small_closure_is_stored_inline() {
     assert!(!Callback::is_inline::<[usize; 4]>() && !Callback::is_inline::<u128>());
     let token = Arc::new(());
     let callback = once(holding(&token));
-    assert_eq!((callback.role(), Arc::strong_count(&token)), (Role::Once, 2));
+    assert_eq!((callback.kind(), Arc::strong_count(&token)), (CallbackKind::Once, 2));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_periodic_callback_returns_its_next_deadline() {
     }
     let token = Arc::new(());
     let mut callback = Callback::periodic(Box::new(Every { ticks: 3, next: 4, _token: token.clone() }));
-    assert_eq!(callback.role(), Role::Periodic);
+    assert_eq!(callback.kind(), CallbackKind::Periodic);
     assert_eq!(callback.run_again(), Some(7));
     callback.note_reset(20);
     assert_eq!(callback.run_again(), Some(23));

@@ -5,7 +5,7 @@ use super::outcome::{Collected, Expire};
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, LINKED, State};
 
 impl Entry {
-    /// Makes an entry that the driver has popped from the pool free. Returns whether the entry was linked: the caller
+    /// Makes an entry that the driver has popped from the depot free. Returns whether the entry was linked: the caller
     /// must then unlink it from the wheel. Returns `None`, and changes nothing, if the entry is in the intake.
     pub(crate) fn reclaim(&self) -> Option<bool> {
         let reclaimed = |state: State| state.without(CACHED | LINKED).free_if_idle();
@@ -40,7 +40,7 @@ impl Entry {
             } else if state.deadline(now) > now {
                 (unlinked.with(ENQUEUED), Expire::Later)
             } else {
-                (unlinked.with(DISPATCHED), Expire::Dispatch(state.role()))
+                (unlinked.with(DISPATCHED), Expire::Dispatch(state.kind()))
             };
             outcome = what;
             next

@@ -16,13 +16,13 @@ pub(crate) struct Entry {
     pub(super) state: AtomicU64,
     /// Index of the next entry in the intake.
     pub(crate) next_in_intake: AtomicU32,
-    /// Index of the first entry of the next batch in the pool.
-    pub(crate) next_batch: AtomicU32,
+    /// Index of the first entry of the next batch in the depot.
+    pub(crate) next_magazine: AtomicU32,
     /// Low half of the tick at which the driver has linked the entry, or [`UNKNOWN_TICK`].
     registered_tick: AtomicU32,
     /// Where the entry is linked in the wheel. The driver writes the links before it reads them.
     links: UnsafeCell<Links>,
-    /// The callback, while the entry is armed or its callback runs. In the pool, the node of a batch.
+    /// The callback, while the entry is armed or its callback runs. In the depot, the node of a batch.
     pub(super) callback: UnsafeCell<MaybeUninit<Callback>>,
 }
 
@@ -43,7 +43,7 @@ impl Entry {
         Self {
             state: AtomicU64::new(State::FREE.0),
             next_in_intake: AtomicU32::new(0),
-            next_batch: AtomicU32::new(0),
+            next_magazine: AtomicU32::new(0),
             registered_tick: AtomicU32::new(0),
             links: UnsafeCell::new(Links::default()),
             callback: UnsafeCell::new(MaybeUninit::uninit()),
@@ -56,7 +56,7 @@ impl Entry {
     pub(crate) fn wipe(&self) {
         crate::sync::access_plainly(&self.state);
         self.state.store(0, Ordering::Relaxed);
-        for number in [&self.next_in_intake, &self.next_batch, &self.registered_tick] {
+        for number in [&self.next_in_intake, &self.next_magazine, &self.registered_tick] {
             number.store(0, Ordering::Relaxed);
         }
         // SAFETY: we own the cell, because no thread uses the entry, by the contract of `Pages::discard`.

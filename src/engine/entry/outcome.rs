@@ -1,6 +1,6 @@
 //! The results of transitions: what the thread that made one must do next.
 
-use super::callback::{Callback, Role};
+use super::callback::{Callback, CallbackKind};
 use super::state::ENQUEUED;
 
 /// A successful cancel.
@@ -51,8 +51,8 @@ pub(crate) struct Collected {
 
 /// What the driver must do with an entry that it has just unlinked from the wheel.
 pub(crate) enum Expire {
-    /// Add it to what is due, as a callback of this role.
-    Dispatch(Role),
+    /// Add it to what is due, as a callback of this kind.
+    Dispatch(CallbackKind),
     /// Collect it: it was reset to a later deadline.
     Later,
     /// There is no timer to fire, or the entry is in the intake: recycle the entry if it is free.
@@ -96,8 +96,8 @@ pub(crate) struct Closed {
     pub(crate) handle: bool,
     /// The callback is running.
     pub(crate) running: bool,
-    /// The role of the callback of a pending timer that is not running.
-    pub(crate) pending: Option<Role>,
+    /// The kind of the callback of a pending timer that is not running.
+    pub(crate) pending: Option<CallbackKind>,
 }
 
 /// A timer that a shutdown has taken.

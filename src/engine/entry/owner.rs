@@ -3,7 +3,7 @@
 use std::mem::ManuallyDrop;
 use std::task::Waker;
 
-use super::callback::{Callback, Role};
+use super::callback::{Callback, CallbackKind};
 use super::layout::Entry;
 use super::outcome::{Cancelled, DriverNotice, Release};
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RESET, RUNNING, State};
@@ -51,7 +51,7 @@ impl Entry {
         // is used again only if the transition is refused.
         unsafe { self.write_callback(|cell| callback.write(cell)) };
         // SAFETY: by this function's contract, and the callback was written above.
-        let armed = unsafe { self.arm_written(callback.role(), deadline, now) };
+        let armed = unsafe { self.arm_written(callback.kind(), deadline, now) };
         armed.ok_or_else(|| ManuallyDrop::into_inner(callback))
     }
 
@@ -69,9 +69,9 @@ impl Entry {
     /// caller must then treat what was written as uninitialised.
     ///
     /// # Safety
-    /// As for [`arm`](Self::arm). A callback of this role must have been [written](Self::write_callback).
+    /// As for [`arm`](Self::arm). A callback of this kind must have been [written](Self::write_callback).
     #[inline(always)]
-    pub(crate) unsafe fn arm_written(&self, role: Role, deadline: u64, now: u64) -> Option<DriverNotice> {
+    pub(crate) unsafe fn arm_written(&self, kind: CallbackKind, deadline: u64, now: u64) -> Option<DriverNotice> {
         let mut notice = DriverNotice::None;
         let armed = self.try_transition(|state| {
             notice = if state.has(ENQUEUED) {
@@ -83,7 +83,7 @@ impl Entry {
             } else {
                 DriverNotice::Enqueue
             };
-            let armed = State(ARMED | HANDLE | role as u64 | notice.flag() | state.0 & (LINKED | ENQUEUED));
+            let armed = State(ARMED | HANDLE | kind as u64 | notice.flag() | state.0 & (LINKED | ENQUEUED));
             (!state.has(CLOSED)).then(|| armed.with_deadline(deadline, now))
         });
         armed.ok().map(|_| notice)

@@ -1,6 +1,6 @@
 //! The transitions of a shutdown.
 
-use super::callback::Role;
+use super::callback::CallbackKind;
 use super::layout::Entry;
 use super::outcome::{Closed, Found};
 use super::state::{ARMED, CLOSED, DISPATCHED, HANDLE, RUNNING, State};
@@ -13,14 +13,14 @@ impl Entry {
         // AcqRel: as every transition. Loom model `shutdown`.
         let state = State(self.state.fetch_or(CLOSED, Ordering::AcqRel));
         let running = state.has(RUNNING);
-        let pending = (state.has(ARMED) && !running).then(|| state.role());
+        let pending = (state.has(ARMED) && !running).then(|| state.kind());
         Closed { handle: state.has(HANDLE), running, pending }
     }
 
-    /// Returns whether the entry contains the callback of a pending timer, of this role.
-    pub(crate) fn holds(&self, role: Role) -> bool {
+    /// Returns whether the entry contains the callback of a pending timer, of this kind.
+    pub(crate) fn holds(&self, kind: CallbackKind) -> bool {
         let state = self.state();
-        state.has(ARMED) && state.role() == role
+        state.has(ARMED) && state.kind() == kind
     }
 
     /// Takes the pending timer of a closed entry, and passes it to `found`. A timer that is running is left alone; with

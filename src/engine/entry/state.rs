@@ -19,7 +19,7 @@
 //! | near     | < 2^48 ticks   | 9 years           | 9,000 years       | 0               |
 //! | far      | all of 64 bits | 584,000 years     | 584 million years | 16383 ticks     |
 
-use super::callback::Role;
+use super::callback::CallbackKind;
 
 /// The timer is pending: the callback has yet to run. The thread that clears this flag owns the callback.
 pub(super) const ARMED: u64 = 1 << 0;
@@ -42,7 +42,7 @@ pub(super) const RESET: u64 = 1 << 7;
 pub(super) const HAS_WAITER: u64 = 1 << 8;
 /// The shard has been shut down: the entry is never armed, reset or started again.
 pub(super) const CLOSED: u64 = 1 << 9;
-/// The entry is in a thread's cache or in the pool, though it may still be in the wheel or in the intake. Its owner may
+/// The entry is in a thread's cache or in the depot, though it may still be in the wheel or in the intake. Its owner may
 /// arm it.
 pub(super) const CACHED: u64 = 1 << 10;
 /// The callback wakes a task. The driver itself runs it.
@@ -86,12 +86,12 @@ impl State {
     }
 
     #[inline]
-    pub(super) fn role(self) -> Role {
+    pub(super) fn kind(self) -> CallbackKind {
         match self.0 & (PERIODIC | WAKER | VALUE) {
-            0 => Role::Once,
-            WAKER => Role::Waker,
-            VALUE => Role::Value,
-            _ => Role::Periodic,
+            0 => CallbackKind::Once,
+            WAKER => CallbackKind::Waker,
+            VALUE => CallbackKind::Value,
+            _ => CallbackKind::Periodic,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The per-thread cache of free entries.
 
-use super::pool::BATCH;
+use super::depot::MAGAZINE;
 
 /// A stack of free entries of one shard, which one thread owns.
 ///
@@ -8,15 +8,15 @@ use super::pool::BATCH;
 /// not references, so that it may outlive the entries.
 pub(crate) struct Cache {
     /// Indices of entries that are free or cached.
-    entries: [u32; 2 * BATCH],
+    entries: [u32; 2 * MAGAZINE],
     len: usize,
-    /// Whether the cache was ever filled from the pool or the slab.
+    /// Whether the cache was ever filled from the depot or the slab.
     filled: bool,
 }
 
 impl Cache {
     pub(crate) const fn new() -> Self {
-        Self { entries: [0; 2 * BATCH], len: 0, filled: false }
+        Self { entries: [0; 2 * MAGAZINE], len: 0, filled: false }
     }
 
     /// Notes that the cache is filled, and returns whether it was filled before.
@@ -35,7 +35,7 @@ impl Cache {
         Some(self.entries[self.len])
     }
 
-    /// Adds an entry that is free or cached. If the cache is full, first passes the least recently used batch to
+    /// Adds an entry that is free or cached. If the cache is full, first passes the least recently used magazine to
     /// `overflow`.
     #[inline]
     pub(crate) fn push(&mut self, index: u32, overflow: impl FnOnce(&[u32])) {
@@ -49,14 +49,14 @@ impl Cache {
 
     #[cold]
     fn make_room(&mut self, overflow: impl FnOnce(&[u32])) {
-        overflow(&self.entries[..BATCH]);
-        self.entries.copy_within(BATCH.., 0);
-        self.len -= BATCH;
+        overflow(&self.entries[..MAGAZINE]);
+        self.entries.copy_within(MAGAZINE.., 0);
+        self.len -= MAGAZINE;
     }
 
-    /// Removes all entries, and passes them to `give` in batches.
+    /// Removes all entries, and passes them to `give` in magazines.
     pub(crate) fn drain(&mut self, give: impl FnMut(&[u32])) {
-        self.entries[..self.len].chunks(BATCH).for_each(give);
+        self.entries[..self.len].chunks(MAGAZINE).for_each(give);
         self.len = 0;
     }
 }

@@ -1,8 +1,8 @@
 //! The allocator of entries, and how free entries reach the threads that need them.
 //!
 //! ```text
-//!                       batches
-//!   cache of a thread ◄─────────► pool of the shard
+//!                       magazines
+//!   cache of a thread ◄─────────► depot of the shard
 //!           ▲                             │
 //!           │ new or retired frames,      │ trim: free entries are set aside,
 //!           │ or entries set aside        │ and free frames retired
@@ -14,7 +14,7 @@
 //! | unit    | is                                                                                     |
 //! |---------|----------------------------------------------------------------------------------------|
 //! | entry   | 64 bytes: the memory of one timer, named by an index of 32 bits                        |
-//! | batch   | up to 32 free entries, which move between a cache and the pool together                |
+//! | magazine   | up to 32 free entries, which move between a cache and the depot together                |
 //! | block   | 64 neighbouring entries: 4 KiB, with a word that has a bit for each                    |
 //! | frame   | one or more blocks: a page, the unit that the slab allocates and the system takes back |
 //! | segment | 64 KiB to 4 MiB of frames, which are mapped together and never moved                   |
@@ -22,24 +22,24 @@
 //! | file       | concern                                                                |
 //! |------------|------------------------------------------------------------------------|
 //! | `cache`    | the free entries of one thread                                         |
-//! | `pool`     | the free list of a shard, which all threads share                      |
+//! | `depot` | the free list of a shard, which all threads share                      |
 //! | `slab`     | allocates, retires, closes and lists frames                            |
 //! | `segment`  | the layout of the slab in segments                                     |
 //! | `geometry` | the sizes of these parts                                               |
-//! | `sparse`   | blocks with few timers, whose free entries are *set aside*, out of use |
+//! | `sparse_blocks` | blocks with few timers, whose free entries are *set aside*, out of use |
 //!
 //! A frame is *retired* when its memory is given back to the system (decommitted). The driver does this in
 //! [`trim`](super::trim).
 
 mod cache;
+mod depot;
 mod geometry;
-mod pool;
 mod segment;
 mod slab;
-mod sparse;
+mod sparse_blocks;
 
 pub(crate) use cache::Cache;
+pub(crate) use depot::{Depot, members};
+pub(super) use depot::{MAGAZINE, magazines};
 pub(super) use geometry::BLOCK;
-pub(super) use pool::{BATCH, batches};
-pub(crate) use pool::{Pool, members};
 pub(crate) use slab::{AllocError, Slab};

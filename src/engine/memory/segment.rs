@@ -14,14 +14,14 @@ use crate::system::Pages;
 pub(super) struct Segment {
     pub(super) entries: Pages<Entry>,
     pub(super) blocks: Pages<Block>,
-    /// Whether each block is [sparse](super::sparse). Not in `blocks`, because many threads read this and few write it.
+    /// Whether each block is [sparse](super::sparse_blocks). Not in `blocks`, because many threads read this and few write it.
     pub(super) sparse: Pages<AtomicBool>,
 }
 
 /// The header of a block, outside of its entries. All zero bytes are a block in use.
 #[derive(Default)]
 pub(super) struct Block {
-    /// The entries that are [set aside](super::sparse), one bit each.
+    /// The entries that are [set aside](super::sparse_blocks), one bit each.
     pub(super) aside: AtomicU64,
     /// First block of the next retired frame. Used in the first block of a frame only.
     pub(super) link: AtomicU32,

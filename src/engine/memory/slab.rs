@@ -70,7 +70,7 @@ pub(crate) struct Slab {
     segments: Pages<AtomicPtr<[Segment; 1]>>,
     /// Number of blocks in a frame: a power of two.
     pub(crate) frame: u32,
-    /// Approximate number of [sparse](super::sparse) blocks.
+    /// Approximate number of [sparse](super::sparse_blocks) blocks.
     pub(super) sparse: AtomicI64,
     /// The fields that are written more often, on another cache line.
     pub(super) counts: Counts,
@@ -186,7 +186,7 @@ impl Slab {
             }
             let (pages, range) = self.pages(run.clone());
             // SAFETY: we own the entries, which are free, by this function's contract. All zero bytes are a free entry.
-            // Another thread may still read a `next_batch` link, which is atomic, in the middle of a pop that will
+            // Another thread may still read a `next_magazine` link, which is atomic, in the middle of a pop that will
             // fail.
             unsafe { pages.discard(range) };
             self.counts.decommitted.fetch_add(run.len() as u32, Ordering::Relaxed);

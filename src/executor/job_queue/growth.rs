@@ -26,7 +26,7 @@
 //!
 //! - A dispatch wakes an idle one, if no worker of the pool is parked and the target has room. So does a worker that
 //!   puts a late batch back.
-//! - From a [look](super::watch) that finds a late job and no parked worker, looks follow every [`MIN_INTERVAL`] at
+//! - From a [look](super::check) that finds a late job and no parked worker, looks follow every [`MIN_INTERVAL`] at
 //!   first. Each samples busy workers, wakes idle extra workers, and starts new ones, until no late job waits or a
 //!   worker is parked. The longer none was started, the longer the interval becomes, up to [`MAX_INTERVAL`]. While all
 //!   workers stay busy, that costs some 20 µs every 8 ms. The leader, which looks, has timers to expire. So one look
@@ -34,9 +34,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::probe::WorkerProbe;
 use super::queue::JobQueue;
 use super::state::{State, is_late};
+use super::worker_probe::WorkerProbe;
 use crate::sync::thread::Thread;
 use crate::sync::{Arc, lock};
 

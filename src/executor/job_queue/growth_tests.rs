@@ -183,7 +183,7 @@ fn add_late(queue: &JobQueue, now: Instant) {
 
 /// Returns the time until the next look.
 fn next(queue: &JobQueue, now: Instant) -> Option<Duration> {
-    queue.next_look().map(|at| at - now)
+    queue.next_check().map(|at| at - now)
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn looks_follow_until_no_late_job_waits() {
             asked += count;
             count
         };
-        queue.watch(now, ask);
+        queue.check(now, ask);
         (asked, next(&queue, now))
     };
     add_late(&queue, start);
@@ -231,7 +231,7 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
     probe.in_foreign_code.store(true, Ordering::Relaxed);
     lock(&queue.state).begin(started(), start - LATE_AFTER, false, Some(&probe));
     add_late(&queue, start);
-    (0..2).for_each(|_| _ = queue.watch(start, |_| unreachable!("one sample")));
+    (0..2).for_each(|_| _ = queue.check(start, |_| unreachable!("one sample")));
     assert_eq!(next(&queue, start), Some(LATE_AFTER / 2));
 }
 
@@ -241,14 +241,14 @@ fn a_late_job_that_the_last_worker_takes_is_checked() {
     let (queue, now) = (JobQueue::new(8), Instant::now());
     lock(&queue.state).parked.extend([(); 2].map(|()| thread::current()));
     add_late(&queue, now);
-    queue.watch(now, |_| unreachable!());
+    queue.check(now, |_| unreachable!());
     assert_eq!(next(&queue, now), None, "one is parked, and one was woken");
     let mut state = lock(&queue.state);
     (0..2).for_each(|_| _ = state.take(now, None, &mut Vec::new()).unwrap());
     drop(state);
     assert_eq!(next(&queue, now), Some(LATE_AFTER));
     let now = now + LATE_AFTER;
-    queue.watch(now, |_| unreachable!());
+    queue.check(now, |_| unreachable!());
     assert_eq!(next(&queue, now), Some(Duration::ZERO), "both may be blocked");
 }
 
@@ -258,8 +258,8 @@ fn threads_that_the_system_refuses_do_not_count() {
     sleep_count.store(1, Ordering::Relaxed);
     let start = Instant::now();
     add_late(&queue, start);
-    (0..2).for_each(|_| _ = queue.watch(start, |_| unreachable!("one sample")));
-    queue.watch(start + MIN_INTERVAL, |_| 1);
+    (0..2).for_each(|_| _ = queue.check(start, |_| unreachable!("one sample")));
+    queue.check(start + MIN_INTERVAL, |_| 1);
     assert_eq!(queue.extra_threads(), (1, 1));
 }
 

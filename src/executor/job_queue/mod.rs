@@ -41,18 +41,18 @@
 //! |-----------|---------------------------------------------------------------|
 //! | `queue`   | [`JobQueue`], and the loop of a worker                        |
 //! | `state`   | the state behind its lock, and the check                      |
-//! | `watch`   | which thread checks, and when                                 |
+//! | `check` | which thread checks, and when                                 |
 //! | `growth`  | how many extra workers run, and what starts them              |
-//! | `probe`   | what a check reads of a worker                                |
-//! | `thread`  | what the queue needs of the threads that serve it             |
+//! | `worker_probe` | what a check reads of a worker                                |
+//! | `worker_thread` | what the queue needs of the threads that serve it             |
 //!
 
+mod check;
 mod growth;
-mod probe;
 mod queue;
 mod state;
-mod thread;
-mod watch;
+mod worker_probe;
+mod worker_thread;
 
 pub(crate) use queue::JobQueue;
-pub(crate) use thread::{SleepProbe, WorkerThread};
+pub(crate) use worker_thread::{SleepProbe, WorkerThread};

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::growth::IDLE;
-use super::probe::WorkerProbe;
 use super::state::{Job, State};
-use super::thread::WorkerThread;
+use super::worker_probe::WorkerProbe;
+use super::worker_thread::WorkerThread;
 use crate::executor::batch::Batch;
 use crate::sync::thread;
 use crate::sync::{Arc, Mutex, lock};

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use super::check::NextCheck;
 use super::growth::Growth;
-use super::probe::WorkerProbe;
-use super::watch::Watch;
+use super::worker_probe::WorkerProbe;
 use crate::executor::batch::Batch;
 use crate::sync::Arc;
 use crate::sync::thread::Thread;
@@ -30,7 +30,7 @@ pub(super) struct State {
     runs: u64,
     /// Time of the last dispatch.
     dispatched_at: Option<Instant>,
-    pub(super) watch: Watch,
+    pub(super) next_check: NextCheck,
     pub(super) growth: Growth,
     pub(super) closed: bool,
 }
@@ -66,7 +66,7 @@ impl State {
     pub(super) fn dispatch(&mut self, job: Job) -> Option<Thread> {
         // Another thread may have read the clock later, and have come first.
         self.dispatched_at = self.dispatched_at.max(Some(job.since));
-        self.watch.look_by(job.since + LATE_AFTER);
+        self.next_check.check_by(job.since + LATE_AFTER);
         self.jobs.push_back(job);
         self.call_worker()
     }
@@ -101,7 +101,7 @@ impl State {
         if is_late {
             self.add_late(batch.clone(), since);
         }
-        self.watch.look_by(now + LATE_AFTER);
+        self.next_check.check_by(now + LATE_AFTER);
         let run = self.begin(batch.clone(), now, is_late, probe);
         Some((batch, run, is_late))
     }
@@ -163,7 +163,7 @@ impl State {
         let added = late.len();
         late.into_iter().for_each(|(batch, since)| self.add_late(batch, since));
         let at = late_at.into_iter().chain(self.check_growth(now)).min();
-        self.watch.set(at);
+        self.next_check.set(at);
         added
     }
 }

@@ -32,7 +32,7 @@ fn take(state: &mut State, now: Instant) -> Option<(Arc<dyn Batch>, bool)> {
 
 fn check(state: &mut State, now: Instant) -> (Option<Duration>, usize) {
     let added = state.check(now, &mut Vec::new());
-    (state.watch.at.map(|at| at - now), added)
+    (state.next_check.at.map(|at| at - now), added)
 }
 
 fn is(taken: Option<(Arc<dyn Batch>, bool)>, batch: &Arc<Callbacks>, late: bool) -> bool {
@@ -122,8 +122,8 @@ fn a_worker_that_takes_a_job_calls_for_a_look() {
         let woken = is_woken.clone();
         queue.set_waker(move || woken.store(true, Ordering::Relaxed));
         let mut state = lock(&queue.state);
-        state.watch.at = at;
+        state.next_check.at = at;
         assert!(take(&mut state, now).is_some());
-        assert_eq!((is_woken.load(Ordering::Relaxed), state.watch.at), (expected, Some(soon)), "{at:?}");
+        assert_eq!((is_woken.load(Ordering::Relaxed), state.next_check.at), (expected, Some(soon)), "{at:?}");
     }
 }

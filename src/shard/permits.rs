@@ -1,20 +1,20 @@
-//! `Limit`: the permits under `max_pending`, shared by all shards of a service.
+//! `Permits`: the permits under `max_pending`, shared by all shards of a service.
 //!
 //! `schedule` acquires a permit for each timer that is not a future's. The thread that ends the timer releases it: when
 //! a one-shot starts, when a periodic timer ends, at a cancel, or when a shutdown takes the closure. Without
-//! `max_pending` there is no `Limit`, and no cache line that threads share.
+//! `max_pending` there is no `Permits`, and no cache line that threads share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::shard::Shard;
 
 /// A counter of pending timers with a maximum. The limit is exact.
-pub(crate) struct Limit {
+pub(crate) struct Permits {
     max: usize,
     pending: AtomicUsize,
 }
 
-impl Limit {
+impl Permits {
     pub(crate) fn new(max: usize) -> Self {
         Self { max, pending: AtomicUsize::new(0) }
     }

@@ -1,7 +1,7 @@
 //! The watch: one thread looks after the queue.
 //!
 //! Workers sleep without a timeout. So they do not notice that a batch which was taken in time has become late, or that
-//! all workers are blocked. The leader has timeouts, so it has the *watch*: it [looks](JobQueue::watch) at a time that
+//! all workers are blocked. The leader has timeouts, so it has the *watch*: it [looks](JobQueue::check) at a time that
 //! each look sets anew. If nothing is left that could need a look, it sets none, so a busy pool does not wake it. A
 //! dispatch, and a worker that takes a job, bring the time forward to [`LATE_AFTER`] later. Usually a dispatch has done
 //! so when a worker takes its job.
@@ -19,14 +19,14 @@ use crate::sync::lock;
 
 /// When the leader looks.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct NextCheck {
     /// `None`: nothing could need a look.
     pub(super) at: Option<Instant>,
     /// Wakes the leader.
     wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
-impl Watch {
+impl NextCheck {
     /// Sets the time of the next look.
     pub(super) fn set(&mut self, at: Option<Instant>) {
         self.at = at;
@@ -38,7 +38,7 @@ impl Watch {
     }
 
     /// Makes the leader look by `at`.
-    pub(super) fn look_by(&mut self, at: Instant) {
+    pub(super) fn check_by(&mut self, at: Instant) {
         if self.at.is_none_or(|old| old > at) {
             self.set(Some(at));
         }
@@ -48,12 +48,12 @@ impl Watch {
 impl JobQueue {
     /// Sets how to wake the leader. `wake` is called under the lock, and must not call foreign code.
     pub(crate) fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
-        lock(&self.state).watch.wake = Some(Box::new(wake));
+        lock(&self.state).next_check.wake = Some(Box::new(wake));
     }
 
     /// Returns when the leader must look.
-    pub(crate) fn next_look(&self) -> Option<Instant> {
-        lock(&self.state).watch.at
+    pub(crate) fn next_check(&self) -> Option<Instant> {
+        lock(&self.state).next_check.at
     }
 
     /// Looks at the queue, if it is time. Returns the number of jobs that it has added, for each of which a borrowed pool
@@ -61,8 +61,8 @@ impl JobQueue {
     ///
     /// `start` starts a number of threads that run the worker loop as extra workers. It returns how many the system has
     /// started.
-    pub(crate) fn watch(&self, now: Instant, start: impl FnOnce(usize) -> usize) -> usize {
-        if self.next_look().is_none_or(|at| at > now) {
+    pub(crate) fn check(&self, now: Instant, start: impl FnOnce(usize) -> usize) -> usize {
+        if self.next_check().is_none_or(|at| at > now) {
             return 0;
         }
         self.grow(now, start);
@@ -73,5 +73,5 @@ impl JobQueue {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "watch_tests.rs"]
+#[path = "check_tests.rs"]
 mod tests;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::sync::{AtomicU64, Ordering, thread_static};
 
 /// Returns the number of the calling thread. No other thread of the process ever has the same. Never zero.
-pub(crate) fn thread_number() -> u64 {
+pub(crate) fn thread_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     thread_static! {
         static NUMBER: Cell<u64> = const { Cell::new(0) };

@@ -1,11 +1,11 @@
 //! The free list of a shard, by which free entries go from the threads that have too many to those that have none.
 //!
-//! The pool is a [stack](crate::engine::stack) of batches. A batch is an unrolled linked list: every eighth entry is a
+//! The depot is a [stack](crate::engine::stack) of magazines. A magazine is an unrolled linked list: every eighth entry is a
 //! *node*, which contains the indices of the next seven entries and of the next node. They lie in the cell of the
 //! callback, which a free entry does not need. Push and pop touch the nodes only.
 //!
 //! ```text
-//! head ──► node ───next_batch──► node ───next_batch──► ..
+//! head ──► node ───next_magazine──► node ───next_magazine──► ..
 //!           │ and 7 entries       │ and 7 entries
 //!           ▼                     ▼
 //!          node                  node
@@ -21,30 +21,30 @@ use crate::engine::entry::FreeList;
 use crate::engine::stack::{NIL, Stack, chain};
 use crate::sync::{AtomicI64, Ordering, limit};
 
-/// Maximum number of entries in a batch: half of a [cache](super::cache).
-pub(crate) const BATCH: usize = limit(32);
+/// Maximum number of entries in a magazine: half of a [cache](super::cache).
+pub(crate) const MAGAZINE: usize = limit(32);
 /// Number of entries of a node: itself, and those whose indices it contains.
 const NODE_LEN: usize = size_of::<FreeList>() / size_of::<u32>();
 
 /// The free list of a shard.
 #[derive(Default)]
-pub(crate) struct Pool {
-    batches: Stack,
+pub(crate) struct Depot {
+    magazines: Stack,
     /// Number of entries. It is below zero for a moment when a thread pops entries that are not counted yet.
     len: AtomicI64,
 }
 
-impl Pool {
-    /// Pushes a batch of entries. Lock-free.
+impl Depot {
+    /// Pushes a magazine of entries. Lock-free.
     ///
     /// # Safety
     /// The caller must own the entries, which must be free or cached.
-    pub(crate) unsafe fn push(&self, slab: &Slab, batch: &[u32]) {
-        let Some(&first) = batch.first() else {
+    pub(crate) unsafe fn push(&self, slab: &Slab, magazine: &[u32]) {
+        let Some(&first) = magazine.first() else {
             return;
         };
         let mut next = NIL;
-        for entries in batch.chunks(NODE_LEN).rev() {
+        for entries in magazine.chunks(NODE_LEN).rev() {
             let mut list = [NIL; NODE_LEN];
             list[..entries.len() - 1].copy_from_slice(&entries[1..]);
             list[NODE_LEN - 1] = next;
@@ -52,18 +52,18 @@ impl Pool {
             // SAFETY: we own the entry, which is free or cached, by this function's contract.
             unsafe { slab.get(next).write_links(list) };
         }
-        self.batches.push(first, &slab.get(first).next_batch);
+        self.magazines.push(first, &slab.get(first).next_magazine);
         // Release: publishes the push to a thread that reads this length; pairs with `len`. Loom model `sleep`.
-        self.len.fetch_add(batch.len() as i64, Ordering::Release);
+        self.len.fetch_add(magazine.len() as i64, Ordering::Release);
     }
 
-    /// Pops a batch, if there is one, and passes each of its entries to `receive`. Returns whether there was one.
+    /// Pops a magazine, if there is one, and passes each of its entries to `receive`. Returns whether there was one.
     /// Lock-free.
     pub(crate) fn pop(&self, slab: &Slab, receive: impl FnMut(u32)) -> bool {
-        let Some(first) = self.batches.pop(|first| &slab.get(first).next_batch) else {
+        let Some(first) = self.magazines.pop(|first| &slab.get(first).next_magazine) else {
             return false;
         };
-        // SAFETY: we own the entries of the batch, because this thread has popped it.
+        // SAFETY: we own the entries of the magazine, because this thread has popped it.
         let taken = unsafe { members(slab, first) }.map(receive).count();
         self.subtract_len(taken);
         true
@@ -75,10 +75,10 @@ impl Pool {
         self.len.load(Ordering::Acquire).max(0) as usize
     }
 
-    /// Takes all batches, and returns the first entry of the first of the [`batches`], or [`NIL`]. The caller must
+    /// Takes all magazines, and returns the first entry of the first of the [`magazines`], or [`NIL`]. The caller must
     /// [subtract](Self::subtract_len) their entries from the length.
     pub(crate) fn take_all(&self) -> u32 {
-        self.batches.take_all()
+        self.magazines.take_all()
     }
 
     /// Subtracts the number of entries that were taken from the length.
@@ -88,16 +88,16 @@ impl Pool {
     }
 }
 
-/// Returns the batches from `first` on, which must come from one [`Pool::take_all`]. Each is named by its first entry.
-pub(crate) fn batches(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
-    chain(first, |first| &slab.get(first).next_batch)
+/// Returns the magazines from `first` on, which must come from one [`Depot::take_all`]. Each is named by its first entry.
+pub(crate) fn magazines(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
+    chain(first, |first| &slab.get(first).next_magazine)
 }
 
-/// Returns the entries of the batch that begins with `first`. A node is read before it is returned, so the receiver may
+/// Returns the entries of the magazine that begins with `first`. A node is read before it is returned, so the receiver may
 /// use it at once.
 ///
 /// # Safety
-/// The batch must come from the pool. The caller must own each of its entries until the iterator returns that entry.
+/// The magazine must come from the depot. The caller must own each of its entries until the iterator returns that entry.
 pub(crate) unsafe fn members(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
     // SAFETY: we own the node, which `push` has written, both by this function's contract.
     let read = |node: u32| (node != NIL).then(|| (node, unsafe { slab.get(node).read_links() }));

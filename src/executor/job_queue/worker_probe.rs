@@ -1,6 +1,6 @@
 //! What a check reads of a worker: whether it is asleep inside foreign code.
 
-use super::thread::SleepProbe;
+use super::worker_thread::SleepProbe;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// What a check reads of a worker.

@@ -3,14 +3,14 @@
 //!
 //! The few timers that outlive a burst are scattered, and each keeps its page in memory. If the free entries around
 //! them were used like any others, new timers would go there, and the blocks would never become free. So the driver
-//! marks such a block as *sparse* and *sets its free entries aside*: they stay out of the pool, as bits in the header
+//! marks such a block as *sparse* and *sets its free entries aside*: they stay out of the depot, as bits in the header
 //! of the block. A thread that frees an entry of a sparse block sets it aside, too, and does not cache it. New timers
 //! fill dense blocks, and timers that end empty the sparse ones. When all entries of a block are set aside, it is
 //! *completed*. The driver retires a frame of completed blocks.
 //!
 //! # Which memory is used first
 //!
-//! 1. The pool, which has entries of dense blocks.
+//! 1. The depot, which has entries of dense blocks.
 //! 2. A frame from the slab, retired or new, which the next timers fill from one end to the other.
 //! 3. A sparse block. It comes before 2 if there are at least half as many dense blocks as sparse ones. A thread
 //!    *adopts* the block: it takes all entries that are set aside there, and the block is no longer sparse. If the

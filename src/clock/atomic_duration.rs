@@ -1,4 +1,4 @@
-//! `Elapsed`: a time that one thread at a time sets, and any thread reads without a lock.
+//! `AtomicDuration`: a time that one thread at a time sets, and any thread reads without a lock.
 //!
 //! A `Duration` has more bits than an atomic. So there are two cells, and a version whose lowest bit says which of them
 //! is valid. The writer fills the other cell, and then publishes the next version. A reader checks the version after it
@@ -15,7 +15,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 
 /// A time that one thread at a time sets, at first zero.
 #[derive(Default)]
-pub(crate) struct Elapsed {
+pub(crate) struct AtomicDuration {
     version: AtomicU64,
     cells: [Cell; 2],
 }
@@ -26,7 +26,7 @@ struct Cell {
     nanos: AtomicU64,
 }
 
-impl Elapsed {
+impl AtomicDuration {
     /// Returns the time. Lock-free.
     pub(crate) fn get(&self) -> Duration {
         loop {

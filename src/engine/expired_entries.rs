@@ -1,6 +1,6 @@
-//! `Due`: the timers that expire in a turn, by who takes them.
+//! `ExpiredEntries`: the timers that expire in a turn, by who takes them.
 
-use super::entry::Role;
+use super::entry::CallbackKind;
 use crate::sync::limit;
 
 /// Maximum number of entries that expire in a turn.
@@ -8,25 +8,25 @@ pub(super) const MAX_BATCH: usize = limit(256);
 
 /// Dispatched entries of each kind, in the order of their deadlines.
 #[derive(Default)]
-pub(crate) struct Due {
+pub(crate) struct ExpiredEntries {
     /// The executor runs these.
     pub(crate) callbacks: Vec<u32>,
     pub(crate) wakers: Vec<u32>,
     pub(crate) values: Vec<u32>,
 }
 
-impl Due {
-    /// Adds an entry whose callback has this role.
-    pub(super) fn push(&mut self, role: Role, index: u32) {
-        let kind = match role {
-            Role::Once | Role::Periodic => &mut self.callbacks,
-            Role::Waker => &mut self.wakers,
-            Role::Value => &mut self.values,
+impl ExpiredEntries {
+    /// Adds an entry whose callback has this kind.
+    pub(super) fn push(&mut self, kind: CallbackKind, index: u32) {
+        let list = match kind {
+            CallbackKind::Once | CallbackKind::Periodic => &mut self.callbacks,
+            CallbackKind::Waker => &mut self.wakers,
+            CallbackKind::Value => &mut self.values,
         };
-        if kind.is_empty() {
-            kind.reserve(MAX_BATCH);
+        if list.is_empty() {
+            list.reserve(MAX_BATCH);
         }
-        kind.push(index);
+        list.push(index);
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -7,16 +7,16 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use super::drivers::{Drivers, first_role};
-use super::expired::Expired;
-use crate::engine::role::{Driven, Turn, with_driver};
+use super::expired::ExpiredTimers;
+use crate::engine::role::{Driven, TurnOutcome, with_driver};
 use crate::engine::wakeup::PROGRAM;
-use crate::shard::{Shard, Turned, thread_state};
+use crate::shard::{ExpiredInTurn, Shard, thread_state};
 
 /// Time after which the loop looks again for a driver that another thread has for a turn.
 const RETRY_AFTER: Duration = Duration::from_micros(200);
 
 /// A shard's role while the program has it.
-pub(crate) struct ProgramDriver {
+pub(crate) struct ProgramLoop {
     drivers: Arc<Drivers>,
     /// The id of the service.
     service: u64,
@@ -24,7 +24,7 @@ pub(crate) struct ProgramDriver {
     index: usize,
 }
 
-impl ProgramDriver {
+impl ProgramLoop {
     /// Takes the role of the calling thread's home. `None` if the program has it already.
     pub(crate) fn take(drivers: &Arc<Drivers>, service: u64, index: usize) -> Option<Self> {
         let wakeup = &drivers.shards[index].wakeup();
@@ -73,7 +73,7 @@ impl ProgramDriver {
         if self.is_closed() {
             return 0;
         }
-        shard.wakeup().program.wake_up();
+        shard.wakeup().program.set_awake();
         let (mut is_fresh, mut is_due) = (false, true);
         loop {
             let mut is_over = false;
@@ -84,9 +84,9 @@ impl ProgramDriver {
                 turn
             });
             match turn {
-                Some(Turn::Expired { expired: turned, .. }) => expired += self.deliver(turned),
-                Some(Turn::More | Turn::Asleep { .. }) => {}
-                Some(Turn::Closed) | None => break,
+                Some(TurnOutcome::Expired { expired: turned, .. }) => expired += self.deliver(turned),
+                Some(TurnOutcome::More | TurnOutcome::Asleep { .. }) => {}
+                Some(TurnOutcome::Closed) | None => break,
             }
             if !is_due {
                 break;
@@ -98,13 +98,13 @@ impl ProgramDriver {
     }
 
     /// Hands out what has expired in one turn. Returns how many timers that were.
-    fn deliver(&mut self, turned: Turned) -> usize {
-        let (drivers, timers, mut expired) = (&self.drivers, turned.1.len(), Expired::default());
+    fn deliver(&mut self, turned: ExpiredInTurn) -> usize {
+        let (drivers, timers, mut expired) = (&self.drivers, turned.1.len(), ExpiredTimers::default());
         expired.add(self.shard(), turned);
-        let Expired { shards, callbacks, wakers, .. } = expired;
+        let ExpiredTimers { shards, callbacks, wakers, .. } = expired;
         let callbacks = drivers.dispatch_to_pool(callbacks);
         // No other role takes the shard while the loop is here.
-        Expired::handed_out(shards, PROGRAM, || ());
+        ExpiredTimers::handed_out(shards, PROGRAM, || ());
         wakers.run();
         if let Some(callbacks) = callbacks {
             drivers.dispatch(callbacks);
@@ -128,10 +128,10 @@ impl ProgramDriver {
         });
         match turn {
             // The thread that hands out what has expired then calls the waker.
-            None if shard.slot().is_handing_out() => None,
+            None if shard.driver_cell().is_handing_out() => None,
             None => Some(now + RETRY_AFTER),
-            Some(Turn::Closed) => None,
-            Some(Turn::Asleep { has_work: false }) => tick.and_then(|tick| shard.ticks.instant(tick)),
+            Some(TurnOutcome::Closed) => None,
+            Some(TurnOutcome::Asleep { has_work: false }) => tick.and_then(|tick| shard.ticks.instant(tick)),
             // Memory to be given back may have come during the look, when no thread wakes the loop for it.
             Some(_) => Some(now),
         }
@@ -167,14 +167,14 @@ impl Drop for LoopWaker {
     }
 }
 
-impl Drop for ProgramDriver {
+impl Drop for ProgramLoop {
     fn drop(&mut self) {
         // In a forked child: the waker and the executor are the parent's, and a thread of it may have the lock for ever.
         if self.shard().is_inherited() {
             return mem::forget(self.drivers.clone());
         }
         let wakeup = self.shard().wakeup();
-        wakeup.program.wake_up();
+        wakeup.program.set_awake();
         wakeup.program.remove();
         wakeup.change_role(PROGRAM, first_role(self.index, self.drivers.is_flexible));
         // The loop may have left memory to be given back.

@@ -3,7 +3,7 @@
 //! ```text
 //! list ──► counters ──next──► counters ──next──► counters ──► ..     of every thread, the newest first
 //!
-//! folded ──► { version, the sum of the counters that were folded }
+//! merged ──► { version, the sum of the counters that were merged }
 //! ```
 //!
 //! A thread **registers** when it first uses the shard: it pushes new counters to the list. It **unregisters** when it
@@ -16,8 +16,8 @@
 //! left, the driver [trims](Registry::trim). It passes once over the list, in bounded turns. Each turn visits some
 //! counters:
 //!
-//! 1. *Fold*: it marks those of ended threads with the next version, and adds them to the sum. Then it publishes the sum
-//!    as a new version of `folded`. This is copy on write (RCU).
+//! 1. *Merge*: it marks those of ended threads with the next version, and adds them to the sum. Then it publishes the sum
+//!    as a new version of `merged`. This is copy on write (RCU).
 //! 2. *Unlink*: it unlinks them by plain stores, because only the trim changes the links of listed counters. It leaves
 //!    the first counters, before which other threads push.
 //! 3. *Free*: [`crossbeam_epoch`] frees them when no reader can have a reference.
@@ -26,7 +26,7 @@
 //!
 //! # Why a reader counts everything once
 //!
-//! A reader walks the list, and then loads `folded`. It skips counters whose mark is at most the version that it has
+//! A reader walks the list, and then loads `merged`. It skips counters whose mark is at most the version that it has
 //! loaded, because that sum contains them. Counters that the walk has not found were unlinked earlier. Their sum was
 //! published before that, so the later load finds it. A reader never retries: reading is wait-free, apart from the
 //! allocator.
@@ -41,7 +41,7 @@ use crate::stats::{ShardStats, ThreadCounters};
 use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering};
 
 /// Maximum number of counters that a turn folds: some 50 µs, if each has a histogram that is in no CPU cache.
-const MAX_FOLDED: usize = 16;
+const MAX_MERGED: usize = 16;
 /// Maximum number of counters that a turn visits: some 50 µs, as each is a cache miss.
 const MAX_STEPS: usize = 512;
 /// Number of attempts to free unlinked counters before the driver sleeps. More than the number of times that the epoch
@@ -59,7 +59,7 @@ pub(crate) struct Registry {
     ended: AtomicI64,
     /// Number of ended threads whose counters stay in the list in any case.
     retain_min: i64,
-    folded: Atomic<Folded>,
+    merged: Atomic<MergedCounters>,
     sweep: Mutex<Sweep>,
 }
 
@@ -72,12 +72,12 @@ pub(crate) struct Registered {
     next: AtomicPtr<Registered>,
     /// The thread has ended.
     ended: AtomicBool,
-    /// The mark: the first version of `folded` that contains these counters. Zero: none does.
-    folded_in: AtomicU64,
+    /// The mark: the first version of `merged` that contains these counters. Zero: none does.
+    merged_in: AtomicU64,
 }
 
-/// The sum of all counters that were folded, and its version.
-struct Folded {
+/// The sum of all counters that were merged, and its version.
+struct MergedCounters {
     version: u64,
     sum: ShardStats,
 }
@@ -102,7 +102,7 @@ impl Registry {
             listed: AtomicI64::new(0),
             ended: AtomicI64::new(0),
             retain_min: retain_min as i64,
-            folded: Atomic::new(Folded { version: 0, sum: ShardStats::default() }),
+            merged: Atomic::new(MergedCounters { version: 0, sum: ShardStats::default() }),
             sweep: Mutex::default(),
         }
     }
@@ -136,13 +136,13 @@ impl Registry {
         self.walk(ShardStats::clone, |sum, counters| counters.add_to(sum))
     }
 
-    /// Returns the sum of one count: `count` reads it from a thread's counters, `folded` from the sum of those that
-    /// were folded. Wait-free.
-    pub(super) fn sum(&self, count: impl Fn(&ThreadCounters) -> u64, folded: impl FnOnce(&ShardStats) -> u64) -> u64 {
-        self.walk(folded, |sum, counters| *sum += count(counters))
+    /// Returns the sum of one count: `count` reads it from a thread's counters, `merged` from the sum of those that
+    /// were merged. Wait-free.
+    pub(super) fn sum(&self, count: impl Fn(&ThreadCounters) -> u64, merged: impl FnOnce(&ShardStats) -> u64) -> u64 {
+        self.walk(merged, |sum, counters| *sum += count(counters))
     }
 
-    /// Begins with the sum of the folded counters, and adds all others to it.
+    /// Begins with the sum of the merged counters, and adds all others to it.
     fn walk<S>(&self, begin: impl FnOnce(&ShardStats) -> S, mut add: impl FnMut(&mut S, &ThreadCounters)) -> S {
         let guard = epoch::pin();
         let mut found = Vec::with_capacity(self.listed.load(Ordering::Relaxed).max(0) as usize);
@@ -150,14 +150,14 @@ impl Registry {
         found.extend(unsafe { list_from(self.head(), &guard) });
         // After the walk: see the head of this file. Acquire: pairs with the Release in `fold`, for the sum and the
         // marks.
-        let folded = self.folded.load(Ordering::Acquire, &guard);
-        // SAFETY: `folded` is never null, and it is not freed while the guard is pinned.
-        let folded = unsafe { folded.deref() };
-        let mut sum = begin(&folded.sum);
+        let merged = self.merged.load(Ordering::Acquire, &guard);
+        // SAFETY: `merged` is never null, and it is not freed while the guard is pinned.
+        let merged = unsafe { merged.deref() };
+        let mut sum = begin(&merged.sum);
         for counters in found {
-            // Relaxed: the load of `folded` has acquired all marks up to its version.
-            let version = counters.folded_in.load(Ordering::Relaxed);
-            if version == 0 || version > folded.version {
+            // Relaxed: the load of `merged` has acquired all marks up to its version.
+            let version = counters.merged_in.load(Ordering::Relaxed);
+            if version == 0 || version > merged.version {
                 add(&mut sum, &counters.counters);
             }
         }
@@ -188,7 +188,7 @@ impl Registry {
         }
         let guard = epoch::pin();
         if in_pass {
-            self.fold(&mut sweep, &guard);
+            self.merge(&mut sweep, &guard);
             sweep.flushes = FLUSHES;
         } else {
             sweep.flushes = sweep.flushes.saturating_sub(1);
@@ -198,7 +198,7 @@ impl Registry {
     }
 
     /// Begins or continues a pass: visits some counters, and folds and unlinks those of ended threads.
-    fn fold(&self, sweep: &mut Sweep, guard: &Guard) {
+    fn merge(&self, sweep: &mut Sweep, guard: &Guard) {
         let begin = match sweep.last_kept.load(Ordering::Relaxed) {
             none if none.is_null() => self.head(),
             last_kept => last_kept,
@@ -207,7 +207,7 @@ impl Registry {
         let mut list = unsafe { list_from(begin, guard) };
         let Some(mut kept) = list.next() else { return };
         // Counters to be unlinked, each with the last ones before it that are kept.
-        let mut surplus = Vec::with_capacity(MAX_FOLDED);
+        let mut surplus = Vec::with_capacity(MAX_MERGED);
         for counters in list.by_ref().take(MAX_STEPS) {
             // Acquire: we see all counts of the thread; pairs with `unregister`.
             if !counters.ended.load(Ordering::Acquire) {
@@ -215,7 +215,7 @@ impl Registry {
                 continue;
             }
             surplus.push((kept, counters));
-            if surplus.len() == MAX_FOLDED {
+            if surplus.len() == MAX_MERGED {
                 break;
             }
         }
@@ -225,16 +225,16 @@ impl Registry {
             return;
         }
 
-        // SAFETY: `folded` is never null. No other thread replaces it, because the caller holds the lock of the sweep.
-        let Folded { version, sum } = unsafe { self.folded.load(Ordering::Acquire, guard).deref() };
+        // SAFETY: `merged` is never null. No other thread replaces it, because the caller holds the lock of the sweep.
+        let MergedCounters { version, sum } = unsafe { self.merged.load(Ordering::Acquire, guard).deref() };
         let (version, mut sum) = (version + 1, sum.clone());
         for (_, counters) in &surplus {
             // Relaxed: published by the swap below.
-            counters.folded_in.store(version, Ordering::Relaxed);
+            counters.merged_in.store(version, Ordering::Relaxed);
             counters.counters.add_to(&mut sum);
         }
         // Release: publishes the sum and the marks to readers; pairs with the Acquire in `walk`.
-        let old = self.folded.swap(Owned::new(Folded { version, sum }), Ordering::AcqRel, guard);
+        let old = self.merged.swap(Owned::new(MergedCounters { version, sum }), Ordering::AcqRel, guard);
         // SAFETY: later readers find the new version, and the old one is retired once.
         unsafe { guard.defer_destroy(old) };
 
@@ -264,14 +264,14 @@ unsafe fn list_from(first: *mut Registered, _guard: &Guard) -> impl Iterator<Ite
     // were those to which their link refers, because a link changes no more once its counters are unlinked. Such counters
     // are not freed before the guard unpins.
     let get = |counters: *mut Registered| unsafe { counters.as_ref() };
-    // Acquire: pairs with the push, for the counters, and with the unlinking store in `fold`, for `folded`.
+    // Acquire: pairs with the push, for the counters, and with the unlinking store in `fold`, for `merged`.
     iter::successors(get(first), move |counters| get(counters.next.load(Ordering::Acquire)))
 }
 
 impl Drop for Registry {
     fn drop(&mut self) {
         // SAFETY: we own the sum, because the registry is being dropped: no reader is left.
-        drop(unsafe { std::mem::take(&mut self.folded).into_owned() });
+        drop(unsafe { std::mem::take(&mut self.merged).into_owned() });
         let mut next = self.head();
         while !next.is_null() {
             // SAFETY: we own the count of each counters in the list: see `register`.
@@ -282,5 +282,5 @@ impl Drop for Registry {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "registry_tests.rs"]
+#[path = "counter_registry_tests.rs"]
 mod tests;

@@ -26,9 +26,9 @@ fn the_leader_looks_after_a_dispatch() {
     let micros = |time| start + Duration::from_micros(time);
     for (at, pushed, expected, wakes) in [(None, 0, 1000, 1), (Some(1000), 2000, 1000, 0), (Some(1501), 500, 1500, 1)] {
         let (queue, woken) = queue();
-        lock(&queue.state).watch.at = at.map(micros);
+        lock(&queue.state).next_check.at = at.map(micros);
         push(&queue, micros(pushed));
-        assert_eq!((queue.next_look(), woken()), (Some(micros(expected)), wakes), "{at:?}");
+        assert_eq!((queue.next_check(), woken()), (Some(micros(expected)), wakes), "{at:?}");
     }
 }
 
@@ -36,12 +36,12 @@ fn the_leader_looks_after_a_dispatch() {
 fn an_earlier_look_wakes_the_leader() {
     let (queue, woken) = queue();
     let now = Instant::now();
-    let look_by = |micros| {
-        lock(&queue.state).watch.look_by(now + Duration::from_micros(micros));
+    let check_by = |micros| {
+        lock(&queue.state).next_check.check_by(now + Duration::from_micros(micros));
         woken()
     };
-    assert_eq!([9, 9, 10, 9, 8].map(look_by), [1, 0, 0, 0, 1]);
-    lock(&queue.state).watch.set(None);
+    assert_eq!([9, 9, 10, 9, 8].map(check_by), [1, 0, 0, 0, 1]);
+    lock(&queue.state).next_check.set(None);
     assert_eq!(woken(), 0);
 }
 
@@ -49,7 +49,7 @@ fn an_earlier_look_wakes_the_leader() {
 fn the_leader_looks_when_it_is_time() {
     let (queue, _) = queue();
     let now = Instant::now();
-    let watch = |now| queue.watch(now, |_| unreachable!("it never grows"));
+    let watch = |now| queue.check(now, |_| unreachable!("it never grows"));
     assert_eq!(watch(now), 0, "nothing needs a look");
     push(&queue, now);
     lock(&queue.state).take(now, None, &mut Vec::new());
