@@ -2,7 +2,7 @@
 //!
 //! | file         | concern                                                                       |
 //! |--------------|-------------------------------------------------------------------------------|
-//! | `drivers`    | `Drivers`: the shards, their roles, the leader                                |
+//! | `shard_set` | `ShardSet`: the shards, their roles, the leader                                |
 //! | `own_thread` | a shard's own thread, and how a shutdown waits for it                         |
 //! | `load`       | how busy a role's thread is                                                   |
 //! | `program_loop` | the program's own loop drives                                                 |
@@ -10,14 +10,14 @@
 //! | `batch`      | expired callbacks on their way through the executor                           |
 
 mod batch;
-mod drivers;
 mod expired;
 mod load;
 mod own_thread;
 mod program_loop;
+mod shard_set;
 
 pub(crate) use self::{
-    drivers::Drivers,
     own_thread::{OwnThreadHandle, drive},
     program_loop::ProgramLoop,
+    shard_set::ShardSet,
 };

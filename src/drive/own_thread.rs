@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 
 use core_affinity::CoreId;
 
-use super::drivers::{Drivers, OwnThreadState};
 use super::expired::ExpiredTimers;
+use super::shard_set::{OwnThreadState, ShardSet};
 use crate::engine::alarm::LEADER;
 use crate::engine::role::{Driven, with_driver};
 use crate::executor::{self, Dispatcher};
@@ -24,17 +24,17 @@ use crate::system::Scheduling;
 
 /// The own thread of one shard.
 struct OwnThread<'a> {
-    drivers: Arc<Drivers>,
+    shard_set: Arc<ShardSet>,
     state: OwnThreadState,
     scheduling: Scheduling,
     driving: Driving<'a>,
 }
 
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
-pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
-    drivers.alarms.get(number).attach();
+pub(crate) fn drive(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
+    shard_set.alarms.get(number).attach();
     let state = OwnThreadState::new(number);
-    let mut thread = OwnThread { drivers, state, scheduling: Scheduling::new(core), driving };
+    let mut thread = OwnThread { shard_set, state, scheduling: Scheduling::new(core), driving };
     thread.run();
     // The drop of a custom executor may call foreign code.
     thread.scheduling.restore();
@@ -42,10 +42,10 @@ pub(crate) fn drive(drivers: Arc<Drivers>, number: u32, core: Option<CoreId>, dr
 
 impl OwnThread<'_> {
     fn run(&mut self) {
-        let drivers = self.drivers.clone();
+        let shard_set = self.shard_set.clone();
         loop {
-            let is_over = drivers.are_closed();
-            match drivers.drive_until_expired(&mut self.state) {
+            let is_over = shard_set.are_closed();
+            match shard_set.drive_until_expired(&mut self.state) {
                 Some(expired) => {
                     self.deliver(expired);
                     // Here, too, because a thread that is always busy never sleeps.
@@ -54,24 +54,24 @@ impl OwnThread<'_> {
                 None if is_over => break,
                 None => {
                     self.check_pool();
-                    drivers.sleep(&mut self.state, &mut self.scheduling);
+                    shard_set.sleep(&mut self.state, &mut self.scheduling);
                 }
             }
         }
         // A shard that was closed between two looks.
         let number = self.state.number;
-        for shard in drivers.shards_of(number) {
+        for shard in shard_set.shards_of(number) {
             with_driver(&**shard, number, |driver| shard.turn(driver, true));
         }
     }
 
     /// Hands out what has expired.
     fn deliver(&mut self, ExpiredTimers { mut shards, callbacks, wakers, .. }: ExpiredTimers) {
-        let drivers = &*self.drivers;
+        let shard_set = &*self.shard_set;
         let number = self.state.number;
-        let callbacks = drivers.dispatch_to_pool(callbacks);
+        let callbacks = shard_set.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order. A manual clock waits for the wakers, too.
-        if callbacks.is_none() && drivers.shards[0].ticks.manual().is_none() {
+        if callbacks.is_none() && shard_set.shards[0].ticks.manual().is_none() {
             ExpiredTimers::handed_out(mem::take(&mut shards), number, || self.scheduling.restore());
         }
         if !wakers.is_empty() {
@@ -80,8 +80,8 @@ impl OwnThread<'_> {
         }
         if let Some(callbacks) = callbacks {
             self.scheduling.restore();
-            let dispatch = || drivers.dispatch(callbacks);
-            let may_block = matches!(drivers.dispatcher, Dispatcher::Custom(_));
+            let dispatch = || shard_set.dispatch(callbacks);
+            let may_block = matches!(shard_set.dispatcher, Dispatcher::Custom(_));
             if may_block { self.driving.execute(dispatch) } else { dispatch() }
         }
         ExpiredTimers::handed_out(shards, number, || self.scheduling.restore());
@@ -90,7 +90,7 @@ impl OwnThread<'_> {
     /// Looks after the pool, as the leader.
     fn check_pool(&mut self) {
         if self.state.number == LEADER {
-            self.drivers.dispatcher.check(|| self.scheduling.restore());
+            self.shard_set.dispatcher.check(|| self.scheduling.restore());
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use super::drivers::{Drivers, first_role};
 use super::expired::ExpiredTimers;
+use super::shard_set::{ShardSet, first_role};
 use crate::engine::role::{Driven, TurnOutcome, with_driver};
 use crate::engine::wakeup::PROGRAM;
 use crate::shard::{ExpiredInTurn, Shard, thread_state};
@@ -17,7 +17,7 @@ const RETRY_AFTER: Duration = Duration::from_micros(200);
 
 /// A shard's role while the program has it.
 pub(crate) struct ProgramLoop {
-    drivers: Arc<Drivers>,
+    shard_set: Arc<ShardSet>,
     /// The id of the service.
     service: u64,
     /// Index of the shard.
@@ -26,8 +26,8 @@ pub(crate) struct ProgramLoop {
 
 impl ProgramLoop {
     /// Takes the role of the calling thread's home. `None` if the program has it already.
-    pub(crate) fn take(drivers: &Arc<Drivers>, service: u64, index: usize) -> Option<Self> {
-        let wakeup = &drivers.shards[index].wakeup();
+    pub(crate) fn take(shard_set: &Arc<ShardSet>, service: u64, index: usize) -> Option<Self> {
+        let wakeup = &shard_set.shards[index].wakeup();
         loop {
             let role = wakeup.role();
             if role == PROGRAM {
@@ -35,13 +35,13 @@ impl ProgramLoop {
             }
             if wakeup.change_role(role, PROGRAM) {
                 wakeup.program.attach();
-                return Some(Self { drivers: drivers.clone(), service, index });
+                return Some(Self { shard_set: shard_set.clone(), service, index });
             }
         }
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
-        &self.drivers.shards[self.index]
+        &self.shard_set.shards[self.index]
     }
 
     /// Makes the calling thread the one that has the loop.
@@ -99,15 +99,15 @@ impl ProgramLoop {
 
     /// Hands out what has expired in one turn. Returns how many timers that were.
     fn deliver(&mut self, turned: ExpiredInTurn) -> usize {
-        let (drivers, timers, mut expired) = (&self.drivers, turned.1.len(), ExpiredTimers::default());
+        let (shard_set, timers, mut expired) = (&self.shard_set, turned.1.len(), ExpiredTimers::default());
         expired.add(self.shard(), turned);
         let ExpiredTimers { shards, callbacks, wakers, .. } = expired;
-        let callbacks = drivers.dispatch_to_pool(callbacks);
+        let callbacks = shard_set.dispatch_to_pool(callbacks);
         // No other role takes the shard while the loop is here.
         ExpiredTimers::handed_out(shards, PROGRAM, || ());
         wakers.run();
         if let Some(callbacks) = callbacks {
-            drivers.dispatch(callbacks);
+            shard_set.dispatch(callbacks);
         }
         timers
     }
@@ -171,12 +171,12 @@ impl Drop for ProgramLoop {
     fn drop(&mut self) {
         // In a forked child: the waker and the executor are the parent's, and a thread of it may have the lock for ever.
         if self.shard().is_inherited() {
-            return mem::forget(self.drivers.clone());
+            return mem::forget(self.shard_set.clone());
         }
         let wakeup = self.shard().wakeup();
         wakeup.program.set_awake();
         wakeup.program.remove();
-        wakeup.change_role(PROGRAM, first_role(self.index, self.drivers.is_flexible));
+        wakeup.change_role(PROGRAM, first_role(self.index, self.shard_set.is_flexible));
         // The loop may have left memory to be given back.
         self.shard().wake_lazily();
     }

@@ -34,7 +34,7 @@ use super::queues::OpenQueues;
 use super::threads::Threads;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
-use crate::drive::{self, Drivers, OwnThreadHandle, ProgramLoop};
+use crate::drive::{self, OwnThreadHandle, ProgramLoop, ShardSet};
 use crate::engine::entry::{Callback, CallbackKind};
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
@@ -118,7 +118,7 @@ impl Service {
         // A driver that runs foreign code must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual().is_none();
         let mut memory = slabs.into_iter().zip(levels);
-        let drivers = Drivers::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
+        let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
             let shard = Shard::new(ShardSettings {
                 limit: limit.clone(),
@@ -130,23 +130,27 @@ impl Service {
             reporter.get_or_init(|| Arc::downgrade(&shard));
             shard
         });
-        let drivers = Arc::new(drivers);
+        let shard_set = Arc::new(shard_set);
         let service = Self {
             id: new_id(),
             ticks,
-            shards: drivers.shards().to_vec(),
+            shards: shard_set.shards().to_vec(),
             next: AtomicUsize::new(0),
             queues: OpenQueues::default(),
             open,
             queue: pool.as_ref().map(|pool| pool.queue().clone()),
-            threads: Mutex::new(ManuallyDrop::new(Threads { own: Vec::new(), drivers: Some(drivers.clone()), pool })),
+            threads: Mutex::new(ManuallyDrop::new(Threads {
+                own: Vec::new(),
+                shard_set: Some(shard_set.clone()),
+                pool,
+            })),
         };
         for index in 0..builder.shards {
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let name = format!("{}-{index}", builder.thread_name);
-            let drivers = drivers.clone();
+            let shard_set = shard_set.clone();
             let driver =
-                OwnThreadHandle::start(name, move |driving| drive::drive(drivers, index as u32, core, driving));
+                OwnThreadHandle::start(name, move |driving| drive::drive(shard_set, index as u32, core, driving));
             // On an error, the drop of `service` ends the threads that have been started.
             let driver = driver.map_err(BuildError::ThreadStart)?;
             lock(&service.threads).own.push(driver);
@@ -183,12 +187,12 @@ impl Service {
     /// Gives the calling thread's home shard to the program's loop. `None` if it has that shard already, if the timer
     /// is shut down or in virtual time, or if the calling thread is one of the timer's.
     pub(super) fn take_driver(&self) -> Option<ProgramLoop> {
-        let drivers = if self.is_closed() { None } else { lock(&self.threads).drivers.clone() }?;
-        if drivers.drives_here() || self.is_on_pool() || self.ticks.manual().is_some() {
+        let shard_set = if self.is_closed() { None } else { lock(&self.threads).shard_set.clone() }?;
+        if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual().is_some() {
             return None;
         }
         let home = Shard::home(self.id, &self.shards, self.next_index());
-        ProgramLoop::take(&drivers, self.id, home)
+        ProgramLoop::take(&shard_set, self.id, home)
     }
 
     /// Returns whether the calling thread is one of the timer's own pool, or an extra one.
@@ -250,8 +254,8 @@ impl Service {
         let Some(pending) = self.close() else { return Vec::new() };
         let mut unfired = Vec::with_capacity(pending);
         let threads = ManuallyDrop::into_inner(mem::take(&mut *lock(&self.threads)));
-        threads.drivers.iter().for_each(|drivers| drivers.wake_all());
-        let is_driver = threads.drivers.as_ref().is_some_and(|drivers| drivers.drives_here());
+        threads.shard_set.iter().for_each(|shard_set| shard_set.wake_all());
+        let is_driver = threads.shard_set.as_ref().is_some_and(|shard_set| shard_set.drives_here());
         let on_pool = self.is_on_pool();
         // So the workers end.
         self.queue.iter().for_each(|queue| queue.close());

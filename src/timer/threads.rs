@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use crate::drive::{Drivers, OwnThreadHandle};
+use crate::drive::{OwnThreadHandle, ShardSet};
 use crate::engine::call_stack;
 use crate::executor::{self, Pool};
 
@@ -12,7 +12,7 @@ use crate::executor::{self, Pool};
 pub(super) struct Threads {
     pub(super) own: Vec<OwnThreadHandle>,
     /// What these threads drive, and their executor.
-    pub(super) drivers: Option<Arc<Drivers>>,
+    pub(super) shard_set: Option<Arc<ShardSet>>,
     pub(super) pool: Option<Arc<Pool>>,
 }
 
@@ -21,8 +21,8 @@ impl Threads {
     /// callbacks have left to rayon and to thread-locals may run longer, and so may the drop of a custom executor.
     pub(super) fn end(mut self, limit: Option<Instant>, wait: bool) {
         let Some(limit) = limit else { return self.join(wait) };
-        // Inside a callback, no thread that is waited for drops the executor: see the drop of `Drivers`.
-        let _drivers = self.drivers.take_if(|_| call_stack::inside_any());
+        // Inside a callback, no thread that is waited for drops the executor: see the drop of `ShardSet`.
+        let _drivers = self.shard_set.take_if(|_| call_stack::inside_any());
         // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
         // dropped here. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();

@@ -3,27 +3,27 @@
 
 #[path = "../../../src/drive/batch.rs"]
 mod batch;
-#[path = "../../../src/drive/drivers.rs"]
-mod drivers;
 #[path = "../../../src/drive/expired.rs"]
 mod expired;
 #[path = "../../../src/drive/load.rs"]
 mod load;
 #[path = "../../../src/drive/own_thread.rs"]
 mod own_thread;
+#[path = "../../../src/drive/shard_set.rs"]
+mod shard_set;
 
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-pub(crate) use drivers::Drivers;
 pub(crate) use own_thread::{OwnThreadHandle, drive};
+pub(crate) use shard_set::ShardSet;
 
 /// An empty type: no loop drives.
 pub(crate) enum ProgramLoop {}
 
 impl ProgramLoop {
-    pub(crate) fn take(_drivers: &Arc<Drivers>, _service: u64, _index: usize) -> Option<Self> {
+    pub(crate) fn take(_drivers: &Arc<ShardSet>, _service: u64, _index: usize) -> Option<Self> {
         None
     }
 

@@ -1,4 +1,4 @@
-//! `Drivers`: the shards of a service, and what their threads share.
+//! `ShardSet`: the shards of a service, and what their threads share.
 //!
 //! # The leader
 //!
@@ -45,7 +45,7 @@ const LITTLE: u32 = 25;
 const YIELD_EVERY: u32 = 8;
 
 /// The shards of a service, and their executor.
-pub(crate) struct Drivers {
+pub(crate) struct ShardSet {
     pub(super) shards: Vec<Arc<Shard>>,
     pub(super) alarms: Arc<Alarms>,
     pub(super) dispatcher: Dispatcher,
@@ -72,7 +72,7 @@ impl OwnThreadState {
     }
 }
 
-impl Drivers {
+impl ShardSet {
     /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold.
     pub(crate) fn new(
         shards: usize,
@@ -217,7 +217,7 @@ pub(super) fn first_role(shard: usize, is_flexible: bool) -> u32 {
     if is_flexible { LEADER } else { shard as u32 }
 }
 
-impl Drop for Drivers {
+impl Drop for ShardSet {
     fn drop(&mut self) {
         // That of a custom executor is foreign code. It may wait for the callback that drops it.
         let (shard, dispatcher) = (self.shards[0].clone(), mem::replace(&mut self.dispatcher, Dispatcher::Inline));
@@ -230,8 +230,8 @@ impl Drop for Drivers {
 }
 
 // See `Shard`: foreign code is called while nothing is borrowed or locked.
-impl RefUnwindSafe for Drivers {}
+impl RefUnwindSafe for ShardSet {}
 
 #[cfg(test)]
-#[path = "drivers_tests.rs"]
+#[path = "shard_set_tests.rs"]
 mod tests;

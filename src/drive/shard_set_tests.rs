@@ -14,27 +14,27 @@ use crate::shard::ShardSettings;
 use crate::wheel::Levels;
 
 /// Shards that fold, and a pool without workers.
-fn drivers(shards: usize) -> Drivers {
+fn shard_set(shards: usize) -> ShardSet {
     let dispatcher = Dispatcher::Own(Pool::without_threads());
     let new = |_, wakeup| {
         let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
     };
-    Drivers::new(shards, dispatcher, true, new)
+    ShardSet::new(shards, dispatcher, true, new)
 }
 
 #[test]
 fn a_leader_that_is_behind_gets_no_other_shard() {
     for is_behind in [false, true] {
-        let drivers = drivers(2);
-        let (mut leader, shard) = (OwnThreadState::new(0), &drivers.shards[1]);
+        let shard_set = shard_set(2);
+        let (mut leader, shard) = (OwnThreadState::new(0), &shard_set.shards[1]);
         shard.wakeup().change_role(LEADER, 1);
         let begun = Instant::now() + LOAD_INTERVAL;
         if is_behind {
             thread::sleep(LOAD_INTERVAL);
-            drivers.drive_until_expired(&mut leader);
+            shard_set.drive_until_expired(&mut leader);
         }
-        drivers.balance(1, 0);
+        shard_set.balance(1, 0);
         let is_folded = shard.wakeup().role() == LEADER;
         assert!(is_folded != is_behind || begun.elapsed() > LOAD_INTERVAL, "{is_folded}");
     }
@@ -60,13 +60,13 @@ fn add_values(shard: &Arc<Shard>, values: usize) -> Arc<AtomicUsize> {
 #[test]
 fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
     const VALUES: usize = 2000;
-    let drivers = drivers(2);
-    let count = add_values(&drivers.shards[0], VALUES);
+    let shard_set = shard_set(2);
+    let count = add_values(&shard_set.shards[0], VALUES);
     let mut leader = OwnThreadState::new(0);
     let mut most = 0;
     while count.load(Ordering::Relaxed) < VALUES {
         let before = count.load(Ordering::Relaxed);
-        let expired = drivers.drive_until_expired(&mut leader);
+        let expired = shard_set.drive_until_expired(&mut leader);
         expired.into_iter().for_each(|expired| ExpiredTimers::handed_out(expired.shards, LEADER, || ()));
         most = most.max(count.load(Ordering::Relaxed) - before);
     }
