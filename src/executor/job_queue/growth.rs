@@ -123,13 +123,13 @@ impl State {
         starting
     }
 
-    /// Returns the busy workers to sample next, each with the place and the id of its run.
-    fn next_to_sample(&mut self) -> Vec<(usize, u64, Arc<WorkerProbe>)> {
+    /// Returns the busy workers to sample next, each with the place and the start of its run.
+    fn next_to_sample(&mut self) -> Vec<(usize, Instant, Arc<WorkerProbe>)> {
         let next = self.growth.next;
         let places = self.running.capacity();
         let due = (next..next + places).map(|place| place % places).filter_map(|place| {
             let run = self.running.get(place)?;
-            Some((place, run.id, run.probe.clone()?))
+            Some((place, run.since, run.probe.clone()?))
         });
         let due: Vec<_> = due.take(MAX_SAMPLES).collect();
         self.growth.next = due.last().map_or(0, |(place, ..)| place + 1);
@@ -137,9 +137,9 @@ impl State {
     }
 
     /// Records samples, but not that of a run whose place another has taken meanwhile. A later look samples it.
-    fn record_samples(&mut self, samples: &[(usize, u64, Option<u64>)]) {
-        for &(place, id, asleep) in samples {
-            if let Some(run) = self.running.get_mut(place).filter(|run| run.id == id) {
+    fn record_samples(&mut self, samples: &[(usize, Instant, Option<u64>)]) {
+        for &(place, since, asleep) in samples {
+            if let Some(run) = self.running.get_mut(place).filter(|run| run.since == since) {
                 let is_blocked = asleep.is_some() && asleep == run.asleep;
                 self.growth.blocked += usize::from(is_blocked);
                 self.growth.blocked -= usize::from(run.is_blocked);
@@ -165,7 +165,7 @@ impl JobQueue {
         }
         let workers = state.next_to_sample();
         drop(state);
-        let samples: Vec<_> = workers.into_iter().map(|(place, id, probe)| (place, id, probe.sample())).collect();
+        let samples: Vec<_> = workers.into_iter().map(|(place, since, probe)| (place, since, probe.sample())).collect();
         let mut state = lock(&self.state);
         state.record_samples(&samples);
         let starting = if state.must_sample(now) { state.make_room() } else { 0 };

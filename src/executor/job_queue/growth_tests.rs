@@ -132,7 +132,7 @@ fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
     let mut state = lock(&queue.state);
     let samples: Vec<_> =
         state.next_to_sample().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
-    assert_eq!(samples, [(0, state.running[0].id, Some(1))]);
+    assert_eq!(samples, [(0, state.running[0].since, Some(1))]);
     state.end(0);
     state.begin(started(), Instant::now(), false, None);
     state.record_samples(&samples);

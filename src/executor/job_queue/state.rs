@@ -26,8 +26,6 @@ pub(super) struct State {
     pub(super) running: Slab<Run>,
     /// The parked workers, in the order in which they parked.
     pub(super) parked: Vec<Thread>,
-    /// Number of runs so far. The place of one that has ended is used again, so each has an id, too.
-    runs: u64,
     /// Time of the last dispatch.
     dispatched_at: Option<Instant>,
     pub(super) next_check: NextCheck,
@@ -44,7 +42,6 @@ pub(super) struct Job {
 
 /// A busy worker.
 pub(super) struct Run {
-    pub(super) id: u64,
     pub(super) since: Instant,
     pub(super) batch: Arc<dyn Batch>,
     /// The batch was put back into the queue.
@@ -135,9 +132,8 @@ impl State {
         assisted: bool,
         probe: Option<&Arc<WorkerProbe>>,
     ) -> usize {
-        self.runs += 1;
-        let (id, probe) = (self.runs, probe.cloned());
-        self.running.insert(Run { id, since: now, batch, assisted, probe, asleep: None, is_blocked: false })
+        let probe = probe.cloned();
+        self.running.insert(Run { since: now, batch, assisted, probe, asleep: None, is_blocked: false })
     }
 
     /// Records the end of a run. The caller drops it without the lock.
