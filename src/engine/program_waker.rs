@@ -13,7 +13,7 @@ use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, lock, thread_id};
 
 /// The waker of a program's loop. Any thread may call it.
 pub(crate) struct ProgramWaker {
-    /// The number of the thread that has the loop, or zero.
+    /// The id of the thread that has the loop, or zero.
     thread: AtomicU64,
     /// `DRIVES`, `SLEEPS` or `WOKEN`.
     state: AtomicU64,
@@ -45,7 +45,7 @@ impl ProgramWaker {
 
     /// Makes the calling thread the one that has the loop.
     pub(crate) fn attach(&self) {
-        // Relaxed: only a thread's own number matters to it. One that finds its old number has pushed before the fence
+        // Relaxed: only a thread's own id matters to it. One that finds its old id has pushed before the fence
         // of the next sleep, which sees the push.
         self.thread.store(thread_id(), Ordering::Relaxed);
     }
@@ -57,8 +57,8 @@ impl ProgramWaker {
 
     /// Calls the waker, unless the loop is awake, or on the calling thread. Wait-free, except for the waker itself.
     pub(super) fn wake(&self) {
-        // Relaxed: ordered as the shard's `wake_tick` is, by the fences of the caller and of `fall_asleep`, or by the lock
-        // of the slot.
+        // Relaxed: ordered as the shard's `wake_tick` is, by the fences of the caller and of `fall_asleep`, or by the
+        // lock of the driver cell.
         if self.state.load(Ordering::Relaxed) != DRIVES && !self.is_here() {
             self.call();
         }

@@ -25,7 +25,7 @@
 //!
 //! # The check
 //!
-//! A batch that was taken in time may become late afterwards. So the thread that has the [watch] checks the queue. It
+//! A batch that was taken in time may become late afterwards. So the leader [checks](check) the queue. It
 //! puts late batches into the queue, once each. Jobs that wait need no check: they are late when they are taken. The
 //! check also calls for [growth] while no worker is parked.
 //!
@@ -37,15 +37,14 @@
 //!
 //! Checked by the scenarios of the job queue in `shuttle-tests`. loom cannot explore it, because it has timeouts.
 //!
-//! | file      | concern                                                       |
-//! |-----------|---------------------------------------------------------------|
-//! | `queue`   | [`JobQueue`], and the loop of a worker                        |
-//! | `state`   | the state behind its lock, and the check                      |
-//! | `check` | which thread checks, and when                                 |
-//! | `growth`  | how many extra workers run, and what starts them              |
-//! | `worker_probe` | what a check reads of a worker                                |
-//! | `worker_thread` | what the queue needs of the threads that serve it             |
-//!
+//! | file            | concern                                           |
+//! |-----------------|---------------------------------------------------|
+//! | `queue`         | [`JobQueue`], and the loop of a worker            |
+//! | `state`         | the state behind its lock, and the check          |
+//! | `check`         | which thread checks, and when                     |
+//! | `growth`        | how many extra workers run, and what starts them  |
+//! | `worker_probe`  | what a check reads of a worker                    |
+//! | `worker_thread` | what the queue needs of the threads that serve it |
 
 mod check;
 mod growth;
