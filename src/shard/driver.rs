@@ -9,8 +9,8 @@
 //! | of a round         | links what came in, and steps the wheel | the timers that expired leave |
 //! | of non-urgent work | cascades ahead, trims memory            | begins a round, or sleeps     |
 //!
-//! - Each turn is bounded to some 50 µs, and expired timers go out after each. So a large backlog does not delay the
-//!   first batches.
+//! - Each turn is bounded to some 50 µs, and expired timers go out after each. So many timers that are due do not
+//!   delay the first of them.
 //! - A round is one reading of the clock and the turns after it: it handles all that has expired by then. At its end the
 //!   shard sleeps until its next deadline, and the thread turns to other shards. If none is due, it comes back for the
 //!   non-urgent work.

@@ -14,12 +14,12 @@
 //!
 //! # Workers
 //!
-//! A *worker* is a thread that runs [`worker_loop`](JobQueue::worker_loop) at the bottom of its stack, from its start to
-//! its end. Only this loop starts callbacks, and nothing in rayon's queues runs the loop. So a callback that waits
-//! inside `rayon::join` may run other work of rayon meanwhile, but never another callback. After each callback, the
-//! worker runs what that has `spawn`ed: a later one that blocks does not hold it up. What is broadcast waits for the end
-//! of the batch, because to look for it takes a memory barrier. A [borrowed pool](super::borrowed) has no such threads:
-//! it runs a ticket for each job instead.
+//! The *workers* of the own pool are threads that run [`worker_loop`](JobQueue::worker_loop) at the bottom of their
+//! stacks, from their start to their end. Only this loop starts callbacks, and nothing in rayon's queues runs the loop.
+//! So a callback that waits inside `rayon::join` may run other work of rayon meanwhile, but never another callback.
+//! After each callback, the worker runs what that has `spawn`ed: a later one that blocks does not hold it up. What is
+//! broadcast waits for the end of the batch, because to look for it takes a memory barrier. A [borrowed
+//! pool](super::borrowed) has no such threads: it runs a ticket for each job instead.
 //!
 //! While workers are blocked inside callbacks, there are [extra](growth) ones.
 //!
