@@ -4,7 +4,7 @@
 //! earlier takes the waker out and calls it: once for each answer, however many threads come. If no waker is set yet,
 //! that thread leaves a note, and the waker that is set next is called at once.
 //!
-//! The loop's own thread wakes nobody: it asks again before it sleeps. Loom model `program`.
+//! The thread of the loop wakes nobody: it asks again before it sleeps. Loom model `program`.
 
 use std::ptr;
 use std::task::Waker;
@@ -105,7 +105,7 @@ impl ProgramWaker {
 
     /// The loop is about to sleep: makes the next wake-up call the waker.
     pub(crate) fn rearm(&self) {
-        // Relaxed: the loop's own thread reads what it wrote, or `CALLED`, after which it looks at everything. Loom
+        // Relaxed: the thread of the loop reads what it wrote, or `CALLED`, after which it looks at everything. Loom
         // model `program`.
         if self.armed.load(Ordering::Relaxed) == CALLED {
             let waker = lock(&self.waker).clone();

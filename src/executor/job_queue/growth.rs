@@ -77,8 +77,8 @@ pub(super) struct Growth {
 impl State {
     /// Returns how many workers more should run. `None` if too many run.
     ///
-    /// The pool's own threads are in both numbers. Those that were woken or started, but have not taken the lock yet, count
-    /// as running.
+    /// The threads of the pool that are not extra are in both numbers. Those that were woken or started, but have not
+    /// taken the lock yet, count as running.
     pub(super) fn room(&self) -> Option<usize> {
         let Growth { extras, idle, blocked, .. } = &self.growth;
         (self.parked.len() + idle.len() + 2 * blocked).checked_sub(*extras)
