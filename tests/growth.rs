@@ -68,7 +68,7 @@ fn a_callback_may_wait_for_a_timer_that_is_due_later() {
     assert!(timer.stats().extra_threads >= 48);
 }
 
-/// The waker blocks the thread that has the watch over the pool. Another thread gets it.
+/// The waker blocks the thread that checks the pool. It goes on when the waker returns.
 #[test]
 fn a_pool_grows_on_when_another_thread_gets_its_watch() {
     struct Naps(Duration);

@@ -1,4 +1,4 @@
-//! `ExpiredEntries`: the timers that expire in a turn, by who takes them.
+//! `ExpiredEntries`: the timers that expire in a turn, sorted by what becomes of them.
 
 use super::entry::CallbackKind;
 use crate::sync::limit;

@@ -12,7 +12,7 @@
 //!    |-------------------|-------------------------------------------------------------------------------|
 //!    | all               | unlinks the cancelled ones that are still in the wheel, and retires the frame |
 //!    | half or more      | marks the frame [sparse](super::memory): its free entries stay set aside      |
-//!    | fewer             | puts its entries back into the depot                                           |
+//!    | fewer             | puts its entries back into the depot                                          |
 //!    | none              | leaves the frame as it is                                                     |
 //!
 //!    A frame that is sparse already stays so until all of its entries are set aside.
@@ -20,14 +20,14 @@
 //! 3. **Regather**: if it has marked frames, it takes the depot out once more, and sets aside the entries of sparse
 //!    blocks.
 //!
-//! The third phase is for entries that a thread freed between the first two. They went to the depot, because their block
-//! was not marked yet. Without it they would keep all of these frames, and be too few to start another trim.
+//! The third phase is for entries that a thread freed between the first two. They went to the depot, because their
+//! block was not marked yet. Without it they would keep all of these frames, and be too few to start another trim.
 //!
 //! # Which thread owns what
 //!
 //! The driver owns an entry from the moment it takes the entry out of the depot. When it sets the entry aside, it gives
 //! this up. Until it claims the frame, a thread that needs entries may adopt them, if the block is sparse. The head of
-//! `memory/sparse.rs` has the protocol. Threads that find the depot empty meanwhile allocate new blocks.
+//! `memory/sparse_blocks.rs` has the protocol. Threads that find the depot empty meanwhile allocate new blocks.
 //!
 //! # Cost
 //!
@@ -59,9 +59,9 @@ pub(super) struct Trim {
     has_marked: bool,
     /// Frames have been retired or marked since the trim began.
     has_gained: bool,
-    /// Length of the depot after the last scan that gained nothing, else zero. Another scan is useless while the depot is
-    /// not longer, and the driver has not taken the intake: entries there keep their frames from being retired. A thread
-    /// that stops in the middle of a pop makes the depot seem longer than it is.
+    /// Length of the depot after the last scan that gained nothing, else zero. Another scan is useless while the depot
+    /// is not longer, and the driver has not taken the intake: entries there keep their frames from being retired. A
+    /// thread that stops in the middle of a pop makes the depot seem longer than it is.
     fruitless_len: usize,
 }
 
@@ -132,8 +132,8 @@ impl Trim {
 
     /// Phase 1: sets aside the entries of some magazines.
     fn gather(&mut self, core: &Core, next: u32) -> Phase {
-        // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot. So we own the entries
-        // that the closure receives.
+        // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot. So we own the
+        // entries that the closure receives.
         let next = unsafe { unpack(core, next, |index| core.slab.gather(index)) };
         if next != NIL {
             return Phase::Gather { next };
@@ -188,10 +188,11 @@ impl Trim {
         self.end(core)
     }
 
-    /// Phase 3: sets aside the entries of some magazines that are in sparse blocks, and returns the others to the depot.
+    /// Phase 3: sets aside the entries of some magazines that are in sparse blocks, and returns the others to the
+    /// depot.
     fn regather(&mut self, core: &Core, cache: &mut Cache, next: u32) -> Phase {
-        // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot. So we own the entries
-        // that the closure receives.
+        // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot. So we own the
+        // entries that the closure receives.
         let next = unsafe { unpack(core, next, |index| core.receive(cache, index)) };
         if next != NIL {
             return Phase::Regather { next };
@@ -215,7 +216,8 @@ fn free_frame(core: &Core, cache: &mut Cache, first: u32, reclaim: &mut impl FnM
     free
 }
 
-/// Passes each entry of some magazines, from `next` on, to `receive`. Returns the first magazine that is left, or `NIL`.
+/// Passes each entry of some magazines, from `next` on, to `receive`. Returns the first magazine that is left, or
+/// `NIL`.
 ///
 /// # Safety
 /// The calling thread must have taken the magazines out of the depot, and must not have unpacked them before.

@@ -3,8 +3,8 @@
 //! A *round* brings the wheel to one reading of the clock:
 //!
 //! 1. [`begin`](DriverCore::begin) takes the whole intake.
-//! 2. [`advance_round`](DriverCore::advance_round), called until the round is over, links these entries into the wheel. Then it steps the
-//!    wheel to the tick that the clock said, and fills batches with the expired entries.
+//! 2. [`advance_round`](DriverCore::advance_round), called until the round is over, links these entries into the wheel.
+//!    Then it steps the wheel to the tick that the clock said, and collects the expired entries.
 //! 3. After the round, [`cascade_ahead`](DriverCore::cascade_ahead) and [`reclaim`](DriverCore::reclaim) do work that
 //!    is not urgent. If no such work is left ([`has_work`](DriverCore::has_work)) and the intake is empty, the driver
 //!    sleeps until [`next_deadline`](DriverCore::next_deadline).
@@ -16,7 +16,7 @@
 //!
 //! # Bounds
 //!
-//! Each call makes a bounded turn, and the driver hands over the batch before the next turn. The one exception is
+//! Each call makes a bounded turn, and what has expired leaves the driver before the next turn. The one exception is
 //! `begin`, which passes once over all entries of the intake to reverse them into the order of their pushes. A bound on
 //! this pass would gain nothing, as no timer can be dispatched before the last of these entries is linked.
 

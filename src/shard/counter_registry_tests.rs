@@ -1,4 +1,4 @@
-//! Unit tests of `registry`.
+//! Unit tests of `counter_registry`.
 
 use super::*;
 use std::time::Duration;

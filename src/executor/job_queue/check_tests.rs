@@ -1,4 +1,4 @@
-//! Unit tests of `watch`.
+//! Unit tests of `check`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::executor::batch::tests::Callbacks;
 use crate::executor::job_queue::state::LATE_AFTER;
 use crate::sync::Arc;
 
-/// Returns a queue, and how often its watch has woken the leader.
+/// Returns a queue, and how often it has woken the leader.
 fn queue() -> (JobQueue, impl Fn() -> usize) {
     let (queue, count) = (JobQueue::new(0), Arc::new(AtomicUsize::new(0)));
     let wakes = count.clone();

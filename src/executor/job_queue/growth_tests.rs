@@ -181,7 +181,7 @@ fn add_late(queue: &JobQueue, now: Instant) {
     queue.push(Arc::new(Callbacks::of(1, || ())), now - LATE_AFTER);
 }
 
-/// Returns the time until the next look.
+/// Returns the time until the next check.
 fn next(queue: &JobQueue, now: Instant) -> Option<Duration> {
     queue.next_check().map(|at| at - now)
 }
@@ -235,7 +235,7 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
     assert_eq!(next(&queue, start), Some(LATE_AFTER / 2));
 }
 
-/// The look that follows its dispatch finds a parked worker, and the growth begins once none is left.
+/// The check that follows its dispatch finds a parked worker, and the growth begins once none is left.
 #[test]
 fn a_late_job_that_the_last_worker_takes_is_checked() {
     let (queue, now) = (JobQueue::new(8), Instant::now());

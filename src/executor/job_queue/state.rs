@@ -12,7 +12,7 @@ use crate::executor::batch::Batch;
 use crate::sync::Arc;
 use crate::sync::thread::Thread;
 
-/// Time after its dispatch or its start at which a batch is late. It is the default tick: a driver that wakes for the
+/// Time after its dispatch or its start at which a batch is late. It is the default tick: a leader that wakes for the
 /// next tick then checks the batch without a wake-up of its own.
 pub(super) const LATE_AFTER: Duration = Duration::from_millis(1);
 /// Number of jobs for which the queue always retains memory: 8 KiB.
@@ -143,7 +143,7 @@ impl State {
         run
     }
 
-    /// Looks at the jobs and the busy workers, and sets the time of the next look. Returns the number of jobs that it
+    /// Checks the jobs and the busy workers, and sets the time of the next check. Returns the number of jobs that it
     /// has added. The caller drops `exhausted` without the lock.
     pub(super) fn check(&mut self, now: Instant, exhausted: &mut Vec<Job>) -> usize {
         let has_job = self.has_job(now, exhausted);
