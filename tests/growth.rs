@@ -70,7 +70,7 @@ fn a_callback_may_wait_for_a_timer_that_is_due_later() {
 
 /// The waker blocks the thread that checks the pool. It goes on when the waker returns.
 #[test]
-fn a_pool_grows_on_when_another_thread_gets_its_watch() {
+fn a_pool_grows_on_after_a_waker_that_blocks_the_leader() {
     struct Naps(Duration);
     impl Wake for Naps {
         fn wake(self: Arc<Self>) {

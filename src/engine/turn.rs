@@ -22,7 +22,7 @@
 
 use super::core::Core;
 use super::entry::{Collected, Expire};
-use super::expired_entries::{ExpiredEntries, MAX_BATCH};
+use super::expired_entries::{ExpiredEntries, MAX_EXPIRED};
 use super::memory::{Cache, Slab};
 use super::stack::{NIL, chain, reverse};
 use super::trim::Trim;
@@ -66,7 +66,7 @@ impl DriverCore {
         }
     }
 
-    /// Makes a bounded turn. Appends expired entries to `due`, which has fewer than [`MAX_BATCH`]. Returns whether the
+    /// Makes a bounded turn. Appends expired entries to `due`, which has fewer than [`MAX_EXPIRED`]. Returns whether the
     /// round is over.
     pub(crate) fn advance_round(&mut self, core: &Core, due: &mut ExpiredEntries) -> bool {
         self.collect(core) && self.advance_wheel(core, due)
@@ -160,7 +160,7 @@ impl DriverCore {
     /// Steps the wheel towards the tick of this round. Returns whether the wheel has reached it.
     fn advance_wheel(&mut self, core: &Core, due: &mut ExpiredEntries) -> bool {
         for _ in 0..MAX_STEPS {
-            if due.len() == MAX_BATCH {
+            if due.len() == MAX_EXPIRED {
                 return false;
             }
             let mut nodes = Entries::new(&core.slab, self.now, &self.levels);

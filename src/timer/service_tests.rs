@@ -160,7 +160,7 @@ fn a_driver_that_panics_leaves_other_shards_alone() {
 /// The own thread of the first shard checks the pool. The only worker is blocked, so the pool must grow.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_driver_that_panics_leaves_the_watch_to_a_thread() {
+fn a_driver_that_panics_leaves_the_checks_to_a_thread() {
     let builder = Timer::builder().shards(2).pin_cores(true).executor(Executor::Pool { threads: 1 });
     let timer = builder.on_panic(drop).build().unwrap();
     let in_first = timer.schedule(3600 * SEC, || ()).unwrap();

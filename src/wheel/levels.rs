@@ -230,20 +230,20 @@ impl Levels {
         self.expire_or_cascade(nodes, id, Level::slot_number_in_window)
     }
 
-    /// Unlinks a node. It has expired, or is linked again by the rule `block_of`, which is as for `link`.
+    /// Unlinks a node. It has expired, or is linked again by the rule `number_of`, which is as for `link`.
     #[inline]
     pub(super) fn expire_or_cascade(
         &mut self,
         nodes: &mut impl Nodes,
         id: u32,
-        block_of: impl Fn(&Level, u64, u64) -> Option<u64>,
+        number_of: impl Fn(&Level, u64, u64) -> Option<u64>,
     ) -> Step {
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
         if deadline <= self.now || nodes.is_disarmed(id) {
             return Step::Expired(id);
         }
-        self.link(nodes, id, deadline, block_of);
+        self.link(nodes, id, deadline, number_of);
         Step::Cascaded
     }
 
@@ -270,7 +270,7 @@ impl Levels {
         Some((level, first, first.saturating_add(ring.span.get() - 1)))
     }
 
-    /// Links a node by its deadline, which must be later than the present tick. `block_of` is the rule: the node goes
+    /// Links a node by its deadline, which must be later than the present tick. `number_of` is the rule: the node goes
     /// to the lowest level for which it returns the number of a slot.
     #[inline]
     fn link(
@@ -278,10 +278,10 @@ impl Levels {
         nodes: &mut impl Nodes,
         id: u32,
         deadline: u64,
-        block_of: impl Fn(&Level, u64, u64) -> Option<u64>,
+        number_of: impl Fn(&Level, u64, u64) -> Option<u64>,
     ) {
         let mut levels = self.levels.iter_mut().enumerate();
-        let found = levels.find_map(|(level, ring)| Some((level, block_of(ring, deadline, self.now)?, ring)));
+        let found = levels.find_map(|(level, ring)| Some((level, number_of(ring, deadline, self.now)?, ring)));
         let (level, number, ring) = found.expect("the last level reaches all");
         let slot = ring.slot_of(number);
         let next = ring.push(slot, id);

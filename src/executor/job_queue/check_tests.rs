@@ -21,7 +21,7 @@ fn push(queue: &JobQueue, now: Instant) {
 }
 
 #[test]
-fn the_leader_looks_after_a_dispatch() {
+fn the_leader_checks_after_a_dispatch() {
     let start = Instant::now();
     let micros = |time| start + Duration::from_micros(time);
     for (at, pushed, expected, wakes) in [(None, 0, 1000, 1), (Some(1000), 2000, 1000, 0), (Some(1501), 500, 1500, 1)] {
@@ -33,7 +33,7 @@ fn the_leader_looks_after_a_dispatch() {
 }
 
 #[test]
-fn an_earlier_look_wakes_the_leader() {
+fn an_earlier_check_wakes_the_leader() {
     let (queue, woken) = queue();
     let now = Instant::now();
     let check_by = |micros| {
@@ -46,7 +46,7 @@ fn an_earlier_look_wakes_the_leader() {
 }
 
 #[test]
-fn the_leader_looks_when_it_is_time() {
+fn the_leader_checks_when_it_is_time() {
     let (queue, _) = queue();
     let now = Instant::now();
     let watch = |now| queue.check(now, |_| unreachable!("it never grows"));

@@ -99,7 +99,7 @@ fn a_parked_worker_does_not_count_as_running() {
 
 /// The leader samples them, and drives meanwhile.
 #[test]
-fn a_look_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
+fn a_check_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
     const BUSY: usize = 16 * 32;
     let (queue, now) = (JobQueue::new(BUSY), Instant::now());
     let mut state = lock(&queue.state);
@@ -140,7 +140,7 @@ fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
 }
 
 #[test]
-fn a_look_wakes_and_starts_a_bounded_number_of_workers() {
+fn a_check_wakes_and_starts_a_bounded_number_of_workers() {
     const BUSY: usize = 1000;
     let (queue, now) = (JobQueue::new(BUSY), Instant::now());
     let mut state = lock(&queue.state);
@@ -187,7 +187,7 @@ fn next(queue: &JobQueue, now: Instant) -> Option<Duration> {
 }
 
 #[test]
-fn looks_follow_until_no_late_job_waits() {
+fn checks_follow_until_no_late_job_waits() {
     let (queue, sleep_count) = busy();
     let start = Instant::now();
     let look = |now| {
