@@ -37,7 +37,7 @@ pub(crate) fn drive(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>,
     let mut thread = OwnThread { shard_set, state, scheduling: Scheduling::new(core), driving };
     thread.run();
     // The drop of a custom executor may call foreign code.
-    thread.scheduling.restore();
+    thread.scheduling.run_foreign(|| drop(thread.shard_set));
 }
 
 impl OwnThread<'_> {
@@ -72,25 +72,23 @@ impl OwnThread<'_> {
         let callbacks = shard_set.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order. A manual clock waits for the wakers, too.
         if callbacks.is_none() && shard_set.shards[0].ticks.manual().is_none() {
-            ExpiredTimers::handed_out(mem::take(&mut shards), number, || self.scheduling.restore());
+            ExpiredTimers::handed_out(mem::take(&mut shards), number, |wake| self.scheduling.run_foreign(wake));
         }
         if !wakers.is_empty() {
-            self.scheduling.restore();
-            wakers.run();
+            self.scheduling.run_foreign(|| wakers.run());
         }
         if let Some(callbacks) = callbacks {
-            self.scheduling.restore();
             let dispatch = || shard_set.dispatch(callbacks);
             let may_block = matches!(shard_set.dispatcher, Dispatcher::Custom(_));
-            if may_block { self.driving.execute(dispatch) } else { dispatch() }
+            self.scheduling.run_foreign(|| if may_block { self.driving.execute(dispatch) } else { dispatch() });
         }
-        ExpiredTimers::handed_out(shards, number, || self.scheduling.restore());
+        ExpiredTimers::handed_out(shards, number, |wake| self.scheduling.run_foreign(wake));
     }
 
     /// Looks after the pool, as the leader.
     fn check_pool(&mut self) {
         if self.state.number == LEADER {
-            self.shard_set.dispatcher.check(|| self.scheduling.restore());
+            self.shard_set.dispatcher.check(|start| self.scheduling.run_foreign(start));
         }
     }
 }

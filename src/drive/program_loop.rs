@@ -104,7 +104,7 @@ impl ProgramLoop {
         let ExpiredTimers { shards, callbacks, wakers, .. } = expired;
         let callbacks = shard_set.dispatch_to_pool(callbacks);
         // No other role takes the shard while the loop is here.
-        ExpiredTimers::handed_out(shards, PROGRAM, || ());
+        ExpiredTimers::handed_out(shards, PROGRAM, |wake| wake());
         wakers.run();
         if let Some(callbacks) = callbacks {
             shard_set.dispatch(callbacks);

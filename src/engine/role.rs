@@ -147,8 +147,8 @@ pub(crate) fn with_driver<S: Driven, R>(
 }
 
 /// Records that all that has expired in the shard, by turns of this role, is handed out. Wakes the loop of a program that
-/// has got the shard meanwhile, if anything is armed there: calls `before`, and then the waker, which is foreign code.
-pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce()) {
+/// has got the shard meanwhile, if anything is armed there: `run_foreign` calls the waker, which is foreign code.
+pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, run_foreign: impl FnOnce(&dyn Fn())) {
     let wakeup = shard.wakeup();
     lock(&shard.driver_cell().place).hands_out = None;
     leave(wakeup, role);
@@ -156,8 +156,7 @@ pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce())
     // A loop that waits has looked under the lock before this, and has changed the role with a fence before that. So a caller
     // that has still woken the old role has lowered the tick before the fence of `leave`. Loom model `roles`.
     if role != PROGRAM && wakeup.role() == PROGRAM && needed_at(shard) != u64::MAX {
-        before();
-        wakeup.program.wake();
+        run_foreign(&|| wakeup.program.wake());
     }
 }
 
