@@ -9,7 +9,8 @@
 
 use std::io;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use core_affinity::CoreId;
@@ -23,24 +24,24 @@ use crate::sync::lock;
 use crate::system::Scheduling;
 
 /// The own thread of one shard.
-struct OwnThread<'a> {
+struct OwnThread {
     shard_set: Arc<ShardSet>,
     state: OwnThreadState,
     scheduling: Scheduling,
-    driving: Driving<'a>,
+    signal: ExecuteSignal,
 }
 
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
-pub(crate) fn drive(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
+pub(crate) fn drive(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>, signal: ExecuteSignal) {
     shard_set.alarms.get(number).attach();
     let state = OwnThreadState::new(number);
-    let mut thread = OwnThread { shard_set, state, scheduling: Scheduling::new(core), driving };
+    let mut thread = OwnThread { shard_set, state, scheduling: Scheduling::new(core), signal };
     thread.run();
     // The drop of a custom executor may call foreign code.
     thread.scheduling.run_foreign(|| drop(thread.shard_set));
 }
 
-impl OwnThread<'_> {
+impl OwnThread {
     fn run(&mut self) {
         let shard_set = self.shard_set.clone();
         loop {
@@ -80,7 +81,7 @@ impl OwnThread<'_> {
         if let Some(callbacks) = callbacks {
             let dispatch = || shard_set.dispatch(callbacks);
             let may_block = matches!(shard_set.dispatcher, Dispatcher::Custom(_));
-            self.scheduling.run_foreign(|| if may_block { self.driving.execute(dispatch) } else { dispatch() });
+            self.scheduling.run_foreign(|| if may_block { self.signal.execute(dispatch) } else { dispatch() });
         }
         ExpiredTimers::handed_out(shards, number, |wake| self.scheduling.run_foreign(wake));
     }
@@ -96,43 +97,43 @@ impl OwnThread<'_> {
 /// A join handle for a driver's thread.
 pub(crate) struct OwnThreadHandle {
     thread: JoinHandle<()>,
-    /// See [`Driving`].
-    is_driving: Arc<Mutex<bool>>,
+    /// Has a message while the thread is inside `execute`, and is disconnected when the thread ends.
+    executes: Arc<Mutex<Receiver<()>>>,
 }
 
 impl OwnThreadHandle {
     /// Starts a thread that runs `drive`.
-    pub(crate) fn start(name: String, drive: impl FnOnce(Driving<'_>) + Send + 'static) -> io::Result<Self> {
-        let is_driving = Arc::new(Mutex::new(true));
-        let its = is_driving.clone();
-        let thread = executor::spawn(name, move || drive(Driving { held: Some(lock(&its)), lock: &its }))?;
-        Ok(Self { thread, is_driving })
+    pub(crate) fn start(name: String, drive: impl FnOnce(ExecuteSignal) + Send + 'static) -> io::Result<Self> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let executes = Arc::new(Mutex::new(receiver));
+        let signal = ExecuteSignal { sender, executes: executes.clone() };
+        let thread = executor::spawn(name, move || drive(signal))?;
+        Ok(Self { thread, executes })
     }
 
     /// Waits until the thread has ended or is inside `execute`. The shard must be closing already.
     pub(crate) fn join(self) {
-        // A thread that has not begun, or has panicked, is waited for, too.
-        let is_driving = *lock(&self.is_driving);
-        if is_driving {
+        // An error: the thread ends, perhaps by a panic. It takes this lock only after it has sent a message.
+        let is_executing = lock(&self.executes).recv().is_ok();
+        if !is_executing {
             executor::join(self.thread);
         }
     }
 }
 
-/// Held by the driver's thread, and not inside `execute`. The value behind the lock is false there.
-pub(crate) struct Driving<'a> {
-    lock: &'a Mutex<bool>,
-    held: Option<MutexGuard<'a, bool>>,
+/// Tells the handle of an own thread when that is inside `execute`, and by its drop that it ends.
+pub(crate) struct ExecuteSignal {
+    sender: SyncSender<()>,
+    executes: Arc<Mutex<Receiver<()>>>,
 }
 
-impl Driving<'_> {
+impl ExecuteSignal {
     /// Runs `f`, which calls `execute` and may block.
-    fn execute<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        if let Some(mut is_driving) = self.held.take() {
-            *is_driving = false;
-        }
+    fn execute<R>(&self, f: impl FnOnce() -> R) -> R {
+        _ = self.sender.try_send(());
         let result = f();
-        **self.held.insert(lock(self.lock)) = true;
+        // Unless `join` has received it.
+        _ = lock(&self.executes).try_recv();
         result
     }
 }
@@ -141,7 +142,6 @@ impl Driving<'_> {
 mod tests {
     use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
 
@@ -170,14 +170,14 @@ mod tests {
             let (leave, left) = mpsc::channel::<()>();
             let has_ended = Arc::new(AtomicBool::new(false));
             let lingers = Lingers(has_ended.clone());
-            let driver = OwnThreadHandle::start("executes".to_owned(), move |mut driving| {
+            let driver = OwnThreadHandle::start("executes".to_owned(), move |signal| {
                 LINGERS.set(Some(lingers));
-                driving.execute(|| ());
+                signal.execute(|| ());
                 let wait = || {
                     come.send(()).unwrap();
                     let _ = left.recv();
                 };
-                if executes { driving.execute(wait) } else { wait() }
+                if executes { signal.execute(wait) } else { wait() }
             });
             let driver = driver.unwrap();
             came.recv_timeout(TIMEOUT).unwrap();

@@ -156,7 +156,9 @@ impl LoopWaker {
 
 impl Wake for LoopWaker {
     fn wake(self: Arc<Self>) {
-        self.catch_panic(|| self.waker.iter().for_each(Waker::wake_by_ref));
+        if let Some(waker) = &self.waker {
+            self.catch_panic(|| waker.wake_by_ref());
+        }
     }
 }
 

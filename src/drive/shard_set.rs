@@ -123,10 +123,14 @@ impl ShardSet {
 
     /// Gives callbacks to the pool. Returns those that another executor is to get.
     pub(super) fn dispatch_to_pool(&self, callbacks: TimerBatch) -> Option<TimerBatch> {
-        let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
-        let queued = callbacks.take_if(|_| self.dispatcher.queue().is_some());
-        queued.into_iter().for_each(|callbacks| self.dispatch(callbacks));
-        callbacks
+        if callbacks.is_empty() {
+            return None;
+        }
+        if self.dispatcher.queue().is_none() {
+            return Some(callbacks);
+        }
+        self.dispatch(callbacks);
+        None
     }
 
     /// Gives callbacks to the executor.
