@@ -23,7 +23,7 @@ pub(super) struct ExpiredTimers {
     /// The shards that wait until this is handed out.
     pub(super) shards: Vec<Arc<Shard>>,
     /// The number of timers.
-    len: usize,
+    pub(super) len: usize,
     pub(super) callbacks: TimerBatch,
     pub(super) wakers: Wakers,
 }

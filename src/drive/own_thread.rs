@@ -60,9 +60,8 @@ impl OwnThread {
             }
         }
         // A shard that was closed between two looks.
-        let number = self.state.number;
-        for shard in shard_set.shards_of(number) {
-            with_driver(&**shard, number, |driver| shard.turn(driver, true));
+        for shard in shard_set.shards_of(self.state.number) {
+            with_driver(&**shard, self.state.number, |driver| shard.turn(driver, true));
         }
     }
 
@@ -72,13 +71,13 @@ impl OwnThread {
         let number = self.state.number;
         let callbacks = shard_set.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order. A manual clock waits for the wakers, too.
-        if callbacks.is_none() && shard_set.shards[0].ticks.manual().is_none() {
+        if callbacks.is_empty() && shard_set.shards[0].ticks.manual().is_none() {
             ExpiredTimers::handed_out(mem::take(&mut shards), number, |wake| self.scheduling.run_foreign(wake));
         }
         if !wakers.is_empty() {
             self.scheduling.run_foreign(|| wakers.run());
         }
-        if let Some(callbacks) = callbacks {
+        if !callbacks.is_empty() {
             let dispatch = || shard_set.dispatch(callbacks);
             let may_block = matches!(shard_set.dispatcher, Dispatcher::Custom(_));
             self.scheduling.run_foreign(|| if may_block { self.signal.execute(dispatch) } else { dispatch() });
@@ -114,8 +113,7 @@ impl OwnThreadHandle {
     /// Waits until the thread has ended or is inside `execute`. The shard must be closing already.
     pub(crate) fn join(self) {
         // An error: the thread ends, perhaps by a panic. It takes this lock only after it has sent a message.
-        let is_executing = lock(&self.executes).recv().is_ok();
-        if !is_executing {
+        if lock(&self.executes).recv().is_err() {
             executor::join(self.thread);
         }
     }

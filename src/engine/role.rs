@@ -118,7 +118,8 @@ pub(crate) fn with_driver<S: Driven, R>(
     role: u32,
     f: impl FnOnce(&mut S::Driver) -> TurnOutcome<R>,
 ) -> Option<TurnOutcome<R>> {
-    let (slot, wakeup) = (shard.driver_cell(), shard.wakeup());
+    let slot = shard.driver_cell();
+    let wakeup = shard.wakeup();
     let mut place = lock(&slot.place);
     if wakeup.role() != role {
         return None;
@@ -204,11 +205,11 @@ pub(crate) fn drive_due<S: Driven>(
     let mut with_work = None;
     let after = *last + 1;
     for index in (after..after + shards.len()).map(|index| index % shards.len()) {
-        let (slot, wakeup) = (shards[index].driver_cell(), shards[index].wakeup());
-        if wakeup.role() != role {
-        } else if wakeup.wake_tick() > now {
-            with_work = with_work.or((works && slot.has_work()).then_some(index));
-        } else if let Some(turn) = drive_one(&*shards[index], role, true) {
+        let shard = &*shards[index];
+        if shard.wakeup().role() != role {
+        } else if shard.wakeup().wake_tick() > now {
+            with_work = with_work.or((works && shard.driver_cell().has_work()).then_some(index));
+        } else if let Some(turn) = drive_one(shard, role, true) {
             *last = index;
             return Some(turn);
         }

@@ -192,8 +192,7 @@ impl Service {
         if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual().is_some() {
             return None;
         }
-        let home = Shard::home(self.id, &self.shards, self.next_index());
-        ProgramLoop::take(&shard_set, self.id, home)
+        ProgramLoop::take(&shard_set, self.id, Shard::home(self.id, &self.shards, self.next_index()))
     }
 
     /// Returns whether the calling thread is one of the timer's own pool, or an extra one.

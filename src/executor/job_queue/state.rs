@@ -138,8 +138,8 @@ impl State {
         probe: Option<&Arc<WorkerProbe>>,
     ) -> usize {
         self.runs += 1;
-        let (id, probe) = (self.runs, probe.cloned());
-        self.running.insert(Run { id, since: now, batch, assisted, probe, asleep: None, is_blocked: false })
+        let probe = probe.cloned();
+        self.running.insert(Run { id: self.runs, since: now, batch, assisted, probe, asleep: None, is_blocked: false })
     }
 
     /// Records the end of a run. The caller drops it without the lock.
