@@ -102,8 +102,11 @@ fn serve() -> Result<(), Box<dyn Error>> {
     let others = other_threads();
     let address = listener.local_addr()?.to_string();
     let mut clients = process::Command::new(env::current_exe()?).arg("--clients-of").arg(address).spawn()?;
-    let (mut connections, mut accepted, mut ends) = (HashMap::new(), 0, [0; EXPECTED.len()]);
-    let (mut events, mut turns) = (Events::with_capacity(256), 0);
+    let mut connections = HashMap::new();
+    let mut accepted = 0;
+    let mut ends = [0; EXPECTED.len()];
+    let mut events = Events::with_capacity(256);
+    let mut turns = 0;
     while accepted < CLIENTS || !connections.is_empty() {
         let wait = driver.next_wakeup().map(|at| at.saturating_duration_since(Instant::now()));
         match poll.poll(&mut events, wait) {

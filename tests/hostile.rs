@@ -137,7 +137,8 @@ fn chain(weak: WeakTimer, stop: Arc<AtomicBool>, runs: Arc<AtomicUsize>) {
 fn callbacks_that_reschedule_at_once_starve_no_other_callback() {
     for executor in every_executor() {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
-        let (stop, runs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let runs = Arc::new(AtomicUsize::new(0));
         for _ in 0..3 {
             chain(timer.downgrade(), stop.clone(), runs.clone());
         }
@@ -290,7 +291,8 @@ fn callbacks_may_wait_for_each_other_in_a_chain() {
     for executor in [Executor::Pool { threads: LENGTH }, Executor::Custom(Arc::new(ThreadPerJob))] {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         let (gate, (sender, receiver)) = (Gate::default(), channel());
-        let (pass, mut before) = (gate.clone(), None::<TimerHandle>);
+        let pass = gate.clone();
+        let mut before = None::<TimerHandle>;
         for number in 0..LENGTH {
             let (sender, pass, (begin, begun)) = (sender.clone(), pass.clone(), channel());
             let waits = before.take();
@@ -333,7 +335,8 @@ fn a_nested_callback_waits_neither_for_the_outer_one_nor_for_itself() {
         let executor = Executor::Custom(Arc::new(ExecuteFn(move |job: Job| pool.spawn(job))));
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();
-        let (over, begun) = (Arc::new(AtomicBool::new(false)), Gate::default());
+        let over = Arc::new(AtomicBool::new(false));
+        let begun = Gate::default();
         let (done, begin) = (over.clone(), begun.clone());
         let yields = move || {
             begin.open();
@@ -375,7 +378,8 @@ fn the_drop_of_a_closure_may_use_timers() {
             let timer = Timer::builder().shards(2).executor(executor.clone()).build().unwrap();
             let (own, (sender, receiver)) = (Arc::new(OnceLock::<TimerHandle>::new()), channel());
             let neighbour = timer.schedule(HOUR, || ()).unwrap();
-            let (weak, handle) = (timer.downgrade(), own.clone());
+            let weak = timer.downgrade();
+            let handle = own.clone();
             let captured = OnDrop(move || {
                 let own = once_set(&handle);
                 assert!(!own.is_pending() && !own.cancel() && !own.cancel_and_wait() && !own.reset(SEC));
@@ -444,7 +448,8 @@ fn the_drop_of_a_closure_may_end_its_own_service() {
     for end in ends {
         for executor in every_executor() {
             let timer = Timer::builder().shards(2).thread_name("host-drop").executor(executor).build().unwrap();
-            let (weak, last) = (timer.downgrade(), timer.clone());
+            let weak = timer.downgrade();
+            let last = timer.clone();
             let tokens = Tokens::default();
             let token = tokens.give();
             timer.schedule(HOUR, move || drop(token)).unwrap();

@@ -283,7 +283,8 @@ fn a_second_shutdown_returns_at_once_while_the_first_waits() {
 fn a_shutdown_waits_for_callbacks_that_have_started() {
     for executor in every_executor() {
         let timer = Timer::builder().executor(executor).build().unwrap();
-        let (begun, over) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+        let begun = Gate::default();
+        let over = Arc::new(AtomicBool::new(false));
         let (begin, end) = (begun.clone(), over.clone());
         timer
             .schedule(Duration::ZERO, move || {
@@ -303,7 +304,8 @@ const SLACK: Duration = Duration::from_secs(10);
 
 /// Calls `shutdown_timeout`. Fails if it does not return about in time.
 fn shut_down_within(timer: &Timer, limit: Duration) -> Unfired {
-    let (timer, start) = (timer.clone(), Instant::now());
+    let timer = timer.clone();
+    let start = Instant::now();
     let unfired = in_time("a shutdown with a limit", move || timer.shutdown_timeout(limit));
     assert!(start.elapsed() < limit + SLACK, "{:?} for a limit of {limit:?}", start.elapsed());
     unfired
@@ -318,7 +320,8 @@ fn a_shutdown_with_a_limit_leaves_a_callback_that_blocks() {
     {
         let name = "life-limit";
         let timer = Timer::builder().shards(2).thread_name(name).executor(executor).build().unwrap();
-        let (gate, tokens) = (Gate::default(), Tokens::default());
+        let gate = Gate::default();
+        let tokens = Tokens::default();
         let (token, pass, (sender, receiver)) = (tokens.give(), gate.clone(), channel());
         let blocks = move || {
             sender.send(()).unwrap();
@@ -358,7 +361,8 @@ fn a_shutdown_with_a_limit_that_is_not_reached_is_a_shutdown() {
     for (limit, executor) in limits.flat_map(|limit| every_executor().into_iter().map(move |kind| (limit, kind))) {
         let name = "life-within";
         let timer = Timer::builder().shards(2).thread_name(name).executor(executor).build().unwrap();
-        let (begun, over) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+        let begun = Gate::default();
+        let over = Arc::new(AtomicBool::new(false));
         let (begin, end) = (begun.clone(), over.clone());
         let slow = move || {
             begin.open();
@@ -457,7 +461,9 @@ fn the_drop_of_the_last_driver_inside_a_callback_does_not_wait_for_the_drop_of_i
 fn a_shutdown_with_a_limit_ends_a_repeating_timer_that_blocks() {
     for executor in every_executor() {
         let timer = Timer::builder().executor(executor).build().unwrap();
-        let (gate, tokens, runs) = (Gate::default(), Tokens::default(), Arc::new(AtomicUsize::new(0)));
+        let gate = Gate::default();
+        let tokens = Tokens::default();
+        let runs = Arc::new(AtomicUsize::new(0));
         let (token, pass, count, (sender, receiver)) = (tokens.give(), gate.clone(), runs.clone(), channel());
         let blocks = move || {
             let _captured = &token;
@@ -481,7 +487,8 @@ fn a_shutdown_with_a_limit_ends_a_repeating_timer_that_blocks() {
 fn a_shutdown_with_a_limit_completes_sleeps_and_returns_what_has_not_started() {
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0);
     let timer = timer.build().unwrap();
-    let (gate, tokens) = (Gate::default(), Tokens::default());
+    let gate = Gate::default();
+    let tokens = Tokens::default();
     block(&timer, 1, &gate);
     // Due, and behind the callback that blocks.
     for _ in 0..600 {
@@ -563,8 +570,12 @@ fn in_two_shards(schedule_in_first: impl FnOnce(&Timer), schedule_in_second: imp
 #[test]
 fn a_shutdown_stops_every_shard_before_it_waits_for_one() {
     for blocked_is_first in [true, false] {
-        let (begun, gate, runs) = (Gate::default(), Gate::default(), Arc::new(AtomicUsize::new(0)));
-        let (begin, pass, count) = (begun.clone(), gate.clone(), counting(&runs));
+        let begun = Gate::default();
+        let gate = Gate::default();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let begin = begun.clone();
+        let pass = gate.clone();
+        let count = counting(&runs);
         let block = move |timer: &Timer| {
             let blocks = move || {
                 begin.open();
@@ -693,12 +704,14 @@ fn the_drop_of_the_last_clone_completes_sleeps_before_it_drops_closures() {
 
 #[test]
 fn a_closure_that_panics_when_the_last_clone_is_dropped_affects_no_other() {
-    let (panics, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
+    let panics = Arc::new(AtomicUsize::new(0));
+    let tokens = Tokens::default();
     let count = counting(&panics);
     let count = std::sync::Mutex::new(count);
     let timer = Timer::builder().on_panic(move |_| (count.lock().unwrap())()).build().unwrap();
     for number in 0..10 {
-        let (token, bomb) = (tokens.give(), (number % 2 == 0).then(|| Bomb));
+        let token = tokens.give();
+        let bomb = (number % 2 == 0).then(|| Bomb);
         timer.schedule(HOUR, move || drop((token, bomb))).unwrap();
     }
     drop(timer);
@@ -804,7 +817,9 @@ fn an_unfired_recurring_timer_runs_for_its_deadline() {
 #[test]
 fn a_shutdown_during_a_repeating_run_lets_it_finish_and_hands_the_timer_back() {
     let timer = Timer::builder().build().unwrap();
-    let (begun, gate, runs) = (Gate::default(), Gate::default(), Arc::new(AtomicUsize::new(0)));
+    let begun = Gate::default();
+    let gate = Gate::default();
+    let runs = Arc::new(AtomicUsize::new(0));
     let (begin, pass, count) = (begun.clone(), gate.clone(), runs.clone());
     let first = timer.now();
     timer
@@ -908,7 +923,9 @@ fn callbacks_that_shut_down_at_the_same_time_do_not_deadlock() {
         let timer = Timer::builder().shards(2).executor(Executor::Pool { threads }).build().unwrap();
         let ((sender, receiver), gate) = (channel(), Gate::default());
         for _ in 0..4 {
-            let (weak, sender, gate) = (timer.downgrade(), sender.clone(), gate.clone());
+            let weak = timer.downgrade();
+            let sender = sender.clone();
+            let gate = gate.clone();
             timer
                 .schedule(MS, move || {
                     gate.pass();
@@ -931,7 +948,8 @@ fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() 
     // Shuts down inside `execute`, on the shard's thread.
     let weak = Arc::new(OnceLock::<WeakTimer>::new());
     let (sender, receiver) = channel();
-    let (own, sender) = (weak.clone(), std::sync::Mutex::new(sender));
+    let own = weak.clone();
+    let sender = std::sync::Mutex::new(sender);
     let shuts_down = move |job: Job| {
         let unfired = once_set(&own).upgrade().unwrap().shutdown().len();
         sender.lock().unwrap().send(unfired).unwrap();
@@ -954,7 +972,8 @@ fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() 
 #[test]
 fn a_closure_dropped_by_the_executor_may_drop_the_last_clone() {
     let panics = Arc::new(AtomicUsize::new(0));
-    let (count, gate) = (panics.clone(), Gate::default());
+    let count = panics.clone();
+    let gate = Gate::default();
     let pass = gate.clone();
     let drops = move |job: Job| {
         pass.pass();

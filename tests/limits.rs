@@ -147,7 +147,8 @@ fn concurrent_schedules_succeed_exactly_up_to_the_limit() {
 
 /// Timers that refuse: one is full, one is shut down.
 fn refusing() -> [Timer; 2] {
-    let (full, shut_down) = (Timer::builder().max_pending(0).build().unwrap(), Timer::new().unwrap());
+    let full = Timer::builder().max_pending(0).build().unwrap();
+    let shut_down = Timer::new().unwrap();
     drop(shut_down.shutdown());
     [full, shut_down]
 }
@@ -155,8 +156,10 @@ fn refusing() -> [Timer; 2] {
 #[test]
 fn a_refused_closure_is_handed_back_intact() {
     for timer in refusing() {
-        let (tokens, ran) = (Tokens::default(), Arc::default());
-        let (token, large) = (tokens.give(), [3_u8; 2000]);
+        let tokens = Tokens::default();
+        let ran = Arc::default();
+        let token = tokens.give();
+        let large = [3_u8; 2000];
 
         let error = timer.schedule(SEC, counting(&ran)).unwrap_err();
         error.into_inner()();
@@ -173,7 +176,8 @@ fn a_refused_closure_is_handed_back_intact() {
         error.into_inner()();
         assert_eq!((received(&receiver), tokens.alive()), (vec![6000], 0));
 
-        let (token, mut runs) = (tokens.give(), 0);
+        let token = tokens.give();
+        let mut runs = 0;
         let error = timer
             .schedule_at_fixed_rate(SEC, SEC, move || {
                 let _captured = (&token, &large);

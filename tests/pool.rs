@@ -99,9 +99,12 @@ fn a_batch_that_starts_late_gets_a_second_worker() {
         let (sender, receiver) = channel();
         gates[..2].iter().for_each(|gate| block(&timer, 1, gate));
         // Both workers are busy. The next timers form one batch, whose first callback blocks.
-        let (at, is_first) = (timer.now() + 10 * MS, Arc::new(AtomicBool::new(true)));
+        let at = timer.now() + 10 * MS;
+        let is_first = Arc::new(AtomicBool::new(true));
         for _ in 0..4 {
-            let (sender, gate, is_first) = (sender.clone(), gates[2].clone(), is_first.clone());
+            let sender = sender.clone();
+            let gate = gates[2].clone();
+            let is_first = is_first.clone();
             let run = move || {
                 if is_first.swap(false, Ordering::SeqCst) {
                     gate.pass();
@@ -255,7 +258,9 @@ fn spawned_work_does_not_wait_for_a_later_callback() {
     let timer =
         Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0).build().unwrap();
     for _ in 0..20 {
-        let (gate, runs, at) = (Gate::default(), Arc::new(AtomicUsize::new(0)), timer.now() + MS);
+        let gate = Gate::default();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let at = timer.now() + MS;
         for _ in 0..2 {
             let (gate, runs) = (gate.clone(), runs.clone());
             let spawn_or_wait = move || {
@@ -313,7 +318,8 @@ fn build_succeeds_or_returns_an_error_at_any_thread_limit() {
         let answer = match in_this_thread_in_time(build) {
             Ok(timer) => {
                 // The pool may be unable to grow: then callbacks wait.
-                let (gate, runs) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+                let gate = Gate::default();
+                let runs = Arc::new(AtomicUsize::new(0));
                 for _ in 0..2 * POOL {
                     let pass = gate.clone();
                     timer.schedule(Duration::ZERO, move || pass.pass()).unwrap();

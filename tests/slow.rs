@@ -41,9 +41,11 @@ type Act = fn(&WeakTimer, &TimerHandle) -> String;
 
 impl Acting {
     fn new(executor: Executor, act: Act) -> Self {
-        let (own, handle) = (Arc::new(OnceLock::<WeakTimer>::new()), Arc::new(OnceLock::new()));
+        let own = Arc::new(OnceLock::<WeakTimer>::new());
+        let handle = Arc::new(OnceLock::new());
         let (weak, its, (sender, outcome)) = (own.clone(), handle.clone(), channel());
-        let (acted, builder) = (AtomicBool::new(false), Timer::builder().shards(2).executor(executor));
+        let acted = AtomicBool::new(false);
+        let builder = Timer::builder().shards(2).executor(executor);
         let hook = move |_| {
             if !acted.swap(true, Ordering::SeqCst) {
                 sender.send(act(once_set(&weak), once_set(&its))).unwrap();
@@ -234,7 +236,8 @@ fn waiting_for_a_run_includes_its_hook() {
     for wait in waits {
         for executor in every_executor() {
             for repeating in [false, true] {
-                let (begun, done) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+                let begun = Gate::default();
+                let done = Arc::new(AtomicBool::new(false));
                 let (begin, end) = (begun.clone(), done.clone());
                 let hook = move |_| {
                     begin.open();
@@ -279,7 +282,8 @@ fn the_next_run_starts_after_the_hook_of_the_last() {
 fn assert_acts(what: &str, act: Act, of_once: &str, of_repeating: &str) {
     for executor in every_executor() {
         for (repeating, expected) in [(false, of_once), (true, of_repeating)] {
-            let (acting, expected) = (Acting::new(executor.clone(), act), expected.to_owned());
+            let acting = Acting::new(executor.clone(), act);
+            let expected = expected.to_owned();
             let kind = format!("{what}, {executor:?}, repeating: {repeating}");
             in_time(&kind.clone(), move || {
                 if repeating {
@@ -347,8 +351,11 @@ fn a_hook_may_drop_the_last_timer() {
             };
             let builder = Timer::builder().shards(2).thread_name("slow-last").executor(executor.clone());
             let timer = builder.on_slow(OVER, hook).build().unwrap();
-            let (weak, tokens, gate) = (timer.downgrade(), Tokens::default(), Gate::default());
-            let (token, waits) = (tokens.give(), gate.clone());
+            let weak = timer.downgrade();
+            let tokens = Tokens::default();
+            let gate = Gate::default();
+            let token = tokens.give();
+            let waits = gate.clone();
             timer.schedule(HOUR, move || drop(token)).unwrap();
             let slow = move || {
                 waits.pass();
@@ -418,7 +425,8 @@ fn wakers_and_unfired_timers_are_not_reported() {
     let (builder, clock) = on_manual_clock();
     let (builder, reports) = reporting(builder.shards(1));
     let timer = builder.build().unwrap();
-    let (waker, mut sleep) = (Waker::from(Arc::new(SlowTask)), Box::pin(timer.sleep(SEC)));
+    let waker = Waker::from(Arc::new(SlowTask));
+    let mut sleep = Box::pin(timer.sleep(SEC));
     assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     clock.advance(SEC);
     assert_eq!(timer.stats().fired, 1, "the waker was called");

@@ -86,12 +86,14 @@ fn a_destructor_may_schedule_reset_and_cancel_timers() {
     for when in EVERY_ORDER {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).max_pending(1000).build().unwrap();
-        let (runs, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
+        let runs = Arc::new(AtomicUsize::new(0));
+        let tokens = Tokens::default();
         let (used, count, give) = (timer.clone(), runs.clone(), tokens.clone());
         let (sender, receiver) = channel();
         at_thread_exit(&timer, when, move || {
             let schedule = || {
-                let (count, token) = (counting(&count), give.give());
+                let count = counting(&count);
+                let token = give.give();
                 let f = move || {
                     let _captured = &token;
                     count();
@@ -134,7 +136,8 @@ fn a_destructor_may_create_poll_and_drop_futures() {
         let (used, polls) = (timer.clone(), task.clone());
         at_thread_exit(&timer, when, move || {
             let dropped = (0..200).filter(|_| !is_ready(&mut used.sleep(HOUR), &polls)).count();
-            let (mut sleep, mut moved) = (used.sleep(SEC), used.sleep(HOUR));
+            let mut sleep = used.sleep(SEC);
+            let mut moved = used.sleep(HOUR);
             let ready = [&mut sleep, &mut moved].map(|sleep| is_ready(sleep, &polls));
             let deadline = used.now() + 2 * SEC;
             Pin::new(&mut moved).reset(deadline);
@@ -166,7 +169,8 @@ fn a_destructor_may_drive() {
         assert_eq!(driver.drive(), 1);
     };
     thread::spawn(move || {
-        let (kept, drive_last) = (Rc::new(RefCell::new(None)), drive.clone());
+        let kept = Rc::new(RefCell::new(None));
+        let drive_last = drive.clone();
         let driver = kept.clone();
         keep_until_exit(move || drive_last(driver.borrow_mut().as_mut().unwrap()));
         // What a turn needs is destroyed before.
@@ -230,11 +234,13 @@ fn a_destructor_may_drop_handles_guards_and_futures() {
     for when in EVERY_ORDER {
         for shut_down in [false, true] {
             let (timer, clock) = in_virtual_time();
-            let (task, runs) = (Arc::new(Task::default()), Arc::new(AtomicUsize::new(0)));
+            let task = Arc::new(Task::default());
+            let runs = Arc::new(AtomicUsize::new(0));
             let detached = timer.schedule(SEC, counting(&runs)).unwrap();
             let guard =
                 timer.schedule(SEC, || panic!("a timer ran after its guard was dropped")).unwrap().cancel_on_drop();
-            let (mut sleep, mut interval) = (timer.sleep(SEC), timer.interval_at(clock.now() + SEC, SEC));
+            let mut sleep = timer.sleep(SEC);
+            let mut interval = timer.interval_at(clock.now() + SEC, SEC);
             assert!(!is_ready(&mut sleep, &task) && poll_tick(&mut interval, &task).is_pending());
             let ended = shut_down.then(|| timer.clone());
             at_thread_exit(&timer, when, move || {

@@ -27,7 +27,8 @@ fn shard_set(shards: usize) -> ShardSet {
 fn a_leader_that_is_behind_gets_no_other_shard() {
     for is_behind in [false, true] {
         let shard_set = shard_set(2);
-        let (mut leader, shard) = (OwnThreadState::new(0), &shard_set.shards[1]);
+        let mut leader = OwnThreadState::new(0);
+        let shard = &shard_set.shards[1];
         shard.wakeup().change_role(LEADER, 1);
         let begun = Instant::now() + LOAD_INTERVAL;
         if is_behind {

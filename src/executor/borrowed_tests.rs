@@ -39,7 +39,8 @@ fn push_logging(queue: &JobQueue, log: &Arc<Mutex<Vec<&'static str>>>, text: &'s
 
 #[test]
 fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
-    let (queue, log) = (new_queue(), Arc::<Mutex<Vec<_>>>::default());
+    let queue = new_queue();
+    let log = Arc::<Mutex<Vec<_>>>::default();
     // On the only thread of a pool, so no other thread takes the ticket.
     pool_of(1).install(|| {
         let (inside, outer) = (queue.clone(), log.clone());
@@ -77,7 +78,8 @@ fn a_ticket_inside_a_callback_wakes_other_threads() {
 /// Both threads are inside callbacks when one defers a ticket. The other is free first.
 #[test]
 fn a_thread_that_returns_from_a_callback_runs_what_another_has_deferred() {
-    let (queue, inside) = (new_queue(), Arc::new(Barrier::new(2)));
+    let queue = new_queue();
+    let inside = Arc::new(Barrier::new(2));
     let (spawn, spawned) = mpsc::channel();
     let (run, has_run) = mpsc::channel();
     let (spawned, has_run) = (Arc::new(Mutex::new(spawned)), Arc::new(Mutex::new(has_run)));

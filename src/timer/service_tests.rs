@@ -84,7 +84,8 @@ fn timer_that_reports(shards: usize, executor: Executor) -> (Timer, ManualClock,
 fn a_driver_that_panics_closes_its_shard_and_loses_no_timer() {
     for executor in [Executor::Inline, Executor::Pool { threads: 2 }] {
         let (timer, clock, reports) = timer_that_reports(1, executor);
-        let (ran, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let kept = Arc::new(());
         let start = clock.now();
         let handles: Vec<_> = (1..=4_u32)
             .map(|secs| {

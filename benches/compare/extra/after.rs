@@ -74,7 +74,8 @@ impl Contender for AfterQueue {
     }
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> AfterKey {
-        let (due, waker) = (after(delay), Waker::from(target));
+        let due = after(delay);
+        let waker = Waker::from(target);
         let channels = self.shared.producers.get_or_default();
         let (place, number) = channels.lock().unwrap().put(due, waker);
         AfterKey { channels: channels.clone(), place, number }

@@ -63,7 +63,8 @@ fn unshared(load: Load) -> Measured {
     struct Line(AtomicU64);
 
     let (wall, _) = together(&Arc::new(Noop), (0..load.threads).collect(), move |_, thread, laps| {
-        let (epoch, lines) = (Instant::now(), (0..load.timers / load.threads));
+        let epoch = Instant::now();
+        let lines = (0..load.timers / load.threads);
         let own: Vec<_> = lines.map(|_| Line(AtomicU64::new(0))).collect();
         at_random(load, thread, laps, |any| {
             let deadline = epoch.elapsed().as_nanos() as u64 + IDLE.as_nanos() as u64;

@@ -52,7 +52,8 @@ thread_local! {
 
 impl SleepSlot {
     pub fn new(harness: &Arc<Harness>, oracle: &Oracle, future: TestFuture, deadline: Deadline) -> Self {
-        let (due, budget) = (oracle.due(deadline), Budget::set(oracle));
+        let due = oracle.due(deadline);
+        let budget = Budget::set(oracle);
         let tasks = [(); 2].map(|()| Task::new(harness));
         Self { future, deadline, due, tasks, polled: None, registration: Registration::Unregistered, budget }
     }
