@@ -142,7 +142,8 @@ struct Tally {
 impl Player {
     /// Adds a stack, and restarts the duration of the buff.
     fn buff(&mut self, kind: usize, now: u64, lasts: u64, tally: &mut Tally) {
-        let (Kind { every, stacks, .. }, buff) = (&KINDS[kind], &mut self.buffs[kind]);
+        let Kind { every, stacks, .. } = &KINDS[kind];
+        let buff = &mut self.buffs[kind];
         if buff.stacks == 0 {
             buff.acts = every.map_or(NEVER, |every| now + every);
         } else {

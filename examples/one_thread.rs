@@ -145,7 +145,8 @@ fn serve() -> Result<(), Box<dyn Error>> {
     let others_now = other_threads();
     let is_ok = clients.wait()?.success();
 
-    let (stats, row) = (timer.stats(), |name: &str, value: String| println!("{name:<42}{value:>10}"));
+    let stats = timer.stats();
+    let row = |name: &str, value: String| println!("{name:<42}{value:>10}");
     row("threads that serve", "1".to_owned());
     row("other threads of the process, all parked", others_now.as_ref().map_or("?".into(), |it| it.len().to_string()));
     row("turns of the loop", turns.to_string());

@@ -283,7 +283,8 @@ fn a_payload_whose_drop_panics_is_contained() {
 #[test]
 fn a_hook_may_use_the_timer() {
     let weak = Arc::new(std::sync::OnceLock::<corewheel::WeakTimer>::new());
-    let (own, (sender, receiver)) = (weak.clone(), channel());
+    let own = weak.clone();
+    let (sender, receiver) = channel();
     let (builder, clock) = on_manual_clock();
     let timer = builder
         .on_panic(move |_| {

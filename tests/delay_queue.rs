@@ -477,7 +477,9 @@ impl Wake for WaitForCallback {
 
 /// Returns the waker of a task that waits for a callback that is blocked in `pop`, and a receiver of the end of its wait.
 fn waker_that_waits_for_pop(timer: &Timer, queue: &DelayQueue<char>) -> (Waker, Receiver<()>) {
-    let (queue, started, (has_waited, waited)) = (queue.clone(), Gate::default(), channel());
+    let queue = queue.clone();
+    let started = Gate::default();
+    let (has_waited, waited) = channel();
     let is_started = started.clone();
     let pop = move || {
         is_started.open();

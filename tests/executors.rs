@@ -111,7 +111,8 @@ fn one_executor_may_serve_many_timers() {
 
 #[test]
 fn a_custom_executor_that_blocks_delays_only_its_shard() {
-    let (gate, (names, name)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (names, name) = channel();
     let pass = gate.clone();
     let names = Mutex::new(names);
     let first = AtomicUsize::new(0);
@@ -178,7 +179,8 @@ fn a_dropped_job_cancels_its_timers_and_drops_their_closures() {
 #[test]
 fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
     for (repeats, drops) in [(false, false), (false, true), (true, false), (true, true)] {
-        let (held_jobs, (builder, clock)) = (HeldJobs::default(), on_manual_clock());
+        let held_jobs = HeldJobs::default();
+        let (builder, clock) = on_manual_clock();
         let timer = builder.shards(1).executor(held_jobs.executor()).max_pending(1).build().unwrap();
         let start = clock.now();
         let runs = Arc::default();

@@ -61,7 +61,9 @@ fn a_callback_may_wait_for_a_timer_that_is_due_later() {
         let gate = gate.clone();
         let next = gates.get(number + 1).cloned();
         let wait_for_the_next = move || {
-            next.into_iter().for_each(|next| next.pass());
+            if let Some(next) = next {
+                next.pass();
+            }
             gate.open();
         };
         timer.schedule(number as u32 * MS, wait_for_the_next).unwrap();
@@ -195,7 +197,8 @@ fn a_shutdown_waits_for_extra_threads() {
     for (shuts_down, spawns) in [false, true].into_iter().cycle().zip([true, true, false, false, false, false]) {
         let name = "growth-join";
         let timer = timer_with(1, 256, name);
-        let (gate, (sender, receiver)) = (Gate::default(), channel());
+        let gate = Gate::default();
+        let (sender, receiver) = channel();
         for _ in 0..BLOCKED {
             let (gate, sender) = (gate.clone(), sender.clone());
             let block = move || {
@@ -377,7 +380,8 @@ fn a_shutdown_in_rayons_work_on_an_extra_thread_does_not_deadlock() {
     let timer = timer_with(1, 256, name);
     let gate = Gate::default();
     block(&timer, 1, &gate);
-    let ((sender, receiver), weak) = (channel(), timer.downgrade());
+    let (sender, receiver) = channel();
+    let weak = timer.downgrade();
     let shut_down = move || {
         gate.open();
         sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap();

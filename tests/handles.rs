@@ -424,7 +424,8 @@ fn cancel_and_wait_of_a_timer_that_waits_for_a_worker_does_not_wait() {
 #[test]
 fn a_callback_may_cancel_and_wait_for_another() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
-    let (begun, (sender, receiver)) = (Gate::default(), channel());
+    let begun = Gate::default();
+    let (sender, receiver) = channel();
     let (begin, first) = (begun.clone(), sender.clone());
     let slow = timer
         .schedule(Duration::ZERO, move || {

@@ -56,7 +56,8 @@ impl Busy {
 
     /// Returns the name of the thread that drives, which is the one that wakes tasks.
     fn driver(&self) -> String {
-        let ((_sleep, called), mut name) = (self.asleep(), None);
+        let (_sleep, called) = self.asleep();
+        let mut name = None;
         eventually("the task is woken", || {
             name = called.take();
             name.is_some()

@@ -115,7 +115,8 @@ fn a_shutdown_waits_for_the_end_of_the_pools_threads() {
         static AT_THE_END: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
     }
     let timer = Timer::builder().executor(Executor::Pool { threads: 1 }).build().unwrap();
-    let (has_ended, (sender, receiver)) = (Arc::new(AtomicBool::new(false)), channel());
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let (sender, receiver) = channel();
     let ends = has_ended.clone();
     let end_slowly = move || {
         thread::sleep(50 * MS);
@@ -322,7 +323,9 @@ fn a_shutdown_with_a_limit_leaves_a_callback_that_blocks() {
         let timer = Timer::builder().shards(2).thread_name(name).executor(executor).build().unwrap();
         let gate = Gate::default();
         let tokens = Tokens::default();
-        let (token, pass, (sender, receiver)) = (tokens.give(), gate.clone(), channel());
+        let token = tokens.give();
+        let pass = gate.clone();
+        let (sender, receiver) = channel();
         let blocks = move || {
             sender.send(()).unwrap();
             pass.pass();
@@ -424,7 +427,8 @@ fn the_end_of_timers_inside_a_callback_does_not_wait_for_the_drop_of_their_execu
             };
             let timers: Vec<_> = (0..timers).map(build).collect();
             drop(executor);
-            let ((give, take), (sender, receiver)) = (channel::<Vec<Timer>>(), channel());
+            let (give, take) = channel::<Vec<Timer>>();
+            let (sender, receiver) = channel();
             let end_all = move || {
                 take.recv().unwrap().into_iter().for_each(end);
                 sender.send(()).unwrap();
@@ -446,7 +450,8 @@ fn the_drop_of_the_last_driver_inside_a_callback_does_not_wait_for_the_drop_of_i
     timer.shutdown();
     drop(timer);
     eventually("the threads have ended", || threads_named("life-drop-driver") == 0);
-    let (other, (sender, receiver)) = (Timer::new().unwrap(), channel());
+    let other = Timer::new().unwrap();
+    let (sender, receiver) = channel();
     let drops = move || {
         drop(driver);
         sender.send(()).unwrap();
@@ -464,7 +469,10 @@ fn a_shutdown_with_a_limit_ends_a_repeating_timer_that_blocks() {
         let gate = Gate::default();
         let tokens = Tokens::default();
         let runs = Arc::new(AtomicUsize::new(0));
-        let (token, pass, count, (sender, receiver)) = (tokens.give(), gate.clone(), runs.clone(), channel());
+        let token = tokens.give();
+        let pass = gate.clone();
+        let count = runs.clone();
+        let (sender, receiver) = channel();
         let blocks = move || {
             let _captured = &token;
             count.fetch_add(1, Ordering::SeqCst);
@@ -495,7 +503,8 @@ fn a_shutdown_with_a_limit_completes_sleeps_and_returns_what_has_not_started() {
         let token = tokens.give();
         timer.schedule(Duration::ZERO, move || drop(token)).unwrap();
     }
-    let (sleeping, (sender, receiver)) = (timer.clone(), channel());
+    let sleeping = timer.clone();
+    let (sender, receiver) = channel();
     let sleeper = thread::spawn(move || {
         futures::executor::block_on(async {
             let sleep = sleeping.sleep(HOUR);
@@ -520,7 +529,8 @@ fn a_shutdown_with_a_limit_inside_a_callback_waits_for_others_up_to_the_limit() 
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).thread_name("life-inside").build().unwrap();
     let gate = Gate::default();
     block(&timer, 1, &gate);
-    let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+    let weak = timer.downgrade();
+    let (sender, receiver) = channel();
     let shuts_down = move || {
         let timer = weak.upgrade().unwrap();
         let start = Instant::now();
@@ -541,7 +551,8 @@ fn a_shutdown_with_a_limit_inside_a_callback_waits_for_others_up_to_the_limit() 
 fn a_shutdown_with_a_limit_leaves_rayon_tasks_and_thread_locals() {
     let name = "life-tasks";
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).thread_name(name).build().unwrap();
-    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (sender, receiver) = channel();
     let pass = gate.clone();
     let leaves_a_task = move || {
         rayon::spawn(move || {
@@ -637,7 +648,8 @@ fn a_shutdown_completes_the_sleeps_of_every_shard_before_it_waits_for_one() {
 #[test]
 fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
-    let (begun, (sender, receiver)) = (Gate::default(), channel::<()>());
+    let begun = Gate::default();
+    let (sender, receiver) = channel::<()>();
     let begin = begun.clone();
     // The callback ends when the closure of the other timer is dropped.
     let waits = move || {
@@ -724,7 +736,9 @@ fn a_shutdown_in_a_joined_half_of_a_callback_does_not_deadlock() {
         let builder = Timer::builder().shards(1).thread_name("life-join");
         let timer = builder.executor(Executor::Pool { threads: 2 }).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();
-        let (weak, (sender, receiver), tokens) = (timer.downgrade(), channel(), Tokens::default());
+        let weak = timer.downgrade();
+        let (sender, receiver) = channel();
+        let tokens = Tokens::default();
         let token = tokens.give();
         let shuts_down = move || {
             let _captured = &token;
@@ -851,7 +865,9 @@ fn a_repeating_timer_whose_callback_shuts_down_has_ended() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.executor(executor).build().unwrap();
         let tokens = Tokens::default();
-        let (weak, token, (sender, receiver)) = (timer.downgrade(), tokens.give(), channel());
+        let weak = timer.downgrade();
+        let token = tokens.give();
+        let (sender, receiver) = channel();
         let handle = timer
             .schedule_at_fixed_rate(SEC, SEC, move || {
                 let _captured = &token;
@@ -873,7 +889,8 @@ fn a_repeating_timer_whose_callback_shuts_down_has_ended() {
 fn a_shutdown_inside_a_callback_does_not_deadlock() {
     for executor in every_executor() {
         let timer = Timer::builder().shards(2).thread_name("life-inside").executor(executor).build().unwrap();
-        let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+        let weak = timer.downgrade();
+        let (sender, receiver) = channel();
         for _ in 0..10 {
             timer.schedule(HOUR, || ()).unwrap();
         }
@@ -893,7 +910,8 @@ fn a_drop_inside_a_callback_does_not_deadlock() {
             let tokens = Tokens::default();
             let token = tokens.give();
             timer.schedule(HOUR, move || drop(token)).unwrap();
-            let (mut own, (sender, receiver)) = (Some(timer.clone()), channel());
+            let mut own = Some(timer.clone());
+            let (sender, receiver) = channel();
             let gate = Gate::default();
             let pass = gate.clone();
             let last = move || {
@@ -921,7 +939,8 @@ fn a_drop_inside_a_callback_does_not_deadlock() {
 fn callbacks_that_shut_down_at_the_same_time_do_not_deadlock() {
     for threads in [1, 2, 4] {
         let timer = Timer::builder().shards(2).executor(Executor::Pool { threads }).build().unwrap();
-        let ((sender, receiver), gate) = (channel(), Gate::default());
+        let (sender, receiver) = channel();
+        let gate = Gate::default();
         for _ in 0..4 {
             let weak = timer.downgrade();
             let sender = sender.clone();

@@ -287,7 +287,8 @@ fn a_slow_callback_delays_no_other_while_a_worker_is_idle() {
         for slow in [0, 1, 31, 50, 63] {
             let (builder, clock) = on_manual_clock();
             let timer = builder.shards(1).executor(executor.clone()).build().unwrap();
-            let (gate, (sender, receiver)) = (Gate::default(), channel());
+            let gate = Gate::default();
+            let (sender, receiver) = channel();
             for index in 0..64 {
                 let (gate, sender) = (gate.clone(), sender.clone());
                 let f = move || {

@@ -75,7 +75,8 @@ fn busy_workers_wake_no_driver() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(1).executor(executor.clone()).max_extra_threads(0).build().unwrap();
-        let (gate, (sender, receiver)) = (Gate::default(), channel());
+        let gate = Gate::default();
+        let (sender, receiver) = channel();
         (0..2).for_each(|_| block(&timer, 1, &gate));
         timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
         thread::sleep(50 * MS);
@@ -128,7 +129,9 @@ fn a_batch_that_starts_late_gets_a_second_worker() {
 /// Schedules a callback that holds a lock during `work`, which must schedule four callbacks that need the lock. Waits for
 /// these four.
 fn hold_a_lock_during(timer: &Timer, work: impl FnOnce(&Timer, &Arc<Mutex<()>>, &Sender<()>) + Send + 'static) {
-    let (service, lock, (sender, receiver)) = (timer.downgrade(), Arc::new(Mutex::new(())), channel());
+    let service = timer.downgrade();
+    let lock = Arc::new(Mutex::new(()));
+    let (sender, receiver) = channel();
     let holds = move || {
         let timer = service.upgrade().unwrap();
         let guard = lock.lock().unwrap();
@@ -281,7 +284,8 @@ fn spawned_work_does_not_wait_for_a_later_callback() {
 fn an_idle_pool_sleeps_beside_a_blocked_callback() {
     let name = "pool-idle";
     let timer = Timer::builder().shards(1).thread_name(name).executor(Executor::Pool { threads: 4 }).build().unwrap();
-    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (sender, receiver) = channel();
     for _ in 0..100 {
         let sender = sender.clone();
         timer.schedule(MS, move || rayon::spawn(move || sender.send(()).unwrap())).unwrap();
@@ -443,7 +447,8 @@ fn a_callback_may_use_rayon_after_a_shutdown_that_did_not_wait_for_it() {
     type End = fn(Timer);
 
     fn shut_down_in_other_work(timer: Timer) {
-        let (inner, (sender, receiver)) = (timer.clone(), channel());
+        let inner = timer.clone();
+        let (sender, receiver) = channel();
         let shut_down = move || {
             drop(inner.shutdown());
             sender.send(()).unwrap();
@@ -460,7 +465,10 @@ fn a_callback_may_use_rayon_after_a_shutdown_that_did_not_wait_for_it() {
     ];
     for (inside, outside) in ends {
         let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 3 }).build().unwrap();
-        let (inner, begun, gate, (sender, receiver)) = (timer.clone(), Gate::default(), Gate::default(), channel());
+        let inner = timer.clone();
+        let begun = Gate::default();
+        let gate = Gate::default();
+        let (sender, receiver) = channel();
         let (begin, pass) = (begun.clone(), gate.clone());
         let callback = move || {
             begin.open();

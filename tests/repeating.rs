@@ -519,7 +519,8 @@ fn a_panic_of_a_recurring_callback_wins_over_a_reset_during_the_run() {
 #[test]
 fn a_recurring_timer_that_was_reset_during_its_last_run_is_unfired_at_a_shutdown() {
     let timer = Timer::new().unwrap();
-    let ((sender, receiver), weak) = (channel(), timer.downgrade());
+    let (sender, receiver) = channel();
+    let weak = timer.downgrade();
     let _own = recurring_with_own_handle(&timer, move |handle, _, run| {
         if run == 1 {
             sender.send(handle.reset(HOUR)).unwrap();

@@ -20,7 +20,8 @@ fn any_number_of_shards_fires_every_timer_and_none_early() {
     for shards in NUMBERS {
         for executor in [Executor::default(), Executor::Inline] {
             let timer = Timer::builder().shards(shards).thread_name("shards-fire").executor(executor).build().unwrap();
-            let ((sender, receiver), barrier) = (channel(), Barrier::new(shards));
+            let (sender, receiver) = channel();
+            let barrier = Barrier::new(shards);
             thread::scope(|scope| {
                 for seed in 0..shards {
                     let timer = &timer;
@@ -157,7 +158,8 @@ fn one_thread_ends_the_timers_of_many_shards_in_any_order() {
     const SHARDS: usize = 64;
     const TIMERS: usize = 50;
     let timers = [(); 2].map(|()| Timer::builder().shards(SHARDS).build().unwrap());
-    let (barrier, (sender, receiver)) = (Barrier::new(SHARDS), std::sync::mpsc::channel());
+    let barrier = Barrier::new(SHARDS);
+    let (sender, receiver) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..SHARDS {
             let timers = &timers;

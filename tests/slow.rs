@@ -43,7 +43,9 @@ impl Acting {
     fn new(executor: Executor, act: Act) -> Self {
         let own = Arc::new(OnceLock::<WeakTimer>::new());
         let handle = Arc::new(OnceLock::new());
-        let (weak, its, (sender, outcome)) = (own.clone(), handle.clone(), channel());
+        let weak = own.clone();
+        let its = handle.clone();
+        let (sender, outcome) = channel();
         let acted = AtomicBool::new(false);
         let builder = Timer::builder().shards(2).executor(executor);
         let hook = move |_| {
@@ -261,7 +263,9 @@ fn waiting_for_a_run_includes_its_hook() {
 #[test]
 fn the_next_run_starts_after_the_hook_of_the_last() {
     let in_hook = Arc::new(AtomicBool::new(false));
-    let (enter, seen, (sender, receiver)) = (in_hook.clone(), in_hook, channel());
+    let enter = in_hook.clone();
+    let seen = in_hook;
+    let (sender, receiver) = channel();
     let hook = move |_| {
         enter.store(true, Ordering::SeqCst);
         thread::sleep(2 * SLOW);
@@ -342,7 +346,8 @@ fn a_hook_may_shut_the_timer_down() {
 fn a_hook_may_drop_the_last_timer() {
     for executor in every_executor() {
         for repeating in [false, true] {
-            let (slot, (sender, receiver)) = (Arc::new(Mutex::new(None::<Timer>)), channel());
+            let slot = Arc::new(Mutex::new(None::<Timer>));
+            let (sender, receiver) = channel();
             let last = slot.clone();
             let hook = move |_| {
                 let last = last.lock().unwrap().take();
@@ -379,7 +384,8 @@ fn a_hook_may_drop_the_last_timer() {
 #[test]
 fn a_hook_that_advances_its_own_clock_panics() {
     let (builder, clock) = on_manual_clock();
-    let (own, (sender, payloads)) = (clock.clone(), channel());
+    let own = clock.clone();
+    let (sender, payloads) = channel();
     let timer = builder
         .on_slow(OVER, move |_| own.advance(SEC))
         .on_panic(move |payload| drop(sender.send(payload)))

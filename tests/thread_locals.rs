@@ -59,7 +59,11 @@ fn keep_until_exit(f: impl FnOnce() + 'static) {
         static KEPT: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
     }
     let mut f = Some(f);
-    let at_exit = OnDrop(move || f.take().into_iter().for_each(|f| f()));
+    let at_exit = OnDrop(move || {
+        if let Some(f) = f.take() {
+            f();
+        }
+    });
     KEPT.with_borrow_mut(|kept| kept.push(Box::new(at_exit)));
 }
 
@@ -132,7 +136,8 @@ fn a_destructor_may_schedule_reset_and_cancel_timers() {
 fn a_destructor_may_create_poll_and_drop_futures() {
     for when in EVERY_ORDER {
         let (timer, clock) = in_virtual_time();
-        let (task, (sender, receiver)) = (Arc::new(Task::default()), channel());
+        let task = Arc::new(Task::default());
+        let (sender, receiver) = channel();
         let (used, polls) = (timer.clone(), task.clone());
         at_thread_exit(&timer, when, move || {
             let dropped = (0..200).filter(|_| !is_ready(&mut used.sleep(HOUR), &polls)).count();
@@ -261,7 +266,9 @@ fn the_last_clone_is_dropped_in_a_destructor_and_then_its_handles() {
     for when in EVERY_ORDER {
         for executor in every_executor() {
             let timer = Timer::builder().shards(2).thread_name("local-last").executor(executor).build().unwrap();
-            let (weak, other, (sender, receiver)) = (timer.downgrade(), Timer::new().unwrap(), channel());
+            let weak = timer.downgrade();
+            let other = Timer::new().unwrap();
+            let (sender, receiver) = channel();
             let handles: Vec<TimerHandle> = (1..100).map(|n| timer.schedule(n * HOUR, || ()).unwrap()).collect();
             at_thread_exit(&other, when, move || {
                 drop(timer);
@@ -292,7 +299,9 @@ fn the_threads_of_a_timer_may_use_it_when_they_end() {
     // The threads of the global pool never end.
     for executor in every_executor().into_iter().filter(|executor| !matches!(executor, Executor::RayonGlobal)) {
         let timer = Timer::builder().shards(1).thread_name("local-own").executor(executor.clone()).build().unwrap();
-        let (kept, handle, (sender, receiver)) = (timer.clone(), timer.schedule(HOUR, || ()).unwrap(), channel());
+        let kept = timer.clone();
+        let handle = timer.schedule(HOUR, || ()).unwrap();
+        let (sender, receiver) = channel();
         let mut sleep = timer.sleep(HOUR);
         assert!(!is_ready(&mut sleep, &Arc::default()));
         let callback = move || {
@@ -320,7 +329,9 @@ fn a_destructor_may_run_jobs() {
     for when in EVERY_ORDER {
         let held_jobs = HeldJobs::default();
         let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
-        let (runs, weak, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), timer.downgrade(), channel());
+        let runs = Arc::new(AtomicUsize::new(0));
+        let weak = timer.downgrade();
+        let (sender, receiver) = channel();
         let own = Arc::new(OnceLock::<TimerHandle>::new());
         let handle = own.clone();
         let f = move || {

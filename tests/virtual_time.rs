@@ -147,7 +147,9 @@ fn callbacks_of_one_tick_may_wait_for_each_other_in_any_shard() {
     for executor in [Executor::Inline, Executor::Pool { threads: 3 }, Executor::Custom(Arc::new(ThreadPerJob))] {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(3).executor(executor).build().unwrap();
-        let (due, barrier, (sender, receiver)) = (clock.now() + SEC, Arc::new(Barrier::new(3)), channel());
+        let due = clock.now() + SEC;
+        let barrier = Arc::new(Barrier::new(3));
+        let (sender, receiver) = channel();
         for _ in 0..3 {
             let (sender, barrier, at) = (sender.clone(), barrier.clone(), clock.clone());
             schedule_on_new_thread(&timer, due, move || {
@@ -173,7 +175,8 @@ fn callbacks_of_one_tick_may_wait_for_each_other_in_any_timer() {
     let every_fifth = build(5 * MS);
     clock.advance(MS);
     let every_seventh = build(7 * MS);
-    let (barrier, (sender, receiver)) = (Arc::new(Barrier::new(2)), channel());
+    let barrier = Arc::new(Barrier::new(2));
+    let (sender, receiver) = channel();
     for timer in [&every_fifth, &every_seventh] {
         let (sender, barrier, at) = (sender.clone(), barrier.clone(), clock.clone());
         let meet = move || {
@@ -209,7 +212,8 @@ fn timers_that_callbacks_schedule_up_to_the_target_run() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(3).executor(executor).build().unwrap();
-        let (start, (sender, receiver)) = (clock.now(), channel());
+        let start = clock.now();
+        let (sender, receiver) = channel();
         chain(&timer, sender);
         clock.advance(9 * SEC + 999 * MS);
         let seen: Vec<_> = received(&receiver).into_iter().map(|at: Instant| at - start).collect();
@@ -235,7 +239,9 @@ fn timers_that_callbacks_schedule_in_another_timer_run() {
     let build = |tick| Timer::builder().clock(clock.clone()).tick(tick).build().unwrap();
     let first = build(MS);
     let second = build(3 * MS);
-    let (other, at, (sender, receiver)) = (second.clone(), clock.clone(), channel());
+    let other = second.clone();
+    let at = clock.clone();
+    let (sender, receiver) = channel();
     let start = clock.now();
     first
         .schedule(SEC, move || {
@@ -500,7 +506,8 @@ fn what_is_due_runs_before_the_clock_advances_to_the_next_deadline() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).executor(executor).build().unwrap();
-        let (start, (sender, receiver)) = (clock.now(), channel());
+        let start = clock.now();
+        let (sender, receiver) = channel();
         let report = |name| {
             let (sender, clock) = (sender.clone(), clock.clone());
             move || sender.send((name, clock.now() - start)).unwrap()
@@ -529,7 +536,9 @@ fn the_next_deadline_can_be_asked_for_inside_a_callback() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(1).executor(executor).build().unwrap();
-        let (start, asked, (sender, receiver)) = (clock.now(), clock.clone(), channel());
+        let start = clock.now();
+        let asked = clock.clone();
+        let (sender, receiver) = channel();
         let handle: Arc<OnceLock<TimerHandle>> = Arc::default();
         let own = handle.clone();
         let mut runs = 0;
@@ -666,7 +675,8 @@ fn the_next_deadline_can_be_asked_for_while_other_threads_use_the_timer() {
 fn a_shutdown_with_a_limit_does_not_wait_for_an_advance() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.executor(Executor::Pool { threads: 1 }).build().unwrap();
-    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (sender, receiver) = channel();
     let pass = gate.clone();
     let blocks = move || {
         sender.send(()).unwrap();

@@ -26,7 +26,9 @@ impl Action {
 
     fn run(&self) {
         let f = self.0.lock().unwrap().take();
-        f.into_iter().for_each(|f| f());
+        if let Some(f) = f {
+            f();
+        }
     }
 }
 
@@ -433,7 +435,8 @@ fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
         let gate = Gate::default();
         let odd = Task::new();
         let at = timer.now() + 20 * MS;
-        let (pass, (sender, receiver)) = (gate.clone(), channel());
+        let pass = gate.clone();
+        let (sender, receiver) = channel();
         odd.on_wake.set(move || pass.pass());
         // Of two callbacks that are due together, each waits for the other.
         let meeting = [Gate::default(), Gate::default()];

@@ -60,7 +60,8 @@ fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
 
 #[test]
 fn a_ticket_inside_a_callback_wakes_other_threads() {
-    let (queue, (sender, receiver)) = (new_queue(), mpsc::channel());
+    let queue = new_queue();
+    let (sender, receiver) = mpsc::channel();
     let receiver = Arc::new(Mutex::new(receiver));
     pool_of(2).install(|| {
         let inside = queue.clone();
@@ -106,7 +107,8 @@ fn a_thread_that_returns_from_a_callback_runs_what_another_has_deferred() {
 fn all_idle_threads_assist_with_a_late_batch() {
     const THREADS: usize = 3;
     let pool = BorrowedPool::new(pool_of(THREADS));
-    let (meeting, (sender, receiver)) = (Arc::new(Barrier::new(THREADS)), mpsc::channel());
+    let meeting = Arc::new(Barrier::new(THREADS));
+    let (sender, receiver) = mpsc::channel();
     let batch = Arc::new(Callbacks::of(THREADS, move || {
         sender.send(false).unwrap();
         meeting.wait();

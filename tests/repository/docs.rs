@@ -24,7 +24,8 @@ impl Page {
     fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut page = Self { links: Vec::new(), undefined: Vec::new(), anchors: HashSet::new(), code: Vec::new() };
-        let (mut heading, mut seen) = (None::<String>, HashMap::<String, usize>::new());
+        let mut heading = None::<String>;
+        let mut seen = HashMap::<String, usize>::new();
         let mut undefined = Vec::new();
         let without_definition = |link: BrokenLink| {
             if link.link_type == LinkType::Reference {

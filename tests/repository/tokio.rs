@@ -230,7 +230,11 @@ fn examples(file: &str, text: &str) -> Vec<(Case, String)> {
     for event in Parser::new(&docs) {
         match event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => block = Some((info, String::new())),
-            Event::Text(part) => block.iter_mut().for_each(|(_, code)| code.push_str(&part)),
+            Event::Text(part) => {
+                if let Some((_, code)) = &mut block {
+                    code.push_str(&part);
+                }
+            }
             Event::End(TagEnd::CodeBlock) => {
                 let Some((info, code)) = block.take() else { continue };
                 let is_program = words(&info).all(|word| ["rust", "no_run", "should_panic"].contains(&word));

@@ -289,7 +289,9 @@ impl<T: Timers> Caller<T> {
                 let mut own = self.inboxes[self.thread].lock().expect("as above");
                 (own.len() > RING / 4).then(|| own.pop_front()).flatten()
             });
-            oldest.into_iter().for_each(|handle| self.cancel(handle));
+            if let Some(handle) = oldest {
+                self.cancel(handle);
+            }
             self.pass();
         }
     }

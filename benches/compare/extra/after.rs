@@ -109,7 +109,8 @@ impl Drop for AfterQueue {
 impl Channels {
     fn put(&mut self, due: Receiver<Instant>, waker: Waker) -> (usize, u64) {
         self.last += 1;
-        let (number, value) = (self.last, Value { number: self.last, due, waker });
+        let number = self.last;
+        let value = Value { number, due, waker };
         let place = match self.free.pop() {
             Some(place) => {
                 self.places[place] = Some(value);

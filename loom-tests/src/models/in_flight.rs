@@ -49,7 +49,8 @@ fn spawn_run_and_caller(
     driver: &mut DriverCore,
     caller: impl FnOnce(&Fixture, Handle, &mut Cache) + Send + 'static,
 ) -> [JoinHandle<Cache>; 2] {
-    let (mut cache, (started, has_started)) = (Cache::new(), mpsc::channel());
+    let mut cache = Cache::new();
+    let (started, has_started) = mpsc::channel();
     let callback = RunsAgainLater { runs: fixture.counts.clone(), started: Some(started) };
     let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
     let batch = fixture.collect_batch(driver, NOW);

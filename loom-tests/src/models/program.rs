@@ -132,7 +132,8 @@ fn a_waker_that_is_set_late_is_called_once() {
 #[test]
 fn a_new_waker_replaces_the_old_one() {
     explore(|| {
-        let (program, [old, new]) = (Program::new(), [(); 2].map(|()| LoopWaker::new()));
+        let program = Program::new();
+        let [old, new] = [(); 2].map(|()| LoopWaker::new());
         program.wakeup().program.set(&old.waker());
         program.answer();
         let caller = program.spawn(Program::push);

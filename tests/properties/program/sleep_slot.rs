@@ -153,7 +153,8 @@ impl SleepSlot {
                 assert_eq!(tick, harness.instant(due));
                 let next = missed.next(due, oracle.now, *period);
                 self.set(oracle, next);
-                (self.registration, self.budget) = (Registration::Unregistered, Budget::set(oracle));
+                self.registration = Registration::Unregistered;
+                self.budget = Budget::set(oracle);
                 false
             }
             (_, output) => panic!("{output:?} of another kind of future"),
@@ -161,7 +162,8 @@ impl SleepSlot {
     }
 
     fn set(&mut self, oracle: &Oracle, deadline: Duration) {
-        (self.deadline, self.due) = (Some(deadline), oracle.due(Some(deadline)));
+        self.deadline = Some(deadline);
+        self.due = oracle.due(self.deadline);
     }
 
     /// Resets a sleep to `deadline`, and an interval to a period from now.
