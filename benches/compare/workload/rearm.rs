@@ -64,8 +64,7 @@ fn unshared(load: Load) -> Measured {
 
     let (wall, _) = together(&Arc::new(Noop), (0..load.threads).collect(), move |_, thread, laps| {
         let epoch = Instant::now();
-        let lines = 0..load.timers / load.threads;
-        let own: Vec<_> = lines.map(|_| Line(AtomicU64::new(0))).collect();
+        let own: Vec<_> = (0..load.timers / load.threads).map(|_| Line(AtomicU64::new(0))).collect();
         at_random(load, thread, laps, |any| {
             let deadline = epoch.elapsed().as_nanos() as u64 + IDLE.as_nanos() as u64;
             let old = own[any].0.load(Ordering::Acquire);
