@@ -19,7 +19,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 
 fn present(criterion: &mut Criterion) {
     let ticks = Ticks::new(None, Duration::from_millis(1));
-    let (delay, deadline) = (Duration::from_secs(30), ticks.now() + Duration::from_secs(3600));
+    let delay = Duration::from_secs(30);
+    let deadline = ticks.now() + Duration::from_secs(3600);
     criterion.bench_function("Ticks::now", |bencher| bencher.iter(|| ticks.now()));
     criterion.bench_function("Ticks::now_tick", |bencher| bencher.iter(|| ticks.now_tick()));
     criterion.bench_function("Ticks::after", |bencher| bencher.iter(|| ticks.after(delay)));

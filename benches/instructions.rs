@@ -91,7 +91,8 @@ fn report(check: bool) -> Result<bool, Box<dyn Error>> {
     let record = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(RECORD))?;
     let compiler = compiler()?;
     println!("{HEAD}\nWith {compiler}:\n\n| operation | instructions |\n|---|---:|");
-    let (mut passed, known) = (true, record.contains(&compiler));
+    let mut passed = true;
+    let known = record.contains(&compiler);
     for (case, (name, _)) in CASES.iter().enumerate() {
         let count = count(case)? as f64 / TIMES as f64;
         println!("| {name} | {count:.0} |");
@@ -201,7 +202,8 @@ fn schedule(timer: &Timer, connection: &Arc<()>) -> TimerHandle {
 }
 
 fn pairs(end: fn(TimerHandle)) {
-    let (timer, connection) = (in_virtual_time(), Arc::default());
+    let timer = in_virtual_time();
+    let connection = Arc::default();
     // The first pair allocates memory and wakes the driver.
     end(schedule(&timer, &connection));
     measured(|| {
@@ -216,7 +218,8 @@ fn fire() {
     let builder = Timer::builder().shards(1).executor(Executor::Inline);
     let timer = builder.build().expect("the timer starts");
     let mut driver = timer.take_driver().expect("no loop has it yet");
-    let (due, connection) = (Instant::now() + Duration::from_secs(4), Arc::default());
+    let due = Instant::now() + Duration::from_secs(4);
+    let connection = Arc::default();
     let schedule = |connection: Arc<()>| timer.schedule_at(due, move || drop(connection)).expect("the timer is open");
     let _handles: Vec<_> = (0..TIMES).map(|_| schedule(Arc::clone(&connection))).collect();
     // Links all.
@@ -232,7 +235,8 @@ fn fire() {
 }
 
 fn reset() {
-    let (timer, connection) = (in_virtual_time(), Arc::default());
+    let timer = in_virtual_time();
+    let connection = Arc::default();
     let handle = schedule(&timer, &connection);
     measured(|| {
         for _ in 0..TIMES {

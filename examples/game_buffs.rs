@@ -81,7 +81,8 @@ fn show_cascade(deadline: u64) -> Result<Vec<(usize, u64)>, BuildError> {
 
 /// Formats a tick as hours, minutes, and seconds with tenths.
 fn time(tick: u64) -> String {
-    let (hours, minutes) = (tick / HOUR, tick / MINUTE % 60);
+    let hours = tick / HOUR;
+    let minutes = tick / MINUTE % 60;
     format!("{hours:2}:{minutes:02}:{:02}.{}", tick / SECOND % 60, tick % SECOND)
 }
 
@@ -141,7 +142,8 @@ struct Tally {
 impl Player {
     /// Adds a stack, and restarts the duration of the buff.
     fn buff(&mut self, kind: usize, now: u64, lasts: u64, tally: &mut Tally) {
-        let (Kind { every, stacks, .. }, buff) = (&KINDS[kind], &mut self.buffs[kind]);
+        let Kind { every, stacks, .. } = &KINDS[kind];
+        let buff = &mut self.buffs[kind];
         if buff.stacks == 0 {
             buff.acts = every.map_or(NEVER, |every| now + every);
         } else {
@@ -215,7 +217,8 @@ impl Finder for ByWheel {
         let mut due = std::mem::take(&mut self.due);
         self.clock.advance(now, |_, buff| due.push(buff));
         for (player, kind) in due.drain(..) {
-            let (player, kind) = (player as usize, usize::from(kind));
+            let player = player as usize;
+            let kind = usize::from(kind);
             assert!(players[player].buffs[kind].due() <= now, "the wheel yields only buffs that are due");
             self.keys[player][kind] = None;
             players[player].run(kind, now, tally);
@@ -255,7 +258,8 @@ impl<F: Finder> Game<F> {
         for now in 1..=TICKS {
             let start = Instant::now();
             for _ in 0..SPELLS {
-                let (player, kind) = (rng.usize(..FIGHTING), rng.usize(..CAST));
+                let player = rng.usize(..FIGHTING);
+                let kind = rng.usize(..CAST);
                 self.buff(player, kind, now, KINDS[kind].lasts);
             }
             for _ in 0..DISPELS {

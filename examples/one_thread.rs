@@ -102,8 +102,11 @@ fn serve() -> Result<(), Box<dyn Error>> {
     let others = other_threads();
     let address = listener.local_addr()?.to_string();
     let mut clients = process::Command::new(env::current_exe()?).arg("--clients-of").arg(address).spawn()?;
-    let (mut connections, mut accepted, mut ends) = (HashMap::new(), 0, [0; EXPECTED.len()]);
-    let (mut events, mut turns) = (Events::with_capacity(256), 0);
+    let mut connections = HashMap::new();
+    let mut accepted = 0;
+    let mut ends = [0; EXPECTED.len()];
+    let mut events = Events::with_capacity(256);
+    let mut turns = 0;
     while accepted < CLIENTS || !connections.is_empty() {
         let wait = driver.next_wakeup().map(|at| at.saturating_duration_since(Instant::now()));
         match poll.poll(&mut events, wait) {
@@ -142,7 +145,8 @@ fn serve() -> Result<(), Box<dyn Error>> {
     let others_now = other_threads();
     let is_ok = clients.wait()?.success();
 
-    let (stats, row) = (timer.stats(), |name: &str, value: String| println!("{name:<42}{value:>10}"));
+    let stats = timer.stats();
+    let row = |name: &str, value: String| println!("{name:<42}{value:>10}");
     row("threads that serve", "1".to_owned());
     row("other threads of the process, all parked", others_now.as_ref().map_or("?".into(), |it| it.len().to_string()));
     row("turns of the loop", turns.to_string());

@@ -88,7 +88,8 @@ fn main() {
 /// that waited at once.
 fn send(args: &Args, purgatory: &Purgatory) -> (u64, usize) {
     let timeout = Duration::from_millis(args.timeout.into());
-    let (median, sigma) = (args.pct50 / 1e3, (args.pct75 / args.pct50).ln() / SIGMAS_TO_75);
+    let median = args.pct50 / 1e3;
+    let sigma = (args.pct75 / args.pct50).ln() / SIGMAS_TO_75;
     let mut rng = Rng::with_seed(50_75);
     let mut uniform = move || 1.0 - rng.f64();
 

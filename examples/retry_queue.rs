@@ -97,7 +97,8 @@ impl Retries<'_> {
     fn work(&self, mut random: Rng) -> Histogram<u64> {
         let mut late = Histogram::new(3).expect("a valid precision");
         while let Some(due) = self.queue.pop() {
-            let (now, job) = (Instant::now(), due.value);
+            let now = Instant::now();
+            let job = due.value;
             let early = now < job.not_before || now < due.deadline;
             self.summary.early.fetch_add(usize::from(early), Ordering::Relaxed);
             late.saturating_record(now.saturating_duration_since(due.deadline).as_micros() as u64);
@@ -118,7 +119,8 @@ impl Retries<'_> {
         let delay = self.backoff(job.failed, random);
         self.summary.waited.fetch_add(delay.as_micros() as u64, Ordering::Relaxed);
         job.not_before = Instant::now() + delay;
-        let (id, is_unwanted) = (job.id, job.failed == 1 && random.u8(0..100) < self.args.withdrawn);
+        let id = job.id;
+        let is_unwanted = job.failed == 1 && random.u8(0..100) < self.args.withdrawn;
         let key = self.queue.push(delay, job).expect("the timer runs until all jobs have ended");
         if is_unwanted {
             self.unwanted.lock().unwrap().insert(id, key);

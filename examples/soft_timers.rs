@@ -193,7 +193,8 @@ impl SoftTimers {
             let mut wheel = self.wheel.lock().expect("no thread panics while it has the lock");
             wheel.advance(self.ticks.load(Ordering::Acquire), |_, timer| due.push(timer));
             for timer in due {
-                let (handler, deadline) = (timer.handler.clone(), timer.deadline);
+                let handler = timer.handler.clone();
+                let deadline = timer.deadline;
                 self.pool.spawn(move || handler(deadline));
                 if timer.runs > 1 {
                     let deadline = deadline + timer.every;

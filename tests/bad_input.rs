@@ -149,7 +149,8 @@ fn counting_panics(builder: Builder) -> (Timer, Arc<AtomicUsize>) {
 }
 
 fn bomb() -> impl FnOnce() + Send {
-    let (bomb, ballast) = (Bomb, [0_u8; 100]);
+    let bomb = Bomb;
+    let ballast = [0_u8; 100];
     move || drop((bomb, ballast[0]))
 }
 
@@ -282,11 +283,13 @@ fn a_payload_whose_drop_panics_is_contained() {
 #[test]
 fn a_hook_may_use_the_timer() {
     let weak = Arc::new(std::sync::OnceLock::<corewheel::WeakTimer>::new());
-    let (own, (sender, receiver)) = (weak.clone(), channel());
+    let own = weak.clone();
+    let (sender, receiver) = channel();
     let (builder, clock) = on_manual_clock();
     let timer = builder
         .on_panic(move |_| {
-            let (timer, sender) = (once_set(&own).upgrade().unwrap(), sender.clone());
+            let timer = once_set(&own).upgrade().unwrap();
+            let sender = sender.clone();
             timer.schedule(SEC, move || sender.send(()).unwrap()).unwrap();
         })
         .build()
@@ -303,7 +306,8 @@ fn a_hook_may_use_the_timer() {
 fn an_interval_without_a_period_names_the_line_of_the_call() {
     let (timer, _clock) = in_virtual_time();
     let places: Arc<Mutex<Vec<(String, u32)>>> = Arc::default();
-    let (sees, this) = (places.clone(), thread::current().id());
+    let sees = places.clone();
+    let this = thread::current().id();
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         if thread::current().id() == this {
@@ -327,7 +331,8 @@ fn an_interval_without_a_period_names_the_line_of_the_call() {
 #[test]
 fn errors_convert_to_io_errors_that_keep_the_reason() {
     let kind = |error: ScheduleError<_>| {
-        let (text, error) = (error.to_string(), io::Error::from(error));
+        let text = error.to_string();
+        let error = io::Error::from(error);
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ScheduleError<()>>());
         assert_eq!((error.to_string(), inner.unwrap().to_string()), (text.clone(), text));
         error.kind()

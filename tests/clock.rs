@@ -49,7 +49,8 @@ fn a_timer_due_now_does_not_wait_for_a_tick() {
     for at_instant in [false, true].repeat(500) {
         // From here on the thread has a recent reading of the clock.
         timer.schedule(Duration::from_secs(1), || ()).unwrap().cancel();
-        let (now, sender) = (Instant::now(), sender.clone());
+        let now = Instant::now();
+        let sender = sender.clone();
         let report = move || sender.send(Instant::now()).unwrap();
         if at_instant {
             timer.schedule_at(now, report).unwrap();

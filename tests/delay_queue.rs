@@ -216,7 +216,8 @@ fn values_do_not_pass_through_the_executor() {
     in_time("advance", move || clock.advance(SEC));
     assert_eq!((drain(&queue), jobs.len()), (vec!["due"], 0));
     let timer = Timer::builder().executor(Executor::Pool { threads: 1 }).max_extra_threads(0).build().unwrap();
-    let (queue, gate) = (DelayQueue::new(&timer), Gate::default());
+    let queue = DelayQueue::new(&timer);
+    let gate = Gate::default();
     block(&timer, 1, &gate);
     queue.push(MS, "beside a blocked worker").unwrap();
     assert!(queue.pop_timeout(TIMEOUT).is_some());
@@ -253,7 +254,8 @@ fn pop_timeout_waits_for_its_limit() {
 #[test]
 fn pop_timeout_looks_once_more_at_its_limit() {
     let timer = Timer::new().unwrap();
-    let (queue, idle_task) = (DelayQueue::new(&timer), Arc::new(Task::default()));
+    let queue = DelayQueue::new(&timer);
+    let idle_task = Arc::new(Task::default());
     let idle = queue.clone();
     assert_eq!(poll(&idle, &idle_task), Poll::Pending);
     let _key = queue.push(10 * MS, 7).unwrap();
@@ -431,7 +433,8 @@ fn a_queue_is_a_stream_that_ends_with_the_timer() {
 #[test]
 fn after_a_shutdown_consumers_receive_what_was_due_and_then_none() {
     let (queue, timer, clock) = queue();
-    let (task, waits) = (Arc::new(Task::default()), queue.clone());
+    let task = Arc::new(Task::default());
+    let waits = queue.clone();
     assert_eq!(poll(&waits, &task), Poll::Pending);
     let left = queue.push(HOUR, "left").unwrap();
     timer.schedule(HOUR, || ()).unwrap();
@@ -474,7 +477,9 @@ impl Wake for WaitForCallback {
 
 /// Returns the waker of a task that waits for a callback that is blocked in `pop`, and a receiver of the end of its wait.
 fn waker_that_waits_for_pop(timer: &Timer, queue: &DelayQueue<char>) -> (Waker, Receiver<()>) {
-    let (queue, started, (has_waited, waited)) = (queue.clone(), Gate::default(), channel());
+    let queue = queue.clone();
+    let started = Gate::default();
+    let (has_waited, waited) = channel();
     let is_started = started.clone();
     let pop = move || {
         is_started.open();
@@ -544,7 +549,8 @@ fn a_consumers_waker_may_wait_for_a_callback_that_waits_for_a_value_of_the_same_
 fn a_waker_of_a_shutdown_may_wait_for_a_callback_that_waits_for_a_value() {
     let run = |[is_consumer, value_first, closes]: [bool; 3]| {
         let timer = timer_with_a_shard();
-        let (tasks_queue, queue) = (DelayQueue::<char>::new(&timer), DelayQueue::new(&timer));
+        let tasks_queue = DelayQueue::<char>::new(&timer);
+        let queue = DelayQueue::new(&timer);
         let push = || queue.push(HOUR, 'a').unwrap();
         let early = value_first.then(push);
         let (waker, waited) = waker_that_waits_for_pop(&timer, &queue);
@@ -579,7 +585,9 @@ fn a_task_behind_a_waker_that_blocks_is_woken_by_the_shutdown() {
         _ = released.lock().unwrap().recv();
     };
     let blocks = Waker::from(Arc::new(WakeFn(block)));
-    let (first, second, task) = (queue.clone(), queue.clone(), Arc::new(Task::default()));
+    let first = queue.clone();
+    let second = queue.clone();
+    let task = Arc::new(Task::default());
     assert!(first.poll_pop(&mut Context::from_waker(&blocks)).is_pending());
     assert!(poll(&second, &task).is_pending());
     let at = Instant::now() + 20 * MS;
@@ -691,7 +699,9 @@ fn a_waker_and_a_value_that_panic_harm_nobody_else() {
         }
     }
     let (queue, timer, clock) = queue();
-    let (bad, good, task) = (queue.clone(), queue.clone(), Arc::new(Task::default()));
+    let bad = queue.clone();
+    let good = queue.clone();
+    let task = Arc::new(Task::default());
     let waker = Waker::from(Arc::new(Panics));
     assert!(bad.poll_pop(&mut Context::from_waker(&waker)).is_pending());
     assert!(poll(&good, &task).is_pending());
@@ -773,7 +783,8 @@ fn many_queues_come_and_go_on_one_timer() {
 fn consumers_that_give_up_lose_no_value() {
     let timer = Timer::builder().tick(Duration::from_micros(100)).build().unwrap();
     let queue = DelayQueue::new(&timer);
-    let (received, start) = (AtomicUsize::new(0), Barrier::new(4));
+    let received = AtomicUsize::new(0);
+    let start = Barrier::new(4);
     thread::scope(|scope| {
         for consumer in 0..3_u64 {
             let (queue, received, start) = (&queue, &received, &start);
@@ -797,7 +808,8 @@ fn consumers_that_give_up_lose_no_value() {
 #[test]
 fn a_closed_queue_refuses_values_and_ends_when_all_have_come_out() {
     let (queue, timer, clock) = queue();
-    let (first, kept) = (queue.push(SEC, 1).unwrap(), queue.push(2 * SEC, 2).unwrap());
+    let first = queue.push(SEC, 1).unwrap();
+    let kept = queue.push(2 * SEC, 2).unwrap();
     let task = Arc::<Task>::default();
     assert!(poll(&queue, &task).is_pending() && !queue.is_closed());
     queue.close();

@@ -66,7 +66,8 @@ fn a_loop_runs_callbacks_on_its_own_thread_and_never_early() {
     let (sender, receiver) = channel();
     let this = thread::current().id();
     for ms in [5, 1, 20, 0, 3] {
-        let (sender, deadline) = (sender.clone(), Instant::now() + ms * MS);
+        let sender = sender.clone();
+        let deadline = Instant::now() + ms * MS;
         let run = move || {
             assert_eq!(thread::current().id(), this);
             sender.send(Instant::now() >= deadline).unwrap();
@@ -112,7 +113,8 @@ fn next_wakeup_is_no_later_than_the_earliest_deadline_and_moves_on_after_a_cance
 fn another_thread_that_arms_something_earlier_calls_the_waker_once() {
     let timer = timer();
     let mut driver = timer.take_driver().unwrap();
-    let (calls, other_timer) = (Calls::new(), timer.clone());
+    let calls = Calls::new();
+    let other_timer = timer.clone();
     driver.set_waker(&Waker::from(calls.clone()));
     let _own = timer.schedule(60 * SEC, || ()).unwrap();
     driver.drive();
@@ -146,7 +148,8 @@ fn another_thread_that_arms_something_earlier_calls_the_waker_once() {
 #[test]
 fn memory_to_be_given_back_calls_the_waker_once_until_the_loop_drives() {
     const TIMERS: u32 = 100_000;
-    let (timer, calls) = (timer(), Calls::new());
+    let timer = timer();
+    let calls = Calls::new();
     let mut driver = timer.take_driver().unwrap();
     driver.set_waker(&Waker::from(calls.clone()));
     let _own = timer.schedule(60 * SEC, || ()).unwrap();
@@ -216,7 +219,8 @@ fn the_pool_runs_callbacks_that_a_loop_expires() {
 
 /// Schedules two callbacks, of which the one that starts first waits for the other. Returns how many have started.
 fn schedule_pair(timer: &Timer, at: Instant) -> Arc<AtomicUsize> {
-    let (gate, started) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+    let gate = Gate::default();
+    let started = Arc::new(AtomicUsize::new(0));
     for _ in 0..2 {
         let (gate, started) = (gate.clone(), started.clone());
         let meet = move || if started.fetch_add(1, SeqCst) == 0 { gate.pass() } else { gate.open() };
@@ -251,7 +255,8 @@ fn a_waker_that_a_loop_calls_may_wait_for_callbacks_of_its_turn() {
 fn no_thread_wakes_beside_a_loop_that_has_nothing_to_do() {
     let builder = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).thread_name("loop-rest");
     let timer = builder.build().unwrap();
-    let (mut driver, runs) = (timer.take_driver().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let mut driver = timer.take_driver().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
     timer.schedule(5 * MS, counting(&runs)).unwrap();
     run_loop(&mut driver, || runs.load(SeqCst) == 1);
     assert_eq!(driver.next_wakeup(), None);
@@ -277,7 +282,8 @@ fn drive_ends_an_old_round_and_begins_another() {
 #[test]
 fn inline_callbacks_keep_their_order_when_a_loop_takes_the_shard() {
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
-    let (blocks, order) = (Blocks::default(), Arc::new(Mutex::new(Vec::new())));
+    let blocks = Blocks::default();
+    let order = Arc::new(Mutex::new(Vec::new()));
     let Blocks(begun, gate) = &blocks;
     let sleep = blocks.arm(&timer, 20 * MS);
     let at = sleep.deadline();
@@ -333,7 +339,8 @@ fn each_shard_returns_to_the_timers_threads() {
 /// The last `next_wakeup` has taken a timer out of the wheel that no `drive` hands out.
 #[test]
 fn a_shutdown_hands_back_what_a_driver_has() {
-    let (timer, tokens) = (timer(), Tokens::default());
+    let timer = timer();
+    let tokens = Tokens::default();
     let mut driver = timer.take_driver().unwrap();
     let token = tokens.give();
     timer.schedule(MS, move || drop(token)).unwrap();
@@ -463,7 +470,8 @@ fn a_loop_that_takes_a_shard_from_a_thread_is_woken_once_that_is_done() {
             };
             timer.schedule(Duration::ZERO, blocks).unwrap();
             begun.pass();
-            let (mut driver, calls) = (timer.take_driver().unwrap(), Calls::new());
+            let mut driver = timer.take_driver().unwrap();
+            let calls = Calls::new();
             driver.set_waker(&Waker::from(calls.clone()));
             let runs = Arc::new(AtomicUsize::new(0));
             if is_armed {
@@ -491,7 +499,8 @@ fn a_loop_that_takes_a_shard_from_a_thread_is_woken_once_that_is_done() {
 fn the_thread_that_uses_the_driver_has_its_shard_as_home() {
     let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();
     let mut driver = timer.take_driver().unwrap();
-    let (shared, calls) = (timer.clone(), Calls::new());
+    let shared = timer.clone();
+    let calls = Calls::new();
     driver.set_waker(&Waker::from(calls.clone()));
     let moved = thread::spawn(move || {
         // Its home is the other shard, before it has the driver.

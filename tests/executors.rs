@@ -111,8 +111,10 @@ fn one_executor_may_serve_many_timers() {
 
 #[test]
 fn a_custom_executor_that_blocks_delays_only_its_shard() {
-    let (gate, (names, name)) = (Gate::default(), channel());
-    let (pass, names) = (gate.clone(), Mutex::new(names));
+    let gate = Gate::default();
+    let (names, name) = channel();
+    let pass = gate.clone();
+    let names = Mutex::new(names);
     let first = AtomicUsize::new(0);
     let blocks_once = move |job: Job| {
         let is_first = first.fetch_add(1, Ordering::SeqCst) == 0;
@@ -177,9 +179,11 @@ fn a_dropped_job_cancels_its_timers_and_drops_their_closures() {
 #[test]
 fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
     for (repeats, drops) in [(false, false), (false, true), (true, false), (true, true)] {
-        let (held_jobs, (builder, clock)) = (HeldJobs::default(), on_manual_clock());
+        let held_jobs = HeldJobs::default();
+        let (builder, clock) = on_manual_clock();
         let timer = builder.shards(1).executor(held_jobs.executor()).max_pending(1).build().unwrap();
-        let (start, runs) = (clock.now(), Arc::default());
+        let start = clock.now();
+        let runs = Arc::default();
         let handle = if repeats {
             timer.schedule_at_fixed_rate(SEC, HOUR, counting(&runs)).unwrap()
         } else {
@@ -383,7 +387,8 @@ fn the_executor_is_dropped_with_the_timer() {
 fn a_panic_in_the_drop_of_an_executor_is_caught() {
     for last in ["shutdown", "driver", "thread"] {
         let panics = Arc::new(AtomicUsize::new(0));
-        let (count, bomb) = (counting(&panics), Bomb);
+        let count = counting(&panics);
+        let bomb = Bomb;
         let executor = ExecuteFn(move |job: Job| {
             let _captured = &bomb;
             job();

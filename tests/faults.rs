@@ -137,7 +137,8 @@ fn a_stopped_process_catches_up_in_order() {
     }
     let mut child = child_command(STOPPED, "").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let (mut text, pid) = (String::new(), Pid::from_raw(child.id() as i32));
+    let mut text = String::new();
+    let pid = Pid::from_raw(child.id() as i32);
     let time = loop {
         assert!(stdout.read_line(&mut text).unwrap() > 0, "{text}");
         if let Some((_, time)) = text.split_once(STOP) {
@@ -155,7 +156,8 @@ fn a_stopped_process_catches_up_in_order() {
 fn catch_up_after_stop(time: Duration) -> bool {
     const TIMERS: u32 = 10_000;
     const CANCELLED: u32 = 1000;
-    let (timer, pool) = (one_by_one(), Timer::new().unwrap());
+    let timer = one_by_one();
+    let pool = Timer::new().unwrap();
     let start = Instant::now() + time;
     let at = |index: u32| start + index * Duration::from_micros(50);
 
@@ -167,7 +169,8 @@ fn catch_up_after_stop(time: Duration) -> bool {
     }
     let sleeps = join_all((0..100).map(|index| timer.sleep_until(at(200 * index))));
     let sleeper = thread::spawn(move || block_on(sleeps).len());
-    let (runs, mut due) = (grid.clone(), start);
+    let runs = grid.clone();
+    let mut due = start;
     let every = timer.schedule_at_fixed_rate(start - Instant::now(), 5 * MS, move || {
         runs.record(due);
         due += 5 * MS;
@@ -179,8 +182,13 @@ fn catch_up_after_stop(time: Duration) -> bool {
     let (inside, outside) = [(); 2]
         .map(|()| (0..CANCELLED).map(|_| timer.schedule_at(last, counting(&cancelled)).unwrap()).collect::<Vec<_>>())
         .into();
-    let (caught_up, others_done, added) = (Gate::default(), Gate::default(), Runs::default());
-    let (reached, go_on, more, weak) = (caught_up.clone(), others_done.clone(), added.clone(), timer.downgrade());
+    let caught_up = Gate::default();
+    let others_done = Gate::default();
+    let added = Runs::default();
+    let reached = caught_up.clone();
+    let go_on = others_done.clone();
+    let more = added.clone();
+    let weak = timer.downgrade();
     let middle = at(TIMERS / 2);
     timer
         .schedule_at(middle, move || {
@@ -248,12 +256,15 @@ fn a_starved_process_runs_timers_in_order() {
 
 fn run_while_starved(time: Duration) -> bool {
     const TIMERS: u32 = 1000;
-    let (timer, runs, cancelled) = (one_by_one(), Runs::default(), Arc::new(AtomicUsize::new(0)));
+    let timer = one_by_one();
+    let runs = Runs::default();
+    let cancelled = Arc::new(AtomicUsize::new(0));
     for _ in 0..TIMERS {
         let handle = timer.schedule(2 * HOUR, counting(&cancelled)).unwrap();
         assert!(handle.reset(HOUR) && handle.cancel());
     }
-    let (start, mut random) = (Instant::now() + time, Rng::with_seed(19));
+    let start = Instant::now() + time;
+    let mut random = Rng::with_seed(19);
     for _ in 0..TIMERS {
         runs.schedule(&timer, start + Duration::from_micros(random.u64(..1_000_000)));
     }
@@ -289,7 +300,9 @@ fn timers_fire_while_the_cores_of_the_threads_change() {
         eventually("all threads have started", || threads_named("faults-cores") == 5);
         let threads: Vec<_> = tasks_named("faults-cores").into_iter().map(Pid::from_raw).collect();
 
-        let (runs, mut random, mut number) = (Runs::default(), Rng::with_seed(7), 0);
+        let runs = Runs::default();
+        let mut random = Rng::with_seed(7);
+        let mut number = 0;
         for round in 0..30 {
             for _ in 0..200 {
                 runs.schedule(&timer, Instant::now() + Duration::from_micros(random.u64(..20_000)));
@@ -440,10 +453,13 @@ fn the_jobs_of_an_executor_do_nothing_in_a_forked_child() {
 }
 
 fn fork_with_jobs() {
-    let (held_jobs, runs, tokens) = (HeldJobs::default(), Arc::new(AtomicUsize::new(0)), Tokens::default());
+    let held_jobs = HeldJobs::default();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let tokens = Tokens::default();
     let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
     for _ in 0..3 {
-        let (run, token) = (counting(&runs), tokens.give());
+        let run = counting(&runs);
+        let token = tokens.give();
         timer
             .schedule(Duration::ZERO, move || {
                 run();
@@ -572,18 +588,22 @@ fn fork_at_first_count() {
 }
 
 fn fork_with_timers() {
-    let (timer, runs, tokens) = (Timer::new().unwrap(), Arc::new(AtomicUsize::new(0)), Tokens::default());
+    let timer = Timer::new().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let tokens = Tokens::default();
     let [token, guarded] = [(); 2].map(|()| tokens.give());
     let handle = timer.schedule(HOUR, move || drop(token)).unwrap();
     let guard = timer.schedule(HOUR, move || drop(guarded)).unwrap().cancel_on_drop();
     timer.schedule(300 * MS, counting(&runs)).unwrap();
     let (virtual_timer, clock) = in_virtual_time();
     virtual_timer.schedule(SEC, || ()).unwrap();
-    let (waker, mut sleeps) = (Arc::new(Woken), [timer.sleep(HOUR), timer.sleep(HOUR), timer.sleep(HOUR)]);
+    let waker = Arc::new(Woken);
+    let mut sleeps = [timer.sleep(HOUR), timer.sleep(HOUR), timer.sleep(HOUR)];
     for sleep in &mut sleeps {
         assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker.clone().into())).is_pending());
     }
-    let (queue, values) = (DelayQueue::new(&timer), Tokens::default());
+    let queue = DelayQueue::new(&timer);
+    let values = Tokens::default();
     let key = queue.push(HOUR, values.give()).unwrap();
     let driven = Timer::new().unwrap();
     let mut driver = driven.take_driver().unwrap();

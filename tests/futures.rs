@@ -76,7 +76,9 @@ fn sleeps_and_intervals_may_be_moved_between_polls() {
     is_unpin::<Interval>();
     is_unpin::<Timeout<future::Ready<()>>>();
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, mut interval, task) = (timer.sleep(SEC), timer.interval(SEC), Task::new());
+    let mut sleep = timer.sleep(SEC);
+    let mut interval = timer.interval(SEC);
+    let task = Task::new();
     assert_eq!(ready(&mut sleep, &task), None);
     assert_eq!(tick(&mut interval, &task), Some(clock.now()));
     assert_eq!(tick(&mut interval, &task), None);
@@ -89,7 +91,8 @@ fn sleeps_and_intervals_may_be_moved_between_polls() {
 #[test]
 fn a_sleep_completes_at_its_deadline_and_not_before() {
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
+    let mut sleep = timer.sleep(5 * SEC);
+    let task = Task::new();
     assert_eq!(sleep.deadline(), clock.now() + 5 * SEC);
     assert_eq!(ready(&mut sleep, &task), None);
     clock.advance(5 * SEC - MS);
@@ -128,7 +131,8 @@ fn a_sleep_that_is_never_polled_schedules_no_timer() {
 #[test]
 fn dropping_a_sleep_cancels_it_and_drops_the_waker() {
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    let mut sleep = timer.sleep(SEC);
+    let task = Task::new();
     assert_eq!(ready(&mut sleep, &task), None);
     assert_eq!((timer.len(), Arc::strong_count(&task)), (1, 2));
     drop(sleep);
@@ -141,7 +145,9 @@ fn dropping_a_sleep_cancels_it_and_drops_the_waker() {
 #[test]
 fn the_task_that_polled_last_is_woken() {
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, first, second) = (timer.sleep(SEC), Task::new(), Task::new());
+    let mut sleep = timer.sleep(SEC);
+    let first = Task::new();
+    let second = Task::new();
     for task in [&first, &second, &first, &second] {
         assert_eq!(ready(&mut sleep, task), None);
     }
@@ -155,7 +161,8 @@ fn the_task_that_polled_last_is_woken() {
 #[test]
 fn a_reset_of_a_pending_sleep_keeps_its_waker() {
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
+    let mut sleep = timer.sleep(5 * SEC);
+    let task = Task::new();
     assert_eq!(ready(&mut sleep, &task), None);
     let start = clock.now();
     Pin::new(&mut sleep).reset(start + 9 * SEC);
@@ -171,7 +178,8 @@ fn a_reset_of_a_pending_sleep_keeps_its_waker() {
 #[test]
 fn a_reset_after_a_delay_counts_from_now() {
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, task) = (timer.sleep(5 * SEC), Task::new());
+    let mut sleep = timer.sleep(5 * SEC);
+    let task = Task::new();
     assert_eq!(ready(&mut sleep, &task), None);
     clock.advance(4 * SEC);
     Pin::new(&mut sleep).reset_after(2 * SEC);
@@ -218,7 +226,8 @@ fn a_sleep_reset_to_the_past_waits_for_no_tick_on_the_real_clock() {
     const ROUNDS: usize = 2000;
     for tick in [Duration::from_micros(1), MS, SEC] {
         let timer = Timer::builder().shards(1).tick(tick).build().unwrap();
-        let (mut sleep, task) = (timer.sleep(HOUR), Task::new());
+        let mut sleep = timer.sleep(HOUR);
+        let task = Task::new();
         let mut at_once = 0;
         for round in 0..ROUNDS as u32 {
             Pin::new(&mut sleep).reset(timer.now() + HOUR);
@@ -236,7 +245,8 @@ fn a_sleep_reset_to_the_past_waits_for_no_tick_on_the_real_clock() {
 fn a_deadline_between_two_ticks_comes_with_the_later_one() {
     let clock = ManualClock::new();
     let timer = Timer::builder().clock(clock.clone()).tick(10 * MS).build().unwrap();
-    let (mut sleep, task) = (timer.sleep(11 * MS), Task::new());
+    let mut sleep = timer.sleep(11 * MS);
+    let task = Task::new();
     clock.advance(19 * MS);
     assert!(sleep.deadline() < clock.now());
     assert_eq!((sleep.is_elapsed(), ready(&mut sleep, &task)), (false, None));
@@ -247,7 +257,8 @@ fn a_deadline_between_two_ticks_comes_with_the_later_one() {
 #[test]
 fn a_sleep_can_be_used_again() {
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    let mut sleep = timer.sleep(SEC);
+    let task = Task::new();
     for round in 1..=3 {
         assert_eq!(ready(&mut sleep, &task), None);
         clock.advance(SEC);
@@ -265,7 +276,8 @@ fn a_sleep_can_be_used_again() {
 #[test]
 fn a_sleep_that_never_completes_has_a_distant_deadline() {
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, task) = (timer.sleep(Duration::MAX), Task::new());
+    let mut sleep = timer.sleep(Duration::MAX);
+    let task = Task::new();
     assert_eq!(ready(&mut sleep, &task), None);
     assert!(sleep.deadline() > clock.now() + 30 * YEAR);
     clock.advance(50 * YEAR);
@@ -297,7 +309,8 @@ fn a_shutdown_completes_pending_futures() {
 #[test]
 fn a_sleep_that_a_shutdown_completed_stays_complete() {
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    let mut sleep = timer.sleep(SEC);
+    let task = Task::new();
     assert_eq!(ready(&mut sleep, &task), None);
     drop(timer.shutdown());
     assert_eq!((ready(&mut sleep, &task), sleep.is_shutdown()), (Some(()), true));
@@ -466,8 +479,10 @@ fn a_loop_over_timers_does_not_starve_other_tasks() {
             if shut_down {
                 drop(timer.shutdown());
             }
-            let (mut pool, ran) = (LocalPool::new(), Rc::new(Cell::new(false)));
-            let (seen, mut turns) = (ran.clone(), 0);
+            let mut pool = LocalPool::new();
+            let ran = Rc::new(Cell::new(false));
+            let seen = ran.clone();
+            let mut turns = 0;
             let looping = async move {
                 while !seen.get() && turns < 10_000 {
                     again().await;
@@ -486,7 +501,8 @@ fn a_loop_over_timers_does_not_starve_other_tasks() {
 #[test]
 fn a_tick_that_yields_is_not_lost() {
     let (timer, clock) = in_virtual_time();
-    let (mut interval, task) = (timer.interval(MS), Task::new());
+    let mut interval = timer.interval(MS);
+    let task = Task::new();
     let start = clock.now();
     clock.advance(2 * SEC);
     let waker = Waker::from(task.clone());
@@ -523,7 +539,8 @@ fn a_future_that_has_waited_does_not_yield() {
 #[test]
 fn an_elapsed_sleep_yields_when_it_is_polled_repeatedly() {
     let (timer, clock) = in_virtual_time();
-    let (mut sleep, task) = (timer.sleep(SEC), Task::new());
+    let mut sleep = timer.sleep(SEC);
+    let task = Task::new();
     assert_eq!(ready(&mut sleep, &task), None);
     clock.advance(SEC);
     let put_off = (0..300).filter(|_| ready(&mut sleep, &task).is_none()).count();
@@ -602,7 +619,8 @@ fn a_future_that_is_due_is_ready_at_once_on_the_real_clock() {
 #[test]
 fn futures_do_not_keep_the_service_alive() {
     let (timer, _clock) = in_virtual_time();
-    let (weak, task) = (timer.downgrade(), Task::new());
+    let weak = timer.downgrade();
+    let task = Task::new();
     let (mut polled, mut unpolled) = (timer.sleep(SEC), timer.sleep(SEC));
     assert_eq!(ready(&mut polled, &task), None);
     drop(timer);
@@ -664,7 +682,8 @@ fn a_waker_that_panics_affects_no_other_task() {
         let waker = Waker::from(Arc::new(Panics(tokens.give())));
         assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker)).is_pending());
     }
-    let (mut other, task) = (timer.sleep(SEC), Task::new());
+    let mut other = timer.sleep(SEC);
+    let task = Task::new();
     assert_eq!(ready(&mut other, &task), None);
     clock.advance(SEC);
     assert_eq!((task.woken(), caught.load(Ordering::SeqCst), timer.stats().panicked), (1, 2, 2));
@@ -738,7 +757,9 @@ fn missed(behavior: MissedTickBehavior) -> (Vec<u128>, Vec<u128>) {
     let mut interval = timer.interval(50 * MS);
     interval.set_missed_tick_behavior(behavior);
     assert_eq!((interval.missed_tick_behavior(), interval.period()), (behavior, 50 * MS));
-    let (mut due, mut came, task) = (Vec::new(), Vec::new(), Task::new());
+    let mut due = Vec::new();
+    let mut came = Vec::new();
+    let task = Task::new();
     while due.len() < 6 {
         let waker = Waker::from(task.clone());
         match interval.poll_tick(&mut Context::from_waker(&waker)) {
@@ -803,7 +824,8 @@ fn a_reset_of_an_interval_moves_all_its_ticks() {
         ("at a later instant", 60 * SEC, |interval, now| interval.reset_at(now + 60 * SEC)),
     ];
     for (name, delay, reset) in resets {
-        let (mut interval, task) = (timer.interval(10 * SEC), Task::new());
+        let mut interval = timer.interval(10 * SEC);
+        let task = Task::new();
         assert_eq!(tick(&mut interval, &task), Some(clock.now()));
         clock.advance(5 * SEC);
         assert_eq!(tick(&mut interval, &task), None);
@@ -829,7 +851,8 @@ fn a_reset_of_an_interval_moves_all_its_ticks() {
 fn an_interval_reset_to_the_past_catches_up() {
     let (timer, clock) = in_virtual_time();
     clock.advance(HOUR);
-    let (mut interval, task) = (timer.interval(10 * SEC), Task::new());
+    let mut interval = timer.interval(10 * SEC);
+    let task = Task::new();
     let past = clock.now() - 25 * SEC;
     interval.reset_at(past);
     for missed in 0..3 {
@@ -908,7 +931,8 @@ fn no_wake_up_is_lost_in_a_storm() {
     let tokens = Tokens::default();
     thread::scope(|scope| {
         for seed in 0..4 {
-            let (timer, tokens) = (&timer, tokens.clone());
+            let timer = &timer;
+            let tokens = tokens.clone();
             scope.spawn(move || {
                 let mut random = Rng::with_seed(seed + 10);
                 for _ in 0..300 {

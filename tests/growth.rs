@@ -32,7 +32,8 @@ fn callbacks_that_block_delay_no_others() {
         let at = timer.now() + 50 * MS;
         let last = Arc::new(Mutex::new(at));
         for number in 0..all {
-            let (clock, last) = (timer.downgrade(), last.clone());
+            let clock = timer.downgrade();
+            let last = last.clone();
             let run = move || {
                 if number % (all / blocking) == 0 {
                     thread::sleep(BLOCKS);
@@ -57,9 +58,12 @@ fn a_callback_may_wait_for_a_timer_that_is_due_later() {
     let timer = timer_with(1, 256, "growth-chain");
     let gates: Vec<_> = (0..50).map(|_| Gate::default()).collect();
     for (number, gate) in gates.iter().enumerate() {
-        let (gate, next) = (gate.clone(), gates.get(number + 1).cloned());
+        let gate = gate.clone();
+        let next = gates.get(number + 1).cloned();
         let wait_for_the_next = move || {
-            next.into_iter().for_each(|next| next.pass());
+            if let Some(next) = next {
+                next.pass();
+            }
             gate.open();
         };
         timer.schedule(number as u32 * MS, wait_for_the_next).unwrap();
@@ -82,11 +86,15 @@ fn a_pool_grows_on_after_a_waker_that_blocks_the_leader() {
     for _ in 0..40 {
         let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).build().unwrap();
         let nap = Duration::from_micros(fastrand::u64(8_000..20_000));
-        let (mut sleep, waker) = (timer.sleep(5 * MS), Waker::from(Arc::new(Naps(nap))));
+        let mut sleep = timer.sleep(5 * MS);
+        let waker = Waker::from(Arc::new(Naps(nap)));
         let _ = Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
-        let (gate, started, at) = (Gate::default(), Arc::new(AtomicUsize::new(0)), timer.now() + 6 * MS);
+        let gate = Gate::default();
+        let started = Arc::new(AtomicUsize::new(0));
+        let at = timer.now() + 6 * MS;
         for _ in 0..CALLBACKS {
-            let (gate, count) = (gate.clone(), counting(&started));
+            let gate = gate.clone();
+            let count = counting(&started);
             let block = move || {
                 count();
                 gate.pass();
@@ -117,9 +125,12 @@ fn a_pool_grows_beside_a_thread_that_never_sleeps() {
     let timer = timer_with(1, 8, "growth-busy");
     let tasks = [(); 3].map(|()| Arc::new(Naps(timer.clone(), Mutex::default())));
     tasks.iter().cloned().for_each(Wake::wake);
-    let (gate, started, at) = (Gate::default(), Arc::new(AtomicUsize::new(0)), timer.now() + 20 * MS);
+    let gate = Gate::default();
+    let started = Arc::new(AtomicUsize::new(0));
+    let at = timer.now() + 20 * MS;
     for _ in 0..2 {
-        let (gate, count) = (gate.clone(), counting(&started));
+        let gate = gate.clone();
+        let count = counting(&started);
         let block = move || {
             count();
             gate.pass();
@@ -186,7 +197,8 @@ fn a_shutdown_waits_for_extra_threads() {
     for (shuts_down, spawns) in [false, true].into_iter().cycle().zip([true, true, false, false, false, false]) {
         let name = "growth-join";
         let timer = timer_with(1, 256, name);
-        let (gate, (sender, receiver)) = (Gate::default(), channel());
+        let gate = Gate::default();
+        let (sender, receiver) = channel();
         for _ in 0..BLOCKED {
             let (gate, sender) = (gate.clone(), sender.clone());
             let block = move || {
@@ -229,7 +241,8 @@ fn a_shutdown_waits_for_extra_threads() {
 fn a_shutdown_with_a_limit_leaves_blocked_extra_threads() {
     let name = "growth-limit";
     let timer = timer_with(1, 4, name);
-    let (gate, tokens) = (Gate::default(), Tokens::default());
+    let gate = Gate::default();
+    let tokens = Tokens::default();
     block(&timer, 5, &gate);
     // No worker is left for these.
     for _ in 0..10 {
@@ -237,7 +250,8 @@ fn a_shutdown_with_a_limit_leaves_blocked_extra_threads() {
         timer.schedule(Duration::ZERO, move || drop(token)).unwrap();
     }
     thread::sleep(20 * MS);
-    let (start, shutting) = (Instant::now(), timer.clone());
+    let start = Instant::now();
+    let shutting = timer.clone();
     let unfired = in_time("a shutdown with a limit", move || shutting.shutdown_timeout(50 * MS));
     assert!((50 * MS..10 * SEC).contains(&start.elapsed()));
     assert_eq!((unfired.len(), tokens.alive()), (10, 10));
@@ -317,9 +331,11 @@ fn overload_starts_no_extra_thread() {
 fn a_blocked_callback_frees_its_core_for_other_callbacks() {
     // One callback blocks and another computes, so there is room for one more.
     let timer = timer_with(2, 256, "growth-mixed");
-    let (gate, stop) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+    let gate = Gate::default();
+    let stop = Arc::new(AtomicBool::new(false));
     block(&timer, 1, &gate);
-    let (begun, stopped) = (Gate::default(), stop.clone());
+    let begun = Gate::default();
+    let stopped = stop.clone();
     let begin = begun.clone();
     let compute = move || {
         begin.open();
@@ -364,7 +380,8 @@ fn a_shutdown_in_rayons_work_on_an_extra_thread_does_not_deadlock() {
     let timer = timer_with(1, 256, name);
     let gate = Gate::default();
     block(&timer, 1, &gate);
-    let ((sender, receiver), weak) = (channel(), timer.downgrade());
+    let (sender, receiver) = channel();
+    let weak = timer.downgrade();
     let shut_down = move || {
         gate.open();
         sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap();

@@ -53,7 +53,8 @@ fn the_closure_is_dropped_by_the_thread_that_cancels_at_once() {
     for cancel in cancels {
         for (linked, large) in [(false, false), (true, false), (false, true), (true, true)] {
             let dropped = Arc::new(OnceLock::new());
-            let (captured, ballast) = (Where(dropped.clone()), [0_u8; 500]);
+            let captured = Where(dropped.clone());
+            let ballast = [0_u8; 500];
             let handle = if large {
                 timer.schedule(HOUR, move || drop((captured, ballast[0]))).unwrap()
             } else {
@@ -125,7 +126,9 @@ fn a_guard_cancels_and_a_detached_guard_does_not() {
 fn a_guard_may_be_dropped_in_every_state_of_the_timer() {
     let (timer, clock) = in_virtual_time();
     let guard = |after| timer.schedule(after, || ()).unwrap().cancel_on_drop();
-    let (cancelled, fired, twice) = (guard(HOUR), guard(SEC), guard(HOUR));
+    let cancelled = guard(HOUR);
+    let fired = guard(SEC);
+    let twice = guard(HOUR);
     let every = timer.schedule_at_fixed_rate(SEC, SEC, || ()).unwrap().cancel_on_drop();
     clock.advance(SEC);
     assert!(twice.cancel());
@@ -153,7 +156,8 @@ fn a_reset_runs_the_callback_once_at_the_new_deadline() {
             for age in [Duration::ZERO, old / 2] {
                 let (timer, clock) = in_virtual_time();
                 let (sender, receiver) = channel();
-                let (start, at) = (clock.now(), clock.clone());
+                let start = clock.now();
+                let at = clock.clone();
                 let handle = timer.schedule(old, move || sender.send(at.now() - start).unwrap()).unwrap();
                 clock.advance(age);
                 let deadline = clock.now() + new;
@@ -176,7 +180,8 @@ fn the_last_of_many_resets_counts() {
     let mut random = Rng::with_seed(3);
     for _ in 0..200 {
         let (sender, receiver) = channel();
-        let (start, at) = (clock.now(), clock.clone());
+        let start = clock.now();
+        let at = clock.clone();
         let handle = timer.schedule(SEC, move || sender.send(at.now() - start).unwrap()).unwrap();
         let mut due = SEC;
         for _ in 0..random.u64(..6) {
@@ -312,7 +317,9 @@ fn exactly_one_of_many_cancels_and_the_firing_wins() {
         let barrier = Arc::new(Barrier::new(4));
         let cancels: Vec<_> = (0..3_u64)
             .map(|seed| {
-                let (handle, barrier, mut random) = (handle.clone(), barrier.clone(), Rng::with_seed(seed));
+                let handle = handle.clone();
+                let barrier = barrier.clone();
+                let mut random = Rng::with_seed(seed);
                 thread::spawn(move || {
                     let mut won = 0;
                     for _ in 0..rounds {
@@ -326,7 +333,8 @@ fn exactly_one_of_many_cancels_and_the_firing_wins() {
             })
             .collect();
         for round in 0..rounds {
-            let (ran, token) = (ran.clone(), tokens.give());
+            let ran = ran.clone();
+            let token = tokens.give();
             let f = move || {
                 ran.fetch_add(1, Ordering::SeqCst);
                 drop(token);
@@ -350,7 +358,8 @@ fn exactly_one_of_many_cancels_and_the_firing_wins() {
 fn cancel_and_wait_returns_after_the_callback() {
     for executor in every_executor() {
         let timer = Timer::builder().executor(executor).build().unwrap();
-        let (begun, over) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+        let begun = Gate::default();
+        let over = Arc::new(AtomicBool::new(false));
         let (begin, end) = (begun.clone(), over.clone());
         let handle = timer
             .schedule(Duration::ZERO, move || {
@@ -368,7 +377,9 @@ fn cancel_and_wait_returns_after_the_callback() {
 #[test]
 fn several_threads_may_cancel_and_wait() {
     let timer = Timer::new().unwrap();
-    let (begun, gate, over) = (Gate::default(), Gate::default(), Arc::new(AtomicBool::new(false)));
+    let begun = Gate::default();
+    let gate = Gate::default();
+    let over = Arc::new(AtomicBool::new(false));
     let (begin, pass, end) = (begun.clone(), gate.clone(), over.clone());
     let handle = timer
         .schedule(Duration::ZERO, move || {
@@ -413,7 +424,8 @@ fn cancel_and_wait_of_a_timer_that_waits_for_a_worker_does_not_wait() {
 #[test]
 fn a_callback_may_cancel_and_wait_for_another() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
-    let (begun, (sender, receiver)) = (Gate::default(), channel());
+    let begun = Gate::default();
+    let (sender, receiver) = channel();
     let (begin, first) = (begun.clone(), sender.clone());
     let slow = timer
         .schedule(Duration::ZERO, move || {

@@ -137,7 +137,8 @@ fn chain(weak: WeakTimer, stop: Arc<AtomicBool>, runs: Arc<AtomicUsize>) {
 fn callbacks_that_reschedule_at_once_starve_no_other_callback() {
     for executor in every_executor() {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
-        let (stop, runs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let runs = Arc::new(AtomicUsize::new(0));
         for _ in 0..3 {
             chain(timer.downgrade(), stop.clone(), runs.clone());
         }
@@ -150,7 +151,8 @@ fn callbacks_that_reschedule_at_once_starve_no_other_callback() {
             timer.schedule(delay, || ()).unwrap().cancel_and_wait();
         }
         assert!(timer.schedule(HOUR, || ()).unwrap().cancel_and_wait());
-        let (sleep, (sender, receiver)) = (timer.sleep(MS), channel());
+        let sleep = timer.sleep(MS);
+        let (sender, receiver) = channel();
         thread::spawn(move || {
             block_on(sleep);
             sender.send(()).unwrap();
@@ -212,7 +214,8 @@ fn callbacks_that_schedule_two_more_each_run_once() {
 fn everything_but_callbacks_works_while_every_worker_is_blocked() {
     let executor = Executor::Pool { threads: 2 };
     let timer = Timer::builder().shards(1).executor(executor).max_extra_threads(0).build().unwrap();
-    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (sender, receiver) = channel();
     for _ in 0..2 {
         let (pass, begun) = (gate.clone(), sender.clone());
         let blocks = move || {
@@ -244,7 +247,8 @@ fn everything_but_callbacks_works_while_every_worker_is_blocked() {
 #[test]
 fn an_inline_callback_blocks_only_its_shard() {
     let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();
-    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (sender, receiver) = channel();
     let (pass, begun) = (gate.clone(), sender.clone());
     let blocks = move || {
         begun.send("begun").unwrap();
@@ -289,10 +293,14 @@ fn callbacks_may_wait_for_each_other_in_a_chain() {
     const LENGTH: usize = 5;
     for executor in [Executor::Pool { threads: LENGTH }, Executor::Custom(Arc::new(ThreadPerJob))] {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
-        let (gate, (sender, receiver)) = (Gate::default(), channel());
-        let (pass, mut before) = (gate.clone(), None::<TimerHandle>);
+        let gate = Gate::default();
+        let (sender, receiver) = channel();
+        let pass = gate.clone();
+        let mut before = None::<TimerHandle>;
         for number in 0..LENGTH {
-            let (sender, pass, (begin, begun)) = (sender.clone(), pass.clone(), channel());
+            let sender = sender.clone();
+            let pass = pass.clone();
+            let (begin, begun) = channel();
             let waits = before.take();
             let callback = move || {
                 begin.send(()).unwrap();
@@ -333,7 +341,8 @@ fn a_nested_callback_waits_neither_for_the_outer_one_nor_for_itself() {
         let executor = Executor::Custom(Arc::new(ExecuteFn(move |job: Job| pool.spawn(job))));
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();
-        let (over, begun) = (Arc::new(AtomicBool::new(false)), Gate::default());
+        let over = Arc::new(AtomicBool::new(false));
+        let begun = Gate::default();
         let (done, begin) = (over.clone(), begun.clone());
         let yields = move || {
             begin.open();
@@ -348,7 +357,8 @@ fn a_nested_callback_waits_neither_for_the_outer_one_nor_for_itself() {
             timer.schedule(Duration::ZERO, yields).unwrap()
         };
         begun.pass();
-        let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+        let weak = timer.downgrade();
+        let (sender, receiver) = channel();
         let on_top = move || {
             end(&weak.upgrade().unwrap(), &below, repeating);
             over.store(true, Ordering::SeqCst);
@@ -373,9 +383,11 @@ fn the_drop_of_a_closure_may_use_timers() {
     for executor in every_executor().into_iter().chain([Executor::Custom(Arc::new(ExecuteFn(drop)))]) {
         for (end, repeating) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
             let timer = Timer::builder().shards(2).executor(executor.clone()).build().unwrap();
-            let (own, (sender, receiver)) = (Arc::new(OnceLock::<TimerHandle>::new()), channel());
+            let own = Arc::new(OnceLock::<TimerHandle>::new());
+            let (sender, receiver) = channel();
             let neighbour = timer.schedule(HOUR, || ()).unwrap();
-            let (weak, handle) = (timer.downgrade(), own.clone());
+            let weak = timer.downgrade();
+            let handle = own.clone();
             let captured = OnDrop(move || {
                 let own = once_set(&handle);
                 assert!(!own.is_pending() && !own.cancel() && !own.cancel_and_wait() && !own.reset(SEC));
@@ -444,7 +456,8 @@ fn the_drop_of_a_closure_may_end_its_own_service() {
     for end in ends {
         for executor in every_executor() {
             let timer = Timer::builder().shards(2).thread_name("host-drop").executor(executor).build().unwrap();
-            let (weak, last) = (timer.downgrade(), timer.clone());
+            let weak = timer.downgrade();
+            let last = timer.clone();
             let tokens = Tokens::default();
             let token = tokens.give();
             timer.schedule(HOUR, move || drop(token)).unwrap();
@@ -464,7 +477,8 @@ fn a_panic_hook_may_end_the_service() {
     for executor in every_executor() {
         for cancelled in [false, true] {
             let own = Arc::new(OnceLock::<WeakTimer>::new());
-            let (weak, (sender, receiver)) = (own.clone(), channel());
+            let weak = own.clone();
+            let (sender, receiver) = channel();
             let timer = Timer::builder()
                 .shards(2)
                 .thread_name("host-hook")

@@ -84,7 +84,8 @@ fn extra_threads_of_the_pool_inherit_nothing() {
     let ours = Scheduling::of_this_thread();
     let executor = Executor::Pool { threads: 1 };
     let timer = Timer::builder().shards(1).pin_cores(true).executor(executor).build().unwrap();
-    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (sender, receiver) = channel();
     let blocked = gate.clone();
     timer.schedule(MS, move || blocked.pass()).unwrap();
     timer.schedule(2 * MS, move || sender.send(Scheduling::of_this_thread()).unwrap()).unwrap();

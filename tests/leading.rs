@@ -56,7 +56,8 @@ impl Busy {
 
     /// Returns the name of the thread that drives, which is the one that wakes tasks.
     fn driver(&self) -> String {
-        let ((_sleep, called), mut name) = (self.asleep(), None);
+        let (_sleep, called) = self.asleep();
+        let mut name = None;
         eventually("the task is woken", || {
             name = called.take();
             name.is_some()
@@ -79,7 +80,8 @@ impl Busy {
 
     /// Schedules a callback that waits for the gate, and waits until it has started.
     fn block(&self, gate: &Gate) {
-        let (begun, gate) = (Gate::default(), gate.clone());
+        let begun = Gate::default();
+        let gate = gate.clone();
         let begin = begun.clone();
         let block = move || {
             begin.open();
@@ -115,7 +117,9 @@ fn a_batch_that_blocks_is_assisted() {
     for _ in 0..5 {
         let busy = Busy::new("lead-assist", 2);
         // Of two callbacks that are due together, the first waits for the second.
-        let (gate, at, stream) = (Gate::default(), busy.timer.now() + 5 * MS, Arc::new(Mutex::new(busy.stream)));
+        let gate = Gate::default();
+        let at = busy.timer.now() + 5 * MS;
+        let stream = Arc::new(Mutex::new(busy.stream));
         for _ in 0..2 {
             let (gate, stream) = (gate.clone(), stream.clone());
             let meet = move || {
@@ -170,7 +174,8 @@ fn a_busy_timer_can_be_shut_down_from_anywhere() {
     for from in ["outside", "the last clone", "a callback", "a waker"] {
         let busy = Busy::new("lead-shut", 2);
         let far = busy.timer.schedule(HOUR, || ()).unwrap();
-        let (timer, done) = (busy.timer.clone(), Gate::default());
+        let timer = busy.timer.clone();
+        let done = Gate::default();
         match from {
             "outside" => {
                 assert_eq!(timer.shutdown().len(), 4);
@@ -207,7 +212,8 @@ fn a_burst_of_later_timers_does_not_hold_back_what_is_due() {
     const BURST: usize = 4_000_000;
     let _turn = TURN.lock();
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).build().unwrap();
-    let (scheduled, fired) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+    let scheduled = AtomicUsize::new(0);
+    let fired = Arc::new(AtomicBool::new(false));
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -335,7 +341,8 @@ fn a_thread_that_a_waker_blocks_gets_no_shard() {
             let second = Busy::without_stream(&timer);
             let blocks = loop {
                 eventually("the second shard has a thread", || second.driver() == "lead-blocked-1");
-                let (blocks, mut sleep) = (Arc::<Blocks>::default(), timer.sleep(MS));
+                let blocks = Arc::<Blocks>::default();
+                let mut sleep = timer.sleep(MS);
                 let waker = Waker::from(blocks.clone());
                 if Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_ready() {
                     continue;

@@ -115,7 +115,8 @@ fn a_shutdown_waits_for_the_end_of_the_pools_threads() {
         static AT_THE_END: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
     }
     let timer = Timer::builder().executor(Executor::Pool { threads: 1 }).build().unwrap();
-    let (has_ended, (sender, receiver)) = (Arc::new(AtomicBool::new(false)), channel());
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let (sender, receiver) = channel();
     let ends = has_ended.clone();
     let end_slowly = move || {
         thread::sleep(50 * MS);
@@ -283,7 +284,8 @@ fn a_second_shutdown_returns_at_once_while_the_first_waits() {
 fn a_shutdown_waits_for_callbacks_that_have_started() {
     for executor in every_executor() {
         let timer = Timer::builder().executor(executor).build().unwrap();
-        let (begun, over) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+        let begun = Gate::default();
+        let over = Arc::new(AtomicBool::new(false));
         let (begin, end) = (begun.clone(), over.clone());
         timer
             .schedule(Duration::ZERO, move || {
@@ -303,7 +305,8 @@ const SLACK: Duration = Duration::from_secs(10);
 
 /// Calls `shutdown_timeout`. Fails if it does not return about in time.
 fn shut_down_within(timer: &Timer, limit: Duration) -> Unfired {
-    let (timer, start) = (timer.clone(), Instant::now());
+    let timer = timer.clone();
+    let start = Instant::now();
     let unfired = in_time("a shutdown with a limit", move || timer.shutdown_timeout(limit));
     assert!(start.elapsed() < limit + SLACK, "{:?} for a limit of {limit:?}", start.elapsed());
     unfired
@@ -318,8 +321,11 @@ fn a_shutdown_with_a_limit_leaves_a_callback_that_blocks() {
     {
         let name = "life-limit";
         let timer = Timer::builder().shards(2).thread_name(name).executor(executor).build().unwrap();
-        let (gate, tokens) = (Gate::default(), Tokens::default());
-        let (token, pass, (sender, receiver)) = (tokens.give(), gate.clone(), channel());
+        let gate = Gate::default();
+        let tokens = Tokens::default();
+        let token = tokens.give();
+        let pass = gate.clone();
+        let (sender, receiver) = channel();
         let blocks = move || {
             sender.send(()).unwrap();
             pass.pass();
@@ -358,7 +364,8 @@ fn a_shutdown_with_a_limit_that_is_not_reached_is_a_shutdown() {
     for (limit, executor) in limits.flat_map(|limit| every_executor().into_iter().map(move |kind| (limit, kind))) {
         let name = "life-within";
         let timer = Timer::builder().shards(2).thread_name(name).executor(executor).build().unwrap();
-        let (begun, over) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+        let begun = Gate::default();
+        let over = Arc::new(AtomicBool::new(false));
         let (begin, end) = (begun.clone(), over.clone());
         let slow = move || {
             begin.open();
@@ -420,7 +427,8 @@ fn the_end_of_timers_inside_a_callback_does_not_wait_for_the_drop_of_their_execu
             };
             let timers: Vec<_> = (0..timers).map(build).collect();
             drop(executor);
-            let ((give, take), (sender, receiver)) = (channel::<Vec<Timer>>(), channel());
+            let (give, take) = channel::<Vec<Timer>>();
+            let (sender, receiver) = channel();
             let end_all = move || {
                 take.recv().unwrap().into_iter().for_each(end);
                 sender.send(()).unwrap();
@@ -442,7 +450,8 @@ fn the_drop_of_the_last_driver_inside_a_callback_does_not_wait_for_the_drop_of_i
     timer.shutdown();
     drop(timer);
     eventually("the threads have ended", || threads_named("life-drop-driver") == 0);
-    let (other, (sender, receiver)) = (Timer::new().unwrap(), channel());
+    let other = Timer::new().unwrap();
+    let (sender, receiver) = channel();
     let drops = move || {
         drop(driver);
         sender.send(()).unwrap();
@@ -457,8 +466,13 @@ fn the_drop_of_the_last_driver_inside_a_callback_does_not_wait_for_the_drop_of_i
 fn a_shutdown_with_a_limit_ends_a_repeating_timer_that_blocks() {
     for executor in every_executor() {
         let timer = Timer::builder().executor(executor).build().unwrap();
-        let (gate, tokens, runs) = (Gate::default(), Tokens::default(), Arc::new(AtomicUsize::new(0)));
-        let (token, pass, count, (sender, receiver)) = (tokens.give(), gate.clone(), runs.clone(), channel());
+        let gate = Gate::default();
+        let tokens = Tokens::default();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let token = tokens.give();
+        let pass = gate.clone();
+        let count = runs.clone();
+        let (sender, receiver) = channel();
         let blocks = move || {
             let _captured = &token;
             count.fetch_add(1, Ordering::SeqCst);
@@ -481,14 +495,16 @@ fn a_shutdown_with_a_limit_ends_a_repeating_timer_that_blocks() {
 fn a_shutdown_with_a_limit_completes_sleeps_and_returns_what_has_not_started() {
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0);
     let timer = timer.build().unwrap();
-    let (gate, tokens) = (Gate::default(), Tokens::default());
+    let gate = Gate::default();
+    let tokens = Tokens::default();
     block(&timer, 1, &gate);
     // Due, and behind the callback that blocks.
     for _ in 0..600 {
         let token = tokens.give();
         timer.schedule(Duration::ZERO, move || drop(token)).unwrap();
     }
-    let (sleeping, (sender, receiver)) = (timer.clone(), channel());
+    let sleeping = timer.clone();
+    let (sender, receiver) = channel();
     let sleeper = thread::spawn(move || {
         futures::executor::block_on(async {
             let sleep = sleeping.sleep(HOUR);
@@ -513,7 +529,8 @@ fn a_shutdown_with_a_limit_inside_a_callback_waits_for_others_up_to_the_limit() 
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).thread_name("life-inside").build().unwrap();
     let gate = Gate::default();
     block(&timer, 1, &gate);
-    let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+    let weak = timer.downgrade();
+    let (sender, receiver) = channel();
     let shuts_down = move || {
         let timer = weak.upgrade().unwrap();
         let start = Instant::now();
@@ -534,7 +551,8 @@ fn a_shutdown_with_a_limit_inside_a_callback_waits_for_others_up_to_the_limit() 
 fn a_shutdown_with_a_limit_leaves_rayon_tasks_and_thread_locals() {
     let name = "life-tasks";
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).thread_name(name).build().unwrap();
-    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (sender, receiver) = channel();
     let pass = gate.clone();
     let leaves_a_task = move || {
         rayon::spawn(move || {
@@ -563,8 +581,12 @@ fn in_two_shards(schedule_in_first: impl FnOnce(&Timer), schedule_in_second: imp
 #[test]
 fn a_shutdown_stops_every_shard_before_it_waits_for_one() {
     for blocked_is_first in [true, false] {
-        let (begun, gate, runs) = (Gate::default(), Gate::default(), Arc::new(AtomicUsize::new(0)));
-        let (begin, pass, count) = (begun.clone(), gate.clone(), counting(&runs));
+        let begun = Gate::default();
+        let gate = Gate::default();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let begin = begun.clone();
+        let pass = gate.clone();
+        let count = counting(&runs);
         let block = move |timer: &Timer| {
             let blocks = move || {
                 begin.open();
@@ -626,7 +648,8 @@ fn a_shutdown_completes_the_sleeps_of_every_shard_before_it_waits_for_one() {
 #[test]
 fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
-    let (begun, (sender, receiver)) = (Gate::default(), channel::<()>());
+    let begun = Gate::default();
+    let (sender, receiver) = channel::<()>();
     let begin = begun.clone();
     // The callback ends when the closure of the other timer is dropped.
     let waits = move || {
@@ -693,12 +716,14 @@ fn the_drop_of_the_last_clone_completes_sleeps_before_it_drops_closures() {
 
 #[test]
 fn a_closure_that_panics_when_the_last_clone_is_dropped_affects_no_other() {
-    let (panics, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
+    let panics = Arc::new(AtomicUsize::new(0));
+    let tokens = Tokens::default();
     let count = counting(&panics);
     let count = std::sync::Mutex::new(count);
     let timer = Timer::builder().on_panic(move |_| (count.lock().unwrap())()).build().unwrap();
     for number in 0..10 {
-        let (token, bomb) = (tokens.give(), (number % 2 == 0).then(|| Bomb));
+        let token = tokens.give();
+        let bomb = (number % 2 == 0).then(|| Bomb);
         timer.schedule(HOUR, move || drop((token, bomb))).unwrap();
     }
     drop(timer);
@@ -711,7 +736,9 @@ fn a_shutdown_in_a_joined_half_of_a_callback_does_not_deadlock() {
         let builder = Timer::builder().shards(1).thread_name("life-join");
         let timer = builder.executor(Executor::Pool { threads: 2 }).build().unwrap();
         timer.schedule(HOUR, || ()).unwrap();
-        let (weak, (sender, receiver), tokens) = (timer.downgrade(), channel(), Tokens::default());
+        let weak = timer.downgrade();
+        let (sender, receiver) = channel();
+        let tokens = Tokens::default();
         let token = tokens.give();
         let shuts_down = move || {
             let _captured = &token;
@@ -804,7 +831,9 @@ fn an_unfired_recurring_timer_runs_for_its_deadline() {
 #[test]
 fn a_shutdown_during_a_repeating_run_lets_it_finish_and_hands_the_timer_back() {
     let timer = Timer::builder().build().unwrap();
-    let (begun, gate, runs) = (Gate::default(), Gate::default(), Arc::new(AtomicUsize::new(0)));
+    let begun = Gate::default();
+    let gate = Gate::default();
+    let runs = Arc::new(AtomicUsize::new(0));
     let (begin, pass, count) = (begun.clone(), gate.clone(), runs.clone());
     let first = timer.now();
     timer
@@ -836,7 +865,9 @@ fn a_repeating_timer_whose_callback_shuts_down_has_ended() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.executor(executor).build().unwrap();
         let tokens = Tokens::default();
-        let (weak, token, (sender, receiver)) = (timer.downgrade(), tokens.give(), channel());
+        let weak = timer.downgrade();
+        let token = tokens.give();
+        let (sender, receiver) = channel();
         let handle = timer
             .schedule_at_fixed_rate(SEC, SEC, move || {
                 let _captured = &token;
@@ -858,7 +889,8 @@ fn a_repeating_timer_whose_callback_shuts_down_has_ended() {
 fn a_shutdown_inside_a_callback_does_not_deadlock() {
     for executor in every_executor() {
         let timer = Timer::builder().shards(2).thread_name("life-inside").executor(executor).build().unwrap();
-        let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+        let weak = timer.downgrade();
+        let (sender, receiver) = channel();
         for _ in 0..10 {
             timer.schedule(HOUR, || ()).unwrap();
         }
@@ -878,7 +910,8 @@ fn a_drop_inside_a_callback_does_not_deadlock() {
             let tokens = Tokens::default();
             let token = tokens.give();
             timer.schedule(HOUR, move || drop(token)).unwrap();
-            let (mut own, (sender, receiver)) = (Some(timer.clone()), channel());
+            let mut own = Some(timer.clone());
+            let (sender, receiver) = channel();
             let gate = Gate::default();
             let pass = gate.clone();
             let last = move || {
@@ -906,9 +939,12 @@ fn a_drop_inside_a_callback_does_not_deadlock() {
 fn callbacks_that_shut_down_at_the_same_time_do_not_deadlock() {
     for threads in [1, 2, 4] {
         let timer = Timer::builder().shards(2).executor(Executor::Pool { threads }).build().unwrap();
-        let ((sender, receiver), gate) = (channel(), Gate::default());
+        let (sender, receiver) = channel();
+        let gate = Gate::default();
         for _ in 0..4 {
-            let (weak, sender, gate) = (timer.downgrade(), sender.clone(), gate.clone());
+            let weak = timer.downgrade();
+            let sender = sender.clone();
+            let gate = gate.clone();
             timer
                 .schedule(MS, move || {
                     gate.pass();
@@ -931,7 +967,8 @@ fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() 
     // Shuts down inside `execute`, on the shard's thread.
     let weak = Arc::new(OnceLock::<WeakTimer>::new());
     let (sender, receiver) = channel();
-    let (own, sender) = (weak.clone(), std::sync::Mutex::new(sender));
+    let own = weak.clone();
+    let sender = std::sync::Mutex::new(sender);
     let shuts_down = move |job: Job| {
         let unfired = once_set(&own).upgrade().unwrap().shutdown().len();
         sender.lock().unwrap().send(unfired).unwrap();
@@ -954,7 +991,8 @@ fn a_shutdown_from_the_shards_own_thread_outside_a_callback_does_not_deadlock() 
 #[test]
 fn a_closure_dropped_by_the_executor_may_drop_the_last_clone() {
     let panics = Arc::new(AtomicUsize::new(0));
-    let (count, gate) = (panics.clone(), Gate::default());
+    let count = panics.clone();
+    let gate = Gate::default();
     let pass = gate.clone();
     let drops = move |job: Job| {
         pass.pass();

@@ -62,7 +62,8 @@ fn a_timer_releases_its_permit_before_its_callback_runs() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.max_pending(1).executor(executor).build().unwrap();
-        let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+        let weak = timer.downgrade();
+        let (sender, receiver) = channel();
         let f = move || sender.send(weak.upgrade().unwrap().schedule(HOUR, || ()).is_ok()).unwrap();
         timer.schedule(SEC, f).unwrap();
         clock.advance(SEC);
@@ -74,7 +75,8 @@ fn a_timer_releases_its_permit_before_its_callback_runs() {
 fn a_repeating_timer_holds_one_permit_until_it_ends() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.max_pending(3).build().unwrap();
-    let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+    let weak = timer.downgrade();
+    let (sender, receiver) = channel();
     let handle = timer
         .schedule_with_fixed_delay(SEC, SEC, move || {
             sender.send(free_permits(&weak.upgrade().unwrap())).unwrap();
@@ -111,7 +113,11 @@ fn the_limit_is_exact_with_concurrent_threads() {
                     };
                     for _ in 0..5000 {
                         match random.u64(..4) {
-                            0 => handles.pop().into_iter().for_each(give_up),
+                            0 => {
+                                if let Some(handle) = handles.pop() {
+                                    give_up(handle);
+                                }
+                            }
                             1 => drop(timer.schedule(Duration::from_micros(random.u64(..300)), || ())),
                             _ => {
                                 if let Ok(handle) = timer.schedule(HOUR, || ()) {
@@ -147,7 +153,8 @@ fn concurrent_schedules_succeed_exactly_up_to_the_limit() {
 
 /// Timers that refuse: one is full, one is shut down.
 fn refusing() -> [Timer; 2] {
-    let (full, shut_down) = (Timer::builder().max_pending(0).build().unwrap(), Timer::new().unwrap());
+    let full = Timer::builder().max_pending(0).build().unwrap();
+    let shut_down = Timer::new().unwrap();
     drop(shut_down.shutdown());
     [full, shut_down]
 }
@@ -155,8 +162,10 @@ fn refusing() -> [Timer; 2] {
 #[test]
 fn a_refused_closure_is_handed_back_intact() {
     for timer in refusing() {
-        let (tokens, ran) = (Tokens::default(), Arc::default());
-        let (token, large) = (tokens.give(), [3_u8; 2000]);
+        let tokens = Tokens::default();
+        let ran = Arc::default();
+        let token = tokens.give();
+        let large = [3_u8; 2000];
 
         let error = timer.schedule(SEC, counting(&ran)).unwrap_err();
         error.into_inner()();
@@ -173,7 +182,8 @@ fn a_refused_closure_is_handed_back_intact() {
         error.into_inner()();
         assert_eq!((received(&receiver), tokens.alive()), (vec![6000], 0));
 
-        let (token, mut runs) = (tokens.give(), 0);
+        let token = tokens.give();
+        let mut runs = 0;
         let error = timer
             .schedule_at_fixed_rate(SEC, SEC, move || {
                 let _captured = (&token, &large);

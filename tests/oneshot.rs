@@ -20,7 +20,8 @@ fn no_timer_is_early_by_the_system_clock() {
             let (sender, receiver) = channel();
             let mut random = Rng::with_seed(1);
             for by_instant in [false, true].repeat(50) {
-                let (delay, sender) = (Duration::from_nanos(random.u64(..20_000_000)), sender.clone());
+                let delay = Duration::from_nanos(random.u64(..20_000_000));
+                let sender = sender.clone();
                 let deadline = Instant::now() + delay;
                 let f = move || sender.send((deadline, Instant::now())).unwrap();
                 let scheduled = if by_instant { timer.schedule_at(deadline, f) } else { timer.schedule(delay, f) };
@@ -74,15 +75,22 @@ fn closures_of_every_size_run_once_or_are_dropped_once() {
     let tokens = Tokens::default();
     let (sender, receiver) = channel();
     for delay in [MS, HOUR] {
-        let (token, out) = (tokens.give(), sender.clone());
+        let token = tokens.give();
+        let out = sender.clone();
         timer.schedule(delay, move || out.send((token, 8).1).unwrap()).unwrap();
-        let (token, out, three) = (tokens.give(), sender.clone(), [3_usize; 1]);
+        let token = tokens.give();
+        let out = sender.clone();
+        let three = [3_usize; 1];
         timer.schedule(delay, move || out.send((token, 8 * three.len()).1).unwrap()).unwrap();
-        let (token, out, large) = (tokens.give(), sender.clone(), [1_u8; 4096]);
+        let token = tokens.give();
+        let out = sender.clone();
+        let large = [1_u8; 4096];
         timer
             .schedule(delay, move || out.send((token, large.iter().map(|&one| usize::from(one)).sum()).1).unwrap())
             .unwrap();
-        let (token, out, aligned) = (tokens.give(), sender.clone(), Aligned(9));
+        let token = tokens.give();
+        let out = sender.clone();
+        let aligned = Aligned(9);
         let check_alignment = move || {
             let aligned = &aligned;
             assert_eq!(std::ptr::from_ref(aligned).addr() % 128, 0);
@@ -210,7 +218,8 @@ fn timers_of_one_shard_are_handed_over_in_tick_order() {
     let (sender, receiver) = channel();
     let mut random = Rng::with_seed(2);
     for _ in 0..3000 {
-        let (tick, sender) = (random.u64(..300_000) as u32, sender.clone());
+        let tick = random.u64(..300_000) as u32;
+        let sender = sender.clone();
         timer.schedule(tick * MS, move || sender.send(tick).unwrap()).unwrap();
     }
     clock.advance(301 * SEC);
@@ -278,7 +287,8 @@ fn a_slow_callback_delays_no_other_while_a_worker_is_idle() {
         for slow in [0, 1, 31, 50, 63] {
             let (builder, clock) = on_manual_clock();
             let timer = builder.shards(1).executor(executor.clone()).build().unwrap();
-            let (gate, (sender, receiver)) = (Gate::default(), channel());
+            let gate = Gate::default();
+            let (sender, receiver) = channel();
             for index in 0..64 {
                 let (gate, sender) = (gate.clone(), sender.clone());
                 let f = move || {
@@ -375,7 +385,8 @@ fn the_threads_sleep_while_no_timer_is_due() {
 fn work_that_is_not_urgent_seldom_wakes_a_driver() {
     for tick in [MS, 100 * MS, HOUR] {
         let timer = Timer::builder().tick(tick).shards(1).build().unwrap();
-        let (start, mut handles) = (Instant::now(), Vec::new());
+        let start = Instant::now();
+        let mut handles = Vec::new();
         while start.elapsed() < 200 * MS {
             handles.extend((0..1000).map(|_| timer.schedule(24 * HOUR, || ()).unwrap()));
             if handles.len() > 100_000 {

@@ -75,7 +75,8 @@ fn busy_workers_wake_no_driver() {
     for executor in pools_of_two() {
         let _turn = TURN.lock();
         let timer = Timer::builder().shards(1).executor(executor.clone()).max_extra_threads(0).build().unwrap();
-        let (gate, (sender, receiver)) = (Gate::default(), channel());
+        let gate = Gate::default();
+        let (sender, receiver) = channel();
         (0..2).for_each(|_| block(&timer, 1, &gate));
         timer.schedule(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
         thread::sleep(50 * MS);
@@ -99,9 +100,12 @@ fn a_batch_that_starts_late_gets_a_second_worker() {
         let (sender, receiver) = channel();
         gates[..2].iter().for_each(|gate| block(&timer, 1, gate));
         // Both workers are busy. The next timers form one batch, whose first callback blocks.
-        let (at, is_first) = (timer.now() + 10 * MS, Arc::new(AtomicBool::new(true)));
+        let at = timer.now() + 10 * MS;
+        let is_first = Arc::new(AtomicBool::new(true));
         for _ in 0..4 {
-            let (sender, gate, is_first) = (sender.clone(), gates[2].clone(), is_first.clone());
+            let sender = sender.clone();
+            let gate = gates[2].clone();
+            let is_first = is_first.clone();
             let run = move || {
                 if is_first.swap(false, Ordering::SeqCst) {
                     gate.pass();
@@ -125,7 +129,9 @@ fn a_batch_that_starts_late_gets_a_second_worker() {
 /// Schedules a callback that holds a lock during `work`, which must schedule four callbacks that need the lock. Waits for
 /// these four.
 fn hold_a_lock_during(timer: &Timer, work: impl FnOnce(&Timer, &Arc<Mutex<()>>, &Sender<()>) + Send + 'static) {
-    let (service, lock, (sender, receiver)) = (timer.downgrade(), Arc::new(Mutex::new(())), channel());
+    let service = timer.downgrade();
+    let lock = Arc::new(Mutex::new(()));
+    let (sender, receiver) = channel();
     let holds = move || {
         let timer = service.upgrade().unwrap();
         let guard = lock.lock().unwrap();
@@ -255,7 +261,9 @@ fn spawned_work_does_not_wait_for_a_later_callback() {
     let timer =
         Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0).build().unwrap();
     for _ in 0..20 {
-        let (gate, runs, at) = (Gate::default(), Arc::new(AtomicUsize::new(0)), timer.now() + MS);
+        let gate = Gate::default();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let at = timer.now() + MS;
         for _ in 0..2 {
             let (gate, runs) = (gate.clone(), runs.clone());
             let spawn_or_wait = move || {
@@ -276,7 +284,8 @@ fn spawned_work_does_not_wait_for_a_later_callback() {
 fn an_idle_pool_sleeps_beside_a_blocked_callback() {
     let name = "pool-idle";
     let timer = Timer::builder().shards(1).thread_name(name).executor(Executor::Pool { threads: 4 }).build().unwrap();
-    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (sender, receiver) = channel();
     for _ in 0..100 {
         let sender = sender.clone();
         timer.schedule(MS, move || rayon::spawn(move || sender.send(()).unwrap())).unwrap();
@@ -313,7 +322,8 @@ fn build_succeeds_or_returns_an_error_at_any_thread_limit() {
         let answer = match in_this_thread_in_time(build) {
             Ok(timer) => {
                 // The pool may be unable to grow: then callbacks wait.
-                let (gate, runs) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+                let gate = Gate::default();
+                let runs = Arc::new(AtomicUsize::new(0));
                 for _ in 0..2 * POOL {
                     let pass = gate.clone();
                     timer.schedule(Duration::ZERO, move || pass.pass()).unwrap();
@@ -437,7 +447,8 @@ fn a_callback_may_use_rayon_after_a_shutdown_that_did_not_wait_for_it() {
     type End = fn(Timer);
 
     fn shut_down_in_other_work(timer: Timer) {
-        let (inner, (sender, receiver)) = (timer.clone(), channel());
+        let inner = timer.clone();
+        let (sender, receiver) = channel();
         let shut_down = move || {
             drop(inner.shutdown());
             sender.send(()).unwrap();
@@ -454,7 +465,10 @@ fn a_callback_may_use_rayon_after_a_shutdown_that_did_not_wait_for_it() {
     ];
     for (inside, outside) in ends {
         let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 3 }).build().unwrap();
-        let (inner, begun, gate, (sender, receiver)) = (timer.clone(), Gate::default(), Gate::default(), channel());
+        let inner = timer.clone();
+        let begun = Gate::default();
+        let gate = Gate::default();
+        let (sender, receiver) = channel();
         let (begin, pass) = (begun.clone(), gate.clone());
         let callback = move || {
             begin.open();

@@ -16,7 +16,8 @@ use fastrand::Rng;
 /// Returns a callback that sends the time since this call, by `clock`.
 fn reports(clock: &ManualClock) -> (impl Fn() + Send + Clone + 'static, Receiver<Duration>) {
     let (sender, receiver) = channel();
-    let (start, clock) = (clock.now(), clock.clone());
+    let start = clock.now();
+    let clock = clock.clone();
     (move || sender.send(clock.now() - start).unwrap(), receiver)
 }
 
@@ -67,7 +68,8 @@ fn a_fixed_rate_catches_up_run_by_run_after_a_stall() {
     for executor in every_executor() {
         let timer = Timer::builder().executor(executor).build().unwrap();
         let runs = Arc::new(AtomicU32::new(0));
-        let (start, count) = (Instant::now(), runs.clone());
+        let start = Instant::now();
+        let count = runs.clone();
         let handle = timer
             .schedule_at_fixed_rate(Duration::ZERO, 2 * MS, move || {
                 let run = count.fetch_add(1, Ordering::SeqCst);
@@ -241,7 +243,8 @@ fn a_repeating_callback_that_panics_is_ended() {
 #[test]
 fn a_repeating_callback_never_overlaps_itself() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 4 }).build().unwrap();
-    let (inside, runs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let inside = Arc::new(AtomicBool::new(false));
+    let runs = Arc::new(AtomicU32::new(0));
     let (entered, count) = (inside.clone(), runs.clone());
     let handle = timer
         .schedule_at_fixed_rate(Duration::ZERO, Duration::from_micros(100), move || {
@@ -287,7 +290,9 @@ fn a_cancel_from_outside_stops_further_runs() {
 fn a_cancel_during_a_run_lets_it_complete() {
     for executor in every_executor() {
         let timer = Timer::builder().executor(executor).build().unwrap();
-        let (begun, gate, over) = (Gate::default(), Gate::default(), Arc::new(AtomicU32::new(0)));
+        let begun = Gate::default();
+        let gate = Gate::default();
+        let over = Arc::new(AtomicU32::new(0));
         let (begin, pass, count) = (begun.clone(), gate.clone(), over.clone());
         let tokens = Tokens::default();
         let token = tokens.give();
@@ -315,7 +320,8 @@ fn a_cancel_during_a_run_lets_it_complete() {
 /// Schedules a callback at a fixed rate that receives its own handle and the number of the run.
 fn with_own_handle(timer: &Timer, period: Duration, mut f: impl FnMut(&TimerHandle, u32) + Send + 'static) -> Own {
     let own = Own::default();
-    let (handle, mut runs) = (own.clone(), 0);
+    let handle = own.clone();
+    let mut runs = 0;
     let callback = move || {
         runs += 1;
         f(once_set(&handle), runs);
@@ -447,7 +453,8 @@ fn recurring_with_own_handle(
     mut f: impl FnMut(&TimerHandle, Instant, u32) -> Option<Instant> + Send + 'static,
 ) -> Own {
     let own = Own::default();
-    let (handle, mut runs) = (own.clone(), 0);
+    let handle = own.clone();
+    let mut runs = 0;
     let callback = move |deadline| {
         runs += 1;
         f(once_set(&handle), deadline, runs)
@@ -512,7 +519,8 @@ fn a_panic_of_a_recurring_callback_wins_over_a_reset_during_the_run() {
 #[test]
 fn a_recurring_timer_that_was_reset_during_its_last_run_is_unfired_at_a_shutdown() {
     let timer = Timer::new().unwrap();
-    let ((sender, receiver), weak) = (channel(), timer.downgrade());
+    let (sender, receiver) = channel();
+    let weak = timer.downgrade();
     let _own = recurring_with_own_handle(&timer, move |handle, _, run| {
         if run == 1 {
             sender.send(handle.reset(HOUR)).unwrap();
@@ -603,7 +611,8 @@ fn an_unfired_recurring_timer_runs_for_the_deadline_of_a_reset() {
 fn a_period_of_zero_is_refused() {
     let timer = Timer::new().unwrap();
     let tokens = Tokens::default();
-    let (token, runs) = (tokens.give(), Arc::default());
+    let token = tokens.give();
+    let runs = Arc::default();
     let count = counting(&runs);
     let f = move || {
         let _captured = &token;

@@ -20,10 +20,13 @@ fn any_number_of_shards_fires_every_timer_and_none_early() {
     for shards in NUMBERS {
         for executor in [Executor::default(), Executor::Inline] {
             let timer = Timer::builder().shards(shards).thread_name("shards-fire").executor(executor).build().unwrap();
-            let ((sender, receiver), barrier) = (channel(), Barrier::new(shards));
+            let (sender, receiver) = channel();
+            let barrier = Barrier::new(shards);
             thread::scope(|scope| {
                 for seed in 0..shards {
-                    let (timer, sender, barrier) = (&timer, sender.clone(), &barrier);
+                    let timer = &timer;
+                    let sender = sender.clone();
+                    let barrier = &barrier;
                     scope.spawn(move || {
                         let mut random = Rng::with_seed(seed as u64);
                         barrier.wait();
@@ -64,7 +67,8 @@ fn any_number_of_shards_fires_every_timer_and_none_early() {
 fn a_shutdown_of_any_number_of_shards_hands_timers_back_in_order() {
     for shards in NUMBERS {
         let timer = Timer::builder().shards(shards).thread_name("shards-end").build().unwrap();
-        let (begin, barrier) = (timer.now() + HOUR, Barrier::new(2 * shards));
+        let begin = timer.now() + HOUR;
+        let barrier = Barrier::new(2 * shards);
         thread::scope(|scope| {
             for thread in 0..2 * shards as u32 {
                 let (timer, barrier) = (&timer, &barrier);
@@ -95,7 +99,8 @@ fn scheduled(timer: &Timer) -> Vec<u64> {
 fn long_lived_threads_have_a_shard_each_while_others_come_and_go() {
     const SHARDS: usize = 4;
     let timer = Timer::builder().shards(SHARDS).build().unwrap();
-    let (end, live) = (Barrier::new(SHARDS + 1), Barrier::new(2));
+    let end = Barrier::new(SHARDS + 1);
+    let live = Barrier::new(2);
     thread::scope(|scope| {
         for _ in 0..SHARDS {
             let own = timer.clone();
@@ -153,10 +158,13 @@ fn one_thread_ends_the_timers_of_many_shards_in_any_order() {
     const SHARDS: usize = 64;
     const TIMERS: usize = 50;
     let timers = [(); 2].map(|()| Timer::builder().shards(SHARDS).build().unwrap());
-    let (barrier, (sender, receiver)) = (Barrier::new(SHARDS), std::sync::mpsc::channel());
+    let barrier = Barrier::new(SHARDS);
+    let (sender, receiver) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..SHARDS {
-            let (timers, barrier, sender) = (&timers, &barrier, sender.clone());
+            let timers = &timers;
+            let barrier = &barrier;
+            let sender = sender.clone();
             scope.spawn(move || {
                 for timer in timers.iter().cycle().take(TIMERS) {
                     sender.send(timer.schedule(HOUR, || ()).unwrap()).unwrap();

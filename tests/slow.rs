@@ -41,9 +41,13 @@ type Act = fn(&WeakTimer, &TimerHandle) -> String;
 
 impl Acting {
     fn new(executor: Executor, act: Act) -> Self {
-        let (own, handle) = (Arc::new(OnceLock::<WeakTimer>::new()), Arc::new(OnceLock::new()));
-        let (weak, its, (sender, outcome)) = (own.clone(), handle.clone(), channel());
-        let (acted, builder) = (AtomicBool::new(false), Timer::builder().shards(2).executor(executor));
+        let own = Arc::new(OnceLock::<WeakTimer>::new());
+        let handle = Arc::new(OnceLock::new());
+        let weak = own.clone();
+        let its = handle.clone();
+        let (sender, outcome) = channel();
+        let acted = AtomicBool::new(false);
+        let builder = Timer::builder().shards(2).executor(executor);
         let hook = move |_| {
             if !acted.swap(true, Ordering::SeqCst) {
                 sender.send(act(once_set(&weak), once_set(&its))).unwrap();
@@ -234,7 +238,8 @@ fn waiting_for_a_run_includes_its_hook() {
     for wait in waits {
         for executor in every_executor() {
             for repeating in [false, true] {
-                let (begun, done) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+                let begun = Gate::default();
+                let done = Arc::new(AtomicBool::new(false));
                 let (begin, end) = (begun.clone(), done.clone());
                 let hook = move |_| {
                     begin.open();
@@ -258,7 +263,9 @@ fn waiting_for_a_run_includes_its_hook() {
 #[test]
 fn the_next_run_starts_after_the_hook_of_the_last() {
     let in_hook = Arc::new(AtomicBool::new(false));
-    let (enter, seen, (sender, receiver)) = (in_hook.clone(), in_hook, channel());
+    let enter = in_hook.clone();
+    let seen = in_hook;
+    let (sender, receiver) = channel();
     let hook = move |_| {
         enter.store(true, Ordering::SeqCst);
         thread::sleep(2 * SLOW);
@@ -279,7 +286,8 @@ fn the_next_run_starts_after_the_hook_of_the_last() {
 fn assert_acts(what: &str, act: Act, of_once: &str, of_repeating: &str) {
     for executor in every_executor() {
         for (repeating, expected) in [(false, of_once), (true, of_repeating)] {
-            let (acting, expected) = (Acting::new(executor.clone(), act), expected.to_owned());
+            let acting = Acting::new(executor.clone(), act);
+            let expected = expected.to_owned();
             let kind = format!("{what}, {executor:?}, repeating: {repeating}");
             in_time(&kind.clone(), move || {
                 if repeating {
@@ -338,7 +346,8 @@ fn a_hook_may_shut_the_timer_down() {
 fn a_hook_may_drop_the_last_timer() {
     for executor in every_executor() {
         for repeating in [false, true] {
-            let (slot, (sender, receiver)) = (Arc::new(Mutex::new(None::<Timer>)), channel());
+            let slot = Arc::new(Mutex::new(None::<Timer>));
+            let (sender, receiver) = channel();
             let last = slot.clone();
             let hook = move |_| {
                 let last = last.lock().unwrap().take();
@@ -347,8 +356,11 @@ fn a_hook_may_drop_the_last_timer() {
             };
             let builder = Timer::builder().shards(2).thread_name("slow-last").executor(executor.clone());
             let timer = builder.on_slow(OVER, hook).build().unwrap();
-            let (weak, tokens, gate) = (timer.downgrade(), Tokens::default(), Gate::default());
-            let (token, waits) = (tokens.give(), gate.clone());
+            let weak = timer.downgrade();
+            let tokens = Tokens::default();
+            let gate = Gate::default();
+            let token = tokens.give();
+            let waits = gate.clone();
             timer.schedule(HOUR, move || drop(token)).unwrap();
             let slow = move || {
                 waits.pass();
@@ -372,7 +384,8 @@ fn a_hook_may_drop_the_last_timer() {
 #[test]
 fn a_hook_that_advances_its_own_clock_panics() {
     let (builder, clock) = on_manual_clock();
-    let (own, (sender, payloads)) = (clock.clone(), channel());
+    let own = clock.clone();
+    let (sender, payloads) = channel();
     let timer = builder
         .on_slow(OVER, move |_| own.advance(SEC))
         .on_panic(move |payload| drop(sender.send(payload)))
@@ -418,7 +431,8 @@ fn wakers_and_unfired_timers_are_not_reported() {
     let (builder, clock) = on_manual_clock();
     let (builder, reports) = reporting(builder.shards(1));
     let timer = builder.build().unwrap();
-    let (waker, mut sleep) = (Waker::from(Arc::new(SlowTask)), Box::pin(timer.sleep(SEC)));
+    let waker = Waker::from(Arc::new(SlowTask));
+    let mut sleep = Box::pin(timer.sleep(SEC));
     assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     clock.advance(SEC);
     assert_eq!(timer.stats().fired, 1, "the waker was called");

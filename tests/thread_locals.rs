@@ -59,7 +59,11 @@ fn keep_until_exit(f: impl FnOnce() + 'static) {
         static KEPT: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
     }
     let mut f = Some(f);
-    let at_exit = OnDrop(move || f.take().into_iter().for_each(|f| f()));
+    let at_exit = OnDrop(move || {
+        if let Some(f) = f.take() {
+            f();
+        }
+    });
     KEPT.with_borrow_mut(|kept| kept.push(Box::new(at_exit)));
 }
 
@@ -86,12 +90,14 @@ fn a_destructor_may_schedule_reset_and_cancel_timers() {
     for when in EVERY_ORDER {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).max_pending(1000).build().unwrap();
-        let (runs, tokens) = (Arc::new(AtomicUsize::new(0)), Tokens::default());
+        let runs = Arc::new(AtomicUsize::new(0));
+        let tokens = Tokens::default();
         let (used, count, give) = (timer.clone(), runs.clone(), tokens.clone());
         let (sender, receiver) = channel();
         at_thread_exit(&timer, when, move || {
             let schedule = || {
-                let (count, token) = (counting(&count), give.give());
+                let count = counting(&count);
+                let token = give.give();
                 let f = move || {
                     let _captured = &token;
                     count();
@@ -130,11 +136,13 @@ fn a_destructor_may_schedule_reset_and_cancel_timers() {
 fn a_destructor_may_create_poll_and_drop_futures() {
     for when in EVERY_ORDER {
         let (timer, clock) = in_virtual_time();
-        let (task, (sender, receiver)) = (Arc::new(Task::default()), channel());
+        let task = Arc::new(Task::default());
+        let (sender, receiver) = channel();
         let (used, polls) = (timer.clone(), task.clone());
         at_thread_exit(&timer, when, move || {
             let dropped = (0..200).filter(|_| !is_ready(&mut used.sleep(HOUR), &polls)).count();
-            let (mut sleep, mut moved) = (used.sleep(SEC), used.sleep(HOUR));
+            let mut sleep = used.sleep(SEC);
+            let mut moved = used.sleep(HOUR);
             let ready = [&mut sleep, &mut moved].map(|sleep| is_ready(sleep, &polls));
             let deadline = used.now() + 2 * SEC;
             Pin::new(&mut moved).reset(deadline);
@@ -166,7 +174,8 @@ fn a_destructor_may_drive() {
         assert_eq!(driver.drive(), 1);
     };
     thread::spawn(move || {
-        let (kept, drive_last) = (Rc::new(RefCell::new(None)), drive.clone());
+        let kept = Rc::new(RefCell::new(None));
+        let drive_last = drive.clone();
         let driver = kept.clone();
         keep_until_exit(move || drive_last(driver.borrow_mut().as_mut().unwrap()));
         // What a turn needs is destroyed before.
@@ -230,11 +239,13 @@ fn a_destructor_may_drop_handles_guards_and_futures() {
     for when in EVERY_ORDER {
         for shut_down in [false, true] {
             let (timer, clock) = in_virtual_time();
-            let (task, runs) = (Arc::new(Task::default()), Arc::new(AtomicUsize::new(0)));
+            let task = Arc::new(Task::default());
+            let runs = Arc::new(AtomicUsize::new(0));
             let detached = timer.schedule(SEC, counting(&runs)).unwrap();
             let guard =
                 timer.schedule(SEC, || panic!("a timer ran after its guard was dropped")).unwrap().cancel_on_drop();
-            let (mut sleep, mut interval) = (timer.sleep(SEC), timer.interval_at(clock.now() + SEC, SEC));
+            let mut sleep = timer.sleep(SEC);
+            let mut interval = timer.interval_at(clock.now() + SEC, SEC);
             assert!(!is_ready(&mut sleep, &task) && poll_tick(&mut interval, &task).is_pending());
             let ended = shut_down.then(|| timer.clone());
             at_thread_exit(&timer, when, move || {
@@ -255,7 +266,9 @@ fn the_last_clone_is_dropped_in_a_destructor_and_then_its_handles() {
     for when in EVERY_ORDER {
         for executor in every_executor() {
             let timer = Timer::builder().shards(2).thread_name("local-last").executor(executor).build().unwrap();
-            let (weak, other, (sender, receiver)) = (timer.downgrade(), Timer::new().unwrap(), channel());
+            let weak = timer.downgrade();
+            let other = Timer::new().unwrap();
+            let (sender, receiver) = channel();
             let handles: Vec<TimerHandle> = (1..100).map(|n| timer.schedule(n * HOUR, || ()).unwrap()).collect();
             at_thread_exit(&other, when, move || {
                 drop(timer);
@@ -286,7 +299,9 @@ fn the_threads_of_a_timer_may_use_it_when_they_end() {
     // The threads of the global pool never end.
     for executor in every_executor().into_iter().filter(|executor| !matches!(executor, Executor::RayonGlobal)) {
         let timer = Timer::builder().shards(1).thread_name("local-own").executor(executor.clone()).build().unwrap();
-        let (kept, handle, (sender, receiver)) = (timer.clone(), timer.schedule(HOUR, || ()).unwrap(), channel());
+        let kept = timer.clone();
+        let handle = timer.schedule(HOUR, || ()).unwrap();
+        let (sender, receiver) = channel();
         let mut sleep = timer.sleep(HOUR);
         assert!(!is_ready(&mut sleep, &Arc::default()));
         let callback = move || {
@@ -314,7 +329,9 @@ fn a_destructor_may_run_jobs() {
     for when in EVERY_ORDER {
         let held_jobs = HeldJobs::default();
         let timer = Timer::builder().shards(1).executor(held_jobs.executor()).build().unwrap();
-        let (runs, weak, (sender, receiver)) = (Arc::new(AtomicUsize::new(0)), timer.downgrade(), channel());
+        let runs = Arc::new(AtomicUsize::new(0));
+        let weak = timer.downgrade();
+        let (sender, receiver) = channel();
         let own = Arc::new(OnceLock::<TimerHandle>::new());
         let handle = own.clone();
         let f = move || {

@@ -27,7 +27,9 @@ struct ThreadGroup {
 impl ThreadGroup {
     /// Starts `count` threads, each of which has called `f` when this returns.
     fn start(count: usize, f: impl Fn() + Send + Sync + 'static) -> Self {
-        let (end, f, (sender, receiver)) = (Arc::new(AtomicBool::new(false)), Arc::new(f), mpsc::channel());
+        let end = Arc::new(AtomicBool::new(false));
+        let f = Arc::new(f);
+        let (sender, receiver) = mpsc::channel();
         let start = |_| {
             let (end, f, sender) = (end.clone(), f.clone(), sender.clone());
             let live = move || {
@@ -65,7 +67,8 @@ fn first_and_last_use(timer: &Timer) -> [usize; 2] {
     thread_local! {
         static AT_EXIT: RefCell<Option<AtExit>> = const { RefCell::new(None) };
     }
-    let (timer, (sender, receiver)) = (timer.clone(), mpsc::channel());
+    let timer = timer.clone();
+    let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
         let begin = Arc::new(AtomicU64::new(0));
         let (from, ended) = (begin.clone(), sender.clone());

@@ -68,7 +68,10 @@ impl Fixture {
 
     /// Returns a callback that reports a run expected at `tick`.
     fn report(&self, label: &'static str, tick: u64) -> impl FnMut() + Send + 'static {
-        let (sender, clock, start, length) = (self.sender.clone(), self.clock.clone(), self.start, self.tick);
+        let sender = self.sender.clone();
+        let clock = self.clock.clone();
+        let start = self.start;
+        let length = self.tick;
         move || {
             let elapsed = (clock.now() - start).as_nanos();
             assert_eq!(elapsed % length.as_nanos(), 0, "a callback does not see its own tick");
@@ -194,7 +197,8 @@ fn the_clock_may_pass_timers_cancelled_long_ago() {
     assert_eq!(fixture.advance_to(1), []);
     assert!(handles.iter().all(TimerHandle::cancel));
     drop(handles);
-    let (clock, to) = (fixture.clock.clone(), fixture.at(END - 5));
+    let clock = fixture.clock.clone();
+    let to = fixture.at(END - 5);
     in_time("advance", move || clock.advance_to(to));
     assert_eq!(received(&fixture.runs), [1 << 40, 15 << 44].map(|tick| ("before", tick, tick)));
     assert!(!before.iter().any(TimerHandle::is_pending));
@@ -214,12 +218,14 @@ fn repeating_timers_cross_an_edge_run_by_run() {
     for tick in TICKS {
         for edge in edges(tick) {
             let fixture = Fixture::new(tick, &[64]);
-            let (first, delay) = (edge - 20, span(tick, edge - 20));
+            let first = edge - 20;
+            let delay = span(tick, edge - 20);
             let timer = &fixture.timer;
             timer.schedule_at_fixed_rate(delay, span(tick, 3), fixture.report("rate", first)).unwrap();
             timer.schedule_at_fixed_rate(delay, tick / 2, fixture.report("twice a tick", first)).unwrap();
             timer.schedule_with_fixed_delay(delay, span(tick, 7), fixture.report("delay", first)).unwrap();
-            let (mut report, mut next) = (fixture.report("recurring", first), fixture.at(first));
+            let mut report = fixture.report("recurring", first);
+            let mut next = fixture.at(first);
             timer
                 .schedule_recurring(next, move |deadline| {
                     assert_eq!(deadline, next);
@@ -264,7 +270,9 @@ fn sleeps_cross_an_edge() {
         for edge in edges(tick) {
             let fixture = Fixture::new(tick, &[64]);
             let sleep = |tick| fixture.timer.sleep_until(fixture.at(tick));
-            let (mut far, mut forward, mut back) = (sleep(edge), sleep(3), sleep(edge + 50));
+            let mut far = sleep(edge);
+            let mut forward = sleep(3);
+            let mut back = sleep(edge + 50);
             let mut unpolled = sleep(edge);
             assert!(!is_ready(&mut far) && !is_ready(&mut forward) && !is_ready(&mut back));
             Pin::new(&mut forward).reset(fixture.at(edge));

@@ -17,7 +17,8 @@ use fastrand::Rng;
 #[test]
 fn a_manual_clock_stands_still_until_it_is_advanced() {
     let clock = ManualClock::new();
-    let (start, same) = (clock.now(), clock.clone());
+    let start = clock.now();
+    let same = clock.clone();
     thread::sleep(2 * MS);
     assert_eq!(clock.now(), start);
     clock.advance(SEC);
@@ -146,7 +147,9 @@ fn callbacks_of_one_tick_may_wait_for_each_other_in_any_shard() {
     for executor in [Executor::Inline, Executor::Pool { threads: 3 }, Executor::Custom(Arc::new(ThreadPerJob))] {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(3).executor(executor).build().unwrap();
-        let (due, barrier, (sender, receiver)) = (clock.now() + SEC, Arc::new(Barrier::new(3)), channel());
+        let due = clock.now() + SEC;
+        let barrier = Arc::new(Barrier::new(3));
+        let (sender, receiver) = channel();
         for _ in 0..3 {
             let (sender, barrier, at) = (sender.clone(), barrier.clone(), clock.clone());
             schedule_on_new_thread(&timer, due, move || {
@@ -172,7 +175,8 @@ fn callbacks_of_one_tick_may_wait_for_each_other_in_any_timer() {
     let every_fifth = build(5 * MS);
     clock.advance(MS);
     let every_seventh = build(7 * MS);
-    let (barrier, (sender, receiver)) = (Arc::new(Barrier::new(2)), channel());
+    let barrier = Arc::new(Barrier::new(2));
+    let (sender, receiver) = channel();
     for timer in [&every_fifth, &every_seventh] {
         let (sender, barrier, at) = (sender.clone(), barrier.clone(), clock.clone());
         let meet = move || {
@@ -208,7 +212,8 @@ fn timers_that_callbacks_schedule_up_to_the_target_run() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(3).executor(executor).build().unwrap();
-        let (start, (sender, receiver)) = (clock.now(), channel());
+        let start = clock.now();
+        let (sender, receiver) = channel();
         chain(&timer, sender);
         clock.advance(9 * SEC + 999 * MS);
         let seen: Vec<_> = received(&receiver).into_iter().map(|at: Instant| at - start).collect();
@@ -232,13 +237,18 @@ fn timers_that_callbacks_schedule_up_to_the_target_run() {
 fn timers_that_callbacks_schedule_in_another_timer_run() {
     let clock = ManualClock::new();
     let build = |tick| Timer::builder().clock(clock.clone()).tick(tick).build().unwrap();
-    let (first, second) = (build(MS), build(3 * MS));
-    let (other, at, (sender, receiver)) = (second.clone(), clock.clone(), channel());
+    let first = build(MS);
+    let second = build(3 * MS);
+    let other = second.clone();
+    let at = clock.clone();
+    let (sender, receiver) = channel();
     let start = clock.now();
     first
         .schedule(SEC, move || {
-            let (now, later) = (sender.clone(), sender);
-            let (at_now, at_later) = (at.clone(), at);
+            let now = sender.clone();
+            let later = sender;
+            let at_now = at.clone();
+            let at_later = at;
             other.schedule(Duration::ZERO, move || now.send(at_now.now()).unwrap()).unwrap();
             other.schedule(500 * MS, move || later.send(at_later.now()).unwrap()).unwrap();
         })
@@ -421,7 +431,8 @@ fn a_shutdown_inside_a_callback_ends_the_advance() {
         let weak = timer.downgrade();
         timer.schedule(SEC, move || sender.send(weak.upgrade().unwrap().shutdown().len()).unwrap()).unwrap();
         timer.schedule(2 * SEC, || panic!("handed back")).unwrap();
-        let (moves, target) = (clock.clone(), clock.now() + 3 * SEC);
+        let moves = clock.clone();
+        let target = clock.now() + 3 * SEC;
         in_time("advance", move || moves.advance(3 * SEC));
         assert_eq!(received(&receiver), [1]);
         assert_eq!(clock.now(), target);
@@ -434,7 +445,8 @@ fn the_next_deadline_is_that_of_the_earliest_pending_timer() {
     assert_eq!((clock.next_deadline(), clock.advance_to_next()), (None, None));
     let start = clock.now();
     let build = |tick| Timer::builder().clock(clock.clone()).tick(tick).shards(2).build().unwrap();
-    let (fine, coarse) = (build(MS), build(SEC));
+    let fine = build(MS);
+    let coarse = build(SEC);
     assert_eq!(clock.next_deadline(), None);
     // A deadline that waits in a coarse slot, which cascades before.
     let hour = fine.schedule(HOUR + 7 * MS, || ()).unwrap();
@@ -477,7 +489,8 @@ fn the_next_deadline_may_be_that_of_a_future() {
 #[test]
 fn the_next_deadline_may_be_that_of_a_value() {
     let (timer, clock) = in_virtual_time();
-    let (queue, start) = (DelayQueue::new(&timer), clock.now());
+    let queue = DelayQueue::new(&timer);
+    let start = clock.now();
     let removed = queue.push(SEC, "removed").unwrap();
     queue.push(2 * SEC, "popped").unwrap();
     assert_eq!(clock.next_deadline(), Some(start + SEC));
@@ -493,12 +506,15 @@ fn what_is_due_runs_before_the_clock_advances_to_the_next_deadline() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(2).executor(executor).build().unwrap();
-        let (start, (sender, receiver)) = (clock.now(), channel());
+        let start = clock.now();
+        let (sender, receiver) = channel();
         let report = |name| {
             let (sender, clock) = (sender.clone(), clock.clone());
             move || sender.send((name, clock.now() - start)).unwrap()
         };
-        let (weak, later, again) = (timer.downgrade(), report("later"), report("again"));
+        let weak = timer.downgrade();
+        let later = report("later");
+        let again = report("again");
         let schedules = move || {
             let timer = weak.upgrade().unwrap();
             timer.schedule(Duration::ZERO, again).unwrap();
@@ -520,9 +536,12 @@ fn the_next_deadline_can_be_asked_for_inside_a_callback() {
     for executor in every_executor() {
         let (builder, clock) = on_manual_clock();
         let timer = builder.shards(1).executor(executor).build().unwrap();
-        let (start, asked, (sender, receiver)) = (clock.now(), clock.clone(), channel());
+        let start = clock.now();
+        let asked = clock.clone();
+        let (sender, receiver) = channel();
         let handle: Arc<OnceLock<TimerHandle>> = Arc::default();
-        let (own, mut runs) = (handle.clone(), 0);
+        let own = handle.clone();
+        let mut runs = 0;
         let asks = move || {
             runs += 1;
             let before = asked.next_deadline();
@@ -535,7 +554,8 @@ fn the_next_deadline_can_be_asked_for_inside_a_callback() {
         timer.schedule(HOUR, || ()).unwrap();
         assert_eq!(clock.advance_to_next(), Some(start + SEC));
         assert_eq!(clock.advance_to_next(), Some(start + 2 * SEC));
-        let (hour, reset) = (Some(start + HOUR), Some(start + 5 * SEC));
+        let hour = Some(start + HOUR);
+        let reset = Some(start + 5 * SEC);
         assert_eq!(received(&receiver), [(hour, hour), (hour, reset)]);
         assert_eq!(clock.advance_to_next(), reset);
     }
@@ -655,7 +675,8 @@ fn the_next_deadline_can_be_asked_for_while_other_threads_use_the_timer() {
 fn a_shutdown_with_a_limit_does_not_wait_for_an_advance() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.executor(Executor::Pool { threads: 1 }).build().unwrap();
-    let (gate, (sender, receiver)) = (Gate::default(), channel());
+    let gate = Gate::default();
+    let (sender, receiver) = channel();
     let pass = gate.clone();
     let blocks = move || {
         sender.send(()).unwrap();
@@ -666,7 +687,8 @@ fn a_shutdown_with_a_limit_does_not_wait_for_an_advance() {
     let moves = clock.clone();
     let advance = thread::spawn(move || moves.advance(HOUR));
     wait_for(&receiver);
-    let (at, shutting) = (clock.now(), timer.clone());
+    let at = clock.now();
+    let shutting = timer.clone();
     assert_eq!(in_time("a shutdown with a limit", move || shutting.shutdown_timeout(20 * MS).len()), 1);
     assert_eq!(clock.now(), at);
     assert!(!advance.is_finished(), "the callback has not ended");
@@ -681,7 +703,8 @@ fn nothing_depends_on_the_real_clock() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.tick(Duration::from_micros(1)).build().unwrap();
     let (sender, receiver) = channel();
-    let (at, start) = (clock.clone(), clock.now());
+    let at = clock.clone();
+    let start = clock.now();
     timer.schedule_with_fixed_delay(MS, MS, move || sender.send(at.now() - start).unwrap()).unwrap();
     thread::sleep(10 * MS);
     for round in 1..=20 {
@@ -850,7 +873,8 @@ fn a_callback_at_a_long_uptime_may_schedule_in_an_idle_shard() {
     let timer = builder.shards(4).executor(Executor::Pool { threads: 1 }).build().unwrap();
     let start = clock.now();
     let (sender, receiver) = channel();
-    let (weak, at) = (timer.downgrade(), clock.clone());
+    let weak = timer.downgrade();
+    let at = clock.clone();
     let far = ticks(1 << 47);
     timer
         .schedule(far, move || {

@@ -26,7 +26,9 @@ impl Action {
 
     fn run(&self) {
         let f = self.0.lock().unwrap().take();
-        f.into_iter().for_each(|f| f());
+        if let Some(f) = f {
+            f();
+        }
     }
 }
 
@@ -168,7 +170,8 @@ fn a_panic_in_the_drop_of_a_consumers_waker_loses_no_value() {
 fn a_consumers_waker_may_use_the_queue_when_it_is_dropped() {
     let popped = in_time("the poll returns", || {
         let (timer, clock, _) = reporting();
-        let (queue, task) = (DelayQueue::new(&timer), Task::new());
+        let queue = DelayQueue::new(&timer);
+        let task = Task::new();
         queue.push(SEC, 7).unwrap();
         clock.advance(SEC);
         let inside = queue.clone();
@@ -202,8 +205,11 @@ fn ends_of_service() -> [fn(Timer); 2] {
 fn a_waker_may_end_the_service_where_it_is_called() {
     for end in ends_of_service() {
         let (timer, clock, panics) = reporting();
-        let (weak, good, odd) = (timer.downgrade(), Task::new(), Task::new());
-        let (mut first, mut second) = (timer.sleep(SEC), timer.sleep(HOUR));
+        let weak = timer.downgrade();
+        let good = Task::new();
+        let odd = Task::new();
+        let mut first = timer.sleep(SEC);
+        let mut second = timer.sleep(HOUR);
         assert!(!odd.polls(&mut first) && !good.polls(&mut second));
         timer.schedule(HOUR, || ()).unwrap();
         odd.on_wake.set(move || end(timer));
@@ -220,8 +226,11 @@ fn a_waker_may_end_the_service_where_it_is_dropped() {
     for end in ends_of_service() {
         for replaced in [false, true] {
             let (timer, _clock, panics) = reporting();
-            let (weak, good, odd) = (timer.downgrade(), Task::new(), Task::new());
-            let (mut first, mut second) = (timer.sleep(SEC), timer.sleep(HOUR));
+            let weak = timer.downgrade();
+            let good = Task::new();
+            let odd = Task::new();
+            let mut first = timer.sleep(SEC);
+            let mut second = timer.sleep(HOUR);
             assert!(!odd.polls(&mut first) && !good.polls(&mut second));
             odd.on_drop.set(move || end(timer));
             in_time("the service ends in a waker", move || {
@@ -243,11 +252,13 @@ fn a_waker_may_reset_another_sleep_during_a_shutdown() {
     for polled in [false, true] {
         let (builder, _clock) = on_manual_clock();
         let timer = builder.shards(1).build().unwrap();
-        let (tasks, late) = ([Task::new(), Task::new()], Task::new());
+        let tasks = [Task::new(), Task::new()];
+        let late = Task::new();
         let sleeps = [(); 2].map(|()| Arc::new(Mutex::new(timer.sleep(SEC))));
         for (index, task) in tasks.iter().enumerate() {
             assert!(!task.polls(&mut sleeps[index].lock().unwrap()));
-            let (other, late) = (sleeps[1 - index].clone(), late.clone());
+            let other = sleeps[1 - index].clone();
+            let late = late.clone();
             task.on_wake.set(move || {
                 let mut other = other.lock().unwrap();
                 Pin::new(&mut *other).reset_after(HOUR);
@@ -276,7 +287,9 @@ fn a_waker_may_end_the_service_where_a_poll_ends_its_timer() {
     let timer = builder.on_panic(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
     let gate = Gate::default();
     block(&timer, 1, &gate);
-    let (good, odd, mut sleep) = (Task::new(), Task::new(), timer.sleep(HOUR));
+    let good = Task::new();
+    let odd = Task::new();
+    let mut sleep = timer.sleep(HOUR);
     assert!(!odd.polls(&mut sleep));
     Pin::new(&mut sleep).reset(timer.now());
     let ends = timer.clone();
@@ -309,7 +322,8 @@ fn a_waker_may_end_the_service_where_a_stream_is_polled() {
 fn a_panic_after_the_end_of_the_service_is_contained() {
     for end in ends_of_service() {
         let (timer, _clock, _) = reporting();
-        let (weak, odd) = (timer.downgrade(), Task::new());
+        let weak = timer.downgrade();
+        let odd = Task::new();
         let mut sleep = timer.sleep(SEC);
         assert!(!odd.polls(&mut sleep));
         odd.on_drop.set(move || {
@@ -353,13 +367,16 @@ fn a_waker_that_is_registered_too_late_is_dropped_and_may_panic() {
 fn a_waker_that_blocks_delays_what_its_thread_drives_until_it_returns() {
     for (executor, is_folded) in [(Executor::Inline, false), (Executor::Pool { threads: 1 }, true)] {
         let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
-        let (gate, begun, odd) = (Gate::default(), Gate::default(), Task::new());
+        let gate = Gate::default();
+        let begun = Gate::default();
+        let odd = Task::new();
         let (pass, begin) = (gate.clone(), begun.clone());
         odd.on_wake.set(move || {
             begin.open();
             pass.pass();
         });
-        let (at, late) = (timer.now() + SEC / 4, Task::new());
+        let at = timer.now() + SEC / 4;
+        let late = Task::new();
         // The second is due in the same turn, the third in another.
         let [mut blocks, mut together, mut delayed] = [at, at, at + 5 * MS].map(|at| timer.sleep_until(at));
         assert!(!odd.polls(&mut blocks) && !late.polls(&mut together) && !late.polls(&mut delayed));
@@ -388,9 +405,12 @@ fn a_waker_that_blocks_delays_what_its_thread_drives_until_it_returns() {
 fn a_waker_and_a_callback_of_one_turn_may_wait_for_each_other() {
     for (executor, waker_waits) in [(Executor::Pool { threads: 1 }, true), (Executor::Inline, false)] {
         let timer = Timer::builder().shards(1).executor(executor).build().unwrap();
-        let (gate, task, at) = (Gate::default(), Task::new(), timer.now() + 20 * MS);
+        let gate = Gate::default();
+        let task = Task::new();
+        let at = timer.now() + 20 * MS;
         let (opens, passes) = (gate.clone(), gate.clone());
-        let (opens, passes) = (move || opens.open(), move || passes.pass());
+        let opens = move || opens.open();
+        let passes = move || passes.pass();
         let mut sleep = timer.sleep_until(at);
         if waker_waits {
             task.on_wake.set(passes);
@@ -412,8 +432,11 @@ fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
     for _ in 0..3 {
         let builder = Timer::builder().shards(2).pin_cores(true).executor(Executor::Pool { threads: 2 });
         let timer = builder.build().unwrap();
-        let (gate, odd, at) = (Gate::default(), Task::new(), timer.now() + 20 * MS);
-        let (pass, (sender, receiver)) = (gate.clone(), channel());
+        let gate = Gate::default();
+        let odd = Task::new();
+        let at = timer.now() + 20 * MS;
+        let pass = gate.clone();
+        let (sender, receiver) = channel();
         odd.on_wake.set(move || pass.pass());
         // Of two callbacks that are due together, each waits for the other.
         let meeting = [Gate::default(), Gate::default()];

@@ -22,7 +22,8 @@ impl Growth {
         let before = resident_bytes();
         let (done, ends) = mpsc::channel();
         let sample = move || {
-            let (start, mut curve) = (Instant::now(), Vec::new());
+            let start = Instant::now();
+            let mut curve = Vec::new();
             while ends.recv_timeout(SAMPLE) == Err(RecvTimeoutError::Timeout) {
                 curve.push((start.elapsed().as_secs_f64(), since(before) / MIB));
             }

@@ -120,7 +120,8 @@ impl Row {
         let value = |run: &Measured| run.figures.iter().find(|(name, _)| name == figure).map(|(_, value)| *value);
         let mut values: Vec<_> = self.runs.iter().filter_map(value).collect();
         values.sort_by(f64::total_cmp);
-        let (min, max) = (*values.first()?, *values.last()?);
+        let min = *values.first()?;
+        let max = *values.last()?;
         Some(Median { value: values[values.len() / 2], min, max })
     }
 

@@ -42,7 +42,8 @@ impl SavedResults {
 
     /// Replaces the results that the run has measured, and keeps the others.
     pub fn renew(&mut self, results: &Results, scale: Scale, directory: &Path) {
-        let (date, commit) = (system::date(), system::commit(directory));
+        let date = system::date();
+        let commit = system::commit(directory);
         for (workload, cases) in &results.workloads {
             for (case, row) in cases.iter().flat_map(|case| case.rows.iter().map(move |row| (case, row))) {
                 let cell = [workload.name(), case.case.clone(), row.contender.to_owned()];

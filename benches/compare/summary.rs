@@ -63,7 +63,9 @@ impl Row {
     fn shown(&self, record: &Record) -> String {
         let (own, heap) = if self.workload == "wheel" { ("Wheel", "BinaryHeap") } else { ("corewheel", "heap") };
         let line = |contender| record.line(self.workload, self.case, contender, self.figure);
-        let (own, heap, best) = (line(own), line(heap), self.best_other(record));
+        let own = line(own);
+        let heap = line(heap);
+        let best = self.best_other(record);
         let value = |line: Option<&Line>| line.and_then(|line| line.median).map(|median| median.value);
         let cell = |line| value(line).map_or_else(|| "–".to_owned(), number);
         let best_cell = best.map_or_else(|| "–".to_owned(), |line| format!("{} {}", line.contender, cell(best)));

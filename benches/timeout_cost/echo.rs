@@ -30,7 +30,8 @@ impl Load for Echo {
 /// Echoes until the client closes the connection, or is late.
 async fn serve<C: Contender>(mut stream: TcpStream, limit: Duration) {
     let (reader, writer) = stream.split();
-    let (mut reader, mut writer) = (BufReader::new(reader), BufWriter::new(writer));
+    let mut reader = BufReader::new(reader);
+    let mut writer = BufWriter::new(writer);
     let mut contender = C::default();
     while let Some(Ok(message)) = contender.within(limit, reader.read_u64()).await {
         writer.write_u64(message).await.expect("the client waits for the answer");

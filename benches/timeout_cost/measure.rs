@@ -51,7 +51,9 @@ fn turn<L: Load, C: Contender>(workers: usize, steps: u64) -> Turn {
         let clients = L::start::<C>(LIMIT).await;
         let clients = all_step(clients, steps.div_ceil(10)).await;
         let requests = (clients.len() as u64 * steps * L::STEP) as f64;
-        let (armed, cpu, start) = (Timer::global().stats().scheduled, cpu_time(), Instant::now());
+        let armed = Timer::global().stats().scheduled;
+        let cpu = cpu_time();
+        let start = Instant::now();
         all_step(clients, steps).await;
         let wall = start.elapsed();
         let armed = Timer::global().stats().scheduled - armed;

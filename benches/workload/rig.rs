@@ -103,7 +103,8 @@ fn cancel<C: Contender>(timer: &C, handle: C::Handle) {
 /// Schedules and cancels timers in chunks, and times one of the two. Chunks keep the number of pending timers close to
 /// that of the standing ones.
 fn in_chunks<C: Contender>(timer: &C, thread: usize, laps: &mut LapTimer, times: u64, schedules: bool) {
-    let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+    let mut random = Random::new(thread);
+    let connection = Arc::new(Connection);
     let mut handles = Vec::with_capacity(CHUNK);
     let mut left = times as usize;
     while left > 0 {
@@ -124,7 +125,8 @@ fn in_chunks<C: Contender>(timer: &C, thread: usize, laps: &mut LapTimer, times:
 }
 
 fn pairs<C: Contender>(timer: &C, thread: usize, laps: &mut LapTimer, times: u64) {
-    let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+    let mut random = Random::new(thread);
+    let connection = Arc::new(Connection);
     let mut schedule = || timer.schedule(timeout(&mut random), connection.clone());
     let mut ring: Vec<_> = (0..RING).map(|_| schedule()).collect();
     laps.time(|| {
@@ -143,7 +145,8 @@ fn rearm<C: Contender>(
     laps: &mut LapTimer,
     times: u64,
 ) -> Vec<C::Handle> {
-    let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+    let mut random = Random::new(thread);
+    let connection = Arc::new(Connection);
     laps.time(|| {
         for _ in 0..times {
             let any = random.next(0..own.len() as u64) as usize;

@@ -75,7 +75,9 @@ impl<'a, H: Holds> Shop<'a, H> {
     }
 
     pub fn trade(mut self) -> Figures {
-        let (hold, count, paid) = (self.orders.hold, self.orders.paid_in.len(), self.orders.paid());
+        let hold = self.orders.hold;
+        let count = self.orders.paid_in.len();
+        let paid = self.orders.paid();
         let opening = self.timer.now();
         let before = resident_bytes();
 

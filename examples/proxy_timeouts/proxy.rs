@@ -123,7 +123,8 @@ impl Proxy {
 
     fn arm(&mut self, connection: usize, wait: Wait) -> CancelOnDrop {
         self.armed[wait as usize] += 1;
-        let (fired, connection) = (self.fired.clone(), connection as u32);
+        let fired = self.fired.clone();
+        let connection = connection as u32;
         let fire = move || fired.lock().expect("no thread panics while it has the lock").push((connection, wait));
         let timer = self.timer.schedule(TICK * wait.ticks() as u32, fire).expect("the timer is not shut down");
         timer.cancel_on_drop()

@@ -83,7 +83,8 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     };
     let start = Instant::now();
     watch(&load, &timer, args.seconds + args.idle_timeout);
-    let (time, answers) = (start.elapsed(), load.tally().answers.load(Ordering::Relaxed));
+    let time = start.elapsed();
+    let answers = load.tally().answers.load(Ordering::Relaxed);
     let load_late = Duration::from_millis(load.tally().late.load(Ordering::Relaxed));
     let outcomes = load.finish()?;
     let closed = server.stop()?;

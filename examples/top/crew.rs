@@ -26,7 +26,8 @@ pub fn start(plan: Plan, record: &Arc<Record>) -> std::io::Result<()> {
     for number in 0..CREWS {
         let share = plan.connections / CREWS + usize::from(number < plan.connections % CREWS);
         let first = TIME * (number as u32 + 1) / CREWS as u32;
-        let (plan, record) = (Plan { connections: share, ..plan }, record.clone());
+        let plan = Plan { connections: share, ..plan };
+        let record = record.clone();
         thread::Builder::new().name(format!("crew-{number}")).spawn(move || {
             let mut time = first;
             let failure = loop {

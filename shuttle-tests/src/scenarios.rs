@@ -159,7 +159,9 @@ fn virtual_time_waits_for_all_shards() {
         for tick in 1..=TICKS {
             let barrier = Arc::new(Barrier::new(SHARDS));
             for this in 0..SHARDS {
-                let (barrier, runs, other) = (barrier.clone(), runs.clone(), shards[(this + tick) % SHARDS].clone());
+                let barrier = barrier.clone();
+                let runs = runs.clone();
+                let other = shards[(this + tick) % SHARDS].clone();
                 shards[this].schedule(tick as u64, move || {
                     barrier.wait();
                     other.schedule(tick as u64, move || assert_eq!(runs.fetch_add(1, SeqCst) / SHARDS, tick - 1));

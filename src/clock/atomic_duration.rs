@@ -33,7 +33,8 @@ impl AtomicDuration {
             // Acquire: pairs with `set`.
             let version = self.version.load(Ordering::Acquire);
             let cell = &self.cells[(version % 2) as usize];
-            let (secs, nanos) = (cell.secs.load(Ordering::Relaxed), cell.nanos.load(Ordering::Relaxed));
+            let secs = cell.secs.load(Ordering::Relaxed);
+            let nanos = cell.nanos.load(Ordering::Relaxed);
             // Acquire: if a later `set` has written one of the two, the load below sees a later version; pairs with the
             // fence of the `set` before that.
             fence(Ordering::Acquire);

@@ -134,7 +134,8 @@ mod tests {
         for origin in [Origin::of(None), wide()] {
             let mut ticks = Ticks::new(None, MS);
             ticks.origin = origin;
-            let (before, deadline) = (Instant::now(), ticks.after(MS * 10));
+            let before = Instant::now();
+            let deadline = ticks.after(MS * 10);
             assert!(ticks.display_deadline(deadline.tick, deadline.exact) >= before + MS * 10);
         }
     }

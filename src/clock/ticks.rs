@@ -106,8 +106,8 @@ impl Ticks {
         }
         let elapsed = self.origin.elapsed();
         let exact = nanos_of(delay).checked_add(elapsed + self.origin.width).filter(|&exact| exact != UNKNOWN_NANOS)?;
-        let (tick, now) = (self.div_ceil(exact), elapsed / self.tick);
-        Some(Deadline { tick, now, requested: Requested::After(exact), exact })
+        let requested = Requested::After(exact);
+        Some(Deadline { tick: self.div_ceil(exact), now: elapsed / self.tick, requested, exact })
     }
 
     #[cold]

@@ -23,7 +23,7 @@ pub(super) struct ExpiredTimers {
     /// The shards that wait until this is handed out.
     pub(super) shards: Vec<Arc<Shard>>,
     /// The number of timers.
-    len: usize,
+    pub(super) len: usize,
     pub(super) callbacks: TimerBatch,
     pub(super) wakers: Wakers,
 }
@@ -50,10 +50,10 @@ impl ExpiredTimers {
         self.wakers.consumers.extend(deliveries.publish());
     }
 
-    /// Records that this is handed out, by a thread with this role. Calls `before` before it calls the waker of a
-    /// program's loop.
-    pub(super) fn handed_out(shards: Vec<Arc<Shard>>, role: u32, mut before: impl FnMut()) {
-        shards.iter().for_each(|shard| handed_out(&**shard, role, &mut before));
+    /// Records that this is handed out, by a thread with this role. `run_foreign` calls the waker of a program's
+    /// loop.
+    pub(super) fn handed_out(shards: Vec<Arc<Shard>>, role: u32, mut run_foreign: impl FnMut(&dyn Fn())) {
+        shards.iter().for_each(|shard| handed_out(&**shard, role, &mut run_foreign));
     }
 
     /// Returns whether so much has expired that it should be handed out.

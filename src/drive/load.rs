@@ -32,7 +32,8 @@ impl Load {
     /// Records that the thread has slept since `from`. At the end of a load interval, returns the share of it that the
     /// thread was awake, in percent.
     pub(super) fn record_sleep(&mut self, from: Instant) -> Option<u32> {
-        let (length, asleep) = (from - self.interval.0, self.interval.1);
+        let length = from - self.interval.0;
+        let asleep = self.interval.1;
         self.awake_since = Instant::now();
         self.interval.1 += self.awake_since - from;
         if length < LOAD_INTERVAL {

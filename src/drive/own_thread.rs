@@ -9,7 +9,8 @@
 
 use std::io;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use core_affinity::CoreId;
@@ -23,24 +24,24 @@ use crate::sync::lock;
 use crate::system::Scheduling;
 
 /// The own thread of one shard.
-struct OwnThread<'a> {
+struct OwnThread {
     shard_set: Arc<ShardSet>,
     state: OwnThreadState,
     scheduling: Scheduling,
-    driving: Driving<'a>,
+    signal: ExecuteSignal,
 }
 
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
-pub(crate) fn drive(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
+pub(crate) fn drive(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>, signal: ExecuteSignal) {
     shard_set.alarms.get(number).attach();
     let state = OwnThreadState::new(number);
-    let mut thread = OwnThread { shard_set, state, scheduling: Scheduling::new(core), driving };
+    let mut thread = OwnThread { shard_set, state, scheduling: Scheduling::new(core), signal };
     thread.run();
     // The drop of a custom executor may call foreign code.
-    thread.scheduling.restore();
+    thread.scheduling.run_foreign(|| drop(thread.shard_set));
 }
 
-impl OwnThread<'_> {
+impl OwnThread {
     fn run(&mut self) {
         let shard_set = self.shard_set.clone();
         loop {
@@ -59,9 +60,8 @@ impl OwnThread<'_> {
             }
         }
         // The driver of a shard that was closed after its last turn lies in its cell: this drops it.
-        let number = self.state.number;
-        for shard in shard_set.shards_of(number) {
-            with_driver(&**shard, number, |driver| shard.turn(driver, true));
+        for shard in shard_set.shards_of(self.state.number) {
+            with_driver(&**shard, self.state.number, |driver| shard.turn(driver, true));
         }
     }
 
@@ -71,26 +71,24 @@ impl OwnThread<'_> {
         let number = self.state.number;
         let callbacks = shard_set.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order. A manual clock waits for the wakers, too.
-        if callbacks.is_none() && shard_set.shards[0].ticks.manual().is_none() {
-            ExpiredTimers::handed_out(mem::take(&mut shards), number, || self.scheduling.restore());
+        if callbacks.is_empty() && shard_set.shards[0].ticks.manual().is_none() {
+            ExpiredTimers::handed_out(mem::take(&mut shards), number, |wake| self.scheduling.run_foreign(wake));
         }
         if !wakers.is_empty() {
-            self.scheduling.restore();
-            wakers.run();
+            self.scheduling.run_foreign(|| wakers.run());
         }
-        if let Some(callbacks) = callbacks {
-            self.scheduling.restore();
+        if !callbacks.is_empty() {
             let dispatch = || shard_set.dispatch(callbacks);
             let may_block = matches!(shard_set.dispatcher, Dispatcher::Custom(_));
-            if may_block { self.driving.execute(dispatch) } else { dispatch() }
+            self.scheduling.run_foreign(|| if may_block { self.signal.execute(dispatch) } else { dispatch() });
         }
-        ExpiredTimers::handed_out(shards, number, || self.scheduling.restore());
+        ExpiredTimers::handed_out(shards, number, |wake| self.scheduling.run_foreign(wake));
     }
 
     /// Checks the pool, as the leader.
     fn check_pool(&mut self) {
         if self.state.number == LEADER {
-            self.shard_set.dispatcher.check(|| self.scheduling.restore());
+            self.shard_set.dispatcher.check(|start| self.scheduling.run_foreign(start));
         }
     }
 }
@@ -98,43 +96,42 @@ impl OwnThread<'_> {
 /// A join handle for an own thread.
 pub(crate) struct OwnThreadHandle {
     thread: JoinHandle<()>,
-    /// See [`Driving`].
-    is_driving: Arc<Mutex<bool>>,
+    /// Has a message while the thread is inside `execute`, and is disconnected when the thread ends.
+    executes: Arc<Mutex<Receiver<()>>>,
 }
 
 impl OwnThreadHandle {
     /// Starts a thread that runs `drive`.
-    pub(crate) fn start(name: String, drive: impl FnOnce(Driving<'_>) + Send + 'static) -> io::Result<Self> {
-        let is_driving = Arc::new(Mutex::new(true));
-        let its = is_driving.clone();
-        let thread = executor::spawn(name, move || drive(Driving { held: Some(lock(&its)), lock: &its }))?;
-        Ok(Self { thread, is_driving })
+    pub(crate) fn start(name: String, drive: impl FnOnce(ExecuteSignal) + Send + 'static) -> io::Result<Self> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let executes = Arc::new(Mutex::new(receiver));
+        let signal = ExecuteSignal { sender, executes: executes.clone() };
+        let thread = executor::spawn(name, move || drive(signal))?;
+        Ok(Self { thread, executes })
     }
 
     /// Waits until the thread has ended or is inside `execute`. The shard must be closing already.
     pub(crate) fn join(self) {
-        // A thread that has not begun, or has panicked, is waited for, too.
-        let is_driving = *lock(&self.is_driving);
-        if is_driving {
+        // An error: the thread ends, perhaps by a panic. It takes this lock only after it has sent a message.
+        if lock(&self.executes).recv().is_err() {
             executor::join(self.thread);
         }
     }
 }
 
-/// Held by an own thread, except inside `execute`. The value behind the lock is false there.
-pub(crate) struct Driving<'a> {
-    lock: &'a Mutex<bool>,
-    held: Option<MutexGuard<'a, bool>>,
+/// Tells the handle of an own thread when that is inside `execute`, and by its drop that it ends.
+pub(crate) struct ExecuteSignal {
+    sender: SyncSender<()>,
+    executes: Arc<Mutex<Receiver<()>>>,
 }
 
-impl Driving<'_> {
+impl ExecuteSignal {
     /// Runs `f`, which calls `execute` and may block.
-    fn execute<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        if let Some(mut is_driving) = self.held.take() {
-            *is_driving = false;
-        }
+    fn execute<R>(&self, f: impl FnOnce() -> R) -> R {
+        _ = self.sender.try_send(());
         let result = f();
-        **self.held.insert(lock(self.lock)) = true;
+        // Unless `join` has received it.
+        _ = lock(&self.executes).try_recv();
         result
     }
 }
@@ -143,7 +140,6 @@ impl Driving<'_> {
 mod tests {
     use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
 
@@ -172,14 +168,14 @@ mod tests {
             let (leave, left) = mpsc::channel::<()>();
             let has_ended = Arc::new(AtomicBool::new(false));
             let lingers = Lingers(has_ended.clone());
-            let driver = OwnThreadHandle::start("executes".to_owned(), move |mut driving| {
+            let driver = OwnThreadHandle::start("executes".to_owned(), move |signal| {
                 LINGERS.set(Some(lingers));
-                driving.execute(|| ());
+                signal.execute(|| ());
                 let wait = || {
                     come.send(()).unwrap();
                     let _ = left.recv();
                 };
-                if executes { driving.execute(wait) } else { wait() }
+                if executes { signal.execute(wait) } else { wait() }
             });
             let driver = driver.unwrap();
             came.recv_timeout(TIMEOUT).unwrap();

@@ -69,12 +69,14 @@ impl ProgramLoop {
 
     /// Expires what is due now. Returns how many timers that were.
     pub(crate) fn drive(&mut self) -> usize {
-        let (shard, mut expired) = (self.shard().clone(), 0);
         if self.is_closed() {
             return 0;
         }
+        let shard = self.shard().clone();
         shard.wakeup().program.set_awake();
-        let (mut is_fresh, mut is_due) = (false, true);
+        let mut expired = 0;
+        let mut is_fresh = false;
+        let mut is_due = true;
         loop {
             let mut is_over = false;
             let turn = with_driver(&*shard, PROGRAM, |driver| {
@@ -99,17 +101,17 @@ impl ProgramLoop {
 
     /// Hands out what has expired in one turn. Returns how many timers that were.
     fn deliver(&mut self, turned: ExpiredInTurn) -> usize {
-        let (shard_set, timers, mut expired) = (&self.shard_set, turned.1.len(), ExpiredTimers::default());
+        let mut expired = ExpiredTimers::default();
         expired.add(self.shard(), turned);
-        let ExpiredTimers { shards, callbacks, wakers, .. } = expired;
-        let callbacks = shard_set.dispatch_to_pool(callbacks);
+        let ExpiredTimers { shards, len, callbacks, wakers } = expired;
+        let callbacks = self.shard_set.dispatch_to_pool(callbacks);
         // No other role takes the shard while the loop is here.
-        ExpiredTimers::handed_out(shards, PROGRAM, || ());
+        ExpiredTimers::handed_out(shards, PROGRAM, |wake| wake());
         wakers.run();
-        if let Some(callbacks) = callbacks {
-            shard_set.dispatch(callbacks);
+        if !callbacks.is_empty() {
+            self.shard_set.dispatch(callbacks);
         }
-        timers
+        len
     }
 
     /// Returns when to drive at the latest. `None`: nothing to do until woken.
@@ -156,7 +158,9 @@ impl LoopWaker {
 
 impl Wake for LoopWaker {
     fn wake(self: Arc<Self>) {
-        self.catch_panic(|| self.waker.iter().for_each(Waker::wake_by_ref));
+        if let Some(waker) = &self.waker {
+            self.catch_panic(|| waker.wake_by_ref());
+        }
     }
 }
 

@@ -123,11 +123,12 @@ impl ShardSet {
     }
 
     /// Gives callbacks to the pool. Returns those that another executor is to get.
-    pub(super) fn dispatch_to_pool(&self, callbacks: TimerBatch) -> Option<TimerBatch> {
-        let mut callbacks = Some(callbacks).filter(|callbacks| !callbacks.is_empty());
-        let queued = callbacks.take_if(|_| self.dispatcher.queue().is_some());
-        queued.into_iter().for_each(|callbacks| self.dispatch(callbacks));
-        callbacks
+    pub(super) fn dispatch_to_pool(&self, callbacks: TimerBatch) -> TimerBatch {
+        if callbacks.is_empty() || self.dispatcher.queue().is_none() {
+            return callbacks;
+        }
+        self.dispatch(callbacks);
+        TimerBatch::default()
     }
 
     /// Gives callbacks to the executor.
@@ -179,11 +180,11 @@ impl ShardSet {
     pub(super) fn sleep(&self, thread: &mut OwnThreadState, scheduling: &mut Scheduling) {
         let begun = Instant::now();
         scheduling.apply();
-        let (number, shard) = (thread.number, &self.shards[thread.number as usize]);
-        let shards = self.shards_of(number);
-        let earliest = || if self.are_closed() { 0 } else { role::earliest(shards, number) };
+        let shard = &self.shards[thread.number as usize];
+        let shards = self.shards_of(thread.number);
+        let earliest = || if self.are_closed() { 0 } else { role::earliest(shards, thread.number) };
         // Reads the time of the next check when other threads can already wake this one.
-        let queue = self.dispatcher.queue().filter(|_| number == LEADER);
+        let queue = self.dispatcher.queue().filter(|_| thread.number == LEADER);
         let timeout = |tick| {
             let left = queue.and_then(JobQueue::next_check).map(|at| at.saturating_duration_since(Instant::now()));
             shard.ticks.until(tick).into_iter().chain(left).min()
@@ -191,7 +192,7 @@ impl ShardSet {
         let wakeups = self.alarms.get(thread.number).sleep(earliest, timeout);
         thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
         if let Some(share) = thread.load.record_sleep(begun).filter(|_| self.is_flexible) {
-            self.balance(number, share);
+            self.balance(thread.number, share);
         }
     }
 
@@ -222,8 +223,9 @@ pub(super) fn first_role(shard: usize, is_flexible: bool) -> u32 {
 impl Drop for ShardSet {
     fn drop(&mut self) {
         // That of a custom executor is foreign code. It may wait for the callback that drops it.
-        let (shard, dispatcher) = (self.shards[0].clone(), mem::replace(&mut self.dispatcher, Dispatcher::Inline));
+        let dispatcher = mem::replace(&mut self.dispatcher, Dispatcher::Inline);
         let waits = matches!(dispatcher, Dispatcher::Custom(_)) && call_stack::inside_any();
+        let shard = self.shards[0].clone();
         let ends = move || shard.catch_panic(|| drop(dispatcher));
         // If no thread can be started, it is dropped here.
         let spawn = |ends| _ = executor::spawn("corewheel-shutdown".to_owned(), ends);

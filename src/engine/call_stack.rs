@@ -92,7 +92,9 @@ mod tests {
 
     #[test]
     fn a_callback_that_unwinds_is_popped() {
-        let (core, outer, inner) = (core(), Entry::new(), Entry::new());
+        let core = core();
+        let outer = Entry::new();
+        let inner = Entry::new();
         enter(&core, &outer, || {
             let unwinds = || enter(&core, &inner, || panic::resume_unwind(Box::new("unwinds")));
             assert!(panic::catch_unwind(AssertUnwindSafe(unwinds)).is_err());

@@ -141,7 +141,8 @@ impl Core {
 
     /// Moves entries from a cache to the depot, at most a magazine. Sets those of sparse blocks aside. Lock-free.
     pub(crate) fn give_back(&self, magazine: &[u32]) {
-        let (mut dense, mut len) = ([0; MAGAZINE], 0);
+        let mut dense = [0; MAGAZINE];
+        let mut len = 0;
         for &index in magazine {
             if self.slab.is_sparse(index) {
                 // SAFETY: we own the entry, which is free or cached, because it comes from a cache.
@@ -161,7 +162,8 @@ impl Core {
     /// The caller must own the entry, which must be free or cached.
     #[cold]
     pub(crate) unsafe fn set_aside(&self, index: u32) {
-        let (mut back, mut len) = ([0; BLOCK as usize], 0);
+        let mut back = [0; BLOCK as usize];
+        let mut len = 0;
         let receive = |index| {
             back[len] = index;
             len += 1;

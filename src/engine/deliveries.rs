@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn a_turn_publishes_all_together_at_its_end_and_then_drops_them() {
-        let (done, mut deliveries) = (Done::default(), Deliveries::default());
+        let done = Done::default();
+        let mut deliveries = Deliveries::default();
         for number in [11, 21, 12, 22, 13] {
             let is_its = |tens: &Tens| tens.0.first().is_some_and(|first| first / 10 == number / 10);
             deliveries.find(is_its, || Tens(Vec::new(), done.clone())).0.push(number);

@@ -119,7 +119,8 @@ pub(crate) fn with_driver<S: Driven, R>(
     role: u32,
     f: impl FnOnce(&mut S::Driver) -> TurnOutcome<R>,
 ) -> Option<TurnOutcome<R>> {
-    let (cell, wakeup) = (shard.driver_cell(), shard.wakeup());
+    let cell = shard.driver_cell();
+    let wakeup = shard.wakeup();
     let mut state = lock(&cell.state);
     if wakeup.role() != role {
         return None;
@@ -148,8 +149,8 @@ pub(crate) fn with_driver<S: Driven, R>(
 }
 
 /// Records that all that has expired in the shard, by turns of this role, is handed out. Wakes the loop of a program that
-/// has got the shard meanwhile, if anything is armed there: calls `before`, and then the waker, which is foreign code.
-pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce()) {
+/// has got the shard meanwhile, if anything is armed there: `run_foreign` calls the waker, which is foreign code.
+pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, run_foreign: impl FnOnce(&dyn Fn())) {
     let wakeup = shard.wakeup();
     lock(&shard.driver_cell().state).hands_out = None;
     leave(wakeup, role);
@@ -157,8 +158,7 @@ pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce())
     // A loop that waits has looked under the lock before this, and has changed the role with a fence before that. So a caller
     // that has still woken the old role has lowered the tick before the fence of `leave`. Loom model `roles`.
     if role != PROGRAM && wakeup.role() == PROGRAM && needed_at(shard) != u64::MAX {
-        before();
-        wakeup.program.wake();
+        run_foreign(&|| wakeup.program.wake());
     }
 }
 
@@ -206,11 +206,11 @@ pub(crate) fn drive_due<S: Driven>(
     let mut with_work = None;
     let after = *last + 1;
     for index in (after..after + shards.len()).map(|index| index % shards.len()) {
-        let (cell, wakeup) = (shards[index].driver_cell(), shards[index].wakeup());
-        if wakeup.role() != role {
-        } else if wakeup.wake_tick() > now {
-            with_work = with_work.or((works && cell.has_work()).then_some(index));
-        } else if let Some(turn) = drive_one(&*shards[index], role, true) {
+        let shard = &*shards[index];
+        if shard.wakeup().role() != role {
+        } else if shard.wakeup().wake_tick() > now {
+            with_work = with_work.or((works && shard.driver_cell().has_work()).then_some(index));
+        } else if let Some(turn) = drive_one(shard, role, true) {
             *last = index;
             return Some(turn);
         }

@@ -33,7 +33,8 @@ impl Core {
         // `sleep`.
         self.closing.store(true, Ordering::Release);
         self.wakeup.wake_for_close();
-        let (mut handles, mut closures) = (0, 0);
+        let mut handles = 0;
+        let mut closures = 0;
         for entry in self.slab.close() {
             let Closed { handle, running, pending } = entry.close();
             handles += i64::from(handle);

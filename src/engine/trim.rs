@@ -145,7 +145,8 @@ impl Trim {
 
     /// Phase 2: decides about some frames.
     fn scan(&mut self, core: &Core, cache: &mut Cache, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> Phase {
-        let (slab, blocks) = (&core.slab, core.slab.blocks());
+        let slab = &core.slab;
+        let blocks = slab.blocks();
         let entries = slab.frame * BLOCK;
         let mut freed = 0;
         // Adjacent frames to be retired together.
@@ -168,7 +169,8 @@ impl Trim {
                 // All entries are in use, or the frame is retired, or it is sparse already.
             } else if aside >= entries / 2 {
                 slab.mark_sparse(first);
-                (self.has_marked, self.has_gained) = (true, true);
+                self.has_marked = true;
+                self.has_gained = true;
             } else {
                 slab.adopt_frame(first, |index| core.keep(cache, index));
             }

@@ -156,7 +156,8 @@ fn caches_give_no_entry_of_a_sparse_block_to_the_pool() {
 #[test]
 fn a_whole_block_goes_back_to_the_pool() {
     let fixture = Fixture::new(1);
-    let (core, mut last) = (&fixture.core, 0);
+    let core = &fixture.core;
+    let mut last = 0;
     core.slab.alloc(|index| last = index).unwrap();
     for index in 1..64 {
         // SAFETY: we own the entries, because this thread has allocated them. They are free, and no driver runs.

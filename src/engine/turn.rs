@@ -52,8 +52,8 @@ pub(crate) struct DriverCore {
 
 impl DriverCore {
     pub(crate) fn new(levels: Levels) -> Self {
-        let (now, trim) = (levels.now(), Trim::default());
-        Self { now, levels, backlog: NIL, free_entries: Cache::new(), trim, has_trimmed: false }
+        let now = levels.now();
+        Self { now, levels, backlog: NIL, free_entries: Cache::new(), trim: Trim::default(), has_trimmed: false }
     }
 
     /// Begins a round to the tick `now`. The round before must be over. A timer that was enqueued before this call
@@ -110,11 +110,11 @@ impl DriverCore {
     /// become empty since a trim. Must be called before the driver sleeps. Returns whether more is left to trim.
     pub(crate) fn reclaim(&mut self, core: &Core) -> bool {
         self.drain_cache(core);
-        let (levels, now, trims) = (&mut self.levels, self.now, self.trim.is_active());
+        let trims = self.trim.is_active();
         let more = self.trim.turn(core, &mut self.free_entries, |index| {
             let linked = core.slab.get(index).reclaim();
             if linked == Some(true) {
-                levels.remove(&mut Entries::new(&core.slab, now, levels), index);
+                self.levels.remove(&mut Entries::new(&core.slab, self.now, &self.levels), index);
             }
             linked.is_some()
         });

@@ -39,7 +39,8 @@ fn push_logging(queue: &JobQueue, log: &Arc<Mutex<Vec<&'static str>>>, text: &'s
 
 #[test]
 fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
-    let (queue, log) = (new_queue(), Arc::<Mutex<Vec<_>>>::default());
+    let queue = new_queue();
+    let log = Arc::<Mutex<Vec<_>>>::default();
     // On the only thread of a pool, so no other thread takes the ticket.
     pool_of(1).install(|| {
         let (inside, outer) = (queue.clone(), log.clone());
@@ -59,7 +60,8 @@ fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
 
 #[test]
 fn a_ticket_inside_a_callback_wakes_other_threads() {
-    let (queue, (sender, receiver)) = (new_queue(), mpsc::channel());
+    let queue = new_queue();
+    let (sender, receiver) = mpsc::channel();
     let receiver = Arc::new(Mutex::new(receiver));
     pool_of(2).install(|| {
         let inside = queue.clone();
@@ -77,7 +79,8 @@ fn a_ticket_inside_a_callback_wakes_other_threads() {
 /// Both threads are inside callbacks when one defers a ticket. The other is free first.
 #[test]
 fn a_thread_that_returns_from_a_callback_runs_what_another_has_deferred() {
-    let (queue, inside) = (new_queue(), Arc::new(Barrier::new(2)));
+    let queue = new_queue();
+    let inside = Arc::new(Barrier::new(2));
     let (spawn, spawned) = mpsc::channel();
     let (run, has_run) = mpsc::channel();
     let (spawned, has_run) = (Arc::new(Mutex::new(spawned)), Arc::new(Mutex::new(has_run)));
@@ -104,7 +107,8 @@ fn a_thread_that_returns_from_a_callback_runs_what_another_has_deferred() {
 fn all_idle_threads_assist_with_a_late_batch() {
     const THREADS: usize = 3;
     let pool = BorrowedPool::new(pool_of(THREADS));
-    let (meeting, (sender, receiver)) = (Arc::new(Barrier::new(THREADS)), mpsc::channel());
+    let meeting = Arc::new(Barrier::new(THREADS));
+    let (sender, receiver) = mpsc::channel();
     let batch = Arc::new(Callbacks::of(THREADS, move || {
         sender.send(false).unwrap();
         meeting.wait();

@@ -64,13 +64,11 @@ impl Dispatcher {
         }
     }
 
-    /// Checks the queue, as [`JobQueue::check`] does. Calls `unpin` before it starts a thread, which inherits the cores
-    /// of the caller.
-    pub(crate) fn check(&self, unpin: impl FnOnce()) {
+    /// Checks the queue, as [`JobQueue::check`] does. `run_foreign` starts threads, which inherit the cores of the caller.
+    pub(crate) fn check(&self, run_foreign: impl FnOnce(&dyn Fn() -> usize) -> usize) {
         let start = |count| {
             let Self::Own(pool) = self else { return 0 };
-            unpin();
-            pool.start_extras(count)
+            run_foreign(&|| pool.start_extras(count))
         };
         let added = self.queue().map_or(0, |queue| queue.check(Instant::now(), start));
         if let Self::Borrowed(pool) = self {

@@ -91,7 +91,8 @@ impl Pool {
     }
 
     fn start_thread(&self, name: String, is_extra: bool) -> io::Result<JoinHandle<()>> {
-        let (mut main, panicked) = (None, self.panicked.clone());
+        let mut main = None;
+        let panicked = self.panicked.clone();
         let rayon = rayon::ThreadPoolBuilder::new()
             .num_threads(1)
             .panic_handler(move |payload| panicked(payload))
@@ -105,7 +106,9 @@ impl Pool {
         let thread = spawn(name, move || {
             // No other queue has the same address while the thread keeps this one.
             SERVED.set(Arc::as_ptr(&served));
-            main.into_iter().for_each(rayon::ThreadBuilder::run);
+            if let Some(main) = main {
+                main.run();
+            }
         })?;
         rayon.spawn(move || queue.worker_loop(&RayonThread, is_extra));
         Ok(thread)

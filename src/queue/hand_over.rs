@@ -86,7 +86,8 @@ impl<T, H> HandOver<T, H> {
 
     /// Adds items that are due, and ends their timers. Returns the number of tasks to be [woken](Self::wake).
     pub(super) fn add_due(&self, items: Vec<DueItem<T, H>>) -> usize {
-        let (values, mut line) = (items.len(), lock(&self.line));
+        let values = items.len();
+        let mut line = lock(&self.line);
         line.add_due(items);
         // Under the lock: see the head. Loom model `delay_queue`.
         self.timers.fetch_sub(ONE_TIMER * values as u64, Ordering::Relaxed);

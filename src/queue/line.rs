@@ -114,7 +114,8 @@ impl<T, H> Line<T, H> {
     pub(super) fn choose(&mut self, over: bool, values: usize) -> Chosen {
         // A consumer may have taken one of these values.
         let most = if over { usize::MAX } else { values.min(self.ready.len()) };
-        let (mut threads, mut tasks) = (Vec::new(), 0);
+        let mut threads = Vec::new();
+        let mut tasks = 0;
         while threads.len() + tasks < most {
             let Some((&arrival, waiter)) = self.waiting.range(self.chosen + 1..).next() else { break };
             self.chosen = arrival;

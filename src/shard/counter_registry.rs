@@ -226,8 +226,9 @@ impl Registry {
         }
 
         // SAFETY: `merged` is never null. No other thread replaces it, because the caller holds the lock of the sweep.
-        let MergedCounters { version, sum } = unsafe { self.merged.load(Ordering::Acquire, guard).deref() };
-        let (version, mut sum) = (version + 1, sum.clone());
+        let merged = unsafe { self.merged.load(Ordering::Acquire, guard).deref() };
+        let version = merged.version + 1;
+        let mut sum = merged.sum.clone();
         for (_, counters) in &surplus {
             // Relaxed: published by the swap below.
             counters.merged_in.store(version, Ordering::Relaxed);

@@ -51,8 +51,8 @@ impl SleepEntry {
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) -> Option<Self> {
         let raw = thread_state::with_home(service, choose, reserve)?;
-        let (shard, entry, index) = (raw.shard, raw.entry, raw.index());
-        Some(Self { shard, entry, index, phase: Phase::Idle, coop: Coop::new(false) })
+        let index = raw.index();
+        Some(Self { shard: raw.shard, entry: raw.entry, index, phase: Phase::Idle, coop: Coop::new(false) })
     }
 
     /// Returns the shard of the entry.

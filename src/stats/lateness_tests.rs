@@ -19,7 +19,8 @@ fn a_bucket_holds_what_belongs_to_it() {
 #[test]
 fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
     let parts = [9, 3].map(|millis| {
-        let (recorder, mut part) = (Recorder::new(), Lateness::default());
+        let recorder = Recorder::new();
+        let mut part = Lateness::default();
         recorder.record(Duration::from_millis(millis), false);
         recorder.add_to(&mut part);
         part
@@ -34,7 +35,8 @@ fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
 #[test]
 fn the_bucket_of_a_value_has_the_least_bound_that_is_not_below_it() {
     for nanos in (0..100).chain([1_000, 1 << 20, (1 << 20) - 1, 123_456_789, u64::MAX]) {
-        let (recorder, mut lateness) = (Recorder::new(), Lateness::default());
+        let recorder = Recorder::new();
+        let mut lateness = Lateness::default();
         recorder.record(Duration::from_nanos(nanos), false);
         recorder.add_to(&mut lateness);
         let buckets: Vec<_> = lateness.buckets().collect();
@@ -63,7 +65,8 @@ fn quantiles_tell_what_was_recorded() {
     assert_eq!(lateness.max(), Duration::from_micros(1000));
     assert_eq!(lateness.quantile(1.0), lateness.max());
     for (share, micros) in [(0.01, 10), (0.5, 500), (0.99, 990)] {
-        let (found, exact) = (lateness.quantile(share), Duration::from_micros(micros));
+        let found = lateness.quantile(share);
+        let exact = Duration::from_micros(micros);
         assert!(found >= exact && found <= exact * 9 / 8, "{share}: {found:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The scheduling of an own thread: its core, if the user pins it, and its timer slack.
 //!
 //! A thread inherits both from the thread that starts it. Foreign code may start threads, so an own thread
-//! [restores](Scheduling::restore) the inherited settings before it runs foreign code. It [applies](Scheduling::apply)
+//! [restores](Scheduling::run_foreign) the inherited settings before it runs foreign code. It [applies](Scheduling::apply)
 //! its own settings again before it sleeps. Both make system calls, but only a thread that runs foreign code needs
 //! them.
 
@@ -38,15 +38,16 @@ impl Scheduling {
         }
     }
 
-    /// Restores the settings that the calling thread was started with. Must be called before foreign code runs.
+    /// Runs foreign code, or code that starts threads, with the settings that the calling thread was started with.
     #[inline]
-    pub(crate) fn restore(&mut self) {
+    pub(crate) fn run_foreign<R>(&mut self, f: impl FnOnce() -> R) -> R {
         if std::mem::replace(&mut self.applied, false) {
             set_slack(INHERITED_SLACK);
             if let Some(pinned) = &self.pinned {
                 pinned.inherited.set_for_this_thread();
             }
         }
+        f()
     }
 }
 
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn restore_undoes_apply() {
+    fn foreign_code_runs_with_the_inherited_settings() {
         // On a thread of its own, because threads that this one starts would inherit the settings.
         let test = || {
             let inherited = of_this_thread();
@@ -133,8 +134,7 @@ mod tests {
                 for _ in 0..2 {
                     scheduling.apply();
                     assert_eq!(of_this_thread(), pinned_to(core));
-                    scheduling.restore();
-                    assert_eq!(of_this_thread(), inherited);
+                    assert_eq!(scheduling.run_foreign(of_this_thread), inherited);
                 }
             }
             let mut scheduling = Scheduling::new(None);
@@ -153,11 +153,11 @@ mod tests {
                 f();
                 get_timerslack().unwrap() == 777
             };
-            assert!(unchanged(Box::new(|| scheduling.restore())), "nothing is applied");
+            assert!(unchanged(Box::new(|| scheduling.run_foreign(|| ()))), "nothing is applied");
             assert!(!unchanged(Box::new(|| scheduling.apply())));
             assert!(unchanged(Box::new(|| scheduling.apply())), "it is applied already");
-            assert!(!unchanged(Box::new(|| scheduling.restore())));
-            assert!(unchanged(Box::new(|| scheduling.restore())), "it is restored already");
+            assert!(!unchanged(Box::new(|| scheduling.run_foreign(|| ()))));
+            assert!(unchanged(Box::new(|| scheduling.run_foreign(|| ()))), "it is restored already");
         };
         thread::spawn(test).join().unwrap();
     }

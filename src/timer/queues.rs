@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn dropped_queues_are_forgotten_and_the_others_closed_once() {
-        let (queues, kept) = (OpenQueues::default(), [(); 3].map(|()| Arc::new(AtomicUsize::new(0))));
+        let queues = OpenQueues::default();
+        let kept = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         kept.iter().for_each(|queue| queues.add(Arc::downgrade(queue)));
         (0..1000).for_each(|_| queues.add(Arc::downgrade(&Arc::new(AtomicUsize::new(0)))));
         assert!(lock(&queues.0).len() <= 8);

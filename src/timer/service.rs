@@ -150,14 +150,15 @@ impl Service {
             let name = format!("{}-{index}", builder.thread_name);
             let shard_set = shard_set.clone();
             let driver =
-                OwnThreadHandle::start(name, move |driving| drive::drive(shard_set, index as u32, core, driving));
+                OwnThreadHandle::start(name, move |signal| drive::drive(shard_set, index as u32, core, signal));
             // On an error, the drop of `service` ends the threads that have been started.
             let driver = driver.map_err(BuildError::ThreadStart)?;
             lock(&service.threads).own.push(driver);
         }
         // Now that each shard has a thread, for which the clock waits.
-        let clocks = service.ticks.manual().into_iter();
-        clocks.for_each(|clock| service.shards.iter().for_each(|shard| clock.register(shard.clone())));
+        if let Some(clock) = service.ticks.manual() {
+            service.shards.iter().for_each(|shard| clock.register(shard.clone()));
+        }
         Ok(service)
     }
 
@@ -191,8 +192,7 @@ impl Service {
         if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual().is_some() {
             return None;
         }
-        let home = Shard::home(self.id, &self.shards, self.next_index());
-        ProgramLoop::take(&shard_set, self.id, home)
+        ProgramLoop::take(&shard_set, self.id, Shard::home(self.id, &self.shards, self.next_index()))
     }
 
     /// Returns whether the calling thread is one of the timer's own pool, or an extra one.
@@ -254,11 +254,15 @@ impl Service {
         let Some(pending) = self.close() else { return Vec::new() };
         let mut unfired = Vec::with_capacity(pending);
         let threads = ManuallyDrop::into_inner(mem::take(&mut *lock(&self.threads)));
-        threads.shard_set.iter().for_each(|shard_set| shard_set.wake_all());
-        let is_driver = threads.shard_set.as_ref().is_some_and(|shard_set| shard_set.drives_here());
+        let is_driver = threads.shard_set.as_ref().is_some_and(|shard_set| {
+            shard_set.wake_all();
+            shard_set.drives_here()
+        });
         let on_pool = self.is_on_pool();
         // So the workers end.
-        self.queue.iter().for_each(|queue| queue.close());
+        if let Some(queue) = &self.queue {
+            queue.close();
+        }
         // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
         // waiting for this very work. It is unknown which callback that is.
         let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());

@@ -71,7 +71,8 @@ fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
 
 /// Returns a timer in virtual time, with its clock, and the messages that its `on_panic` receives.
 fn timer_that_reports(shards: usize, executor: Executor) -> (Timer, ManualClock, mpsc::Receiver<String>) {
-    let (clock, (sender, reports)) = (ManualClock::new(), mpsc::channel());
+    let clock = ManualClock::new();
+    let (sender, reports) = mpsc::channel();
     let sender: Mutex<Sender<String>> = Mutex::new(sender);
     let report = move |payload: Box<dyn std::any::Any + Send>| {
         sender.lock().unwrap().send(*payload.downcast().unwrap()).unwrap();
@@ -84,7 +85,8 @@ fn timer_that_reports(shards: usize, executor: Executor) -> (Timer, ManualClock,
 fn a_driver_that_panics_closes_its_shard_and_loses_no_timer() {
     for executor in [Executor::Inline, Executor::Pool { threads: 2 }] {
         let (timer, clock, reports) = timer_that_reports(1, executor);
-        let (ran, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let kept = Arc::new(());
         let start = clock.now();
         let handles: Vec<_> = (1..=4_u32)
             .map(|secs| {
@@ -167,7 +169,8 @@ fn a_driver_that_panics_leaves_the_checks_to_a_thread() {
     let (sender, receiver) = mpsc::channel();
     let schedule = || timer.schedule(3600 * SEC, move || sender.send(()).unwrap()).unwrap();
     let in_second = thread::scope(|scope| scope.spawn(schedule).join().unwrap());
-    let (first, (end, ended)) = (timer.0.shards[0].clone(), mpsc::channel());
+    let first = timer.0.shards[0].clone();
+    let (end, ended) = mpsc::channel();
     let wait = move || {
         in_second.reset(Duration::ZERO);
         first.fault.store(true, SeqCst);
@@ -221,7 +224,8 @@ fn a_job_that_is_dropped_when_its_shard_is_closed_leaves_the_timer_to_the_shutdo
             self.0.lock().unwrap().push(job);
         }
     }
-    let (keeps, (sender, reports)) = (Arc::new(Keeps::default()), mpsc::channel());
+    let keeps = Arc::new(Keeps::default());
+    let (sender, reports) = mpsc::channel();
     let sender = Mutex::new(sender);
     let builder = Timer::builder().shards(1).executor(Executor::Custom(keeps.clone()));
     let timer = builder.on_panic(move |_| sender.lock().unwrap().send(()).unwrap()).build().unwrap();

@@ -99,8 +99,11 @@ impl UnfiredTimer {
 
 impl fmt::Debug for UnfiredTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (deadline, callback) = (&self.deadline, self.callback());
-        f.debug_struct("UnfiredTimer").field("deadline", deadline).field("callback", &callback).finish_non_exhaustive()
+        let callback = self.callback();
+        f.debug_struct("UnfiredTimer")
+            .field("deadline", &self.deadline)
+            .field("callback", &callback)
+            .finish_non_exhaustive()
     }
 }
 

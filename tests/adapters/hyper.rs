@@ -187,7 +187,9 @@ fn a_shutdown_completes_no_sleep_of_hyper() {
     let waker = Waker::from(woken.clone());
     let mut context = Context::from_waker(&waker);
     let sleep = || hyper::rt::Timer::sleep(&timer, SEC);
-    let (mut elapsed, mut pending, unpolled) = (timer.sleep_until(clock.now()), sleep(), sleep());
+    let mut elapsed = timer.sleep_until(clock.now());
+    let mut pending = sleep();
+    let unpolled = sleep();
     let mut late = sleep();
     assert!(pending.as_mut().poll(&mut context).is_pending() && late.as_mut().poll(&mut context).is_pending());
     drop(timer.shutdown());
@@ -233,7 +235,8 @@ fn after_a_shutdown_a_connection_pool_does_not_block_its_thread() {
             if shut_down {
                 drop(timer.shutdown());
             }
-            let (start, busy) = (Instant::now(), thread_time());
+            let start = Instant::now();
+            let busy = thread_time();
             tokio::time::sleep(10 * MS).await;
             assert!(start.elapsed() < SEC, "the thread was blocked for {:?}", start.elapsed());
             tokio::time::sleep(100 * MS).await;

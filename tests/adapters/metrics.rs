@@ -72,7 +72,8 @@ fn the_recorder_receives_the_number_of_extra_threads() {
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         let timer = Timer::builder().executor(Executor::Pool { threads: 1 }).build().unwrap();
-        let (gate, (sender, receiver)) = (Gate::default(), channel());
+        let gate = Gate::default();
+        let (sender, receiver) = channel();
         for _ in 0..2 {
             let (gate, sender) = (gate.clone(), sender.clone());
             let block = move || {
@@ -143,7 +144,8 @@ fn a_late_run_counts_from_its_bound_on() {
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
-        let (gate, (sender, receiver)) = (Gate::default(), channel());
+        let gate = Gate::default();
+        let (sender, receiver) = channel();
         block(&timer, 1, &gate);
         timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
         std::thread::sleep(100 * MS);

@@ -68,7 +68,8 @@ pub fn use_rayon_on_one_thread(sender: &Sender<String>) {
     assert_eq!(part, 1);
     assert_eq!(rayon::broadcast(|_| thread::current().id()), [here]);
     assert_eq!(rayon::yield_now(), Some(rayon::Yield::Idle));
-    let (spawned, broadcast) = (sender.clone(), Mutex::new(sender.clone()));
+    let spawned = sender.clone();
+    let broadcast = Mutex::new(sender.clone());
     let name = || thread::current().name().unwrap().to_owned();
     rayon::spawn_broadcast(move |_| broadcast.lock().unwrap().send(name()).unwrap());
     rayon::spawn(move || spawned.send(name()).unwrap());

@@ -157,7 +157,9 @@ fn each_value_comes_out_in_exactly_one_way() {
         let queue = DelayQueue::new(&timer);
         thread::scope(|scope| {
             for number in 0..4 {
-                let (storm, producer, consumer) = (&storm, queue.clone(), queue.clone());
+                let storm = &storm;
+                let producer = queue.clone();
+                let consumer = queue.clone();
                 scope.spawn(move || storm.produce(producer, Rng::with_seed(1000 * round + number)));
                 scope.spawn(move || storm.consume(consumer, Rng::with_seed(1000 * round + 100 + number)));
             }

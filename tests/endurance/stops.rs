@@ -22,7 +22,8 @@ fn timers_of_eight_seconds() {
     let (sender, late) = mpsc::channel();
     let start = Instant::now();
     for after in [500, 2_000, 4_000, 6_000].map(Duration::from_millis) {
-        let (sender, deadline) = (sender.clone(), start + after);
+        let sender = sender.clone();
+        let deadline = start + after;
         timer.schedule_at(deadline, move || sender.send(deadline.elapsed()).unwrap()).unwrap();
     }
     let (rate, delay) = (Arc::default(), Arc::default());

@@ -60,7 +60,8 @@ fn run_operations(
         match random.u64(..10) {
             0..=3 => {
                 let record = Arc::new(TimerRecord::default());
-                let (recorder, ballast) = (Recorder(record.clone()), [0_u8; 64]);
+                let recorder = Recorder(record.clone());
+                let ballast = [0_u8; 64];
                 let repeats = random.u64(..16) == 0;
                 let scheduled = if repeats {
                     let pause = Duration::from_micros(random.u64(..500));
@@ -135,7 +136,9 @@ fn storm(round: u64, length: Duration, executor: Executor) -> usize {
     let tick = Duration::from_micros([20, 100, 1000][round as usize % 3]);
     let shards = 1 + round as usize % 3;
     let timer = Timer::builder().tick(tick).shards(shards).executor(executor).build().unwrap();
-    let (shared, barrier, end) = (Mutex::default(), Barrier::new(8), Instant::now() + length);
+    let shared = Mutex::default();
+    let barrier = Barrier::new(8);
+    let end = Instant::now() + length;
     let reports: Vec<Report> = thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|number| {

@@ -24,7 +24,8 @@ impl Page {
     fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut page = Self { links: Vec::new(), undefined: Vec::new(), anchors: HashSet::new(), code: Vec::new() };
-        let (mut heading, mut seen) = (None::<String>, HashMap::<String, usize>::new());
+        let mut heading = None::<String>;
+        let mut seen = HashMap::<String, usize>::new();
         let mut undefined = Vec::new();
         let without_definition = |link: BrokenLink| {
             if link.link_type == LinkType::Reference {
@@ -69,7 +70,8 @@ fn root() -> &'static Path {
 fn every_link_leads_somewhere() {
     let pages: HashMap<_, _> =
         pages(root()).into_iter().map(|path| (path.canonicalize().unwrap(), Page::read(&path))).collect();
-    let (mut broken, mut checked) = (Vec::new(), 0);
+    let mut broken = Vec::new();
+    let mut checked = 0;
     for (path, page) in &pages {
         broken.extend(page.undefined.iter().map(|link| format!("{}: [{link}] has no definition", path.display())));
         for link in page.links.iter().filter(|link| !link.contains("://")) {
@@ -108,7 +110,8 @@ fn the_index_of_the_tests_lists_each_file_and_no_other() {
 /// cargo finds the files in `tests` itself, but not those of the packages there.
 #[test]
 fn each_file_with_tests_is_a_target_of_its_package() {
-    let (mut wrong, mut checked) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
+    let mut checked = 0;
     for path in files(&root().join("tests"), "rs") {
         let Ok(manifest) = fs::read_to_string(path.with_file_name("Cargo.toml")) else { continue };
         if fs::read_to_string(&path).unwrap().contains("test]\n") {
@@ -136,7 +139,8 @@ fn every_link_of_the_guide_leads_somewhere_in_the_documentation_too() {
     let guide = |file: &str| fs::read_to_string(root().join("src/guide").join(file)).unwrap();
     let (modules, links) = (guide("mod.rs"), guide("links.md"));
     let pages = modules.lines().filter_map(|line| line.trim().strip_suffix("\";")?.split_once(" = \""));
-    let (mut missing, mut checked) = (Vec::new(), 0);
+    let mut missing = Vec::new();
+    let mut checked = 0;
     for (_, page) in pages {
         let path = root().join("docs").join(page);
         let text = fs::read_to_string(&path).unwrap();
@@ -165,7 +169,8 @@ fn every_link_of_the_guide_leads_somewhere_in_the_documentation_too() {
 fn examples_hide_nothing_that_a_reader_needs() {
     const HIDDEN: [&str; 7] =
         ["#[cfg(feature", "Ok::<(), ", "fn main() ", "futures::executor::block_on(async {", "}", "});", "drop("];
-    let (mut wrong, mut checked) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
+    let mut checked = 0;
     for path in files(&root().join("src"), "rs") {
         let text = fs::read_to_string(&path).unwrap();
         let mut in_example = false;
@@ -192,7 +197,8 @@ fn examples_hide_nothing_that_a_reader_needs() {
 /// In the pages that name tests: as `file::function`, `loom::file` or `loom::file::function`.
 #[test]
 fn every_named_test_exists() {
-    let (mut missing, mut checked) = (Vec::new(), 0);
+    let mut missing = Vec::new();
+    let mut checked = 0;
     for page in ["checks.md", "proof/orderings.md", "protocols.md", "unsafe.md"] {
         for name in Page::read(&root().join("docs/internals").join(page)).code {
             // A name with a capital letter is a type's.
@@ -228,7 +234,8 @@ fn the_rooms_import_one_way() {
         lines.extend(cell.split('`').skip(1).step_by(2).map(|room| (room.to_owned(), line)));
     }
     let src = root().join("src");
-    let (mut wrong, mut checked) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
+    let mut checked = 0;
     for path in files(&src, "rs") {
         let inside = path.strip_prefix(&src).unwrap().with_extension("");
         let room = inside.iter().next().unwrap().to_str().unwrap();
@@ -255,7 +262,9 @@ fn the_rooms_import_one_way() {
 #[test]
 fn the_inventory_of_unsafe_code_is_complete() {
     let page = fs::read_to_string(root().join("docs/internals/unsafe.md")).unwrap();
-    let (mut missing, mut rows, mut all) = (Vec::new(), 0, [0; 3]);
+    let mut missing = Vec::new();
+    let mut rows = 0;
+    let mut all = [0; 3];
     for path in files(&root().join("src"), "rs") {
         let name = path.strip_prefix(root().join("src")).unwrap().to_str().unwrap();
         if name.ends_with("_tests.rs") {

@@ -22,7 +22,10 @@ fn root() -> PathBuf {
 fn programs(path: &Path) -> Vec<Program> {
     let page = path.file_stem().expect("a page's name").to_string_lossy();
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let (mut language, mut code, mut dependencies, mut programs) = (None, String::new(), None, Vec::new());
+    let mut language = None;
+    let mut code = String::new();
+    let mut dependencies = None;
+    let mut programs = Vec::new();
     for event in Parser::new(&text) {
         match event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => language = Some(info),

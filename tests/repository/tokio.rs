@@ -188,7 +188,8 @@ fn tests(file: &str, text: &str) -> (Vec<Case>, String) {
     let is_function = |code: &str| ["fn ", "async fn ", "pub fn "].iter().any(|start| code.starts_with(start));
     let tests = blocks(&lines, is_test);
     // What a function uses, the tests that call it use, too.
-    let (mut names, mut pauses) = (names(text), PAUSES.to_vec());
+    let mut names = names(text);
+    let mut pauses = PAUSES.to_vec();
     let own = names.clone();
     for block in blocks(&lines, is_function) {
         let attributes = lines[..block.start].iter().rev().take_while(|line| line.trim_start().starts_with("#["));
@@ -201,7 +202,8 @@ fn tests(file: &str, text: &str) -> (Vec<Case>, String) {
             }
         }
     }
-    let (mut cases, mut left_out) = (Vec::new(), BTreeSet::new());
+    let mut cases = Vec::new();
+    let mut left_out = BTreeSet::new();
     for block in tests {
         let code = lines[block.clone()].join("\n");
         let case = uses(&code, &names).then(|| Case::new(file, function(&code), pauses_by(&code, &pauses)));
@@ -223,11 +225,16 @@ fn examples(file: &str, text: &str) -> Vec<(Case, String)> {
         format!("{}\n", doc.strip_prefix(' ').unwrap_or(doc))
     };
     let docs: String = text.lines().map(doc).collect();
-    let (mut block, mut examples) = (None, Vec::new());
+    let mut block = None;
+    let mut examples = Vec::new();
     for event in Parser::new(&docs) {
         match event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => block = Some((info, String::new())),
-            Event::Text(part) => block.iter_mut().for_each(|(_, code)| code.push_str(&part)),
+            Event::Text(part) => {
+                if let Some((_, code)) = &mut block {
+                    code.push_str(&part);
+                }
+            }
             Event::End(TagEnd::CodeBlock) => {
                 let Some((info, code)) = block.take() else { continue };
                 let is_program = words(&info).all(|word| ["rust", "no_run", "should_panic"].contains(&word));
@@ -288,7 +295,8 @@ fn tokios_tests_and_examples_pass_with_only_the_path_changed() {
         paths.into_iter().map(file).collect::<Vec<_>>()
     };
 
-    let (mut cases, mut library) = (Vec::new(), String::new());
+    let mut cases = Vec::new();
+    let mut library = String::new();
     for (file, text) in read("tests") {
         let (of_file, kept) = tests(&file, &text);
         if file.starts_with("tests/support/") || of_file.iter().any(|case| case.left_out.is_none()) {

@@ -78,7 +78,7 @@ impl Dispatcher {
         None
     }
 
-    pub(crate) fn check(&self, _unpin: impl FnOnce()) {}
+    pub(crate) fn check(&self, _run_foreign: impl FnOnce(&dyn Fn() -> usize) -> usize) {}
 }
 
 impl Pool {

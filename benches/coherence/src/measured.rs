@@ -48,7 +48,9 @@ impl Measured {
         let mut fields = line.split('\t');
         let name = fields.next()?.to_owned();
         let mut number = || fields.next()?.parse().ok();
-        let (transfers, accesses, operations) = ([number()?, number()?], number()?, number()?);
+        let transfers = [number()?, number()?];
+        let accesses = number()?;
+        let operations = number()?;
         let mut locations = Vec::new();
         while let Some(location) = fields.next() {
             locations.push((location.to_owned(), fields.next()?.parse().ok()?));

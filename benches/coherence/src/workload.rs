@@ -115,7 +115,8 @@ impl Workload {
 
 fn play<T: Timers>(threads: usize, order: Order, start: impl FnOnce() -> T, steps: Vec<Step<T>>) -> Vec<Measured> {
     coherence::simulate(order.seed, order.mean_turn, || {
-        let (timer, steps) = (Arc::new(start()), Arc::new(steps));
+        let timer = Arc::new(start());
+        let steps = Arc::new(steps);
         let inboxes: Inboxes<T::Handle> = (0..threads).map(|_| Mutex::default()).collect();
         let callers: Vec<_> = (0..threads)
             .map(|thread| {
@@ -138,7 +139,8 @@ fn play<T: Timers>(threads: usize, order: Order, start: impl FnOnce() -> T, step
             count::begin();
             schedule::begin_phase(number);
             schedule::settle(threads);
-            let (count, operations) = (count::end(), step.operations * threads as u64);
+            let count = count::end();
+            let operations = step.operations * threads as u64;
             all.extend(step.name.map(|name| Measured::new(name, count, operations)));
         }
         schedule::begin_phase(steps.len() + 1);
@@ -150,7 +152,8 @@ fn play<T: Timers>(threads: usize, order: Order, start: impl FnOnce() -> T, step
 impl<T: Timers> Caller<T> {
     fn new(timer: Arc<T>, thread: usize, threads: usize, inboxes: Inboxes<T::Handle>) -> Self {
         let random = (thread as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (handles, timed) = (Vec::new(), BTreeMap::new());
+        let handles = Vec::new();
+        let timed = BTreeMap::new();
         Self { timer, threads: threads as u64, random, handles, timed, inboxes, thread }
     }
 
@@ -286,7 +289,9 @@ impl<T: Timers> Caller<T> {
                 let mut own = self.inboxes[self.thread].lock().expect("as above");
                 (own.len() > RING / 4).then(|| own.pop_front()).flatten()
             });
-            oldest.into_iter().for_each(|handle| self.cancel(handle));
+            if let Some(handle) = oldest {
+                self.cancel(handle);
+            }
             self.pass();
         }
     }

@@ -74,7 +74,8 @@ impl Contender for AfterQueue {
     }
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> AfterKey {
-        let (due, waker) = (after(delay), Waker::from(target));
+        let due = after(delay);
+        let waker = Waker::from(target);
         let channels = self.shared.producers.get_or_default();
         let (place, number) = channels.lock().unwrap().put(due, waker);
         AfterKey { channels: channels.clone(), place, number }
@@ -108,7 +109,8 @@ impl Drop for AfterQueue {
 impl Channels {
     fn put(&mut self, due: Receiver<Instant>, waker: Waker) -> (usize, u64) {
         self.last += 1;
-        let (number, value) = (self.last, Value { number: self.last, due, waker });
+        let number = self.last;
+        let value = Value { number, due, waker };
         let place = match self.free.pop() {
             Some(place) => {
                 self.places[place] = Some(value);

@@ -97,7 +97,8 @@ impl Contender for TokioUtilQueue {
         let runtime = Builder::new_current_thread().enable_time().build().expect("the runtime starts");
         let handle = runtime.handle().clone();
         let queue = Arc::new(Mutex::new(TokioQueue::<Value>::new()));
-        let (values, (end, ended)) = (queue.clone(), oneshot::channel());
+        let values = queue.clone();
+        let (end, ended) = oneshot::channel();
         let next = move |context: &mut Context<'_>| {
             let mut values = values.lock().unwrap();
             // An empty queue keeps the waker, too.

@@ -46,7 +46,8 @@ impl Scale {
         let last = labels.iter().position(|label| *label >= most).unwrap_or(labels.len() - 1).max(first + 1);
         labels.truncate(last + 1);
         labels.drain(..first);
-        let (least, most) = (labels[0], labels[labels.len() - 1]);
+        let least = labels[0];
+        let most = labels[labels.len() - 1];
         Span { scale: self, labels, least, most }
     }
 

@@ -116,7 +116,8 @@ impl Plot {
     }
 
     fn lines(&self, saved: &SavedResults, workload: Workload, scale: workload::Scale) -> Vec<Drawn> {
-        let (name, cases) = (workload.name(), plan(&listed::all(), workload, scale));
+        let name = workload.name();
+        let cases = plan(&listed::all(), workload, scale);
         let Some(first) = cases.first() else { return Vec::new() };
         let value = |case: &str, contender: &str| {
             let is_its = |line: &&Line| line.workload == name && line.case == case && line.contender == contender;

@@ -42,7 +42,8 @@ pub fn cases<C: Contender>(scale: Scale) -> Vec<Case> {
 
 fn asleep<C: Contender>(load: Load) -> Measured {
     let timer = Arc::new(C::start());
-    let (before, start) = (cpu_time(), Instant::now());
+    let before = cpu_time();
+    let start = Instant::now();
     let (_, own) = together(&timer, (0..THREADS).collect(), move |timer, thread, _| arm(timer, thread, start, load));
     let (handles, alarms): (Vec<_>, Vec<_>) = own.into_iter().unzip();
     let alarms = alarms.concat();
@@ -57,7 +58,9 @@ fn asleep<C: Contender>(load: Load) -> Measured {
 
 /// Arms the timers of one thread, which sleeps between the bursts.
 fn arm<C: Contender>(timer: &C, thread: usize, start: Instant, load: Load) -> (Vec<C::Handle>, Vec<Arc<Alarm>>) {
-    let (mut random, mut handles, mut alarms) = (Random::new(thread), Vec::new(), Vec::new());
+    let mut random = Random::new(thread);
+    let mut handles = Vec::new();
+    let mut alarms = Vec::new();
     for burst in 1..=load.bursts {
         for _ in alarms.len()..load.timers * burst / load.bursts {
             let delay = Duration::from_nanos(random.next(SHORTEST.as_nanos() as u64..load.longest.as_nanos() as u64));

@@ -49,7 +49,8 @@ fn burst<C: Contender>(timers: usize, rest: Duration) -> Measured {
     let growth = Growth::start();
 
     let (scheduling, own) = together(&timer, own, move |timer, (thread, mut own), laps| {
-        let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+        let mut random = Random::new(thread);
+        let connection = Arc::new(Connection);
         let delays = (STANDING - SPREAD).as_nanos() as u64..(STANDING + SPREAD).as_nanos() as u64;
         laps.time(|| {
             for handle in &mut own.handles {

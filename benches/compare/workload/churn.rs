@@ -88,9 +88,11 @@ fn exactly(nanos: u64) -> Range<u64> {
 
 fn churn<C: Contender>(load: Load) -> Measured {
     let timer = Arc::new(C::start());
-    let (of_each, rest) = (load.clone(), Barrier::new(load.threads));
+    let of_each = load.clone();
+    let rest = Barrier::new(load.threads);
     let (_, results) = together(&timer, (0..load.threads).collect(), move |timer, thread, laps| {
-        let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+        let mut random = Random::new(thread);
+        let connection = Arc::new(Connection);
         let mut schedule =
             |delays: &Range<u64>| timer.schedule(Duration::from_nanos(random.next(delays.clone())), connection.clone());
         let cancel = |handle| assert_ne!(timer.cancel(handle), Some(false), "{}: the timer was pending", C::NAME);
@@ -110,11 +112,15 @@ struct Line<F> {
 
 fn unshared(load: Load) -> Measured {
     const NONE: u64 = 0;
-    let (of_each, rest) = (load.clone(), Barrier::new(load.threads));
+    let of_each = load.clone();
+    let rest = Barrier::new(load.threads);
     let (_, results) = together(&Arc::new(Noop), (0..load.threads).collect(), move |_, thread, laps| {
-        let (mut random, connection, epoch) = (Random::new(thread), Arc::new(Connection), Instant::now());
+        let mut random = Random::new(thread);
+        let connection = Arc::new(Connection);
+        let epoch = Instant::now();
         let lines: [_; RING + 1] = array::from_fn(|_| Line { deadline: AtomicU64::new(NONE), callback: None });
-        let (lines, mut next) = (RefCell::new(lines), 0);
+        let lines = RefCell::new(lines);
+        let mut next = 0;
         let change = |line: &AtomicU64, from, to| {
             assert!(line.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok());
         };
@@ -194,7 +200,8 @@ fn figures(load: &Load, results: &[ThreadResult]) -> Measured {
     let settled = results.iter().map(|result| result.settled).max().expect("there are threads");
     let mut calls = histogram();
     results.iter().for_each(|result| calls += &result.calls);
-    let (pairs, cores) = ((load.pairs / load.threads * load.threads) as f64, cores().min(load.threads) as f64);
+    let pairs = (load.pairs / load.threads * load.threads) as f64;
+    let cores = cores().min(load.threads) as f64;
     Measured::default()
         .with("ns a pair", nanos(end - start.0) * cores / pairs)
         .with("ns a pair, settled", nanos(settled.0 - start.0) * cores / pairs)

@@ -72,10 +72,13 @@ struct Generated<H> {
 
 /// Schedules the thread's part of the timers, and cancels most of them.
 fn generate<C: Contender>(timer: &C, thread: usize, load: Load) -> Generated<C::Handle> {
-    let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+    let mut random = Random::new(thread);
+    let connection = Arc::new(Connection);
     let mut due = Vec::new();
     due.resize_with(steps(load.time) + steps(load.longest / 2) + 2, Vec::new);
-    let (mut handles, mut alarms, mut woke) = (Vec::new(), Vec::new(), histogram());
+    let mut handles = Vec::new();
+    let mut alarms = Vec::new();
+    let mut woke = histogram();
     let mut left = load.rate as f64 * load.time.as_secs_f64() / THREADS as f64;
     let each = load.time.as_secs_f64() / left;
     let start = Instant::now();

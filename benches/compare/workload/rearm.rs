@@ -63,8 +63,8 @@ fn unshared(load: Load) -> Measured {
     struct Line(AtomicU64);
 
     let (wall, _) = together(&Arc::new(Noop), (0..load.threads).collect(), move |_, thread, laps| {
-        let (epoch, lines) = (Instant::now(), (0..load.timers / load.threads));
-        let own: Vec<_> = lines.map(|_| Line(AtomicU64::new(0))).collect();
+        let epoch = Instant::now();
+        let own: Vec<_> = (0..load.timers / load.threads).map(|_| Line(AtomicU64::new(0))).collect();
         at_random(load, thread, laps, |any| {
             let deadline = epoch.elapsed().as_nanos() as u64 + IDLE.as_nanos() as u64;
             let old = own[any].0.load(Ordering::Acquire);

@@ -102,7 +102,8 @@ fn steadily<C: Beside>(
     let (used, ended) = (queue.clone(), ended.clone());
     let (sender, result) = mpsc::channel();
     queue.spawn(move || {
-        let (mut alarms, mut woke) = (Vec::new(), histogram());
+        let mut alarms = Vec::new();
+        let mut woke = histogram();
         let mut step = Instant::now();
         while !ended.load(Ordering::Relaxed) {
             step += every;
@@ -132,10 +133,12 @@ struct ThreadResult {
 
 /// Makes pairs for the time of a lap, and then pairs whose calls are timed one by one. Then empties the ring.
 fn churn<C: Beside>(queue: &C, thread: usize, laps: &mut LapTimer, lap: Duration, rest: &Barrier) -> ThreadResult {
-    let (mut random, connection) = (Random::new(thread), Arc::new(Connection));
+    let mut random = Random::new(thread);
+    let connection = Arc::new(Connection);
     let mut push = || queue.schedule(Duration::from_nanos(random.next(DELAYS)), connection.clone());
     let mut ring: Vec<_> = (0..RING).map(|_| push()).collect();
-    let (mut start, mut pairs) = ((Instant::now(), cpu_time()), 0);
+    let mut start = (Instant::now(), cpu_time());
+    let mut pairs = 0;
     laps.time(|| {
         start = (Instant::now(), cpu_time());
         while start.0.elapsed() < lap {

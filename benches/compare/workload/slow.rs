@@ -51,7 +51,8 @@ pub fn fire<C: Contender>(timer: &Arc<C>, load: Load) -> Lateness {
         let distance = load.timers / load.slow;
         let schedule = |index| {
             let due = first + SPREAD * index as u32 / load.timers as u32;
-            let (alarm, delay) = (Alarm::new(due), due.saturating_duration_since(Instant::now()));
+            let alarm = Alarm::new(due);
+            let delay = due.saturating_duration_since(Instant::now());
             let is_slow = index % distance == distance / 2;
             let handle = if is_slow {
                 timer.schedule(delay, Arc::new(Slow { alarm: alarm.clone(), block: load.block, time: load.time }))

@@ -57,7 +57,8 @@ impl Armed {
                 continue;
             }
             let at = lock(&self.clock).instant(hold.due).max(earliest);
-            let (id, sender) = (hold.id, self.sender.clone());
+            let id = hold.id;
+            let sender = self.sender.clone();
             let fire = move || sender.send(Due { id, epoch }).unwrap_or(());
             let handle = self.timer.schedule_at(at, fire).map_err(|refused| refused.without_closure())?;
             if let Some(before) = entries.insert(id, Entry { hold, epoch, handle }) {

@@ -85,7 +85,8 @@ pub fn sell(settings: &Settings) -> Result<()> {
     let (done, answers) = unbounded();
     for _ in 0..settings.connections {
         let (database, requests, done) = (database.clone(), requests.clone(), done.clone());
-        let (longest, horizon) = (settings.longest * 1_000, settings.horizon as f64);
+        let longest = settings.longest * 1_000;
+        let horizon = settings.horizon as f64;
         thread::spawn(move || {
             let mut session = Session::new(&database);
             for request in requests {
@@ -117,7 +118,8 @@ pub fn sell(settings: &Settings) -> Result<()> {
 /// Schedules the arrivals of customers, at the same rate however long the requests take.
 fn customers(settings: &Settings, timer: &Timer, sender: Sender<Request>) -> Result<()> {
     let mut ids = settings.first..settings.first + settings.holds as i64;
-    let (start, rate) = (timer.now(), settings.rate as f64);
+    let start = timer.now();
+    let rate = settings.rate as f64;
     let mut arrived = 0;
     let arrive = move |now: Instant| {
         let expected = ((now - start).as_secs_f64() * rate) as usize;
@@ -136,7 +138,8 @@ fn serve(session: &mut Session, request: Request, longest: u64, horizon: f64) ->
     match request {
         Request::Place(id) => {
             let lasts = fastrand::u64(1_000..=longest);
-            let (item, quantity) = (fastrand::i32(1..=ITEMS), fastrand::i32(1..=MOST_PIECES));
+            let item = fastrand::i32(1..=ITEMS);
+            let quantity = fastrand::i32(1..=MOST_PIECES);
             let due = loop {
                 let rows = session.query(PLACE, &[&id, &item, &quantity, &(lasts as f64), &horizon])?;
                 if let Some(row) = rows.first() {

@@ -119,7 +119,8 @@ mod tests {
 
     /// A phase with faults in which all is right.
     fn all() -> Seen {
-        let (p50, most) = (Duration::from_millis(10), Duration::from_secs(6));
+        let p50 = Duration::from_millis(10);
+        let most = Duration::from_secs(6);
         let counts = Seen { p50, most, paid: 1, released: 1, notified: 1, wrong_clocks: 1, ..Seen::default() };
         let workers = Seen { early: 1, refused: 1, expiries: 1, leases_lost: 1, takeovers: 1, recovered: 1, ..counts };
         Seen { repeated: 1, answers_lost: 1, kills: 1, stops: 1, cuts: 1, crashes: 1, ..workers }

@@ -95,11 +95,13 @@ pub fn work(settings: &Settings) -> Result<()> {
         count(Event::WrongClock);
     }
     let (sender, due) = mpsc::channel();
-    let (armed, releases) = (Arc::new(Armed::new(clock, sender)?), Arc::<Releases>::default());
+    let armed = Arc::new(Armed::new(clock, sender)?);
+    let releases = Arc::<Releases>::default();
     {
         let (database, keeper) = (database.clone(), keeper.clone());
         let (armed, releases) = (armed.clone(), releases.clone());
-        let (worker, stops) = (settings.name.clone(), settings.stop_before_write);
+        let worker = settings.name.clone();
+        let stops = settings.stop_before_write;
         let store = settings.store.map(|address| Writer { address, worker, stops });
         spawn(move || {
             let mut session = Session::new(&database);

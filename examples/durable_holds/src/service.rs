@@ -129,7 +129,8 @@ impl Upcoming {
     fn handle(&mut self, store: &Store, events: Vec<Event>, progress: &mut Progress) -> Result<()> {
         let now = wall_clock();
         let change = store.begin()?;
-        let (mut look_ahead, before) = (false, progress.released);
+        let mut look_ahead = false;
+        let before = progress.released;
         let (mut placed, mut over) = (Vec::new(), Vec::new());
         for event in events {
             match event {
@@ -184,7 +185,8 @@ impl Upcoming {
     }
 
     fn arm(&mut self, hold: Hold) -> Result<()> {
-        let (id, sender) = (hold.id, self.sender.clone());
+        let id = hold.id;
+        let sender = self.sender.clone();
         let left = Duration::from_millis(hold.due.saturating_sub(wall_clock()));
         let handle = self.timer.schedule(left, move || sender.send(Event::Due(id)).unwrap_or(()))?;
         if let Some((_, before)) = self.holds.insert(id, (hold, handle)) {

@@ -91,7 +91,8 @@ impl Store {
     /// Returns the pending holds whose deadline is in this range.
     pub fn due(&self, time: RangeInclusive<u64>) -> Result<Vec<Hold>> {
         let view = self.0.begin_read()?;
-        let (due, holds) = (view.open_table(DUE)?, view.open_table(HOLDS)?);
+        let due = view.open_table(DUE)?;
+        let holds = view.open_table(HOLDS)?;
         let range = due.range((*time.start(), 0)..=(*time.end(), u64::MAX))?;
         range
             .map(|key| -> Result<Hold> {
@@ -105,7 +106,9 @@ impl Store {
     /// Counts how the holds have ended.
     pub fn account(&self) -> Result<Account> {
         let view = self.0.begin_read()?;
-        let (due, holds, ends) = (view.open_table(DUE)?, view.open_table(HOLDS)?, view.open_table(ENDS)?);
+        let due = view.open_table(DUE)?;
+        let holds = view.open_table(HOLDS)?;
+        let ends = view.open_table(ENDS)?;
         let mut account = Account::default();
         for hold in holds.iter()? {
             let (id, hold) = hold?;

@@ -180,7 +180,9 @@ struct Sum {
 /// Puts the server under load for one second, and adds the result to `sum`.
 fn turn<T: Timers>(timers: T, connections: u64, sum: &mut Sum) -> Result<()> {
     let runtime = T::runtime();
-    let (cpu, threads, start) = (cpu_time(), timer_threads(), Instant::now());
+    let cpu = cpu_time();
+    let threads = timer_threads();
+    let start = Instant::now();
     let until = start + Duration::from_secs(1);
     let answered = Arc::new(AtomicU64::new(0));
     runtime.block_on(async {

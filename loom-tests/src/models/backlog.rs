@@ -16,7 +16,9 @@ const LATER: u64 = 9;
 fn three_timers(runs: usize, user: impl Fn(&Fixture, [Handle; 2], &mut Cache) + Copy + Send + Sync + 'static) {
     explore(move || {
         let fixture = Fixture::new();
-        let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(NOW));
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
+        let worker = fixture.worker(NOW);
         let timers = [LATER, NOW, LATER].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
         let [first, _, last] = timers;
         let user = fixture.spawn(move |fixture| user(fixture, [first, last], &mut cache));
@@ -48,7 +50,8 @@ fn a_timer_of_a_backlog_is_cancelled() {
 fn a_shard_is_closed_in_the_middle_of_a_backlog() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         for handle in [NOW; 3].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap()) {
             fixture.release(handle, &mut cache);
         }

@@ -11,7 +11,8 @@ use crate::engine::memory::Cache;
 fn cancel_and_fire_have_one_winner() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let canceller = fixture.spawn(move |fixture| {
@@ -34,7 +35,8 @@ fn cancel_and_fire_have_one_winner() {
 fn two_cancels_and_fire_have_one_winner() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let index = handle.0;
@@ -54,7 +56,8 @@ fn two_cancels_and_fire_have_one_winner() {
 fn a_dropped_handle_leaves_the_timer() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let dropper = fixture.spawn(move |fixture| {
@@ -73,7 +76,8 @@ fn a_dropped_handle_leaves_the_timer() {
 fn cancel_and_a_dropped_batch_have_one_winner() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let batch = fixture.collect_batch(&mut driver, 5);

@@ -89,7 +89,8 @@ fn wait(queue: &Queue, consumer: &Consumer, sleeper: &StdArc<Sleeper>) -> Option
 
 /// As [`pop`], but as a thread that is blocked.
 fn block_and_pop(queue: &Queue) -> Option<(u32, u64)> {
-    let (consumer, thread) = (Consumer::default(), Thread(Arc::new(Notify::new())));
+    let consumer = Consumer::default();
+    let thread = Thread(Arc::new(Notify::new()));
     loop {
         match queue.poll(&consumer, Some(Waiter::Thread(thread.clone()))) {
             Poll::Ready(popped) => return popped.map(|(value, due)| (*value, due.tick)),
@@ -210,7 +211,8 @@ fn close_against_a_waker_that_is_not_called() {
     explore(|| {
         let queue = queue();
         let [expiry, unused] = [1, 2].map(|value| enter(&queue, value).1);
-        let (consumer, sleeper) = (Consumer::default(), Sleeper::new());
+        let consumer = Consumer::default();
+        let sleeper = Sleeper::new();
         assert!(queue.poll(&consumer, Some(sleeper.waiter())).is_pending());
         let driver = thread::spawn(move || publish([(expiry, 5)]));
         queue.wake(queue.close());
@@ -263,7 +265,8 @@ fn shutdown_against_pop() {
 #[test]
 fn close_against_a_held_close() {
     explore(|| {
-        let (is_held, called) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let is_held = Arc::new(AtomicBool::new(false));
+        let called = Arc::new(AtomicU32::new(0));
         let apply = {
             let (is_held, called) = (is_held.clone(), called.clone());
             move |act: fn(Waker), waker| {

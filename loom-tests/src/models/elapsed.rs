@@ -34,7 +34,8 @@ fn a_time_that_is_read_was_set() {
 #[test]
 fn the_driver_sees_the_time_or_the_clock_the_sleep() {
     explore(|| {
-        let (elapsed, until) = (Arc::new(AtomicDuration::default()), Arc::new(AtomicU64::new(0)));
+        let elapsed = Arc::new(AtomicDuration::default());
+        let until = Arc::new(AtomicU64::new(0));
         let (theirs, sleep) = (elapsed.clone(), until.clone());
         let driver = thread::spawn(move || {
             // As in `Alarm::sleep`.

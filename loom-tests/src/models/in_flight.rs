@@ -49,7 +49,8 @@ fn spawn_run_and_caller(
     driver: &mut DriverCore,
     caller: impl FnOnce(&Fixture, Handle, &mut Cache) + Send + 'static,
 ) -> [JoinHandle<Cache>; 2] {
-    let (mut cache, (started, has_started)) = (Cache::new(), mpsc::channel());
+    let mut cache = Cache::new();
+    let (started, has_started) = mpsc::channel();
     let callback = RunsAgainLater { runs: fixture.counts.clone(), started: Some(started) };
     let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
     let batch = fixture.collect_batch(driver, NOW);
@@ -68,7 +69,8 @@ fn spawn_run_and_caller(
 
 /// Resets a timer in the wheel to an earlier deadline. The push is left to the returned thread.
 fn spawn_push_of_a_reset(fixture: &Fixture, handle: &Handle, deadline: u64) -> JoinHandle<()> {
-    let (index, notice) = (handle.0, fixture.entry(handle).reset(deadline, NOW).unwrap());
+    let index = handle.0;
+    let notice = fixture.entry(handle).reset(deadline, NOW).unwrap();
     assert_eq!(notice, DriverNotice::Enqueue, "the entry is marked, but not pushed");
     fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
 }
@@ -110,7 +112,9 @@ fn a_new_timer_against_the_push_of_the_old_one() {
 fn reset_against_the_push_of_another_reset() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(NOW));
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
+        let worker = fixture.worker(NOW);
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), LATER).unwrap();
         fixture.drive(&mut driver, &worker);
         let pusher = spawn_push_of_a_reset(&fixture, &handle, LATER / 2);
@@ -127,7 +131,9 @@ fn reset_against_the_push_of_another_reset() {
 fn cancel_against_the_push_of_a_reset() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache, worker) = (fixture.driver(), Cache::new(), fixture.worker(NOW));
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
+        let worker = fixture.worker(NOW);
         // The driver removes a cancelled timer that comes first in the wheel, so this one comes after another.
         let [first, handle] =
             [LATER / 2, LATER].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
@@ -170,7 +176,9 @@ fn cancel_against_the_push_of_a_repeating_timer() {
 fn shutdown_against_the_push_of_a_reset() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache, closed) = (fixture.driver(), Cache::new(), Arc::new(AtomicBool::new(false)));
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
+        let closed = Arc::new(AtomicBool::new(false));
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), LATER).unwrap();
         fixture.drive(&mut driver, &fixture.worker(NOW));
         let driver = fixture.spawn(move |fixture| fixture.drive_until_closed(&mut driver, &fixture.worker(NOW)));

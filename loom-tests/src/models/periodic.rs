@@ -17,7 +17,8 @@ use crate::fixture::{Worker, once};
 fn cancel_against_the_next_run() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(7);
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 2), 5).unwrap();
         let canceller = {
@@ -44,7 +45,8 @@ fn cancel_against_the_next_run() {
 fn cancel_and_wait_against_a_run() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(7);
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.repeating(7, 2, 9), 7).unwrap();
         let canceller = {
@@ -52,7 +54,8 @@ fn cancel_and_wait_against_a_run() {
             thread::spawn(move || {
                 assert!(fixture.cancel(&handle));
                 fixture.core.wait_for_run(fixture.entry(&handle), None);
-                let (runs, dropped) = (fixture.counts.run(), fixture.counts.dropped());
+                let runs = fixture.counts.run();
+                let dropped = fixture.counts.dropped();
                 assert_eq!((dropped, fixture.counts.ended()), (1, runs));
                 fixture.release(handle, &mut cache);
                 (runs, cache)
@@ -85,7 +88,8 @@ fn cancel_from_inside_and_outside() {
     }
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(7));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(7);
         let mut cache = Cache::new();
         let inside = Arc::new(AtomicBool::new(false));
         let callback = CancelsItself { fixture: fixture.clone(), cancelled: inside.clone() };
@@ -115,7 +119,8 @@ fn cancel_from_inside_and_outside() {
 fn reset_against_the_next_run() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 9), 5).unwrap();
         let resetter = {
@@ -147,7 +152,8 @@ fn reset_against_the_next_run() {
 fn reset_against_the_last_run() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 1), 5).unwrap();
         let resetter = {
@@ -204,8 +210,11 @@ impl Running {
 fn two_threads_wait_for_one_run() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker, running) = (fixture.driver(), fixture.worker(7), Running::new());
-        let (runs, mut cache) = (running.clone(), Cache::new());
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(7);
+        let running = Running::new();
+        let runs = running.clone();
+        let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, once(move || runs.during(|| ())), 7).unwrap();
         let batch = fixture.collect_batch(&mut driver, 7);
         let waiters = [(); 2].map(|()| running.spawn_waiter(&fixture, handle.0));
@@ -222,7 +231,8 @@ fn two_threads_wait_for_one_run() {
 fn a_wait_outlasts_the_end_of_another_run() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let [long, short] = [Running::new(), Running::new()];
         let runs = short.clone();
         let inner = fixture.schedule(&mut cache, once(move || runs.during(|| ())), 7).unwrap().0;

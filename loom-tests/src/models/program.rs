@@ -68,7 +68,8 @@ impl Program {
 #[test]
 fn a_push_after_an_answer_calls_the_waker_once() {
     explore(|| {
-        let (program, waker) = (Program::new(), LoopWaker::new());
+        let program = Program::new();
+        let waker = LoopWaker::new();
         program.wakeup().program.set(&waker.waker());
         program.answer();
         program.wakeup().wake_driver(0);
@@ -90,7 +91,8 @@ fn a_push_after_an_answer_calls_the_waker_once() {
 #[test]
 fn memory_wakes_a_loop_that_sleeps_once_until_it_drives() {
     explore(|| {
-        let (program, waker) = (Program::new(), LoopWaker::new());
+        let program = Program::new();
+        let waker = LoopWaker::new();
         program.wakeup().program.set(&waker.waker());
         program.wakeup().program.rearm();
         program.spawn(Program::free).join().unwrap();
@@ -114,7 +116,8 @@ fn memory_wakes_a_loop_that_sleeps_once_until_it_drives() {
 #[test]
 fn a_waker_that_is_set_late_is_called_once() {
     explore(|| {
-        let (program, waker) = (Program::new(), LoopWaker::new());
+        let program = Program::new();
+        let waker = LoopWaker::new();
         program.answer();
         let callers = [(); 2].map(|()| program.spawn(Program::push));
         program.wakeup().program.set(&waker.waker());
@@ -129,7 +132,8 @@ fn a_waker_that_is_set_late_is_called_once() {
 #[test]
 fn a_new_waker_replaces_the_old_one() {
     explore(|| {
-        let (program, [old, new]) = (Program::new(), [(); 2].map(|()| LoopWaker::new()));
+        let program = Program::new();
+        let [old, new] = [(); 2].map(|()| LoopWaker::new());
         program.wakeup().program.set(&old.waker());
         program.answer();
         let caller = program.spawn(Program::push);
@@ -146,7 +150,8 @@ fn a_new_waker_replaces_the_old_one() {
 #[test]
 fn a_removed_waker_is_dropped() {
     explore(|| {
-        let (program, waker) = (Program::new(), LoopWaker::new());
+        let program = Program::new();
+        let waker = LoopWaker::new();
         program.wakeup().program.set(&waker.waker());
         program.answer();
         let callers = [(); 2].map(|()| program.spawn(Program::push));
@@ -160,7 +165,8 @@ fn a_removed_waker_is_dropped() {
 #[test]
 fn a_close_calls_a_waker_that_was_called() {
     explore(|| {
-        let (program, waker) = (Program::new(), LoopWaker::new());
+        let program = Program::new();
+        let waker = LoopWaker::new();
         program.wakeup().program.set(&waker.waker());
         program.answer();
         let caller = program.spawn(Program::push);
@@ -180,7 +186,8 @@ fn a_close_calls_a_waker_that_was_called() {
 #[test]
 fn a_close_calls_a_waker_that_is_set_late() {
     explore(|| {
-        let (program, waker) = (Program::new(), LoopWaker::new());
+        let program = Program::new();
+        let waker = LoopWaker::new();
         let closers = [(); 2].map(|()| program.spawn(|program| program.wakeup().wake_for_close()));
         program.wakeup().program.set(&waker.waker());
         waker.park();

@@ -53,7 +53,9 @@ fn callbacks_of_one_tick_in_two_shards_that_wait_for_each_other() {
         let begun = [Arc::new(Notify::new()), Arc::new(Notify::new())];
         let runs = [Runs::new(), Runs::new()];
         for (this, shard) in shards.iter().enumerate() {
-            let (begins, other_begins, runs) = (begun[this].clone(), begun[1 - this].clone(), runs[this].clone());
+            let begins = begun[this].clone();
+            let other_begins = begun[1 - this].clone();
+            let runs = runs[this].clone();
             shard.schedule(1, move || {
                 begins.notify();
                 other_begins.wait();

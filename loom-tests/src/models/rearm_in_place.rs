@@ -12,7 +12,8 @@ use crate::engine::memory::Cache;
 fn rearm(first: u64, reset_to: Option<u64>, before: bool, meanwhile: u64, second: u64) {
     explore(move || {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let first_worker = fixture.worker(0);
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), first).unwrap();
         if before {

@@ -97,7 +97,8 @@ fn an_entry_is_used_by_one_thread_at_a_time() {
         };
         let other = thread::spawn(user(fixture.clone()));
         user(fixture.clone())();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(0));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(0);
         fixture.drive(&mut driver, &worker);
         other.join().unwrap();
         assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (0, 2));
@@ -127,7 +128,8 @@ fn a_retired_block_is_handed_out_once() {
 fn an_enqueued_entry_is_not_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 0).unwrap();
         let batch = fixture.collect_batch(&mut driver, 0);
         assert_eq!(batch.len(), 1, "the timer has expired");
@@ -152,7 +154,8 @@ fn an_enqueued_entry_is_not_retired() {
 #[test]
 fn a_pop_during_a_retirement() {
     explore(|| {
-        let (fixture, owned) = (Fixture::with_retained(0), Owned::new());
+        let fixture = Fixture::with_retained(0);
+        let owned = Owned::new();
         let mut driver = fixture.driver();
         for _ in 0..2 {
             fixture.alloc_block();
@@ -188,7 +191,8 @@ fn a_pop_during_a_retirement() {
 #[test]
 fn a_cache_that_overflows() {
     explore(|| {
-        let (fixture, mut cache) = (Fixture::new(), Cache::new());
+        let fixture = Fixture::new();
+        let mut cache = Cache::new();
         let mut driver = fixture.driver();
         let handles = [9; 5].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
         let other = fixture.spawn(|fixture| {

@@ -29,7 +29,8 @@ fn shutdown_against_schedule() {
 fn shutdown_against_cancel_and_reset() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let first = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
         let second = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
         fixture.drive(&mut driver, &fixture.worker(0));
@@ -52,7 +53,8 @@ fn shutdown_against_cancel_and_reset() {
 fn shutdown_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
-        let (driver, mut cache) = (fixture.driver(), Cache::new());
+        let driver = fixture.driver();
+        let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let driver = fixture.spawn_driver(driver, 5);
         fixture.close(5);
@@ -69,7 +71,8 @@ fn shutdown_against_fire() {
 fn shutdown_against_a_dropped_batch() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let batch = fixture.collect_batch(&mut driver, 5);
         let dropper = fixture.spawn(move |fixture| {
@@ -89,7 +92,8 @@ fn shutdown_against_a_dropped_batch() {
 fn shutdown_against_repeat() {
     explore(|| {
         let fixture = Fixture::new();
-        let (driver, mut cache) = (fixture.driver(), Cache::new());
+        let driver = fixture.driver();
+        let mut cache = Cache::new();
         fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 9), 5).unwrap();
         let driver = fixture.spawn_driver(driver, 7);
         fixture.close(7);
@@ -107,7 +111,8 @@ fn shutdown_against_repeat() {
 fn no_callback_starts_in_a_closed_core() {
     explore(|| {
         let fixture = Fixture::new();
-        let (driver, mut cache) = (fixture.driver(), Cache::new());
+        let driver = fixture.driver();
+        let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 5).unwrap();
         let driver = fixture.spawn_driver(driver, 5);
         fixture.core.close();
@@ -146,7 +151,8 @@ fn a_closed_timer_is_cancelled_or_claimed() {
 fn a_shutdown_without_a_wait_ends_a_repeating_timer() {
     explore(|| {
         let fixture = Fixture::new();
-        let (driver, mut cache) = (fixture.driver(), Cache::new());
+        let driver = fixture.driver();
+        let mut cache = Cache::new();
         fixture.schedule(&mut cache, fixture.counts.repeating(5, 2, 9), 5).unwrap();
         let driver = fixture.spawn_driver(driver, 7);
         fixture.core.close();

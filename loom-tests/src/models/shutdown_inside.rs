@@ -14,7 +14,8 @@ const NOW: u64 = 5;
 fn beside_a_callback_on_another_thread() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let other = fixture.schedule(&mut cache, fixture.counts.once(), NOW).unwrap();
         let inside = fixture.clone();
         let shut_down = move || {
@@ -38,7 +39,8 @@ fn beside_a_callback_on_another_thread() {
 fn on_the_drivers_thread() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, inside) = (fixture.driver(), fixture.clone());
+        let mut driver = fixture.driver();
+        let inside = fixture.clone();
         let shut_down = move || _ = inside.close(NOW);
         fixture.schedule(&mut Cache::new(), once(shut_down), NOW).unwrap();
         let scheduler =
@@ -65,7 +67,8 @@ fn of_a_repeating_callback() {
     }
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let callback = ShutsDown(fixture.clone(), fixture.counts.once());
         let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
         let batch = fixture.collect_batch(&mut driver, NOW);

@@ -14,7 +14,9 @@ use crate::fixture::{Sleep, Task};
 fn shutdown_against_poll() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
+        let mut cache = Cache::new();
+        let first = Task::new();
+        let second = Task::new();
         let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 9);
         let poller = sleep.spawn_poller(&fixture, cache, &second, None);
         fixture.close(5);
@@ -67,7 +69,8 @@ fn shutdown_against_a_sleep_that_is_not_polled() {
 #[test]
 fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
     explore(|| {
-        let (fixture, task) = (Fixture::new(), Task::new());
+        let fixture = Fixture::new();
+        let task = Task::new();
         let waker = task.clone();
         let user = fixture.spawn(move |fixture| {
             let mut cache = Cache::new();
@@ -90,7 +93,8 @@ fn shutdown_against_a_sleep_that_is_polled_and_dropped() {
 #[test]
 fn shutdown_against_a_sleep_that_is_reset() {
     explore(|| {
-        let (fixture, mut cache) = (Fixture::new(), Cache::new());
+        let fixture = Fixture::new();
+        let mut cache = Cache::new();
         let (first, second) = (Task::new(), Task::new());
         let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 9);
         let tasks = [first, second.clone()];
@@ -114,7 +118,9 @@ fn shutdown_against_a_sleep_that_is_reset() {
 #[test]
 fn shutdown_against_a_sleep_that_is_due() {
     explore(|| {
-        let (fixture, mut cache, task) = (Fixture::new(), Cache::new(), Task::new());
+        let fixture = Fixture::new();
+        let mut cache = Cache::new();
+        let task = Task::new();
         let sleep = Sleep::new_pending(&fixture, &mut cache, &task, 5);
         let driver = fixture.spawn_driver(fixture.driver(), 5);
         fixture.close(5);
@@ -129,7 +135,8 @@ fn shutdown_against_a_sleep_that_is_due() {
 #[test]
 fn shutdown_against_a_sleep_that_is_due_and_polled() {
     explore(|| {
-        let (fixture, mut cache) = (Fixture::new(), Cache::new());
+        let fixture = Fixture::new();
+        let mut cache = Cache::new();
         let (first, second) = (Task::new(), Task::new());
         let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let driver = fixture.spawn_driver(fixture.driver(), 5);
@@ -148,7 +155,8 @@ fn shutdown_against_a_sleep_that_is_due_and_polled() {
 #[test]
 fn shutdown_against_a_sleep_that_is_reused() {
     explore(|| {
-        let (fixture, mut cache) = (Fixture::new(), Cache::new());
+        let fixture = Fixture::new();
+        let mut cache = Cache::new();
         let (first, second) = (Task::new(), Task::new());
         let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let tasks = [first.clone(), second.clone()];

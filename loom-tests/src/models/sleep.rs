@@ -15,7 +15,8 @@ fn pushes_wake_a_driver_about_to_sleep() {
             let (index, notice) = fixture.arm(&mut cache, fixture.counts.once(), deadline).unwrap();
             fixture.spawn(move |fixture| fixture.notify_driver(index, notice, deadline))
         });
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         fixture.drive_until_runs(&mut driver, &worker, 2);
         for producer in producers {
             producer.join().unwrap();
@@ -28,7 +29,8 @@ fn pushes_wake_a_driver_about_to_sleep() {
 fn an_earlier_deadline_wakes_the_driver() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         fixture.schedule(&mut Cache::new(), fixture.counts.once(), 100);
         fixture.drive(&mut driver, &worker);
         let producer = fixture.spawn(move |fixture| {
@@ -48,7 +50,8 @@ fn an_earlier_deadline_wakes_the_driver() {
 fn surplus_memory_is_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         let mut cache = Cache::new();
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 100).unwrap();
         fixture.drive(&mut driver, &worker);

@@ -26,7 +26,8 @@ fn assert_ended(fixture: &Fixture, sleep: Sleep, cache: &mut Cache, tasks: &[&Ar
 fn shutdown_against_the_first_poll() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut cache, task) = (Cache::new(), Task::new());
+        let mut cache = Cache::new();
+        let task = Task::new();
         let mut sleep = Sleep::new(&fixture, &mut cache, 9).unwrap();
         let user = {
             let (fixture, task) = (fixture.clone(), task.clone());
@@ -49,7 +50,9 @@ fn shutdown_against_the_first_poll() {
 fn shutdown_against_a_poll_by_another_task() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut cache, first, second) = (Cache::new(), Task::new(), Task::new());
+        let mut cache = Cache::new();
+        let first = Task::new();
+        let second = Task::new();
         let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 9);
         let user = {
             let (fixture, second) = (fixture.clone(), second.clone());
@@ -73,7 +76,8 @@ fn shutdown_against_a_poll_by_another_task() {
 fn shutdown_against_a_reset() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut cache, task) = (Cache::new(), Task::new());
+        let mut cache = Cache::new();
+        let task = Task::new();
         let sleep = Sleep::new_pending(&fixture, &mut cache, &task, 9);
         let user = sleep.spawn_poller(&fixture, cache, &task, Some(7));
         fixture.close(5);
@@ -89,7 +93,8 @@ fn shutdown_against_a_reset() {
 fn shutdown_against_a_drop() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut cache, task) = (Cache::new(), Task::new());
+        let mut cache = Cache::new();
+        let task = Task::new();
         let sleep = Sleep::new_pending(&fixture, &mut cache, &task, 9);
         let user = {
             let fixture = fixture.clone();
@@ -110,7 +115,8 @@ fn shutdown_against_a_drop() {
 fn shutdown_against_a_poll_that_takes_another_entry() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let (first, second) = (Task::new(), Task::new());
         let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let mut batch = Vec::new();
@@ -139,8 +145,10 @@ fn the_drop_of_the_last_sleep_in_a_sparse_block() {
     for pending in [true, false] {
         explore(move || {
             let fixture = Fixture::with_retained(1);
-            let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
-            let (mut cache, task) = (Cache::new(), Task::new());
+            let mut driver = fixture.driver();
+            let worker = fixture.worker(5);
+            let mut cache = Cache::new();
+            let task = Task::new();
             let first = Sleep::new_pending(&fixture, &mut cache, &task, 100);
             let second = Sleep::new_pending(&fixture, &mut cache, &task, if pending { 100 } else { 5 });
             fixture.drive(&mut driver, &worker);

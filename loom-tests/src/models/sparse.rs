@@ -71,7 +71,8 @@ fn a_block_is_completed_while_two_threads_claim_it() {
 fn a_completed_block_is_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
-        let (mut driver, worker) = (fixture.driver(), fixture.worker(5));
+        let mut driver = fixture.driver();
+        let worker = fixture.worker(5);
         let mut cache = Cache::new();
         let [first, second] = [100, 100].map(|at| fixture.schedule(&mut cache, fixture.counts.once(), at).unwrap());
         fixture.drive(&mut driver, &worker);
@@ -95,7 +96,8 @@ fn a_completed_block_is_retired() {
 fn a_sparse_block_is_used_during_a_trim() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let survivor = fixture.schedule(&mut cache, fixture.counts.once(), 9).unwrap();
         fixture.core.drain_cache(&mut cache);
         let worker = fixture.worker(0);

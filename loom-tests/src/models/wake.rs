@@ -13,7 +13,8 @@ use crate::fixture::{Sleep, Task};
 fn a_poll_by_another_task_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let (first, second) = (Task::new(), Task::new());
         let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let poller = sleep.spawn_poller(&fixture, cache, &second, None);
@@ -34,7 +35,8 @@ fn a_poll_by_another_task_against_fire() {
 fn a_poll_by_another_task_after_a_reset_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let (first, second) = (Task::new(), Task::new());
         let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let poller = sleep.spawn_poller(&fixture, cache, &second, Some(9));
@@ -57,7 +59,9 @@ fn a_poll_by_another_task_after_a_reset_against_fire() {
 fn a_drop_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache, task) = (fixture.driver(), Cache::new(), Task::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
+        let task = Task::new();
         let sleep = Sleep::new_pending(&fixture, &mut cache, &task, 5);
         let dropper = fixture.spawn(move |fixture| {
             let cancelled = sleep.drop(fixture, &mut cache);
@@ -77,7 +81,8 @@ fn a_drop_against_fire() {
 fn a_drop_and_another_sleep_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let (first, second) = (Task::new(), Task::new());
         let sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let user = {
@@ -106,7 +111,9 @@ fn a_drop_and_another_sleep_against_fire() {
 fn reuse_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache, task) = (fixture.driver(), Cache::new(), Task::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
+        let task = Task::new();
         let mut sleep = Sleep::new_pending(&fixture, &mut cache, &task, 5);
         let user = {
             let task = task.clone();
@@ -134,7 +141,8 @@ fn reuse_against_fire() {
 fn a_poll_at_the_deadline_against_fire() {
     explore(|| {
         let fixture = Fixture::new();
-        let (mut driver, mut cache) = (fixture.driver(), Cache::new());
+        let mut driver = fixture.driver();
+        let mut cache = Cache::new();
         let (first, second) = (Task::new(), Task::new());
         let mut sleep = Sleep::new_pending(&fixture, &mut cache, &first, 5);
         let user = {

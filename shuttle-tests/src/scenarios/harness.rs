@@ -127,7 +127,8 @@ impl Harness {
     /// Asserts that every timer ran or was cancelled, and that every entry is free.
     pub(super) fn assert_accounted(&self, caches: Vec<Cache>) {
         self.assert_free(caches);
-        let (counts, scheduled) = (&self.fixture.counts, self.state.scheduled.load(SeqCst));
+        let counts = &self.fixture.counts;
+        let scheduled = self.state.scheduled.load(SeqCst);
         assert_eq!(counts.completed() + counts.cancelled(), scheduled, "each timer ends once");
         assert_eq!(counts.dropped(), scheduled, "each callback is dropped once");
     }
@@ -150,7 +151,8 @@ impl Harness {
 
     /// Asserts that a shutdown ended every timer once, and that one thread dropped the last pin of the shard.
     pub(super) fn assert_closed(&self) {
-        let (counts, scheduled) = (&self.fixture.counts, self.state.scheduled.load(SeqCst));
+        let counts = &self.fixture.counts;
+        let scheduled = self.state.scheduled.load(SeqCst);
         assert_eq!(counts.completed() + counts.cancelled() + counts.unfired(), scheduled, "each timer ends once");
         let made = scheduled + self.state.refused.load(SeqCst);
         assert_eq!(counts.dropped(), made, "each callback is dropped once");

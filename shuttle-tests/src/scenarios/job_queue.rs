@@ -19,7 +19,8 @@ fn no_job_waits_while_a_worker_is_parked() {
         for _ in 0..3 {
             let barrier = Barrier::new(4);
             let drivers = [(); 3].map(|()| {
-                let (pool, callback) = (pool.clone(), barrier.callback());
+                let pool = pool.clone();
+                let callback = barrier.callback();
                 thread::spawn(move || pool.push(vec![callback]))
             });
             drivers.into_iter().for_each(|driver| driver.join().unwrap());

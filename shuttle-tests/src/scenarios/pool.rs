@@ -97,7 +97,11 @@ impl Pool {
             })
             .collect();
         let woken = Arc::downgrade(&pool);
-        pool.queue.set_waker(move || woken.upgrade().into_iter().for_each(|pool| pool.wake_leader()));
+        pool.queue.set_waker(move || {
+            if let Some(pool) = woken.upgrade() {
+                pool.wake_leader();
+            }
+        });
         let leads = pool.clone();
         threads.push(thread::spawn(move || leads.lead()));
         let clock = pool.clone();
@@ -121,7 +125,9 @@ impl Pool {
 
     fn wake_leader(&self) {
         self.leader.rests.store(false, Ordering::SeqCst);
-        self.leader.thread.lock().unwrap().iter().for_each(Thread::unpark);
+        if let Some(thread) = &*self.leader.thread.lock().unwrap() {
+            thread.unpark();
+        }
     }
 
     /// Waits until the leader sleeps without a timeout.

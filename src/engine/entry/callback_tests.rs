@@ -29,7 +29,8 @@ fn is_four_words() {
 fn small_and_large_closures_run_or_drop_once() {
     let token = Arc::new(());
     let large = |token: &Arc<()>| {
-        let (f, ballast) = (holding(token), [7_u8; 100]);
+        let f = holding(token);
+        let ballast = [7_u8; 100];
         move || {
             assert_eq!(ballast[99], 7);
             f();

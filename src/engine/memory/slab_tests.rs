@@ -13,7 +13,8 @@ fn an_entry_is_one_cache_line() {
 fn every_index_has_an_entry_of_its_own() {
     for frame in [1, 4, 16] {
         let slab = Slab::with_frame(frame).unwrap();
-        let (mut next, mut entries) = (0, HashSet::new());
+        let mut next = 0;
+        let mut entries = HashSet::new();
         for _ in 0..50 {
             assert_eq!(slab.alloc_new_frame(), Ok(next));
             for index in slab.entries(slab.blocks_of(next)) {

@@ -151,7 +151,8 @@ impl Slab {
         if self.sparse.load(Ordering::Relaxed) <= 0 {
             return false;
         }
-        let (blocks, first) = (self.blocks(), self.counts.cursor.load(Ordering::Relaxed));
+        let blocks = self.blocks();
+        let first = self.counts.cursor.load(Ordering::Relaxed);
         let mut next = first;
         let mut found = false;
         for block in (first..blocks).chain(0..first.min(blocks)).take(most as usize) {

@@ -10,7 +10,8 @@ use crate::sync::Arc;
 
 /// Returns a queue, and how often it has woken the leader.
 fn queue() -> (JobQueue, impl Fn() -> usize) {
-    let (queue, count) = (JobQueue::new(0), Arc::new(AtomicUsize::new(0)));
+    let queue = JobQueue::new(0);
+    let count = Arc::new(AtomicUsize::new(0));
     let wakes = count.clone();
     queue.set_waker(move || _ = wakes.fetch_add(1, Ordering::Relaxed));
     (queue, move || count.swap(0, Ordering::Relaxed))

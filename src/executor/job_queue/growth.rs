@@ -143,7 +143,8 @@ impl State {
                 let is_blocked = asleep.is_some() && asleep == run.asleep;
                 self.growth.blocked += usize::from(is_blocked);
                 self.growth.blocked -= usize::from(run.is_blocked);
-                (run.asleep, run.is_blocked) = (asleep, is_blocked);
+                run.asleep = asleep;
+                run.is_blocked = is_blocked;
             }
         }
     }

@@ -17,7 +17,8 @@ fn started() -> Arc<Callbacks> {
 /// Returns the queue of a pool of two busy workers. The number is what the sleep probes of both return; zero stands
 /// for `None`.
 fn busy() -> (JobQueue, Arc<AtomicU64>) {
-    let (queue, sleeps) = (JobQueue::new(8), Arc::new(AtomicU64::new(0)));
+    let queue = JobQueue::new(8);
+    let sleeps = Arc::new(AtomicU64::new(0));
     let mut state = lock(&queue.state);
     for _ in 0..2 {
         let sleeps = sleeps.clone();
@@ -61,7 +62,7 @@ fn a_worker_that_waits_for_the_queue_is_not_blocked() {
     let (queue, sleep_count) = busy();
     sleep_count.store(1, Ordering::Relaxed);
     let mut state = lock(&queue.state);
-    state.running[0].probe.iter().for_each(|probe| probe.in_foreign_code.store(false, Ordering::Relaxed));
+    state.running[0].probe.as_ref().unwrap().in_foreign_code.store(false, Ordering::Relaxed);
     assert_eq!((sample(&mut state), sample(&mut state)), (0, 1));
 }
 
@@ -101,11 +102,13 @@ fn a_parked_worker_does_not_count_as_running() {
 #[test]
 fn a_check_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
     const BUSY: usize = 16 * 32;
-    let (queue, now) = (JobQueue::new(BUSY), Instant::now());
+    let queue = JobQueue::new(BUSY);
+    let now = Instant::now();
     let mut state = lock(&queue.state);
     let sampled = Arc::new(AtomicU64::new(0));
     for _ in 0..BUSY {
-        let (count, sampled) = (AtomicU64::new(0), sampled.clone());
+        let count = AtomicU64::new(0);
+        let sampled = sampled.clone();
         let sleep_probe = move || {
             let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
             sampled.fetch_add(is_first.into(), Ordering::Relaxed);
@@ -142,7 +145,8 @@ fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
 #[test]
 fn a_check_wakes_and_starts_a_bounded_number_of_workers() {
     const BUSY: usize = 1000;
-    let (queue, now) = (JobQueue::new(BUSY), Instant::now());
+    let queue = JobQueue::new(BUSY);
+    let now = Instant::now();
     let mut state = lock(&queue.state);
     (0..BUSY).for_each(|_| _ = state.begin(started(), now - LATE_AFTER, false, None));
     (0..BUSY).for_each(|place| set_blocked(&mut state, place, true));
@@ -220,7 +224,8 @@ fn checks_follow_until_no_late_job_waits() {
 
 #[test]
 fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
-    let (queue, start) = (Arc::new(JobQueue::new(8)), Instant::now());
+    let queue = Arc::new(JobQueue::new(8));
+    let start = Instant::now();
     let sampled = Arc::downgrade(&queue);
     // A worker that has read the clock before the job was late.
     let take = move || {
@@ -238,7 +243,8 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
 /// The check that follows its dispatch finds a parked worker, and the growth begins once none is left.
 #[test]
 fn a_late_job_that_the_last_worker_takes_is_checked() {
-    let (queue, now) = (JobQueue::new(8), Instant::now());
+    let queue = JobQueue::new(8);
+    let now = Instant::now();
     lock(&queue.state).parked.extend([(); 2].map(|()| thread::current()));
     add_late(&queue, now);
     queue.check(now, |_| unreachable!());

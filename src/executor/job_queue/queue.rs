@@ -93,7 +93,8 @@ impl<T: WorkerThread> Worker<'_, T> {
         loop {
             let now = self.thread.now();
             // Declared before the lock, so dropped after it.
-            let (mut exhausted, mut _ended) = (Vec::new(), None);
+            let mut exhausted = Vec::new();
+            let mut _ended = None;
             let mut state = lock(&self.queue.state);
             _ended = self.run.take().map(|run| state.end(run));
             let may_run = !self.is_extra || state.room().is_some();

@@ -25,7 +25,8 @@ fn a_ticket_spawns_another_before_it_drops_a_batch() {
             lock(&self.0).push("drop");
         }
     }
-    let (queue, log) = (JobQueue::new(0), Arc::<Mutex<Vec<_>>>::default());
+    let queue = JobQueue::new(0);
+    let log = Arc::<Mutex<Vec<_>>>::default();
     let long_ago = Instant::now() - Duration::from_secs(1);
     let logs = log.clone();
     let late = Callbacks::of(1, move || lock(&logs).push("run"));

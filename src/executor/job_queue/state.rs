@@ -106,7 +106,9 @@ impl State {
     /// Adds a job that is late, and wakes a worker for it.
     fn add_late(&mut self, batch: Arc<dyn Batch>, since: Instant) {
         self.jobs.push_back(Job { batch, since });
-        self.call_worker().iter().for_each(Thread::unpark);
+        if let Some(worker) = self.call_worker() {
+            worker.unpark();
+        }
     }
 
     /// Removes jobs of which nothing is left to start from the front of the queue. Returns whether a job waits. The caller

@@ -73,7 +73,8 @@ fn the_queue_of_a_burst_does_not_keep_its_length() {
 #[test]
 fn a_batch_that_takes_long_is_assisted_once() {
     let queue = JobQueue::new(0);
-    let (slow, start) = (batch(), Instant::now());
+    let slow = batch();
+    let start = Instant::now();
     let now = start + LATE_AFTER;
     queue.push(slow.clone(), start);
     let mut state = lock(&queue.state);
@@ -92,7 +93,8 @@ fn a_batch_that_takes_long_is_assisted_once() {
 #[test]
 fn an_exhausted_batch_is_not_assisted() {
     let queue = JobQueue::new(0);
-    let (slow, start) = (batch(), Instant::now());
+    let slow = batch();
+    let start = Instant::now();
     queue.push(slow.clone(), start);
     let mut state = lock(&queue.state);
     assert!(state.take(start, None, &mut Vec::new()).is_some());
@@ -103,7 +105,8 @@ fn an_exhausted_batch_is_not_assisted() {
 
 #[test]
 fn a_dispatch_that_comes_late_delays_no_check_of_a_later_one() {
-    let (queue, start) = (JobQueue::new(0), Instant::now());
+    let queue = JobQueue::new(0);
+    let start = Instant::now();
     queue.push(batch(), start + LATE_AFTER);
     queue.push(batch(), start);
     let mut state = lock(&queue.state);

@@ -121,7 +121,9 @@ impl Actor {
             return self.schedule_slow();
         }
         let Some(record) = self.take_record() else { return };
-        let (delay, probe, timer) = (self.random_delay(), Probe::new(record), &self.timer);
+        let delay = self.random_delay();
+        let probe = Probe::new(record);
+        let timer = &self.timer;
         record.set_earliest(earliest(delay));
         let scheduled = match self.random.u8(..64) {
             0 => {
@@ -176,7 +178,8 @@ impl Actor {
         let delay = self.random_delay();
         for _ in 0..self.random.u8(1..=MAX_SLOW) {
             let Some(record) = self.take_record() else { return };
-            let (probe, slow_run) = (Probe::new(record), SlowRun::random(&mut self.random));
+            let probe = Probe::new(record);
+            let slow_run = SlowRun::random(&mut self.random);
             record.mark(mark::SLOW);
             record.set_earliest(earliest(delay));
             let slow = move || probe.record().run_while(|| slow_run.run());

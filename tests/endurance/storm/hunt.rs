@@ -37,7 +37,9 @@ pub fn run(timers: u64, threads: usize, mut random: Rng) -> Result<HuntResult, B
     let latest = thread::scope(|scope| {
         let hunters: Vec<_> = (0..threads)
             .map(|_| {
-                let (service, setting, random) = (&service, &setting, random.fork());
+                let service = &service;
+                let setting = &setting;
+                let random = random.fork();
                 scope.spawn(move || Hunter::new(service, random).hunt(timers, setting))
             })
             .collect();

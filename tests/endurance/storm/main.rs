@@ -75,7 +75,8 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
     println!("{} timers from {} threads, seed {seed}", HumanCount(args.timers), args.threads);
-    let (done, start) = (AtomicU64::new(0), Instant::now());
+    let done = AtomicU64::new(0);
+    let start = Instant::now();
     let outcome = thread::scope(|scope| {
         let storm = scope.spawn(|| storm(&args, seed, &done).map_err(|error| error.to_string()));
         watch(&args, seed, &done, || storm.is_finished());

@@ -27,7 +27,8 @@ impl RayonWork {
 
     /// Gives work to the pool of the calling thread, and returns once it is done.
     pub fn run(self) {
-        let (done, is_in_pool) = (AtomicU32::new(0), rayon::current_thread_index().is_some());
+        let done = AtomicU32::new(0);
+        let is_in_pool = rayon::current_thread_index().is_some();
         let part = || (0..done.fetch_add(1, Relaxed) * PART).for_each(|_| hint::spin_loop());
         let parts = match self {
             Self::Join => {

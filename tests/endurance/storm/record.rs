@@ -144,7 +144,8 @@ impl Records {
 
     /// Takes `count` records, or the remaining ones if these are fewer. Returns the number taken before, too.
     pub fn take(&self, count: usize) -> Option<(usize, &[TimerRecord])> {
-        let (start, limit) = (self.taken.fetch_add(count, Relaxed), self.limit.load(Relaxed));
+        let start = self.taken.fetch_add(count, Relaxed);
+        let limit = self.limit.load(Relaxed);
         (start < limit).then(|| (start, &self.all[start..limit.min(start + count)]))
     }
 

@@ -57,7 +57,8 @@ impl Round {
         if let Some(timer) = self.timer.upgrade()
             && let Some((_, [record])) = self.records.take(1)
         {
-            let (probe, delay) = (Probe::new(record), self.tick);
+            let probe = Probe::new(record);
+            let delay = self.tick;
             record.set_earliest(earliest(delay));
             match timer.schedule(delay, move || probe.run()) {
                 Ok(_) => _ = record.mark(mark::ACCEPTED),

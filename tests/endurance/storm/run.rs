@@ -51,12 +51,16 @@ pub fn run(
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..setting.loops {
-            let (timer, is_over, random) = (&timer, &is_over, random.fork());
+            let timer = &timer;
+            let is_over = &is_over;
+            let random = random.fork();
             scope.spawn(move || program_loop::run(timer, is_over, random));
         }
         thread::scope(|scope| {
             for _ in 0..threads {
-                let (round, timer, random) = (&round, &timer, random.fork());
+                let round = &round;
+                let timer = &timer;
+                let random = random.fork();
                 scope.spawn(move || run_threads(round, timer, random));
             }
         });
@@ -97,7 +101,8 @@ fn run_threads(round: &Arc<Round>, timer: &Timer, mut random: Rng) {
     }
     let mut over = false;
     while !over {
-        let (steps, mut random) = (random.usize(1..STEPS), random.fork());
+        let steps = random.usize(1..STEPS);
+        let mut random = random.fork();
         let run_thread = move || {
             let [early, late, panics] = [0; 3].map(|_| random.u8(..4) == 0);
             if early {

@@ -19,7 +19,8 @@ pub fn start(kind: ExecutorKind, name: &str) -> Executor {
         ExecutorKind::Dropping { one_in } => Executor::Custom(Arc::new(Dropping::new(one_in))),
         ExecutorKind::Pool { threads } => Executor::Pool { threads: pool_size(threads) },
         ExecutorKind::Rayon { threads } => {
-            let (threads, name) = (pool_size(threads), name.to_owned());
+            let threads = pool_size(threads);
+            let name = name.to_owned();
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.clone());
             Executor::Rayon(Arc::new(pool.build().unwrap()))
         }

@@ -241,7 +241,9 @@ impl Harness {
             let mut state = self.lock();
             (state.timer.clone(), mem::take(&mut state.handles), mem::take(&mut state.sleeps))
         };
-        timer.into_iter().for_each(|timer| drop(timer.shutdown()));
+        if let Some(timer) = timer {
+            drop(timer.shutdown());
+        }
         drop((handles, sleeps));
     }
 
@@ -253,7 +255,9 @@ impl Harness {
         let state = self.lock();
         let closures = (0..state.oracle.timers.len()).filter(|&id| state.oracle.has_closure(id));
         assert_eq!(dropped, closures.collect::<Vec<_>>());
-        state.timer.iter().for_each(assert_balanced);
+        if let Some(timer) = &state.timer {
+            assert_balanced(timer);
+        }
     }
 
     /// Runs the script of a callback. Returns the deadline of the run. `None` if the shutdown handed the callback back

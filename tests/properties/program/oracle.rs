@@ -238,7 +238,8 @@ impl Oracle {
     }
 
     pub fn reset(&mut self, id: Id, deadline: Deadline) -> bool {
-        let (due, now) = (self.due(deadline), self.now);
+        let due = self.due(deadline);
+        let now = self.now;
         let timer = &mut self.timers[id];
         match &mut timer.state {
             State::Ended => return false,

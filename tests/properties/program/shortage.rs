@@ -49,6 +49,8 @@ impl Shortage {
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.memory_is_short.store(false, Ordering::SeqCst);
-        self.0.set.iter().for_each(|set| set(None));
+        if let Some(set) = &self.0.set {
+            set(None);
+        }
     }
 }

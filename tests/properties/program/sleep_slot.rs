@@ -52,7 +52,8 @@ thread_local! {
 
 impl SleepSlot {
     pub fn new(harness: &Arc<Harness>, oracle: &Oracle, future: TestFuture, deadline: Deadline) -> Self {
-        let (due, budget) = (oracle.due(deadline), Budget::set(oracle));
+        let due = oracle.due(deadline);
+        let budget = Budget::set(oracle);
         let tasks = [(); 2].map(|()| Task::new(harness));
         Self { future, deadline, due, tasks, polled: None, registration: Registration::Unregistered, budget }
     }
@@ -152,7 +153,8 @@ impl SleepSlot {
                 assert_eq!(tick, harness.instant(due));
                 let next = missed.next(due, oracle.now, *period);
                 self.set(oracle, next);
-                (self.registration, self.budget) = (Registration::Unregistered, Budget::set(oracle));
+                self.registration = Registration::Unregistered;
+                self.budget = Budget::set(oracle);
                 false
             }
             (_, output) => panic!("{output:?} of another kind of future"),
@@ -160,7 +162,8 @@ impl SleepSlot {
     }
 
     fn set(&mut self, oracle: &Oracle, deadline: Duration) {
-        (self.deadline, self.due) = (Some(deadline), oracle.due(Some(deadline)));
+        self.deadline = Some(deadline);
+        self.due = oracle.due(self.deadline);
     }
 
     /// Resets a sleep to `deadline`, and an interval to a period from now.

@@ -31,16 +31,18 @@ impl Harness {
                 let Some(timer) = timer else { return };
                 let (future, deadline) = self.create(timer, kind, when);
                 let previous = slot.replace(SleepSlot::new(self, oracle, future, deadline));
-                previous.into_iter().for_each(|sleep| sleep.clear(oracle, caller));
+                if let Some(sleep) = previous {
+                    sleep.clear(oracle, caller);
+                }
             }
             (SleepOp::Poll { second }, Some(sleep)) => {
                 if sleep.poll(oracle, self, second.into()) {
-                    slot.take().into_iter().for_each(|sleep| sleep.clear(oracle, caller));
+                    slot.take().unwrap().clear(oracle, caller);
                 }
             }
             (SleepOp::Reset(when), Some(sleep)) => sleep.reset(oracle, self, self.deadline_arg(when).1),
             (SleepOp::CompleteInner, Some(sleep)) => sleep.complete_inner(),
-            (SleepOp::Drop, Some(_)) => slot.take().into_iter().for_each(|sleep| sleep.clear(oracle, caller)),
+            (SleepOp::Drop, Some(_)) => slot.take().unwrap().clear(oracle, caller),
             (_, None) => {}
         }
         if let Some(sleep) = slot {

@@ -49,7 +49,9 @@ impl ManualFuture {
 
     fn complete(&mut self) {
         self.is_complete = true;
-        self.waker.take().into_iter().for_each(Waker::wake);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
     }
 }
 
