@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::core::Core;
-use super::entry::{CallbackKind, Closed, Entry, Found};
+use super::entry::{ARMED, CallbackKind, Entry, Found, HANDLE, RUNNING};
 use crate::sync::Ordering;
 
 /// What a shutdown finds when it has closed all entries.
@@ -35,9 +35,10 @@ impl Core {
         self.wakeup.wake_for_close();
         let (mut handles, mut closures) = (0, 0);
         for entry in self.slab.close() {
-            let Closed { handle, running, pending } = entry.close();
-            handles += i64::from(handle);
-            closures += usize::from(running || matches!(pending, Some(CallbackKind::Once | CallbackKind::Periodic)));
+            let state = entry.close();
+            handles += i64::from(state.has(HANDLE));
+            let is_closure = matches!(state.kind(), CallbackKind::Once | CallbackKind::Periodic);
+            closures += usize::from(state.has(RUNNING) || state.has(ARMED) && is_closure);
         }
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
         // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom

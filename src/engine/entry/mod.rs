@@ -22,7 +22,7 @@
 //! | `worker`   | transitions of a worker                                                         |
 //! | `shutdown` | transitions of the shutdown                                                     |
 //! | `poll`     | how a future replaces its waker: a cancel, then an arm                          |
-//! | `outcome`  | the results of transitions: what the caller has to do next                      |
+//! | `outcome`  | the results of transitions whose states do not say what to do next              |
 //! | `callback` | a closure of any type in 32 bytes                                               |
 //!
 //! # Ground rules
@@ -168,10 +168,11 @@ mod worker;
 pub(crate) use callback::{Callback, CallbackKind, PeriodicCallback};
 pub(crate) use layout::Entry;
 pub(super) use layout::FreeList;
-pub(crate) use outcome::{Cancelled, Closed, Collected, DriverNotice, Expire, Finish, Found, NextRun, Release, Start};
+pub(crate) use outcome::{DriverNotice, Found, Release, Start};
 pub(crate) use poll::PollOutcome;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;
+pub(crate) use state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RUNNING, State};
 
 #[cfg(all(test, not(loom)))]
 mod callback_tests;

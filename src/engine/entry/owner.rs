@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::callback::{Callback, CallbackKind};
 use super::layout::Entry;
-use super::outcome::{Cancelled, DriverNotice, Release};
+use super::outcome::{DriverNotice, Release};
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RESET, RUNNING, State};
 
 impl Entry {
@@ -89,11 +89,11 @@ impl Entry {
         armed.ok().map(|_| notice)
     }
 
-    /// Cancels the timer, or returns `None` if it has ended already. The entry stays where it is.
+    /// Cancels the timer, or returns `None` if it has ended already. The entry stays where it is. Returns the state
+    /// before: unless it was `RUNNING`, the canceller owns the callback, and must [drop](Self::drop_callback) it.
     #[inline]
-    pub(crate) fn cancel(&self) -> Option<Cancelled> {
-        let state = self.try_transition(|state| state.has(ARMED).then(|| state.without(ARMED))).ok()?;
-        Some(Cancelled { owns_callback: !state.has(RUNNING), dispatched: state.has(DISPATCHED) })
+    pub(crate) fn cancel(&self) -> Option<State> {
+        self.try_transition(|state| state.has(ARMED).then(|| state.without(ARMED))).ok()
     }
 
     /// Replaces the deadline, or returns `None` if the timer has ended or the shard was shut down. `now` is the present

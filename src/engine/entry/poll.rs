@@ -18,8 +18,8 @@ use std::task::Waker;
 
 use super::Entry;
 use super::callback::Callback;
-use super::outcome::{Cancelled, DriverNotice};
-use super::state::ARMED;
+use super::outcome::DriverNotice;
+use super::state::{ARMED, DISPATCHED};
 
 /// The result of polling an entry.
 pub(crate) enum PollOutcome {
@@ -56,7 +56,7 @@ impl Entry {
             return PollOutcome::Over;
         }
         let cancel = || {
-            let Cancelled { dispatched, .. } = self.cancel()?;
+            let dispatched = self.cancel()?.has(DISPATCHED);
             // SAFETY: we own the callback, because this call ended the timer. It does not run, because a waker that
             // runs is not armed.
             discard(unsafe { self.take_callback() });
