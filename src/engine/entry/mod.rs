@@ -21,7 +21,6 @@
 //! | `driver`   | transitions of the driver                                                       |
 //! | `worker`   | transitions of a worker                                                         |
 //! | `shutdown` | transitions of the shutdown                                                     |
-//! | `poll`     | how a future replaces its waker: a cancel, then an arm                          |
 //! | `outcome`  | the results of transitions whose states do not say what to do next              |
 //! | `callback` | a closure of any type in 32 bytes                                               |
 //!
@@ -160,7 +159,6 @@ mod driver;
 mod layout;
 mod outcome;
 mod owner;
-mod poll;
 mod shutdown;
 mod state;
 mod worker;
@@ -169,7 +167,6 @@ pub(crate) use callback::{Callback, CallbackKind, PeriodicCallback};
 pub(crate) use layout::Entry;
 pub(super) use layout::FreeList;
 pub(crate) use outcome::{DriverNotice, Found, Release, Start};
-pub(crate) use poll::PollOutcome;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;
 pub(crate) use state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RUNNING, State};

@@ -31,7 +31,7 @@ impl Entry {
     /// # Safety
     /// The caller must have the entry's handle to itself, and have armed it since it last ended the timer.
     #[inline]
-    pub(super) unsafe fn will_wake(&self, waker: &Waker) -> bool {
+    pub(crate) unsafe fn will_wake(&self, waker: &Waker) -> bool {
         // SAFETY: no thread writes the callback meanwhile, because only the thread with the handle arms the entry
         // again, and we are that thread. A callback that was taken has left its bits in the cell, which are compared
         // but not used.
