@@ -145,8 +145,9 @@ fn a_disarmed_node_expires_where_it_would_cascade() {
 #[test]
 fn a_disarmed_node_expires_ahead_of_time() {
     let mut levels = Levels::new_ahead(0, &[4]).expect("a valid level");
-    let mut store = Store::new(&[5]);
+    let mut store = Store::new(&[9]);
     insert(&mut levels, &mut store, 0);
+    assert_eq!(levels.step(&mut store, 4), Step::Done);
     store.0[0].0 = DISARMED;
     assert_eq!(levels.cascade_ahead(&mut store), Step::Expired(0));
     assert_eq!(levels.cascade_ahead(&mut store), Step::Done);
@@ -154,12 +155,12 @@ fn a_disarmed_node_expires_ahead_of_time() {
 
 #[test]
 fn a_slot_can_be_emptied_before_it_expires() {
-    let deadlines: Vec<u64> = (64..128).rev().collect();
-    for now in 0..=63 {
-        let mut levels = Levels::new_ahead(now, &[64]).expect("a valid level");
+    let deadlines: Vec<u64> = (128..192).rev().collect();
+    for now in 64..128 {
+        let mut levels = Levels::new_ahead(0, &[64]).expect("a valid level");
         let mut store = Store::new(&deadlines);
-        let linked: Vec<u32> = (0..64).filter(|&id| deadlines[id as usize] > now + 63).collect();
-        linked.iter().for_each(|&id| insert(&mut levels, &mut store, id));
+        (0..64).for_each(|id| insert(&mut levels, &mut store, id));
+        assert_eq!(levels.step(&mut store, now), Step::Done);
         let mut cascade = || {
             let is_upcoming = levels.upcoming().is_some();
             let cascades = levels.cascade_ahead(&mut store) != Step::Done;
@@ -167,10 +168,9 @@ fn a_slot_can_be_emptied_before_it_expires() {
             cascades
         };
         let steps = (0..1000).take_while(|_| cascade()).count();
-        assert!(steps <= linked.len(), "each cascades once");
-        for &id in &linked {
-            let deadline = deadlines[id as usize];
-            assert_eq!(levels.position(store.links(id)), Some((0, deadline, deadline)));
+        assert_eq!(steps, deadlines.len(), "each cascades once");
+        for (id, &deadline) in deadlines.iter().enumerate() {
+            assert_eq!(levels.position(store.links(id as u32)), Some((0, deadline, deadline)));
         }
     }
 }
