@@ -49,8 +49,11 @@ impl Core {
     /// Takes the pending timers of a closed shard whose callbacks have this kind. Sleeps must be taken before anything
     /// that may wait for a task that they wake, and values before wakers are called.
     pub(crate) fn claim_of(&self, kind: CallbackKind, now: u64, mut found: impl FnMut(Found)) {
-        for entry in self.slab.close().filter(|entry| entry.holds(kind)) {
-            entry.claim(false, now, &mut found);
+        for entry in self.slab.close() {
+            let state = entry.state();
+            if state.has(ARMED) && state.kind() == kind {
+                entry.claim(false, now, &mut found);
+            }
         }
     }
 

@@ -21,7 +21,7 @@
 //! this pass would gain nothing, as no timer can be dispatched before the last of these entries is linked.
 
 use super::core::Core;
-use super::entry::{DISPATCHED, ENQUEUED, LINKED};
+use super::entry::{ARMED, DISPATCHED, ENQUEUED, LINKED};
 use super::expired_entries::{ExpiredEntries, MAX_BATCH};
 use super::memory::{Cache, Slab};
 use super::stack::{NIL, chain, reverse};
@@ -229,6 +229,6 @@ impl Nodes for Entries<'_> {
 
     #[inline]
     fn is_disarmed(&self, id: u32) -> bool {
-        !self.slab.get(id).is_armed()
+        !self.slab.get(id).state().has(ARMED)
     }
 }

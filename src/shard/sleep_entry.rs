@@ -27,7 +27,7 @@ use std::task::Waker;
 use super::coop::{Coop, Progress};
 use super::raw_handle::RawHandle;
 use crate::clock::Deadline;
-use crate::engine::entry::{Callback, DISPATCHED, Entry};
+use crate::engine::entry::{ARMED, CLOSED, Callback, DISPATCHED, Entry, RUNNING};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 
@@ -104,7 +104,7 @@ impl SleepEntry {
     fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
         let is_due = deadline <= now;
-        if !entry.is_armed() {
+        if !entry.state().has(ARMED) {
             return self.ended(deadline);
         }
         // SAFETY: the future owns the only handle, and has armed the entry.
@@ -158,13 +158,17 @@ impl SleepEntry {
     /// Returns why an armed timer has ended.
     fn ended(&self, deadline: u64) -> Progress {
         let (shard, entry) = self.parts();
-        if entry.is_closed() && deadline > shard.ticks.now_tick() { Progress::Shutdown } else { Progress::Elapsed }
+        if entry.state().has(CLOSED) && deadline > shard.ticks.now_tick() {
+            Progress::Shutdown
+        } else {
+            Progress::Elapsed
+        }
     }
 
     /// Replaces an entry that is still in a batch or running by a free one. Returns false if the shard is closed.
     fn replace_if_busy(&mut self) -> bool {
         let (shard, entry) = self.parts();
-        if !entry.is_dispatched_or_running() {
+        if !entry.state().has(DISPATCHED | RUNNING) {
             return true;
         }
         let Some(raw) = thread_state::with(shard, reserve) else { return false };
@@ -197,10 +201,10 @@ impl SleepEntry {
         match self.phase {
             Phase::Over(progress) => progress,
             _ if shard.is_inherited() => Progress::Shutdown,
-            Phase::Armed if !entry.is_armed() => self.ended(deadline),
+            Phase::Armed if !entry.state().has(ARMED) => self.ended(deadline),
             // The deadline decides, as the driver may be late.
             Phase::Armed | Phase::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
-            Phase::Idle if entry.is_closed() => Progress::Shutdown,
+            Phase::Idle if entry.state().has(CLOSED) => Progress::Shutdown,
             Phase::Armed | Phase::Idle => Progress::Pending,
         }
     }
@@ -208,7 +212,7 @@ impl SleepEntry {
     /// Returns whether the shard was shut down.
     pub(crate) fn is_closed(&self) -> bool {
         let (shard, entry) = self.parts();
-        entry.is_closed() || shard.is_inherited()
+        entry.state().has(CLOSED) || shard.is_inherited()
     }
 
     /// Cancels an armed timer.

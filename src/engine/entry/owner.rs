@@ -19,13 +19,6 @@ impl Entry {
         self.try_transition(|state| (!state.has(CLOSED)).then(|| state.without(CACHED).with(HANDLE))).is_ok()
     }
 
-    /// Returns whether the entry is in a batch or its callback runs. Then a worker, or the driver itself, will come to
-    /// it whatever the handle does.
-    #[inline]
-    pub(crate) fn is_dispatched_or_running(&self) -> bool {
-        self.state().has(DISPATCHED | RUNNING)
-    }
-
     /// Returns whether the callback wakes the same task as `waker`.
     ///
     /// # Safety

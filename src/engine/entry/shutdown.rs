@@ -1,6 +1,5 @@
 //! The transitions of a shutdown.
 
-use super::callback::CallbackKind;
 use super::layout::Entry;
 use super::outcome::Found;
 use super::state::{ARMED, CLOSED, DISPATCHED, RUNNING, State};
@@ -12,12 +11,6 @@ impl Entry {
     pub(crate) fn close(&self) -> State {
         // AcqRel: as every transition. Loom model `shutdown`.
         State(self.state.fetch_or(CLOSED, Ordering::AcqRel))
-    }
-
-    /// Returns whether the entry contains the callback of a pending timer, of this kind.
-    pub(crate) fn holds(&self, kind: CallbackKind) -> bool {
-        let state = self.state();
-        state.has(ARMED) && state.kind() == kind
     }
 
     /// Takes the pending timer of a closed entry, and passes it to `found`. A timer that is running is left alone; with
