@@ -34,8 +34,7 @@
 use std::ops::Range;
 use std::{io, ptr};
 
-use super::geometry::{BLOCK, SEGMENTS, SMALLEST_SEGMENT};
-use super::segment::{Block, Segment, locate};
+use super::segment::{BLOCK, Block, SEGMENTS, SMALLEST_SEGMENT, Segment, locate};
 use crate::engine::entry::Entry;
 use crate::engine::stack::Stack;
 use crate::sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, Ordering};
