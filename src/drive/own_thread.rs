@@ -32,7 +32,7 @@ struct OwnThread<'a> {
 
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
 pub(crate) fn drive(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>, driving: Driving<'_>) {
-    shard_set.alarms.get(number).attach();
+    shard_set.alarms.get(number).parker.attach();
     let state = OwnThreadState::new(number);
     let mut thread = OwnThread { shard_set, state, scheduling: Scheduling::new(core), driving };
     thread.run();
