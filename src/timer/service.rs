@@ -93,7 +93,7 @@ impl Service {
         // The slabs and the levels come first, because they may be refused.
         let threads = if let Executor::Pool { threads } = builder.executor { threads } else { 0 };
         let slabs = slabs(builder.shards, threads).map_err(BuildError::OutOfMemory)?;
-        let levels = (0..builder.shards).map(|_| Levels::new_ahead(0, &builder.slots_per_level));
+        let levels = (0..builder.shards).map(|_| Levels::new(0, &builder.slots_per_level, 2));
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
         // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();

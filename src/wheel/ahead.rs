@@ -3,7 +3,7 @@
 //! When a slot of a coarse level expires, all its nodes must cascade before the first of them can expire. With 10^6
 //! timers a second and a tick of 1 ms, those are 64,000 at once. A caller with time to spare may cascade earlier
 //! ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines then lie less than twice
-//! the slots of the level below ahead, so for this purpose a window has twice as many slots ([`Levels::new_ahead`]).
+//! the slots of the level below ahead, so for this purpose a window has twice as many slots ([`Levels::new`]).
 
 use super::levels::{Levels, Step};
 use super::links::Nodes;

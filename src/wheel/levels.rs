@@ -104,16 +104,10 @@ pub(crate) struct Levels {
 impl Levels {
     /// Creates levels with these numbers of slots, the finest first, and adds levels of the last number until they
     /// reach every `u64`. The first node in a level allocates its slots.
-    pub(crate) fn new(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
-        Self::with_windows(start, slots_per_level, 1)
-    }
-
-    /// Like [`new`](Self::new), with windows twice as long, for [`cascade_ahead`](Self::cascade_ahead).
-    pub(crate) fn new_ahead(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
-        Self::with_windows(start, slots_per_level, 2)
-    }
-
-    fn with_windows(start: u64, slots_per_level: &[usize], rings_below: u64) -> Result<Levels, BuildError> {
+    ///
+    /// A window is `factor` times as long as a slot of the level above: 1, or 2 for
+    /// [`cascade_ahead`](Self::cascade_ahead).
+    pub(crate) fn new(start: u64, slots_per_level: &[usize], factor: u64) -> Result<Levels, BuildError> {
         for (level, &slots) in slots_per_level.iter().enumerate() {
             if slots < 2 {
                 return Err(BuildError::TooFewSlots { level, slots });
@@ -130,7 +124,7 @@ impl Levels {
         while let Some(this) = span {
             let slots = given.next().unwrap_or(last) as u64;
             span = this.checked_mul(slots);
-            levels.push(Level::new(this, rings_below * slots));
+            levels.push(Level::new(this, factor * slots));
         }
         Ok(Levels { now: start, expired: ExpiredList::EMPTY, expiring: NIL, next: None, levels })
     }
