@@ -14,21 +14,16 @@ use super::core::Core;
 use super::entry::{ARMED, CallbackKind, Entry, Found, HANDLE, RUNNING};
 use crate::sync::Ordering;
 
-/// What a shutdown finds when it has closed all entries.
-pub(crate) struct Closing {
-    /// Number of closures that are pending or running. It does not grow afterwards.
-    pub(crate) closures: usize,
-    /// Whether no handle keeps the shard's memory.
-    pub(crate) unpinned: bool,
-}
-
 impl Core {
     /// Shuts the shard down: no callback starts any more, no timer is accepted or reset, and the driver ends. Pending
     /// timers stay where they are until the `claim` functions take them. Must be called once. Calls no foreign code
     /// but the waker of a program's loop.
     ///
+    /// Returns the number of closures that are pending or running, which does not grow afterwards, and whether no handle
+    /// keeps the shard's memory.
+    ///
     /// The file's head explains what happens to timers that other threads arm or reset meanwhile.
-    pub(crate) fn close(&self) -> Closing {
+    pub(crate) fn close(&self) -> (usize, bool) {
         // Release: pairs with `is_closing`. The fence in `wake_for_close` makes sure that the driver sees it. Loom model
         // `sleep`.
         self.closing.store(true, Ordering::Release);
@@ -43,7 +38,7 @@ impl Core {
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
         // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom
         // model `shutdown_memory`.
-        Closing { closures, unpinned: self.pins.fetch_add(handles, Ordering::AcqRel) == -handles }
+        (closures, self.pins.fetch_add(handles, Ordering::AcqRel) == -handles)
     }
 
     /// Takes the pending timers of a closed shard whose callbacks have this kind. Sleeps must be taken before anything
@@ -62,19 +57,18 @@ impl Core {
         self.slab.close().filter(|entry| !entry.claim(false, now, &mut found)).collect()
     }
 
-    /// Takes a periodic timer that was running in a closed shard. With `wait`, it first waits for the end of the run, until
-    /// the instant `limit`. Returns false if the run has not ended by then.
+    /// Takes a periodic timer that was running in a closed shard. First waits for the end of the run, until the instant
+    /// `limit`. Returns false if the run has not ended by then.
     ///
-    /// A run ends its timer if it is not waited for, if it takes longer, or if the calling thread is inside of it.
+    /// A run ends its timer if it takes longer, or if the calling thread is inside of it.
     pub(crate) fn claim_running(
         &self,
         entry: &Entry,
-        wait: bool,
         limit: Option<Instant>,
         now: u64,
         mut found: impl FnMut(Found),
     ) -> bool {
-        let in_time = !wait || self.wait_for_run(entry, limit);
+        let in_time = self.wait_for_run(entry, limit);
         entry.claim(true, now, &mut found);
         in_time
     }

@@ -261,7 +261,8 @@ impl Service {
         self.queue.iter().for_each(|queue| queue.close());
         // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
         // waiting for this very work. It is unknown which callback that is.
-        let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
+        let waits = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
+        let runs_end = if waits { limit } else { Some(Instant::now()) };
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
@@ -272,7 +273,7 @@ impl Service {
         let runs = runs.flat_map(|(shard, running)| running.into_iter().map(move |entry| (shard, entry)));
         let mut in_time = true;
         for (shard, entry) in runs {
-            in_time &= shard.claim_running(entry, wait, limit, &mut |tick, f| unfired.push((tick, f)));
+            in_time &= shard.claim_running(entry, runs_end, &mut |tick, f| unfired.push((tick, f)));
             taken(&mut unfired);
         }
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
